@@ -1,0 +1,36 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: install demo test test-all lint results benchmark clean
+
+install: .venv/.installed
+
+# The stamp is older than the files that say what to install only where nothing has changed.
+.venv/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: install
+	$(BIN)/lbhash demo
+
+test: install lint
+	$(BIN)/python -m pytest
+
+test-all: install lint
+	$(BIN)/python -m pytest -m ''
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# CIFAR10 and TINY are Parquet files of embeddings, as the README describes them.
+results: install
+	$(BIN)/python -m lbhash.experiments.results --cifar10 $(CIFAR10) --tiny-imagenet $(TINY)
+
+benchmark: install
+	$(BIN)/python benchmarks/guided_step.py
+
+clean:
+	rm -rf .venv demo

@@ -1,0 +1,165 @@
+"""BCH centres: words of narrow-sense primitive binary BCH codes, shortened and punctured to length.
+
+Let alpha generate GF(2^m) and n = 2^m - 1. The BCH code of designed distance delta is the cyclic [n, k, d >= delta]
+code whose words, as polynomials over GF(2), have the roots alpha, alpha^2, ..., alpha^(delta - 1). Its generator
+polynomial g is the product of the minimal polynomials of these roots, one for each cyclotomic coset
+{i, 2i, 4i, ... mod n}, and k = n - deg g. One parity bit extends it to [n + 1, k, d + 1] for odd d.
+
+Source: Bose and Ray-Chaudhuri (1960), Hocquenghem (1959); Lin and Costello, Error Control Coding, 2nd ed. (2004),
+chapter 6; MacWilliams and Sloane (1977), chapters 7 and 9 and, for shortening and puncturing, section 1.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from lbhash.centers.distance import Centers
+from lbhash.centers.galois_field import GaloisField, galois_field
+from lbhash.centers.linear import MAX_GREEDY_DIMENSION, Generator, best_words, dimension_for
+
+
+class BCHCode(NamedTuple):
+    """A narrow-sense primitive binary BCH code.
+
+    Attributes:
+        n: length, 2^m - 1.
+        k: dimension.
+        delta: the largest designed distance of the code (its Bose distance); d >= delta.
+        generator_poly: g(x), bit j the coefficient of x^j.
+    """
+
+    n: int
+    k: int
+    delta: int
+    generator_poly: int
+
+
+def bch_centers(classes: int, bits: int, seed: int = 0) -> Centers:
+    """The words of the best BCH code found, by counted minimum distance.
+
+    The parent has the smallest length that reaches ``bits``. Tried are, for all its dimensions that hold the classes,
+    the code and its extension, once punctured only and once shortened as far as the classes allow and then punctured,
+    at either end of the check bits.
+
+    Args:
+        classes: number of centres C, at most ``2**bits``.
+        bits: length h of a centre.
+        seed: not used; a BCH code is not random.
+
+    Returns:
+        ``int8 [C, bits]`` of -1 and +1, distinct.
+    """
+    return best_words(_variants(classes, bits), classes)
+
+
+@cache
+def bch_codes(m: int) -> list[BCHCode]:
+    """All narrow-sense primitive binary BCH codes of length 2^m - 1, by falling dimension; the first is all words.
+
+    >>> [(code.n, code.k, code.delta) for code in bch_codes(4)]
+    [(15, 15, 1), (15, 11, 3), (15, 7, 5), (15, 5, 7), (15, 1, 15)]
+    """
+    field = galois_field(m)
+    n = field.order
+    codes = []
+    roots: set[int] = set()
+    generator_poly = 1
+    for i in range(1, n + 1):
+        if i in roots:
+            continue
+        # The roots so far include alpha, ..., alpha^(i - 1) and not alpha^i.
+        codes.append(BCHCode(n, n - len(roots), i, generator_poly))
+        if i < n:
+            coset = cyclotomic_coset(i, n)
+            roots.update(coset)
+            generator_poly = _multiply(generator_poly, _minimal_polynomial(coset, field))
+    return codes
+
+
+def cyclotomic_coset(i: int, n: int) -> list[int]:
+    """The binary cyclotomic coset {i, 2i, 4i, ...} modulo n, from i on.
+
+    >>> cyclotomic_coset(3, 15)
+    [3, 6, 12, 9]
+    """
+    coset = [i % n]
+    while (following := coset[-1] * 2 % n) != coset[0]:
+        coset.append(following)
+    return coset
+
+
+def generator_matrix(code: BCHCode, extended: bool = False) -> Generator:
+    """Systematic generator matrix: k message bits, then the parity bit if extended, then n - k check bits.
+
+    The message bits are the coefficients of x^(n-k), ..., x^(n-1) and the check bits those of 1, ..., x^(n-k-1), so
+    without the parity bit the columns are in cyclic order.
+
+    Returns:
+        ``uint8 [k, n]``, or ``[k, n + 1]`` if extended, of 0 and 1.
+    """
+    checks = code.n - code.k
+    remainder = 1  # x^i mod g, until i >= n - k is what the i-th message bit needs
+    matrix = np.zeros((code.k, code.n + extended), np.uint8)
+    for i in range(code.n):
+        if remainder >> checks & 1:
+            remainder ^= code.generator_poly
+        if i >= checks:
+            row = matrix[i - checks]
+            row[i - checks] = 1
+            row[row.size - checks :] = [remainder >> j & 1 for j in range(checks)]
+            if extended:
+                row[code.k] = row.sum() % 2
+        remainder <<= 1
+    return matrix
+
+
+def _variants(classes: int, bits: int) -> Iterator[Generator]:
+    """Codes of length ``bits`` with at least ``classes`` words."""
+    needed = dimension_for(classes)
+    # 2^m reaches bits, and the largest code but the one of all words, [2^m, 2^m - 1, 2], reaches the dimension.
+    m = max(2, (bits - 1).bit_length(), needed.bit_length())
+    codes = [code for code in reversed(bch_codes(m)) if code.k >= needed]
+    for code in codes:
+        for extended in (True, False):
+            surplus = code.n + extended - bits
+            if surplus < 0:
+                continue
+            for shortened in sorted({min(code.k - needed, surplus), 0}):
+                # Larger codes than can be searched are of use only if no smaller one holds the classes.
+                if code is codes[0] or code.k - shortened <= max(needed, MAX_GREEDY_DIMENSION):
+                    matrix = generator_matrix(code, extended)[shortened:, shortened:]
+                    yield from _punctured(matrix, surplus - shortened, code.n - code.k)
+
+
+def _punctured(matrix: Generator, count: int, checks: int) -> Iterator[Generator]:
+    """Drop ``count`` columns, from either end of the last ``checks`` columns.
+
+    Message bits go last. A code shortened to the dimension that is needed therefore keeps them, and with them its
+    words distinct. Which check bits go can change the minimum distance by one or two.
+    """
+    kept = matrix.shape[1] - count
+    yield matrix[:, :kept]
+    if 0 < count <= checks:
+        yield np.hstack([matrix[:, :-checks], matrix[:, count - checks + matrix.shape[1] :]])
+
+
+def _minimal_polynomial(coset: list[int], field: GaloisField) -> int:
+    """The product of (x - alpha^i) over a coset; its coefficients are 0 and 1."""
+    polynomial = np.ones(1, np.int64)  # the coefficient of x^j at j
+    for i in coset:
+        by_root = field.multiply(polynomial, field.exp[i])
+        polynomial = np.append(0, polynomial) ^ np.append(by_root, 0)
+    return sum(int(coefficient) << j for j, coefficient in enumerate(polynomial))
+
+
+def _multiply(a: int, b: int) -> int:
+    """Product of two polynomials over GF(2)."""
+    product = 0
+    for j in range(b.bit_length()):
+        if b >> j & 1:
+            product ^= a << j
+    return product

@@ -1,0 +1,142 @@
+"""Hamming distances between class centres, counted, and a report on a set of centres.
+
+For ±1 words a, b of h bits the Hamming distance is (h - <a, b>) / 2, so all pairs come from a matrix product, which is
+exact in float32 (all values are whole and at most h <= 1,024). Products are taken in blocks of rows, so that only what
+is asked for has to fit in memory: for 20,000 centres ``pairwise_distances`` is 800 MB, ``minimum_distance`` and
+``describe`` need about 100 MB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes import check_bits
+
+Centers = npt.NDArray[np.int8]
+"""Class centres: ``int8 [C, bits]`` of -1 and +1."""
+
+_BLOCK_VALUES = 2**23
+
+
+def check_centers(centers: npt.ArrayLike, name: str = "centers") -> Centers:
+    """Return centres as ``int8 [C, bits]``.
+
+    Raises:
+        ValueError: not two-dimensional, no row, too many columns, or a value other than -1 and +1.
+    """
+    array = np.asarray(centers)
+    if array.ndim != 2 or len(array) == 0:
+        raise ValueError(f"{name} has shape {array.shape}; it must be [classes, bits] with at least one class")
+    check_bits(array.shape[1], f"the number of columns of {name}")
+    if not ((array == 1) | (array == -1)).all():
+        raise ValueError(f"{name} holds values other than -1 and +1; centers are ±1 codes (see lbhash.codes.unpack)")
+    return array.astype(np.int8, copy=False)
+
+
+def pairwise_distances(centers: npt.ArrayLike) -> npt.NDArray[np.int16]:
+    """Hamming distance of every centre to every centre.
+
+    Args:
+        centers: ``[C, bits]`` of -1 and +1.
+
+    Returns:
+        ``int16 [C, C]``, in bits, with a zero diagonal.
+
+    >>> pairwise_distances([[1, 1, 1], [1, -1, -1]]).tolist()
+    [[0, 2], [2, 0]]
+    """
+    words = check_centers(centers)
+    distances = np.empty((len(words), len(words)), np.int16)
+    for rows, block in _distance_blocks(words):
+        distances[rows] = block
+    return distances
+
+
+def minimum_distance(centers: npt.ArrayLike) -> int:
+    """Smallest Hamming distance between two centres, counted over all pairs; 0 if two are equal.
+
+    One centre has no pair; its minimum distance is ``bits``, the most that any set can have.
+
+    Args:
+        centers: ``[C, bits]`` of -1 and +1.
+
+    >>> minimum_distance([[1, 1, 1], [1, -1, -1], [-1, 1, -1]])
+    2
+    """
+    words = check_centers(centers)
+    bits = words.shape[1]
+    smallest = bits
+    for rows, block in _distance_blocks(words):
+        np.fill_diagonal(block[:, rows.start :], bits)
+        smallest = min(smallest, int(block.min()))
+    return smallest
+
+
+def mean_distance(centers: npt.ArrayLike) -> float:
+    """Mean Hamming distance over all pairs of centres, in bits; ``bits`` for one centre, which has no pair.
+
+    Args:
+        centers: ``[C, bits]`` of -1 and +1.
+    """
+    words = check_centers(centers)
+    classes, bits = words.shape
+    if classes == 1:
+        return float(bits)
+    # A bit that is +1 in p of the C centres differs in p (C - p) pairs.
+    positive = (words > 0).sum(axis=0, dtype=np.int64)
+    return float((positive * (classes - positive)).sum() / (classes * (classes - 1) / 2))
+
+
+def bit_balance(centers: npt.ArrayLike) -> float:
+    """The largest |mean over the centres| of a bit: 0 if every bit is +1 in half of the centres, 1 if one is constant.
+
+    Args:
+        centers: ``[C, bits]`` of -1 and +1.
+    """
+    return float(np.abs(check_centers(centers).mean(axis=0, dtype=np.float64)).max())
+
+
+def describe(centers: npt.ArrayLike) -> dict[str, Any]:
+    """Report on a set of centres.
+
+    Args:
+        centers: ``[C, bits]`` of -1 and +1.
+
+    Returns:
+        ``classes`` and ``bits`` (int), ``minimum_distance`` (int), ``mean_distance`` (float), ``bit_balance`` (float,
+        0 is best) and ``histogram`` (dict from a distance to the number of pairs at it, by rising distance, without
+        zero counts; empty for one centre).
+
+    >>> describe([[1, 1, 1], [1, -1, -1], [-1, 1, 1]])["histogram"]
+    {1: 1, 2: 1, 3: 1}
+    """
+    words = check_centers(centers)
+    classes, bits = words.shape
+    counts = np.zeros(bits + 1, np.int64)
+    for _, block in _distance_blocks(words):
+        counts += np.bincount(block.ravel().astype(np.intp), minlength=bits + 1)
+    counts[0] -= classes  # the diagonal
+    return {
+        "classes": classes,
+        "bits": bits,
+        "minimum_distance": minimum_distance(words),
+        "mean_distance": mean_distance(words),
+        "bit_balance": bit_balance(words),
+        "histogram": {int(distance): int(counts[distance] // 2) for distance in np.flatnonzero(counts)},
+    }
+
+
+def _distance_blocks(words: Centers) -> Iterator[tuple[slice, npt.NDArray[np.float32]]]:
+    """Yield (rows, distances of these rows to all), ``float32 [rows, C]``; the caller may write to the block."""
+    signs = words.astype(np.float32)
+    size = max(1, _BLOCK_VALUES // len(words))
+    for start in range(0, len(words), size):
+        rows = slice(start, min(start + size, len(words)))
+        block = signs[rows] @ signs.T
+        block -= words.shape[1]
+        block *= -0.5
+        yield rows, block

@@ -1,0 +1,63 @@
+"""Hadamard centres: rows of a Sylvester matrix and of its negative.
+
+H is the Hadamard matrix of order n = 2^m: n rows of -1 and +1, every two at distance n / 2. With the rows of -H they
+are the first-order Reed-Muller code, [n, m + 1, n / 2]: 2n words at least n / 2 apart, which is as far apart as so many
+can be (the Plotkin bound).
+
+Source: Yuan et al., Central Similarity Quantization for Efficient Image and Video Retrieval (CVPR 2020), algorithm
+1; Sylvester's doubling in MacWilliams and Sloane (1977), section 2.3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lbhash.centers.distance import Centers
+from lbhash.centers.fill import fill_up
+from lbhash.centers.galois_field import galois_field
+from lbhash.centers.linear import choose_by_weight
+
+
+def hadamard_centers(classes: int, bits: int, seed: int = 0) -> Centers:
+    """Rows of H and -H, chosen farthest-first, with n the smallest power of two >= ``bits``.
+
+    Two departures from CSQ, which takes the rows in their order and lengths n only. The first rows of H have a bit
+    that never changes; taking a row together with its negative keeps the minimum distance, balances the bits and
+    raises the mean distance. And for other lengths n - ``bits`` columns are dropped, which costs at most as much
+    distance. More than 2n classes are filled up with random words far from those present, as in CSQ.
+
+    Args:
+        classes: number of centres C, at most ``2**bits``.
+        bits: length h of a centre.
+        seed: of the words that fill up; up to 2n classes do not depend on it.
+
+    Returns:
+        ``int8 [C, bits]`` of -1 and +1, distinct.
+    """
+    rows = sylvester((bits - 1).bit_length())[:, _kept_columns(bits)]
+    words = np.concatenate([rows, -rows])
+    # Rows multiply as their numbers XOR, so H and -H are a linear code in the order of linear.span.
+    weights = (words < 0).sum(axis=1, dtype=np.int64)
+    chosen = words[choose_by_weight(weights, min(classes, len(words)))]
+    return fill_up(chosen, classes, np.random.default_rng(seed))
+
+
+def sylvester(m: int) -> Centers:
+    """The Hadamard matrix of order 2^m by Sylvester's doubling, H -> [[H, H], [H, -H]]: ``int8 [2^m, 2^m]``."""
+    matrix = np.ones((1, 1), np.int8)
+    for _ in range(m):
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    return matrix
+
+
+def _kept_columns(bits: int) -> list[int]:
+    """The columns of H that a shorter word keeps: 0 and then alpha^0, alpha^1, ... in GF(2^m), sorted.
+
+    In that order rows are maximum-length sequences, whose every stretch looks random; the first ``bits`` columns as
+    they stand would leave rows n/2 apart in number at distance ``bits - n/2``, down to 1. The first m powers are the
+    columns 1, 2, 4, ..., which together with column 0 tell all rows of H and -H apart, so centres stay distinct.
+    """
+    if bits <= 2:
+        return list(range(bits))
+    powers = galois_field((bits - 1).bit_length()).exp
+    return sorted([0, *powers[: bits - 1].tolist()])

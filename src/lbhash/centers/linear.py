@@ -1,0 +1,94 @@
+"""Choosing class centres among the words of binary linear codes.
+
+A binary linear [n, k, d] code is the set of the 2^k sums (XOR) of the k rows of a generator matrix ``[k, n]`` of 0 and
+1; its minimum distance d is its smallest nonzero weight, and two words have as their distance the weight of their sum.
+
+Source: MacWilliams and Sloane, The Theory of Error-Correcting Codes (1977), chapter 1; shortening and puncturing
+section 1.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.centers.distance import Centers
+from lbhash.centers.farthest import farthest_first
+from lbhash.codes import PackedCodes, hamming_distances, unpack
+
+Generator = npt.NDArray[np.uint8]
+"""Generator matrix ``uint8 [k, n]`` of 0 and 1, rows linearly independent unless said otherwise."""
+
+MAX_GREEDY_DIMENSION = 12
+"""Codes of up to 2^12 = 4,096 words are searched by farthest-first choice; of larger ones the first words are taken."""
+
+
+def dimension_for(classes: int) -> int:
+    """The smallest dimension k >= 1 whose 2^k words are enough for ``classes``."""
+    return max(1, (classes - 1).bit_length())
+
+
+def span(generator: Generator) -> PackedCodes:
+    """All words of a code, packed: ``uint8 [2^k, ceil(n / 8)]``; word i is the sum of the rows at the 1 bits of i."""
+    rows = np.packbits(generator, axis=1, bitorder="little")
+    words = np.zeros((1, rows.shape[1]), np.uint8)
+    for row in rows:
+        words = np.concatenate([words, words ^ row])
+    return words
+
+
+def choose_by_weight(weights: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    """Choose words of a linear code farthest-first, the zero word first.
+
+    Args:
+        weights: ``[2^k]``, the weight of word i in the order of ``span``.
+        count: how many.
+
+    Returns:
+        ``int64 [count]`` positions; fewer if the code has fewer distinct words.
+    """
+    index = np.arange(len(weights))
+    return farthest_first(lambda i: weights[index ^ i], count, np.full(len(weights), weights.max() + 1))
+
+
+def best_words(generators: Iterable[Generator], classes: int) -> Centers:
+    """The ``classes`` words with the largest minimum distance that any of the codes gives, the first on a tie.
+
+    Args:
+        generators: codes of one length n and of dimension at least ``dimension_for(classes)``. Rows may be dependent,
+            as puncturing can leave them, as long as one code has words enough.
+        classes: number of words C.
+
+    Returns:
+        ``int8 [C, n]`` of -1 and +1, distinct.
+    """
+    needed = dimension_for(classes)
+    best: PackedCodes | None = None
+    best_distance = bits = 0
+    for generator in generators:
+        # Of a code that is too large to search, a subcode of the size that is not.
+        kept = generator[: max(needed, MAX_GREEDY_DIMENSION)]
+        words, bits = span(kept), generator.shape[1]
+        weights = hamming_distances(words, words[:1])[:, 0].astype(np.int64)
+        least = int(weights[1:].min())
+        # The words pair up as {w, w + c} with c of least weight. More than half of them cannot avoid both of a pair,
+        # so then no choice is better than the code itself, and any choice is as good.
+        if 2 * classes > len(words) and least <= best_distance:
+            continue
+        chosen = choose_by_weight(weights, classes) if len(kept) <= MAX_GREEDY_DIMENSION else np.arange(classes)
+        if len(chosen) < classes:
+            continue
+        distance = least if 2 * classes > len(words) else _least_distance(weights, chosen)
+        if distance > best_distance:
+            best, best_distance = words[chosen], distance
+    if best is None:
+        raise ValueError(f"classes is {classes}; none of the codes has as many distinct words")
+    return unpack(best, bits)
+
+
+def _least_distance(weights: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]) -> int:
+    """Smallest distance between two chosen words of a code; for one word, which has no pair, the largest weight."""
+    pairs = (weights[chosen[:i] ^ chosen[i]].min() for i in range(1, len(chosen)))
+    return int(min(pairs, default=weights.max()))

@@ -1,0 +1,83 @@
+"""Reed-Solomon centres: symbols of GF(2^m) written as m bits.
+
+A word of the Reed-Solomon code [n, k, n - k + 1] over GF(2^m) holds the values of a polynomial of degree < k at n
+distinct points of the field, n <= 2^m. Written in bits it is a binary linear [nm, km] code. Two words differ in at
+least n - k + 1 symbols, hence in as many bits; how many more is counted.
+
+Source: Reed and Solomon, Polynomial codes over certain finite fields (1960); MacWilliams and Sloane (1977), chapter
+10, section 10.5 for the binary image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from lbhash.centers.distance import Centers
+from lbhash.centers.galois_field import PRIMITIVE_POLYNOMIALS, galois_field
+from lbhash.centers.linear import MAX_GREEDY_DIMENSION, Generator, best_words, dimension_for
+
+
+def reed_solomon_centers(classes: int, bits: int, seed: int = 0) -> Centers:
+    """The words of the best Reed-Solomon code found, by counted minimum distance.
+
+    Tried are all m whose field has n = ceil(``bits`` / m) points, with the smallest k that holds the classes and those
+    above it whose code is small enough to be searched; the bits of the last symbol that are too many are cut off.
+
+    Args:
+        classes: number of centres C, at most ``2**bits``.
+        bits: length h of a centre.
+        seed: not used; a Reed-Solomon code is not random.
+
+    Returns:
+        ``int8 [C, bits]`` of -1 and +1, distinct.
+    """
+    return best_words(_variants(classes, bits), classes)
+
+
+def generator_matrix(m: int, n: int, k: int) -> Generator:
+    """Systematic binary generator matrix of the Reed-Solomon code: the first km bits are the message.
+
+    The points are 0, alpha^0, alpha^1, ...; bit j of a symbol is the coefficient of x^j. Row im + j belongs to the
+    polynomial that is x^j at point i and 0 at the other points below k.
+
+    Args:
+        m: bits of a symbol, 1 to 11.
+        n: symbols of a word, at most 2^m.
+        k: symbols of a message, at most n.
+
+    Returns:
+        ``uint8 [k * m, n * m]`` of 0 and 1.
+
+    Raises:
+        ValueError: not 1 <= k <= n <= 2^m.
+    """
+    if not 1 <= k <= n <= 2**m:
+        raise ValueError(f"n is {n} and k is {k}; over GF(2^{m}) they must be 1 <= k <= n <= {2**m}")
+    field = galois_field(m)
+    points = np.append(0, field.exp[: field.order])[:n]
+    matrix = np.empty((k, m, n, m), np.uint8)
+    for i in range(k):
+        # The Lagrange polynomial of point i; minus is XOR.
+        values = np.ones(n, np.int64)
+        for other in np.delete(points[:k], i):
+            values = field.divide(field.multiply(values, points ^ other), points[i] ^ other)
+        for j in range(m):
+            symbols = field.multiply(values, 1 << j)
+            matrix[i, j] = symbols[:, None] >> np.arange(m) & 1
+    return matrix.reshape(k * m, n * m)
+
+
+def _variants(classes: int, bits: int) -> Iterator[Generator]:
+    """Codes of length ``bits`` with at least ``classes`` words."""
+    needed = dimension_for(classes)
+    for m in PRIMITIVE_POLYNOMIALS:
+        n = -(-bits // m)
+        if n > 2**m:
+            continue
+        smallest = -(-needed // m)
+        largest = max(smallest, MAX_GREEDY_DIMENSION // m)
+        for k in range(smallest, min(largest, n) + 1):
+            rows = k * m if k * m <= MAX_GREEDY_DIMENSION else needed
+            yield generator_matrix(m, n, k)[:rows, :bits]

@@ -1,0 +1,265 @@
+"""The command line. Every command imports what it needs when it runs, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+if TYPE_CHECKING:
+    from lbhash.data import Dataset
+
+app = typer.Typer(
+    name="lbhash",
+    help="Learn short binary codes for images or embeddings, tell how good they are, and search them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+class Split(str, Enum):
+    """What to encode."""
+
+    train = "train"
+    base = "base"
+    query = "query"
+    all = "all"
+
+
+class LogKind(str, Enum):
+    """Where the values of each epoch go."""
+
+    csv = "csv"
+    tensorboard = "tensorboard"
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
+Data = Annotated[
+    str,
+    typer.Option(
+        help="'digits'; a .parquet, .npz or .npy file of embeddings; or a folder with the files train, base and query."
+    ),
+]
+Labels = Annotated[Optional[Path], typer.Option(help="An .npy with the labels, where the data have none of their own.")]
+Protocol = Annotated[
+    Optional[str], typer.Option(help="How to draw the splits; the file's own flags where it is not given.")
+]
+SplitSeed = Annotated[int, typer.Option(help="Seed of the protocol's draw.")]
+Model = Annotated[Path, typer.Option(help="A folder that 'lbhash train' wrote.")]
+Out = Annotated[Path, typer.Option(help="Where to write.")]
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Options of the program itself."""
+    if version:
+        from lbhash import __version__
+
+        typer.echo(f"lbhash {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the report, the models and the index.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each of the four trainings.")] = 30,
+) -> None:
+    """The whole path on real handwritten digits: train, encode, evaluate, search, report."""
+    from lbhash.demo import run_demo
+
+    run_demo(out, seed=seed, epochs=epochs)
+
+
+@app.command()
+def train(
+    out: Annotated[Path, typer.Option(help="Folder of the model; it must not hold one yet.")],
+    data: Data = "digits",
+    base: Annotated[Optional[Path], typer.Option(help="A file of the base rows; --data then holds the train rows.")] = None,
+    query: Annotated[Optional[Path], typer.Option(help="A file of the query rows, together with --base.")] = None,
+    labels: Labels = None,
+    protocol: Protocol = None,
+    split_seed: SplitSeed = 0,
+    method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
+    guided: Annotated[bool, typer.Option(help="Add the paper's guidance.")] = True,
+    bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
+    epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 30,
+    batch_size: Annotated[int, typer.Option(help="Rows in a step.")] = 64,
+    lr: Annotated[float, typer.Option(help="Adam's learning rate.")] = 1e-3,
+    hidden: Annotated[int, typer.Option(help="Width of the head's hidden layer; 0 for a linear head.")] = 1024,
+    centers: Annotated[str, typer.Option(help="Kind of the class centers (see 'lbhash centers').")] = "best",
+    seed: Annotated[int, typer.Option(help="Same seed, same machine: the same codes.")] = 0,
+    at: Annotated[Optional[int], typer.Option(help="Evaluate mAP at this rank; the whole base where not given.")] = None,
+    log: Annotated[LogKind, typer.Option(help="Log of the epochs, under OUT/logs.")] = LogKind.csv,
+    device: Annotated[str, typer.Option(help="auto, cpu, gpu …")] = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from OUT's checkpoint.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in OUT.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a model, evaluate it, and leave both in a folder."""
+    from lbhash.data import load_dataset
+    from lbhash.workflow import train_model
+
+    loaded = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed)
+    metrics = train_model(
+        loaded,
+        out,
+        at=at,
+        split_seed=split_seed,
+        log=log.value,
+        resume=resume,
+        overwrite=overwrite,
+        method=method,
+        guided=guided,
+        bits=bits,
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=lr,
+        hidden=hidden,
+        centers=centers,
+        seed=seed,
+        device=device,
+    )
+    if as_json:
+        _print_json(metrics)
+        return
+    from lbhash.tables import print_metrics
+
+    print_metrics([metrics], title=f"{loaded.name}, {bits} bits")
+    typer.echo(f"model, metrics.json and logs are in {out}")
+    typer.echo(f"next: lbhash encode --model {out} --data {data} --split base --out base.parquet")
+
+
+@app.command()
+def encode(
+    model: Model,
+    out: Annotated[Path, typer.Option(help="The file of codes, .parquet or .npz.")],
+    data: Data = "digits",
+    split: Annotated[Split, typer.Option(help="Which rows.")] = Split.all,
+    labels: Labels = None,
+    protocol: Annotated[Optional[str], typer.Option(help="How to draw the splits; as in training if not given.")] = None,
+    split_seed: Annotated[Optional[int], typer.Option(help="Seed of the draw; as in training if not given.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Encode embeddings into packed codes."""
+    from lbhash.workflow import encode_file
+
+    facts = encode_file(model, data, split.value, out, labels=labels, protocol=protocol, split_seed=split_seed)
+    if as_json:
+        _print_json(facts)
+    else:
+        typer.echo("{codes:,} codes of {bits} bits ({bytes:,} bytes) are in {out}".format(**facts))
+
+
+@app.command()
+def evaluate(
+    queries: Annotated[Path, typer.Option(help="A file of codes with labels.")],
+    base: Annotated[Path, typer.Option(help="A file of codes with labels.")],
+    at: Annotated[Optional[int], typer.Option(help="mAP at this rank; the whole base where not given.")] = None,
+    radius: Annotated[int, typer.Option(help="Hamming radius of precision and recall.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Tell how good codes are: mAP with its range over ties, bound, recognition."""
+    from lbhash.workflow import evaluate_files
+
+    report = evaluate_files(queries, base, at=at, radius=radius)
+    if as_json:
+        _print_json(report.as_dict())
+        return
+    from lbhash.tables import print_report
+
+    print_report(report)
+
+
+@app.command()
+def search(
+    model: Model,
+    base: Annotated[Path, typer.Option("--base", "--index", help="A file of codes, or an index.")],
+    data: Data = "digits",
+    row: Annotated[int, typer.Option(help="The query: a row of DATA, counted from 0.")] = 0,
+    k: Annotated[int, typer.Option("-k", help="How many neighbours.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Find the codes nearest to one row."""
+    from lbhash.workflow import search_row
+
+    found = search_row(model, base, data, row, k)
+    if as_json:
+        _print_json(found)
+        return
+    from lbhash.tables import print_neighbors
+
+    print_neighbors(found)
+
+
+@app.command()
+def centers(
+    classes: Annotated[int, typer.Option(help="Number of classes.")],
+    bits: Annotated[int, typer.Option(help="Length of a code.")],
+    kind: Annotated[str, typer.Option(help="hadamard, bch, reed-solomon, random, or the best of them.")] = "best",
+    seed: Annotated[int, typer.Option(help="Of what is random.")] = 0,
+    out: Annotated[Optional[Path], typer.Option(help="Write them as .npy, int8 [classes, bits] of ±1.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make class centers that are far apart, and say how far."""
+    from lbhash.centers import class_centers, describe
+
+    made = class_centers(classes, bits, kind=kind, seed=seed)
+    facts = {"classes": classes, "bits": bits, "kind": kind, **describe(made)}
+    if out is not None:
+        import numpy as np
+
+        from lbhash.files import replacing
+
+        if out.suffix != ".npy":
+            raise ValueError(f"out is {str(out)!r}; it must end in .npy")
+        with replacing(out) as temporary:
+            np.save(temporary, made)
+    if as_json:
+        _print_json(facts)
+        return
+    from lbhash.tables import print_centers
+
+    print_centers(facts)
+
+
+@app.command()
+def methods(as_json: Json = False) -> None:
+    """List the host methods."""
+    from lbhash.tables import method_rows, print_methods
+
+    if as_json:
+        _print_json({"methods": method_rows()})
+    else:
+        print_methods()
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    typer.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def main() -> None:
+    """Run the program; what the user did wrong becomes one line and exit status 2."""
+    try:
+        app()
+    except (ValueError, TypeError) as error:
+        if os.environ.get("LBHASH_TRACEBACK"):
+            raise
+        line = " ".join(str(error).split())
+        sys.stderr.write(f"lbhash: error: {line}\n")
+        sys.exit(2)
+    except OSError as error:
+        if os.environ.get("LBHASH_TRACEBACK"):
+            raise
+        sys.stderr.write(f"lbhash: error: {error.strerror or error}: {error.filename}\n")
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Files of codes: packed codes with their labels and the rows they come from, as Parquet or ``.npz``."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes import PackedCodes, check_bits, check_codes, code_bytes
+from lbhash.files import existing_file, replacing
+from lbhash.labels import check_labels
+
+SUFFIXES = (".parquet", ".npz")
+
+
+@dataclass(frozen=True)
+class CodeTable:
+    """Codes and what belongs to them.
+
+    Attributes:
+        codes: ``uint8 [n, ceil(bits / 8)]``.
+        bits: h.
+        rows: position of each in the file that was encoded, ``int64 [n]``.
+        labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``; ``None`` where there are none.
+        model: fingerprint of the model that made them; empty where it is not known.
+    """
+
+    codes: PackedCodes
+    bits: int
+    rows: npt.NDArray[np.int64]
+    labels: npt.NDArray | None = None
+    model: str = ""
+
+
+def check_suffix(path: str | Path, name: str = "out") -> Path:
+    """Return ``path``, or raise ``ValueError`` unless it ends as a file of codes does."""
+    file = Path(path)
+    if file.suffix not in SUFFIXES:
+        raise ValueError(f"{name} is {str(path)!r}; it must end in {' or '.join(SUFFIXES)}")
+    return file
+
+
+def write_codes(path: str | Path, table: CodeTable) -> None:
+    """Write codes to a ``.parquet`` (columns ``row``, ``code``, ``label`` or ``labels``) or an ``.npz`` file."""
+    file = check_suffix(path)
+    with replacing(file) as temporary:
+        if file.suffix == ".parquet":
+            _write_parquet(temporary, table)
+        else:
+            held = {"codes": table.codes, "bits": np.array(table.bits), "rows": table.rows}
+            if table.labels is not None:
+                held["labels"] = table.labels
+            np.savez(temporary, **held, model=np.array(table.model))  # type: ignore[arg-type]
+
+
+def read_codes(path: str | Path, name: str = "codes") -> CodeTable:
+    """Read a file that ``write_codes`` wrote, or an ``.npz`` with an array ``codes`` and, maybe, ``labels``.
+
+    Raises:
+        ValueError: the file is missing, damaged, or holds no codes.
+    """
+    file = check_suffix(existing_file(path, name), name)
+    try:
+        table = _read_parquet(file, name) if file.suffix == ".parquet" else _read_npz(file, name)
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
+        line = str(error).splitlines()[0]
+        raise ValueError(f"{name} is {str(path)!r}, which is damaged or no file of codes: {line}") from None
+    if code_bytes(check_bits(table.bits, f"bits of {name}")) != table.codes.shape[1]:
+        raise ValueError(f"{name} says {table.bits} bits a code and holds {table.codes.shape[1]} bytes")
+    if table.labels is not None and len(table.labels) != len(table.codes):
+        raise ValueError(f"{name} holds {len(table.codes)} codes and {len(table.labels)} labels")
+    return table
+
+
+def _write_parquet(file: Path, table: CodeTable) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    width = table.codes.shape[1]
+    code = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(width), len(table.codes), [None, pa.py_buffer(np.ascontiguousarray(table.codes))]
+    )
+    columns = {"row": pa.array(table.rows), "code": code}
+    if table.labels is not None and table.labels.ndim == 1:
+        columns["label"] = pa.array(table.labels)
+    elif table.labels is not None:
+        columns["labels"] = pa.array([np.flatnonzero(row) for row in table.labels], pa.list_(pa.int64()))
+    classes = table.labels.shape[1] if table.labels is not None and table.labels.ndim == 2 else 0
+    facts = {"bits": table.bits, "model": table.model, "classes": classes}
+    pq.write_table(pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(facts)}), file)
+
+
+def _read_parquet(file: Path, name: str) -> CodeTable:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(file)
+    except pa.ArrowInvalid as error:
+        raise OSError(str(error)) from None
+    if "code" not in table.column_names or not pa.types.is_fixed_size_binary(table["code"].type):
+        raise ValueError(f"{name} is {str(file)!r}, which has no column 'code' of packed codes")
+    width = table["code"].type.byte_width
+    parts = [
+        np.frombuffer(chunk.buffers()[1], np.uint8).reshape(-1, width)[chunk.offset : chunk.offset + len(chunk)]
+        for chunk in table["code"].chunks
+        if len(chunk)
+    ]
+    codes = np.concatenate(parts) if parts else np.empty((0, width), np.uint8)
+    facts = json.loads((table.schema.metadata or {}).get(b"lbhash", b"{}"))
+    labels = None
+    if "label" in table.column_names:
+        labels = check_labels(table["label"].to_numpy(), f"labels of {name}")
+    elif "labels" in table.column_names:
+        labels = check_labels(table["labels"].to_pylist(), f"labels of {name}", classes=facts.get("classes"))
+    rows = table["row"].to_numpy() if "row" in table.column_names else np.arange(len(codes))
+    return CodeTable(codes, facts.get("bits", 8 * width), rows, labels, facts.get("model", ""))
+
+
+def _read_npz(file: Path, name: str) -> CodeTable:
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            held = {key: arrays[key] for key in arrays.files}
+    except ValueError as error:
+        raise OSError(str(error)) from None
+    if "codes" not in held:
+        raise ValueError(f"{name} is {str(file)!r}, which has no array 'codes' (it has {', '.join(held)})")
+    codes = check_codes(held["codes"], f"codes of {name}")
+    labels = check_labels(held["labels"], f"labels of {name}") if "labels" in held else None
+    return CodeTable(
+        codes,
+        int(held.get("bits", 8 * codes.shape[1])),
+        held.get("rows", np.arange(len(codes))),
+        labels,
+        str(held.get("model", "")),
+    )

@@ -1,0 +1,134 @@
+"""Binary codes: ±1 to packed bits and back, and the Hamming distance.
+
+A code of h bits is b in {-1, +1}^h. It is stored packed: a row of ``ceil(h / 8)`` bytes, bit k in byte
+``k // 8`` at position ``k % 8`` (little-endian inside the byte), with +1 as 1 and -1 as 0. The bits that pad the
+last byte are 0. This module is the one place that fixes that order. It has a consequence that the guidance uses:
+byte j of a code *is* the paper's index of its j-th block of 8 bits, the sum over k of 1{b_k > 0} * 2^(k-1).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+MAX_BITS = 1024
+"""Largest length of a code that the library takes."""
+
+PackedCodes = npt.NDArray[np.uint8]
+
+
+def code_bytes(bits: int) -> int:
+    """Number of bytes that one packed code of ``bits`` bits takes: ``ceil(bits / 8)``."""
+    return -(-bits // 8)
+
+
+def check_bits(bits: int, name: str = "bits") -> int:
+    """Return ``bits`` as an ``int``.
+
+    Raises:
+        TypeError: it is not an integer.
+        ValueError: it is not between 1 and 1,024.
+    """
+    if isinstance(bits, bool) or not isinstance(bits, (int, np.integer)):
+        raise TypeError(f"{name} is {bits!r}; it must be an integer from 1 to {MAX_BITS}")
+    if not 1 <= bits <= MAX_BITS:
+        raise ValueError(f"{name} is {bits}; it must be from 1 to {MAX_BITS}")
+    return int(bits)
+
+
+def check_codes(codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
+    """Return packed codes as a C-contiguous array ``uint8 [n, bytes]``.
+
+    Raises:
+        TypeError: the values are not ``uint8``.
+        ValueError: the array is not two-dimensional or a row has no byte or too many.
+    """
+    array = np.asarray(codes)
+    if array.dtype != np.uint8:
+        raise TypeError(f"{name} holds {array.dtype}; packed codes are uint8 (see lbhash.codes.pack)")
+    if array.ndim != 2 or not 1 <= array.shape[1] <= code_bytes(MAX_BITS):
+        raise ValueError(f"{name} has shape {array.shape}; packed codes are [n, 1 to {code_bytes(MAX_BITS)} bytes]")
+    return np.ascontiguousarray(array)
+
+
+def pack(signs: npt.ArrayLike) -> PackedCodes:
+    """Pack real numbers or signs into codes, by sign, with bin(0) = +1.
+
+    Args:
+        signs: ``[n, bits]``, any real numbers; a code is 1 where they are at least 0.
+
+    Returns:
+        ``uint8 [n, ceil(bits / 8)]``.
+
+    Raises:
+        ValueError: not two-dimensional, or a value is NaN.
+
+    >>> pack([[1, -1, -1, 1], [-1, 0, 0, 0]]).tolist()
+    [[9], [14]]
+    """
+    array = np.asarray(signs)
+    if array.ndim != 2:
+        raise ValueError(f"signs has shape {array.shape}; it must be [n, bits]")
+    check_bits(array.shape[1], "the number of columns of signs")
+    if np.issubdtype(array.dtype, np.floating) and np.isnan(array).any():
+        row = int(np.flatnonzero(np.isnan(array).any(axis=1))[0])
+        raise ValueError(f"signs holds NaN (first in row {row}); its values must be numbers")
+    return np.packbits(array >= 0, axis=1, bitorder="little")
+
+
+def unpack(codes: npt.ArrayLike, bits: int) -> npt.NDArray[np.int8]:
+    """Unpack codes into signs.
+
+    Args:
+        codes: ``uint8 [n, ceil(bits / 8)]``.
+        bits: the length h of a code.
+
+    Returns:
+        ``int8 [n, bits]`` of -1 and +1.
+
+    >>> unpack(pack([[1, -1, -1, 1]]), bits=4).tolist()
+    [[1, -1, -1, 1]]
+    """
+    array = check_codes(codes)
+    if code_bytes(check_bits(bits)) != array.shape[1]:
+        raise ValueError(f"codes has {array.shape[1]} bytes a row; codes of {bits} bits have {code_bytes(bits)}")
+    ones = np.unpackbits(array, axis=1, count=bits, bitorder="little").view(np.int8)
+    return 2 * ones - 1
+
+
+def as_words(codes: npt.ArrayLike, name: str = "codes") -> npt.NDArray[np.uint64]:
+    """View packed codes as 64-bit words, padded with zero bytes: ``uint64 [n, ceil(bytes / 8)]``.
+
+    Equal padding on both sides leaves every Hamming distance as it is. Copies only where the width is not a
+    multiple of 8 bytes.
+    """
+    array = check_codes(codes, name)
+    padding = -array.shape[1] % 8
+    if padding:
+        array = np.pad(array, ((0, 0), (0, padding)))
+    return array.view(np.uint64)
+
+
+def hamming_distances(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """Hamming distance of every code of ``a`` to every code of ``b``.
+
+    Args:
+        a: ``uint8 [n, bytes]``.
+        b: ``uint8 [m, bytes]``.
+
+    Returns:
+        ``int32 [n, m]``, in bits. It is as large as it says: for large sets use ``RankHistogram`` or an index.
+
+    >>> hamming_distances(pack([[1, 1, 1]]), pack([[1, 1, 1], [-1, 1, -1]])).tolist()
+    [[0, 2]]
+    """
+    left, right = check_codes(a, "a"), check_codes(b, "b")
+    if left.shape[1] != right.shape[1]:
+        raise ValueError(f"b has {right.shape[1]} bytes a row and a has {left.shape[1]}; they must be equal")
+    distances = np.zeros((len(left), len(right)), np.int32)
+    for byte in range(left.shape[1]):
+        distances += _POPCOUNT[left[:, byte, None] ^ right[None, :, byte]]
+    return distances
+
+
+_POPCOUNT = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)

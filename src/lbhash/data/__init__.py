@@ -1,0 +1,85 @@
+"""Data sets and their splits, by name or from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from lbhash.data.dataset import SPLITS, Dataset, Part, Table
+from lbhash.data.digits import digits
+from lbhash.data.protocols import PROTOCOLS, Protocol
+from lbhash.data.readers import SUFFIXES, check_embeddings, read_table
+
+DATASETS = {"digits": digits}
+"""The data sets that need no file, by name."""
+
+
+def load_dataset(
+    data: str | Path,
+    *,
+    base: str | Path | None = None,
+    query: str | Path | None = None,
+    labels: str | Path | None = None,
+    protocol: str | None = None,
+    seed: int = 0,
+) -> Dataset:
+    """Train, base and query of a data set.
+
+    Args:
+        data: ``"digits"``; a file (``read_table``); or a folder with the files ``train``, ``base`` and ``query``.
+        base: a file of the base rows; ``data`` then holds the training rows alone.
+        query: a file of the query rows, together with ``base``.
+        labels: an ``.npy`` with the labels of ``data``.
+        protocol: a name of ``PROTOCOLS``. Where it is not given, a file's own flags count, and ``holdout`` where it
+            has none.
+        seed: of the protocol's draw.
+    """
+    if protocol is not None and protocol not in PROTOCOLS:
+        raise ValueError(f"protocol is {protocol!r}; it must be one of {', '.join(PROTOCOLS)}")
+    if (base is None) != (query is None):
+        raise ValueError("base and query go together: give both files, or neither")
+    if base is not None and query is not None:
+        return _from_tables(Path(data).name, read_table(data, labels), read_table(base, name="base"), read_table(query, name="query"))
+    if Path(data).is_dir():
+        tables = [read_table(_file_in(Path(data), split), name=split) for split in SPLITS]
+        return _from_tables(Path(data).name, *tables)
+    table = load_table(data, labels)
+    if protocol is None and table.flags:
+        return _from_flags(table)
+    chosen = protocol or ("digits" if data == "digits" else "holdout")
+    if table.labels is None:
+        raise ValueError(f"data is {str(data)!r}, which has no labels; give them as a column, an array or a file")
+    rows = PROTOCOLS[chosen].split(table.labels, seed)
+    return Dataset(table.name, chosen, *(_part(table, rows[split]) for split in SPLITS))
+
+
+def load_table(data: str | Path, labels: str | Path | None = None) -> Table:
+    """All rows of a data set by name or from a file."""
+    return DATASETS[str(data)]() if str(data) in DATASETS else read_table(data, labels)
+
+
+def _part(table: Table, rows: np.ndarray) -> Part:
+    return Part(table.embeddings, rows, None if table.labels is None else table.labels[rows])
+
+
+def _from_flags(table: Table) -> Dataset:
+    missing = [split for split in SPLITS if split not in table.flags]
+    if missing:
+        raise ValueError(f"{table.name} has no flag in_{missing[0]}; it must have one for train, base and query, or none")
+    return Dataset(table.name, "flags", *(_part(table, np.flatnonzero(table.flags[split])) for split in SPLITS))
+
+
+def _from_tables(name: str, *tables: Table) -> Dataset:
+    return Dataset(name, "files", *(_part(table, np.arange(len(table.embeddings))) for table in tables))
+
+
+def _file_in(folder: Path, split: str) -> Path:
+    for suffix in SUFFIXES:
+        if (folder / f"{split}{suffix}").is_file():
+            return folder / f"{split}{suffix}"
+    raise ValueError(f"data is {str(folder)!r}, which has no file {split} ({', '.join(SUFFIXES)})")
+
+
+__all__ = ["DATASETS", "PROTOCOLS", "SPLITS", "Dataset", "Part", "Protocol", "Table"]
+__all__ += ["check_embeddings", "load_dataset", "load_table"]

@@ -1,0 +1,76 @@
+"""Protocols: which rows are train, base and query, by name and seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A rule that draws the splits.
+
+    Attributes:
+        summary: the rule in words.
+        query: rows of each class drawn as queries; a fraction of the class where it is below 1.
+        train: rows of each class drawn for training; ``None`` for the whole base.
+        disjoint: whether the training rows are kept out of the base.
+
+    With several labels a row a draw by class has no meaning, so that as many rows are drawn from all.
+    """
+
+    summary: str
+    query: float
+    train: int | None
+    disjoint: bool = False
+
+    def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
+        """Positions of the train, base and query rows, in file order.
+
+        Args:
+            labels: ``int64 [n]``, or multi-hot ``[n, C]``.
+            seed: of the draw.
+
+        Raises:
+            ValueError: a class has too few rows.
+        """
+        rng = np.random.default_rng(seed)
+        query, train, base = [], [], []
+        for name, rows, classes in _groups(labels):
+            wanted = self.query * (len(rows) if self.query < 1 else classes)
+            queries = max(1, round(wanted))
+            trains = 0 if self.train is None else self.train * classes
+            if len(rows) <= queries + trains:
+                raise ValueError(
+                    f"{name} has {len(rows)} rows; the protocol needs more than {queries + trains} "
+                    f"({queries} queries, {trains} to train)"
+                )
+            order = rng.permutation(rows)
+            query.append(order[:queries])
+            rest = order[queries:]
+            train.append(rest if self.train is None else rest[:trains])
+            base.append(rest[trains:] if self.disjoint else rest)
+        return {
+            name: np.sort(np.concatenate(rows)) for name, rows in (("train", train), ("base", base), ("query", query))
+        }
+
+
+PROTOCOLS = {
+    "holdout": Protocol("a tenth of every class is query, the rest base and train", query=0.1, train=None),
+    "digits": Protocol("20 queries and 80 training rows a class, the base holds the training rows", 20, 80),
+    "cifar10": Protocol("1,000 queries, 5,000 train, 54,000 base, disjoint", query=100, train=500, disjoint=True),
+    "cifar10-59k": Protocol("1,000 queries, 59,000 base, which holds the 5,000 train", query=100, train=500),
+    "cifar10-50k": Protocol("10,000 queries, 50,000 base, all of it train", query=1000, train=None),
+    "nuswide21": Protocol("2,100 queries, the rest base, which holds the 10,500 train", query=100, train=500),
+    "imagenet100": Protocol("50 queries a class, the rest base, which holds the 100 train a class", 50, 100),
+}
+"""The protocols by name."""
+
+
+def _groups(labels: npt.NDArray) -> list[tuple[str, npt.NDArray[np.int64], int]]:
+    """Name, rows and number of classes of every group that is drawn from on its own."""
+    if labels.ndim == 2:
+        return [("the data set", np.arange(len(labels)), labels.shape[1])]
+    return [(f"class {label}", np.flatnonzero(labels == label), 1) for label in np.unique(labels)]

@@ -1,0 +1,165 @@
+"""Tables from files: Parquet, ``.npz`` and ``.npy``, kept in the number type that the file has."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.data.dataset import SPLITS, Table
+from lbhash.files import existing_file
+from lbhash.labels import check_labels
+
+SUFFIXES = (".parquet", ".npz", ".npy")
+
+
+def read_table(path: str | Path, labels: str | Path | None = None, name: str = "data") -> Table:
+    """Read embeddings, labels and split flags.
+
+    Args:
+        path: a Parquet file with a column ``embedding`` (lists of one length) and, where there are labels, ``label``
+            (integers) or ``labels`` (lists of integers); an ``.npz`` with arrays of these names (``embedding`` or
+            ``embeddings``, ``label`` or ``labels``, integers or multi-hot); or an ``.npy`` of the embeddings.
+            Boolean ``in_train``, ``in_base`` and ``in_query`` say which split a row belongs to.
+        labels: an ``.npy`` with the labels, for files that have none of their own.
+        name: of the argument, for messages.
+
+    Raises:
+        ValueError: the file is missing, damaged or holds something else; an embedding is NaN or infinite (the
+            message says which row); labels are negative or missing.
+        TypeError: labels are not integers.
+    """
+    file = existing_file(path, name)
+    reader = {".parquet": _read_parquet, ".npz": _read_npz, ".npy": _read_npy}.get(file.suffix)
+    if reader is None:
+        raise ValueError(f"{name} is {str(path)!r}; it must end in {', '.join(SUFFIXES)}")
+    table = reader(file, name)
+    if labels is not None:
+        given = np.asarray(_load_npy(existing_file(labels, "labels"), "labels"))
+        table = Table(table.embeddings, check_labels(given, "labels"), table.flags, table.name)
+    if table.labels is not None and len(table.labels) != len(table.embeddings):
+        raise ValueError(f"{name} has {len(table.embeddings)} embeddings and {len(table.labels)} labels")
+    check_embeddings(table.embeddings, f"embeddings of {name}")
+    return table
+
+
+def check_embeddings(embeddings: npt.NDArray, name: str = "embeddings") -> None:
+    """Raise ``ValueError`` or ``TypeError`` unless ``embeddings`` is ``[n, dim]`` of finite numbers."""
+    if embeddings.ndim != 2 or embeddings.shape[1] == 0:
+        raise ValueError(f"{name} has shape {embeddings.shape}; it must be [n, dim]")
+    if embeddings.dtype.kind not in "uif":
+        raise TypeError(f"{name} holds {embeddings.dtype}; it must hold numbers")
+    if embeddings.dtype.kind != "f":
+        return
+    for start in range(0, len(embeddings), 8192):
+        finite = np.isfinite(embeddings[start : start + 8192]).all(axis=1)
+        if not finite.all():
+            row = start + int(np.flatnonzero(~finite)[0])
+            raise ValueError(f"{name} is NaN or infinite in row {row}; every number must be finite")
+
+
+def _read_parquet(file: Path, name: str) -> Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        parquet = pq.ParquetFile(file)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{name} is {str(file)!r}, which is damaged or no Parquet file: {_first_line(error)}") from None
+    with parquet:
+        columns = parquet.schema_arrow.names
+        if "embedding" not in columns:
+            raise ValueError(f"{name} is {str(file)!r}, which has no column 'embedding' (it has {', '.join(columns)})")
+        label = next((column for column in ("label", "labels") if column in columns), None)
+        flags = [f"in_{split}" for split in SPLITS if f"in_{split}" in columns]
+        try:
+            embeddings = _embedding_column(parquet, file, name)
+            rest = parquet.read(columns=flags + ([label] if label else []))
+        except (pa.ArrowInvalid, OSError) as error:
+            raise ValueError(f"{name} is {str(file)!r}, which is damaged: {_first_line(error)}") from None
+    return Table(
+        embeddings,
+        _label_column(rest[label], f"column {label!r} of {name}") if label else None,
+        {flag.removeprefix("in_"): rest[flag].to_numpy().astype(bool) for flag in flags},
+        file.name,
+    )
+
+
+def _embedding_column(parquet: Any, file: Path, name: str) -> npt.NDArray:
+    """The embeddings ``[n, dim]``, a row group's worth of extra memory at a time."""
+    embeddings: npt.NDArray | None = None
+    filled = 0
+    for batch in parquet.iter_batches(batch_size=8192, columns=["embedding"]):
+        column = batch.column(0)
+        if column.null_count:
+            row = filled + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            raise ValueError(f"column 'embedding' of {name} is missing in row {row}")
+        if not hasattr(column, "flatten") or not len(column):
+            if len(column):
+                raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold lists of numbers")
+            continue
+        values = column.flatten()
+        dim = len(values) // len(column)
+        lengths = column.value_lengths().to_numpy()
+        wrong = np.flatnonzero(lengths != (dim if embeddings is None else embeddings.shape[1]))
+        if len(wrong):
+            raise ValueError(
+                f"column 'embedding' of {name} has {lengths[wrong[0]]} numbers in row {filled + wrong[0]}; "
+                "all rows must have as many"
+            )
+        try:
+            numbers = values.to_numpy(zero_copy_only=not values.null_count)
+        except (TypeError, ValueError):
+            raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold numbers") from None
+        if numbers.dtype.kind not in "uif":
+            raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold lists of numbers")
+        if embeddings is None:
+            embeddings = np.empty((parquet.metadata.num_rows, dim), numbers.dtype)
+        embeddings[filled : filled + len(column)] = numbers.reshape(len(column), dim)
+        filled += len(column)
+    if embeddings is None:
+        raise ValueError(f"{name} is {str(file)!r}, which has no row")
+    return embeddings
+
+
+def _label_column(column: Any, name: str) -> npt.NDArray:
+    import pyarrow as pa
+
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise ValueError(f"{name} is missing in row {row}; every row must have a label")
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return check_labels(column.to_pylist(), name)
+    return check_labels(column.to_numpy(), name)
+
+
+def _read_npz(file: Path, name: str) -> Table:
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            held = {key: arrays[key] for key in arrays.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npz file: {_first_line(error)}") from None
+    embeddings = next((held[key] for key in ("embedding", "embeddings") if key in held), None)
+    if embeddings is None:
+        raise ValueError(f"{name} is {str(file)!r}, which has no array 'embeddings' (it has {', '.join(held)})")
+    labels = next((held[key] for key in ("label", "labels") if key in held), None)
+    flags = {split: held[f"in_{split}"].astype(bool) for split in SPLITS if f"in_{split}" in held}
+    return Table(embeddings, None if labels is None else check_labels(labels, f"labels of {name}"), flags, file.name)
+
+
+def _read_npy(file: Path, name: str) -> Table:
+    return Table(_load_npy(file, name, mmap_mode="r"), None, {}, file.name)
+
+
+def _load_npy(file: Path, name: str, mmap_mode: Any = None) -> npt.NDArray:
+    try:
+        return np.load(file, mmap_mode=mmap_mode, allow_pickle=False)  # type: ignore[no-any-return]
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npy file: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,116 @@
+"""The demo: the whole path on scikit-learn's digits, with a report to look at."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from lbhash.data import Dataset, load_dataset
+from lbhash.evaluation import Report, evaluate
+from lbhash.hasher import Hasher
+from lbhash.index import FlatIndex
+from lbhash.tables import print_metrics
+
+METHODS = (("hashnet", False), ("hashnet", True), ("csq", False), ("csq", True))
+BITS = 16
+NEIGHBORS = 7
+QUERIES = 3
+
+
+@dataclass(frozen=True)
+class Neighborhood:
+    """A query and what a search found for it; ``rows`` are positions in the data set, nearest first."""
+
+    query: int
+    rows: np.ndarray
+    distances: np.ndarray
+
+
+def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
+    """Train HashNet, HashNet_D, CSQ and CSQ_D at 16 bits on digits, and write ``out/report.html``.
+
+    Args:
+        out: folder for the report, the guided CSQ's model and its index; what an earlier demo left is replaced.
+        seed: of the splits and the trainings.
+        epochs: of each training.
+    """
+    from lbhash.report import write_report
+
+    folder = Path(out)
+    console = Console()
+    dataset = load_dataset("digits", seed=seed)
+    console.print(
+        f"handwritten digits: {len(dataset.train)} to train, {len(dataset.base)} in the base, "
+        f"{len(dataset.query)} queries; codes of {BITS} bits, {epochs} epochs, seed {seed}\n"
+    )
+    results, reports = [], {}
+    for method, guided in METHODS:
+        hasher = Hasher(bits=BITS, method=method, guided=guided, epochs=epochs, seed=seed, progress=True)
+        metrics, reports[hasher.name] = _run(hasher, dataset)
+        results.append(metrics)
+    print_metrics(results, title=f"digits, {BITS} bits, mAP over the whole base")
+
+    hasher.model_.about |= {"data": "digits", "protocol": "digits", "split seed": seed}
+    hasher.save_pretrained(folder / "model")
+    index = FlatIndex(-(-BITS // 8))
+    index.add(hasher.encode_part(dataset.base), dataset.base.rows)
+    index.save(folder / "index.faiss")
+    found = search_examples(hasher, index, dataset)
+    _print_pictures(console, dataset, found, hasher.name)
+
+    write_report(folder / "report.html", results, reports, dataset, found, searched=hasher.name, seed=seed)
+    console.print(f"\nThe report is {folder / 'report.html'}; open it in a browser.", soft_wrap=True)
+    console.print("Next, on your own embeddings (a Parquet file with the columns embedding and label):\n", soft_wrap=True)
+    for line in (
+        "lbhash train --data FILE.parquet --method csq --bits 64 --out model",
+        "lbhash encode --model model --data FILE.parquet --split base --out base.parquet",
+        "lbhash search --model model --base base.parquet --data FILE.parquet --row 0 -k 10",
+    ):
+        console.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def search_examples(hasher: Hasher, index: FlatIndex, dataset: Dataset) -> list[Neighborhood]:
+    """The nearest codes of the first query of each of the first three classes."""
+    labels = dataset.query.labels
+    assert labels is not None
+    first = np.array([np.flatnonzero(labels == label)[0] for label in range(QUERIES)])
+    codes = hasher.encode_part(dataset.query)[first]
+    distances, rows = index.search(codes, NEIGHBORS)
+    return [Neighborhood(int(dataset.query.rows[q]), r, d) for q, r, d in zip(first, rows, distances, strict=True)]
+
+
+def _run(hasher: Hasher, dataset: Dataset) -> tuple[dict[str, Any], Report]:
+    started = time.perf_counter()
+    hasher.fit_part(dataset.train, dataset.classes)
+    seconds = time.perf_counter() - started
+    query, base = hasher.encode_part(dataset.query), hasher.encode_part(dataset.base)
+    report = evaluate(query, dataset.query.labels, base, dataset.base.labels)
+    return {"method": hasher.name, "train_seconds": seconds, **report.as_dict()}, report
+
+
+def _print_pictures(console: Console, dataset: Dataset, found: list[Neighborhood], name: str) -> None:
+    console.print(f"\nThree queries (left) and their {NEIGHBORS} nearest codes by {name}, with their distances:")
+    for hood in found:
+        pictures = [_picture(dataset.base.embeddings[row]) for row in (hood.query, *hood.rows)]
+        for line in range(4):
+            console.print(Text("  ").join([picture[line] for picture in pictures]))
+        captions = ["query".ljust(8)] + [f"{distance} bit".ljust(8) for distance in hood.distances]
+        console.print(Text("  ".join(captions), style="dim"))
+
+
+def _picture(pixels: np.ndarray) -> list[Text]:
+    """Four lines of text for 8 × 8 grey values from 0 to 16, two pixels a character."""
+    grey = np.clip(pixels.reshape(8, 8).astype(int) * 255 // 16, 0, 255)
+    lines = []
+    for top, bottom in zip(grey[::2], grey[1::2], strict=True):
+        line = Text()
+        for upper, lower in zip(top, bottom, strict=True):
+            line.append("▀", style=f"rgb({upper},{upper},{upper}) on rgb({lower},{lower},{lower})")
+        lines.append(line)
+    return lines

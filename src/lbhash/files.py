@@ -1,0 +1,54 @@
+"""Files that are whole or not there: written beside their place, then renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path beside ``path``; rename it to ``path`` when the block ends well, else remove it."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write ``text`` to ``path``, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Write ``value`` as JSON to ``path``, whole or not at all."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def existing_file(path: str | os.PathLike[str], name: str) -> Path:
+    """Return ``path``, or raise ``ValueError`` with a line that names the argument where there is no such file."""
+    found = Path(path)
+    if found.is_dir():
+        raise ValueError(f"{name} is {str(path)!r}, which is a folder; it must be a file")
+    if not found.is_file():
+        raise ValueError(f"{name} is {str(path)!r}, and there is no such file")
+    return found
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,247 @@
+"""The front door: ``Hasher``, a scikit-learn estimator that learns to hash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lbhash import __version__
+from lbhash.centers import class_centers
+from lbhash.codes import PackedCodes, check_bits, unpack
+from lbhash.data.dataset import Part
+from lbhash.evaluation import evaluate
+from lbhash.labels import check_labels
+from lbhash.model import HashModel, check_model_folder
+from lbhash.objectives import METHODS, Objective, Task, build_objective
+from lbhash.recognition import knn_predict
+from lbhash.training import Schedule, train
+
+
+class Hasher(TransformerMixin, BaseEstimator):
+    """Learns to turn embeddings into binary codes.
+
+    Args:
+        bits: h, the length of a code, 1 to 1,024.
+        method: the host method, one of ``lbhash.objectives.METHODS``, or an ``Objective`` of one's own.
+        guided: whether the paper's guidance is added (X_D).
+        epochs: passes over the training set.
+        seed: the same seed gives the same codes on the same machine, bit for bit.
+        hidden: width of the head's hidden layer; 0 for a linear head.
+        centers: kind of the class centres (``lbhash.centers.class_centers``).
+        batch_size: rows in a step.
+        lr: Adam's learning rate.
+        options: of the method, a dict, for instance ``{"alpha": 0.1}``.
+        guidance: of the guidance, a dict, for instance ``{"mode": "replace"}``.
+        device: where to train: auto, cpu, gpu …
+        progress: whether to show a progress bar.
+
+    Attributes:
+        model_: the trained ``HashModel``.
+        classes_: the label values, in the order of the centres.
+        centers_: the class centres, ``int8 [C, bits]`` of ±1.
+        train_codes_: the codes of the training rows, ``uint8 [n, ceil(bits / 8)]``.
+
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> hasher = Hasher(bits=16, epochs=2).fit(X[:500], y[:500])
+    >>> hasher.encode(X[500:]).shape
+    (1297, 2)
+    """
+
+    def __init__(
+        self,
+        bits: int = 64,
+        method: str | type[Objective] = "csq",
+        guided: bool = True,
+        epochs: int = 30,
+        seed: int = 0,
+        *,
+        hidden: int = 1024,
+        centers: str = "best",
+        batch_size: int = 64,
+        lr: float = 1e-3,
+        options: dict[str, Any] | None = None,
+        guidance: dict[str, Any] | None = None,
+        device: str = "auto",
+        progress: bool = False,
+    ) -> None:
+        self.bits = bits
+        self.method = method
+        self.guided = guided
+        self.epochs = epochs
+        self.seed = seed
+        self.hidden = hidden
+        self.centers = centers
+        self.batch_size = batch_size
+        self.lr = lr
+        self.options = options
+        self.guidance = guidance
+        self.device = device
+        self.progress = progress
+
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Hasher:
+        """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``."""
+        X, y = validate_data(self, X, y, multi_output=True, dtype=[np.float32, np.float64, np.uint8, np.float16])
+        labels, classes = _encode_labels(y)
+        part = Part(np.asarray(X), np.arange(len(X)), labels)
+        self.fit_part(part, len(classes))
+        self.classes_ = classes
+        return self
+
+    def fit_part(self, part: Part, classes: int, **training: Any) -> Hasher:
+        """Learn from a split of a data set, without a copy of it.
+
+        Args:
+            part: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot.
+            classes: C.
+            training: further arguments of ``lbhash.training.train``.
+        """
+        check_bits(self.bits)
+        schedule = Schedule(epochs=self.epochs, batch_size=self.batch_size, lr=self.lr)
+        centers = class_centers(classes, self.bits, kind=self.centers, seed=self.seed)
+        assert part.labels is not None
+        labels = torch.from_numpy(part.labels)
+        task = Task(
+            self.bits,
+            classes,
+            labels if labels.ndim == 1 else labels.float(),
+            torch.from_numpy(centers).float(),
+            self.epochs,
+            self.seed,
+        )
+        with torch.random.fork_rng():
+            torch.manual_seed(self.seed)
+            objective = build_objective(
+                self.method, task, guided=self.guided, guidance=self.guidance, options=self.options
+            )
+            has_classifier = objective.class_scores(task.centers[:1]) is not None
+            model = HashModel(part.dim, self.bits, self.hidden, classes if has_classifier else 0, self._about(part))
+        if self.progress:
+            from lbhash.progress import EpochBar
+
+            training["callbacks"] = [*training.get("callbacks", []), EpochBar(self.name)]
+        settings = {"method": self.name, "bits": self.bits, "hidden": self.hidden, "centers": self.centers}
+        settings |= {"options": self.options, "guidance": self.guidance, "dim": part.dim, "classes": classes}
+        train(model, objective, part, schedule, seed=self.seed, device=self.device, settings=settings, **training)
+        if model.classifier is not None:
+            weights = objective.class_scores(torch.eye(self.bits))
+            assert weights is not None
+            model.classifier.weight.data.copy_(weights.detach().T)
+        self.model_ = model
+        self.classes_ = np.arange(classes)
+        self.centers_ = centers
+        self.train_codes_ = self.encode_part(part)
+        self.train_labels_ = part.labels
+        self.n_features_in_ = part.dim
+        return self
+
+    @property
+    def name(self) -> str:
+        """The method as the paper writes it: ``csq``, or ``csq_d`` where it is guided."""
+        host = self.method if isinstance(self.method, str) else self.method.__name__.lower()
+        return f"{host}_d" if self.guided else host
+
+    def encode(self, X: npt.ArrayLike) -> PackedCodes:
+        """Codes of embeddings ``[n, dim]``: ``uint8 [n, ceil(bits / 8)]``."""
+        check_is_fitted(self)
+        dtypes = [np.float32, np.float64, np.uint8, np.float16]
+        return self.model_.encode(validate_data(self, X, reset=False, dtype=dtypes))
+
+    def encode_part(self, part: Part) -> PackedCodes:
+        """Codes of a split of a data set, ``uint8 [n, ceil(bits / 8)]``, with the memory of a chunk."""
+        check_is_fitted(self)
+        if part.dim != self.model_.dim:
+            raise ValueError(f"embeddings have {part.dim} numbers a row; the model takes {self.model_.dim}")
+        return np.concatenate([self.model_.encode(chunk) for chunk in part.chunks()])
+
+    def transform(self, X: npt.ArrayLike) -> npt.NDArray[np.int8]:
+        """Codes of embeddings ``[n, dim]`` as features for the next step: ``int8 [n, bits]`` of ±1."""
+        return unpack(self.encode(X), self.model_.bits)
+
+    def predict(self, X: npt.ArrayLike, k: int = 100) -> npt.NDArray:
+        """Labels ``[n]`` by a vote of the k nearest training codes (single-label only)."""
+        codes = self.encode(X)
+        self._check_memory("predict")
+        return self.classes_[knn_predict(codes, self.train_codes_, self.train_labels_, k=min(k, len(self.train_codes_)))]
+
+    def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
+        """mAP of ``X`` as queries on the training rows as base, in expectation over ties."""
+        codes = self.encode(X)
+        self._check_memory("score")
+        y = np.asarray(y)
+        labels = y if y.ndim == 2 else _positions(y, self.classes_)
+        return evaluate(codes, labels, self.train_codes_, self.train_labels_).map
+
+    def save_pretrained(self, directory: str | Path) -> None:
+        """Write the model folder: safetensors, JSON and a model card; the training rows' codes stay out."""
+        check_is_fitted(self)
+        self.model_.about["classes"] = self.classes_.tolist()
+        self.model_.save_pretrained(directory)
+
+    @classmethod
+    def from_pretrained(cls, directory: str | Path) -> Hasher:
+        """Load a model folder, or a model of the Hub by its id. Nothing is unpickled.
+
+        The loaded hasher encodes; ``score`` and ``predict`` need the training rows, and ask to be fitted.
+        """
+        if Path(directory).exists():
+            check_model_folder(directory)
+        try:
+            model = HashModel.from_pretrained(str(directory))
+        except (RuntimeError, TypeError, KeyError, OSError) as error:
+            line = str(error).splitlines()[0]
+            raise ValueError(f"model is {str(directory)!r}, which could not be loaded: {line}") from None
+        model.eval()
+        about = model.about
+        known = {key: about[key] for key in ("guided", "epochs", "seed", "centers") if key in about}
+        if about.get("method") in METHODS:
+            known["method"] = about["method"]
+        hasher = cls(bits=model.bits, hidden=model.hidden, **known)
+        hasher.model_ = model
+        hasher.classes_ = np.asarray(about.get("classes", []))
+        hasher.n_features_in_ = model.dim
+        return hasher
+
+    def _about(self, part: Part) -> dict[str, Any]:
+        return {
+            "method": self.name.removesuffix("_d"),
+            "guided": self.guided,
+            "centers": self.centers,
+            "epochs": self.epochs,
+            "seed": self.seed,
+            "training rows": len(part),
+            "lbhash": __version__,
+        }
+
+    def _check_memory(self, what: str) -> None:
+        if not hasattr(self, "train_codes_"):
+            raise ValueError(f"{what} needs the training rows' codes, which a loaded model does not have; use evaluate")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.non_deterministic = False
+        return tags
+
+
+def _encode_labels(y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
+    """Labels as 0 … C − 1 with their values, or multi-hot as they are."""
+    if y.ndim == 2 and y.shape[1] > 1:
+        labels = check_labels(y.astype(np.uint8) if set(np.unique(y)) <= {0, 1} else y, "y")
+        return labels, np.arange(labels.shape[1])
+    classes, labels = np.unique(y.ravel(), return_inverse=True)
+    return labels.astype(np.int64), classes
+
+
+def _positions(y: npt.NDArray, classes: npt.NDArray) -> npt.NDArray[np.int64]:
+    unknown = ~np.isin(y, classes)
+    if unknown.any():
+        raise ValueError(f"y holds the label {y[unknown][0]!r}, which was not in the training rows")
+    return np.searchsorted(classes, y)

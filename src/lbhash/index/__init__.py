@@ -1,0 +1,5 @@
+"""Search in Hamming space."""
+
+from lbhash.index.flat import FlatIndex
+
+__all__ = ["FlatIndex"]

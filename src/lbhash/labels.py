@@ -1,0 +1,215 @@
+"""Labels: what the library takes, and the two forms it works with.
+
+Single-label data is a vector of class numbers, ``int64 [n]``. Multi-label data is a multi-hot matrix,
+``uint8 [n, classes]``, 1 where a row has the label. Everything that takes labels passes them through
+``check_labels`` first, so that what is wrong with them is said once, early, and in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Labels = npt.NDArray[Any]
+"""``int64 [n]`` or ``uint8 [n, classes]``, as ``check_labels`` returns them."""
+
+_MAY_BE = "class numbers [n], a multi-hot array [n, classes] or a list of lists of class numbers"
+
+
+def check_labels(labels: Any, name: str = "labels", classes: int | None = None) -> Labels:
+    """Return labels in one of the two forms of this module.
+
+    A Python list (or tuple) of lists is read as the class numbers of each row, and a two-dimensional array as
+    multi-hot. A row may have no label at all in the multi-label forms.
+
+    Args:
+        labels: class numbers ``[n]`` (integers, or floats that are whole numbers), at least 0; or multi-hot
+            ``[n, classes]`` of 0 and 1; or a list of n lists of class numbers.
+        name: what to call the argument in an error.
+        classes: the number of classes. By default the columns of a multi-hot array, or 1 + the largest class number
+            of a list of lists.
+
+    Returns:
+        ``int64 [n]`` for class numbers, else ``uint8 [n, classes]``.
+
+    Raises:
+        TypeError: a value is not a number (a string, ``None``), or rows are of mixed kinds.
+        ValueError: a value is negative, not whole, NaN, or not below ``classes``; a list names a class twice; a
+            multi-hot value is neither 0 nor 1; the array has no or too many dimensions.
+
+    >>> check_labels([[0, 2], [1]]).tolist()
+    [[1, 0, 1], [0, 1, 0]]
+    """
+    if classes is not None:
+        classes = check_count(classes, "classes")
+    if _is_list_of_lists(labels, name):
+        return _multi_hot_of_lists(labels, name, classes)
+    array = _as_numbers(labels, name)
+    if array.ndim == 1:
+        numbers = _class_numbers(array, name)
+        _check_below(numbers, np.arange(len(numbers)), name, classes)
+        return numbers
+    if array.ndim == 2 and array.shape[1] > 0:
+        return _multi_hot(array, name, classes)
+    raise ValueError(f"{name} has shape {array.shape}; it must be {_MAY_BE}")
+
+
+def check_label_pair(
+    labels: Any, others: Any, name: str = "query_labels", other_name: str = "base_labels"
+) -> tuple[Labels, Labels]:
+    """Check two sets of labels that are compared with each other, for example those of queries and of the base.
+
+    Two lists of lists get the same number of classes, that of the larger.
+
+    Raises:
+        TypeError, ValueError: as ``check_labels``; or one is single-label and the other is not, or their numbers of
+            classes differ.
+    """
+    left, right = check_labels(labels, name), check_labels(others, other_name)
+    if left.ndim != right.ndim:
+        kinds = {1: "single-label (class numbers)", 2: "multi-label"}
+        raise ValueError(f"{name} is {kinds[left.ndim]} and {other_name} is {kinds[right.ndim]}; both must be the same")
+    if left.ndim == 2 and left.shape[1] != right.shape[1]:
+        if not (_is_list_of_lists(labels, name) and _is_list_of_lists(others, other_name)):
+            raise ValueError(
+                f"{name} has {left.shape[1]} label columns and {other_name} has {right.shape[1]}; they must be equal"
+            )
+        wide = max(left.shape[1], right.shape[1])
+        left = np.pad(left, ((0, 0), (0, wide - left.shape[1])))
+        right = np.pad(right, ((0, 0), (0, wide - right.shape[1])))
+    return left, right
+
+
+def is_multi_label(labels: Any) -> bool:
+    """Whether labels are multi-label (multi-hot, or a list of lists). Raises as ``check_labels`` does."""
+    return check_labels(labels).ndim == 2
+
+
+def one_hot(labels: Any, classes: int | None = None) -> npt.NDArray[np.uint8]:
+    """Labels as a multi-hot array; multi-label ones come back as they are.
+
+    Args:
+        labels: anything that ``check_labels`` takes.
+        classes: the number of classes; by default 1 + the largest class number.
+
+    Returns:
+        ``uint8 [n, classes]``.
+
+    >>> one_hot([1, 0]).tolist()
+    [[0, 1], [1, 0]]
+    """
+    array = check_labels(labels, classes=classes)
+    if array.ndim == 2:
+        return array
+    if classes is None:
+        classes = int(array.max(initial=-1)) + 1
+    hot = np.zeros((len(array), classes), np.uint8)
+    hot[np.arange(len(array)), array] = 1
+    return hot
+
+
+def check_count(value: Any, name: str, largest: int | None = None, of: str = "") -> int:
+    """Return a positive whole number as an ``int``: ``1 <= value <= largest``; ``of`` says what ``largest`` is.
+
+    Raises:
+        TypeError: it is not an integer.
+        ValueError: it is out of range.
+    """
+    limits = "at least 1" if largest is None else f"from 1 to {of} ({largest})" if of else f"from 1 to {largest}"
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} is {value!r}; it must be an integer, {limits}")
+    if value < 1 or (largest is not None and value > largest):
+        raise ValueError(f"{name} is {value}; it must be {limits}")
+    return int(value)
+
+
+def _is_list_of_lists(labels: Any, name: str) -> bool:
+    if not isinstance(labels, (list, tuple)):
+        return False
+    nested = [isinstance(row, (list, tuple, set, frozenset)) for row in labels]
+    if any(nested) and not all(nested):
+        row = nested.index(False) if nested[0] else nested.index(True)
+        raise TypeError(f"{name} is ragged: row {row} is {labels[row]!r}, unlike row 0; it must be {_MAY_BE}")
+    return any(nested)
+
+
+def _as_numbers(labels: Any, name: str) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:
+        raise TypeError(f"{name} is ragged; it must be {_MAY_BE}") from error
+    if array.dtype == object:
+        array = _from_objects(array, name)
+    if array.dtype.kind not in "biuf":
+        what = "strings" if array.dtype.kind in "US" else array.dtype
+        raise TypeError(f"{name} holds {what}; it must be {_MAY_BE}")
+    return array
+
+
+def _from_objects(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    for index, value in np.ndenumerate(array):
+        if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+            what = "missing (None)" if value is None else f"{value!r}"
+            raise TypeError(f"{name} is {what} in row {index[0] if index else 0}; it must be {_MAY_BE}")
+    numbers = np.array(array.tolist())
+    if numbers.dtype == object:
+        raise ValueError(f"{name} holds a number that is too large; it must be {_MAY_BE}")
+    return numbers
+
+
+def _class_numbers(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
+    if array.dtype.kind == "f":
+        if (row := _first(np.isnan(array))) is not None:
+            raise ValueError(f"{name} is NaN in row {row}; class numbers must be integers from 0")
+        if (row := _first(array != np.floor(array))) is not None:
+            raise ValueError(f"{name} is {array[row]} in row {row}; class numbers must be integers from 0")
+    if array.dtype.kind != "b":
+        if (row := _first(array < 0)) is not None:
+            raise ValueError(f"{name} is {array[row]} in row {row}; class numbers must be at least 0")
+        if (row := _first(array >= 2**63)) is not None:
+            raise ValueError(f"{name} is {array[row]} in row {row}; class numbers must be below 2**63")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _multi_hot(array: npt.NDArray[Any], name: str, classes: int | None) -> npt.NDArray[np.uint8]:
+    if (row := _first(((array != 0) & (array != 1)).any(axis=1))) is not None:
+        value = array[row][(array[row] != 0) & (array[row] != 1)][0]
+        raise ValueError(f"{name} is {value} in row {row}; a multi-hot array [n, classes] holds only 0 and 1")
+    if classes is not None and array.shape[1] != classes:
+        raise ValueError(f"{name} has {array.shape[1]} columns; with classes {classes} it must have {classes}")
+    return np.ascontiguousarray(array, dtype=np.uint8)
+
+
+def _multi_hot_of_lists(rows: Sequence[Any], name: str, classes: int | None) -> npt.NDArray[np.uint8]:
+    lengths = [len(row) for row in rows]
+    where = np.repeat(np.arange(len(rows)), lengths)
+    flat = [value for row in rows for value in row]
+    for row, value in zip(where, flat, strict=True):
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+            raise TypeError(f"{name} has {value!r} in row {row}; a list of lists holds class numbers (integers from 0)")
+        if not 0 <= value < 2**31:
+            raise ValueError(f"{name} has {value} in row {row}; class numbers must be from 0 to 2**31 - 1")
+    for index, members in enumerate(rows):
+        if len(set(members)) < len(members):  # as any multi-hot row of three or more classes would
+            raise ValueError(f"{name} names a class twice in row {index}; if it is multi-hot, it must be an array")
+    numbers = np.array(flat, dtype=np.int64)
+    _check_below(numbers, where, name, classes)
+    if classes is None:
+        classes = int(numbers.max(initial=0)) + 1
+    hot = np.zeros((len(rows), classes), np.uint8)
+    hot[where, numbers] = 1
+    return hot
+
+
+def _check_below(numbers: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], name: str, classes: int | None) -> None:
+    if classes is not None and (at := _first(numbers >= classes)) is not None:
+        raise ValueError(
+            f"{name} is {numbers[at]} in row {rows[at]}; with classes {classes} it must be below {classes}"
+        )
+
+
+def _first(wrong: npt.NDArray[np.bool_]) -> int | None:
+    return int(np.argmax(wrong)) if wrong.any() else None

@@ -1,0 +1,156 @@
+"""The hash model: a head on embeddings that gives the raw outputs ℓ, whose signs are the code."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from huggingface_hub import PyTorchModelHubMixin
+from torch import Tensor, nn
+
+from lbhash.codes import PackedCodes, check_bits, pack
+
+PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
+
+MODEL_CARD = """---
+{{ card_data }}
+---
+
+# A hash model of lbhash
+
+It turns an embedding of {{ dim }} numbers into a binary code of {{ bits }} bits, to be searched by Hamming distance.
+
+| what | value |
+|---|---|
+{{ facts }}
+
+```python
+from lbhash import Hasher
+
+hasher = Hasher.from_pretrained("PATH OR HUB ID")
+codes = hasher.encode(embeddings)  # uint8 [n, {{ code_bytes }}]
+```
+"""
+
+
+class HashModel(
+    nn.Module,
+    PyTorchModelHubMixin,
+    library_name="lbhash",
+    tags=["learning-to-hash", "image-retrieval"],
+    model_card_template=MODEL_CARD,
+):
+    """Standardisation of the input, then a linear head or one with a hidden layer.
+
+    ℓ = W2 · relu(W1 · (x − mean) / scale + b1) + b2,  code = sign ℓ with bin(0) = +1
+
+    Args:
+        dim: length of an embedding.
+        bits: h, length of a code.
+        hidden: width of the hidden layer; 0 for a linear head.
+        classifier: number of classes of the method's own linear classifier on codes, stored beside the head; 0
+            where the method has none.
+        about: what made the model (method, seed, data …), stored in the configuration.
+
+    Shape:
+        ``forward(x [n, dim])`` gives ``[n, bits]``. Raw embeddings go in: the standardisation is part of the model.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(
+        self, dim: int, bits: int, hidden: int = 1024, classifier: int = 0, about: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__()
+        if dim < 1:
+            raise ValueError(f"dim is {dim}; it must be at least 1")
+        if hidden < 0:
+            raise ValueError(f"hidden is {hidden}; it must be 0 (a linear head) or the width of the hidden layer")
+        self.dim, self.bits, self.hidden = dim, check_bits(bits), hidden
+        self.about = about or {}
+        self.register_buffer("mean", torch.zeros(dim))
+        self.register_buffer("scale", torch.ones(dim))
+        self.head: nn.Module = (
+            nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, bits))
+            if hidden
+            else nn.Linear(dim, bits)
+        )
+        self.classifier = nn.Linear(bits, classifier, bias=False) if classifier else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Raw outputs ℓ, ``[n, bits]``, of embeddings ``[n, dim]``."""
+        return self.head((x - self.mean) / self.scale)
+
+    def set_standardisation(self, mean: np.ndarray, deviation: np.ndarray) -> None:
+        """Centre and scale inputs by these statistics, ``[dim]`` each; a feature that never varies is not scaled."""
+        self.mean.copy_(torch.as_tensor(mean))
+        self.scale.copy_(torch.as_tensor(np.where(deviation > 0, deviation, 1.0)))
+
+    @torch.inference_mode()
+    def encode(self, x: np.ndarray, batch_size: int = 8192) -> PackedCodes:
+        """Codes of embeddings ``[n, dim]`` of any number type, ``uint8 [n, ceil(bits / 8)]``."""
+        rows = [pack(self.outputs(x[start : start + batch_size])) for start in range(0, len(x), batch_size)]
+        return np.concatenate(rows) if rows else np.empty((0, -(-self.bits // 8)), np.uint8)
+
+    @torch.inference_mode()
+    def outputs(self, x: np.ndarray) -> np.ndarray:
+        """Raw outputs ℓ, ``float32 [n, bits]``, of embeddings ``[n, dim]`` of any number type."""
+        inputs = torch.from_numpy(np.array(x, np.float32)).to(self.mean.device)
+        return self(inputs).cpu().numpy()
+
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that identify the model: of a SHA-256 of its weights, in the order of their names."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(tensor.cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:  # type: ignore[override]
+        """Write ``model.safetensors``, ``config.json`` and a model card; whole files, renamed into place."""
+        target = Path(save_directory)
+        target.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target, prefix=".saving-") as temporary:
+            facts = "\n".join(f"| {key} | {value} |" for key, value in self.about.items())
+            card = {"dim": self.dim, "bits": self.bits, "code_bytes": -(-self.bits // 8), "facts": facts}
+            super().save_pretrained(temporary, model_card_kwargs=card)
+            for file in sorted(Path(temporary).iterdir()):
+                os.replace(file, target / file.name)
+        if kwargs.get("push_to_hub"):
+            return super().push_to_hub(kwargs.get("repo_id") or target.name)
+        return None
+
+    @classmethod
+    def _from_pretrained(cls, *, model_id: str, **kwargs: Any) -> HashModel:
+        """Load safetensors only; a folder that holds a pickle is refused."""
+        folder = Path(model_id)
+        if folder.is_dir():
+            check_model_folder(folder)
+        return super()._from_pretrained(model_id=model_id, **kwargs)
+
+    @classmethod
+    def _load_as_pickle(cls, *args: Any, **kwargs: Any) -> HashModel:
+        raise ValueError("the model has no model.safetensors; lbhash never loads pickles")
+
+
+def check_model_folder(folder: str | Path, name: str = "model") -> Path:
+    """Return the folder of a stored model, or raise ``ValueError`` with a line that says what is wrong with it."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise ValueError(f"{name} is {str(folder)!r}, and there is no such folder")
+    pickles = sorted(file.name for file in path.iterdir() if file.suffix in PICKLES)
+    if pickles:
+        raise ValueError(
+            f"{name} is {str(folder)!r}, which holds a pickle ({pickles[0]}); lbhash loads safetensors only, because "
+            "a pickle can run code: remove the file if you trust the rest"
+        )
+    for file in ("config.json", "model.safetensors"):
+        if not (path / file).is_file():
+            raise ValueError(f"{name} is {str(folder)!r}, which has no {file}; it must be a folder that lbhash wrote")
+    return path

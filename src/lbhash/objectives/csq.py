@@ -1,0 +1,49 @@
+"""CSQ: Central Similarity Quantization for Efficient Image and Video Retrieval (Yuan et al.; CVPR 2020)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lbhash.objectives.base import Objective, Task
+
+
+class CSQ(Objective):
+    """Every code is pulled onto the centre of its class by a binary cross-entropy, bit by bit (equations 4 to 8).
+
+    u = tanh ℓ,  L = mean_ik BCE((u_ik + 1)/2, (c_ik + 1)/2) + λ mean (|u| − 1)²
+
+    With several labels a row, c is the bit-wise majority of the labels' centres, its ties broken by one random code
+    that is drawn once.
+
+    Args:
+        task: what is to be learnt; its centres are the targets.
+        lam: λ, weight of the quantisation.
+
+    The published λ-term is a log cosh of |u| − 1; the authors' code squares it, as here.
+    """
+
+    centers: Tensor
+    tie_break: Tensor
+
+    def __init__(self, task: Task, *, lam: float = 1e-4) -> None:
+        super().__init__()
+        self.lam = lam
+        self.register_buffer("centers", task.centers.float())
+        coins = torch.randint(0, 2, (task.bits,), generator=task.generator())
+        self.register_buffer("tie_break", 2.0 * coins - 1)
+
+    def targets(self, labels: Tensor) -> Tensor:
+        """The centre that each row is pulled to, ``float [n, bits]`` of ±1."""
+        if labels.ndim == 1:
+            return self.centers[labels]
+        votes = labels.float() @ self.centers
+        return torch.where(votes == 0, self.tie_break, votes.sign())
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """The loss of a batch, a scalar."""
+        ones = (self.targets(labels) + 1) / 2
+        # (tanh ℓ + 1)/2 is the logistic function of 2ℓ, which gives the cross-entropy without rounding to log 0.
+        bce = F.binary_cross_entropy_with_logits(2 * logits, ones)
+        return bce + self.lam * (logits.tanh().abs() - 1).square().mean()

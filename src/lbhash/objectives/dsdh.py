@@ -1,0 +1,78 @@
+"""DSDH: Deep Supervised Discrete Hashing (Li, Sun, He, Tan; NeurIPS 2017)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lbhash.objectives.base import Objective, Task
+from lbhash.objectives.pairs import Memory, one_hot
+
+
+class DSDH(Objective):
+    """Pair likelihood, and a linear classifier on discrete codes B that the outputs are pulled to (equation 8).
+
+    L = mean_ij [log(1 + exp θ_ij) − s_ij θ_ij] + μ‖Y − WᵀB‖² + ν‖W‖² + η‖B − U‖²,  B ∈ {±1},  θ_ij = ½⟨u_i, u_j⟩
+
+    i runs over the batch, j over the latest outputs U of the whole training set. Before every epoch W is set in
+    closed form and B bit by bit (``update_codes``); within it the network descends the pair term and η‖B − U‖²,
+    the mean over the batch's bits. (DeepHash-pytorch leaves that last term out of the loss, so that B never
+    reaches the network; the paper has it.)
+
+    Args:
+        task: what is to be learnt.
+        mu: μ, weight of the classification.
+        nu: ν, weight of the ridge.
+        eta: η, weight of the pull to the discrete codes.
+        sweeps: rounds of W and B before each epoch.
+    """
+
+    targets: Tensor
+    weights: Tensor
+    codes: Tensor
+
+    def __init__(
+        self, task: Task, *, mu: float = 1.0, nu: float = 1.0, eta: float = 0.1, sweeps: int = 3
+    ) -> None:
+        super().__init__()
+        self.mu, self.nu, self.eta, self.sweeps = mu, nu, eta, sweeps
+        self.memory = Memory(task.labels, task.bits)
+        self.register_buffer("targets", one_hot(task.labels, task.classes), persistent=False)
+        self.register_buffer("weights", torch.zeros(task.bits, task.classes))
+        signs = 2.0 * torch.randint(0, 2, (len(task.labels), task.bits), generator=task.generator()) - 1
+        self.register_buffer("codes", signs)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Set W and B from the latest outputs."""
+        self.update_codes()
+
+    @torch.no_grad()
+    def update_codes(self) -> None:
+        """W in closed form, then B by discrete cyclic coordinate descent (section 3.2).
+
+        W = (BᵀB + ν/μ·I)⁻¹ BᵀY, and bit by bit b_k = sgn(q_k − B' W' w_k) with q_k column k of Y Wᵀ + η/μ·U and B',
+        W' the rest: the exact minimum of μ‖Y − B W‖² + η‖B − U‖² over b_k, rows being samples here.
+        """
+        b, y, u = self.codes, self.targets, self.memory.outputs
+        ridge = self.nu / self.mu * torch.eye(b.shape[1], device=b.device)
+        for _ in range(self.sweeps):
+            self.weights.copy_(torch.linalg.solve(b.T @ b + ridge, b.T @ y))
+            w = self.weights
+            q = y @ w.T + self.eta / self.mu * u
+            gram = w @ w.T
+            gram.fill_diagonal_(0)
+            for k in range(b.shape[1]):
+                b[:, k] = torch.where(q[:, k] - b @ gram[:, k] >= 0, 1.0, -1.0)
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """The loss of a batch, a scalar; its gradient is the network's, W and B being fixed within an epoch."""
+        pairs = self.memory.pair_loss(logits, labels, index)
+        b = self.codes[index]
+        # The terms without ℓ are part of the objective's value and have no gradient.
+        classification = (self.targets[index] - b @ self.weights).square().mean()
+        constant = self.mu * classification + self.nu * self.weights.square().mean()
+        return pairs + constant + self.eta * (b - logits).square().mean()
+
+    def class_scores(self, signs: Tensor) -> Tensor:
+        """Wᵀ b, ``[n, C]``."""
+        return signs @ self.weights

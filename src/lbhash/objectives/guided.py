@@ -1,0 +1,73 @@
+"""The guidance: any host method, and beside it the pull of the surrogate onto the class centres."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lbhash.objectives.base import Objective, Task
+from lbhash.posterior import Surrogate
+
+
+class Guided(Objective):
+    """X_D: host method X with the guidance ("A Lower Bound of Hash Codes' Performance", NeurIPS 2022, Algorithm 1).
+
+    L = L_X + w·L_θ,   L_θ = Σ_blocks −log P(center of the class | ℓ), which moves the model only;
+    and at the same time the surrogate P learns, L_π = Σ_blocks −log P(code seen | ℓ), which moves P only. A row
+    with several labels is pulled to the centre of each.
+
+    ``forward`` gives the sum of all three: their gradients part inside ``Surrogate.losses``, so that one backward
+    pass and one optimiser over model and surrogate make both updates of the algorithm.
+
+    Args:
+        host: the method that is guided.
+        task: what is to be learnt; its centres are where the codes are pulled.
+        mode: ``"add"`` the guidance to the host's loss, or let it ``"replace"`` it (the paper's ablation).
+        weight: w.
+        surrogate: the network P; the paper's where it is not given.
+    """
+
+    centers: Tensor
+
+    def __init__(
+        self,
+        host: Objective,
+        task: Task,
+        *,
+        mode: Literal["add", "replace"] = "add",
+        weight: float = 1.0,
+        surrogate: Surrogate | None = None,
+    ) -> None:
+        super().__init__()
+        if mode not in ("add", "replace"):
+            raise ValueError(f"mode is {mode!r}; it must be 'add' or 'replace'")
+        self.host = host
+        self.mode = mode
+        self.weight = weight
+        self.surrogate = surrogate or Surrogate(task.bits)
+        self.register_buffer("centers", self.surrogate.block_index(task.centers))
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Pass it on to the host."""
+        self.host.begin_epoch(epoch)
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """L_X + w·L_θ + L_π of a batch, a scalar (without L_X where the guidance replaces it)."""
+        fit, pull = self.guidance(logits, labels)
+        loss = fit + self.weight * pull
+        return loss + self.host(logits, labels, index) if self.mode == "add" else loss
+
+    def guidance(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """L_π and L_θ of a batch."""
+        if labels.ndim == 1:
+            rows, classes = torch.arange(len(labels), device=labels.device), labels
+        else:
+            rows, classes = labels.nonzero(as_tuple=True)
+        codes = self.surrogate.block_index(logits.detach())
+        return self.surrogate.losses(logits, codes, self.centers[classes], rows)
+
+    def class_scores(self, signs: Tensor) -> Tensor | None:
+        """The host's."""
+        return self.host.class_scores(signs)

@@ -1,0 +1,80 @@
+"""Pairs of rows: which are similar, how much, and how likely the pairwise methods find it."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def similar(a: Tensor, b: Tensor) -> Tensor:
+    """s_ij: whether row i of ``a`` and row j of ``b`` share a label, ``bool [n, m]``.
+
+    Labels are ``int64 [n]`` and ``int64 [m]``, or multi-hot ``[n, C]`` and ``[m, C]``.
+    """
+    if a.ndim == 1:
+        return a[:, None] == b[None, :]
+    return a.float() @ b.float().T > 0
+
+
+def jaccard(a: Tensor, b: Tensor) -> Tensor:
+    """|y_i ∩ y_j| / |y_i ∪ y_j| of multi-hot labels, ``float [n, m]``; 0 where both are empty."""
+    a, b = a.float(), b.float()
+    common = a @ b.T
+    union = a.sum(1)[:, None] + b.sum(1)[None, :] - common
+    return common / union.clamp(min=1)
+
+
+def one_hot(labels: Tensor, classes: int) -> Tensor:
+    """Y, ``float [n, C]``, of integer or multi-hot labels."""
+    return F.one_hot(labels, classes).float() if labels.ndim == 1 else labels.float()
+
+
+def distinct_pairs(n: int, device: torch.device) -> Tensor:
+    """Mask of the pairs i ≠ j of a batch, ``bool [n, n]``: a row says nothing about itself."""
+    return ~torch.eye(n, dtype=torch.bool, device=device)
+
+
+def balance_weights(labels: Tensor, pairs: Tensor) -> Tensor:
+    """w_ij of HashNet (equation 2) and DCH (equation 2): similar and dissimilar pairs weigh the same in total.
+
+    w_ij = c_ij·|S| / |S₁| for similar and |S| / |S₀| for dissimilar pairs, S the pairs of the batch that
+    ``pairs`` admits, c_ij the Jaccard similarity of the labels (1 where there is one label a row). Where the batch
+    has pairs of one kind only, the other kind has no weight to share and these weigh 1.
+    """
+    s = similar(labels, labels) & pairs
+    d = ~s & pairs
+    size, size1, size0 = pairs.sum(), s.sum(), d.sum()
+    weights = s * (size / size1.clamp(min=1)) + d * (size / size0.clamp(min=1))
+    if labels.ndim == 2:
+        weights = torch.where(s, weights * jaccard(labels, labels), weights)
+    return weights
+
+
+def likelihood_loss(inner: Tensor, s: Tensor) -> Tensor:
+    """−log p(s_ij | θ_ij) = log(1 + exp θ_ij) − s_ij θ_ij, elementwise."""
+    return F.softplus(inner) - s * inner
+
+
+class Memory(torch.nn.Module):
+    """The latest outputs of the whole training set, which DBDH and DSDH pair the batch with.
+
+    A row that has not been seen yet is zero: its θ is 0, so that it pulls nothing.
+    """
+
+    outputs: Tensor
+    labels: Tensor
+
+    def __init__(self, labels: Tensor, bits: int) -> None:
+        super().__init__()
+        self.register_buffer("outputs", torch.zeros(len(labels), bits))
+        self.register_buffer("labels", labels, persistent=False)
+
+    def pair_loss(self, u: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Remember ``u``, then the mean over i in the batch and j in the training set of −log p(s_ij | θ_ij).
+
+        θ_ij = ½⟨u_i, u_j⟩. The gradient reaches the batch's rows only.
+        """
+        self.outputs[index] = u.detach().to(self.outputs.dtype)
+        inner = u @ self.outputs.T / 2
+        return likelihood_loss(inner, similar(labels, self.labels)).mean()

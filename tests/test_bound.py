@@ -1,0 +1,121 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lbhash.bound
+from lbhash.bound import bound, code_centers
+from lbhash.codes import pack
+from lbhash.labels import one_hot
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def random_set(seed, bits, classes=4, most=60):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, most))
+    return rng.choice([-1, 1], (n, bits)), rng.integers(0, classes, n), rng
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds, st.integers(1, 7))
+def test_majority_is_the_code_of_least_total_distance(seed, bits):
+    signs, labels, _ = random_set(seed, bits)
+    centers, present = code_centers(pack(signs), labels, bits=bits)
+    for c in range(len(centers)):
+        members = signs[labels == c]
+        assert present[c] == (len(members) > 0)
+        totals = [(members != np.array(code)).sum() for code in itertools.product([-1, 1], repeat=bits)]
+        assert (members != centers[c]).sum() == min(totals)
+
+
+def test_a_tie_gives_plus_one():
+    centers, present = code_centers(pack([[1, -1], [-1, -1]]), [2, 2], bits=2, classes=4)
+    assert centers.tolist() == [[1, 1], [1, 1], [1, -1], [1, 1]]
+    assert centers.dtype == np.int8
+    assert present.tolist() == [False, False, True, False]
+
+
+def slow_bound(signs, hot, percentile, inter_percentile):
+    classes = [c for c in range(hot.shape[1]) if hot[:, c].any()]
+    centers = {c: np.where(signs[hot[:, c] > 0].sum(axis=0) >= 0, 1, -1) for c in classes}
+    intra = {c: (signs[hot[:, c] > 0] != centers[c]).sum(axis=1) for c in classes}
+    inter = [(centers[a] != centers[b]).sum() for a, b in itertools.combinations(classes, 2)]
+    return (
+        np.percentile(inter, inter_percentile) if inter else np.nan,
+        np.percentile(np.concatenate(list(intra.values())), percentile),
+        [np.percentile(intra[c], percentile) if c in intra else np.nan for c in range(hot.shape[1])],
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seeds,
+    st.integers(1, 40),
+    st.booleans(),
+    st.sampled_from([None, 0, 37.5, 50, 99.9, 100]),
+    st.sampled_from([None, 0, 12.5, 100]),
+    st.sampled_from([1, 7, 8192]),
+)
+def test_bound_is_that_of_a_slow_one(seed, bits, multi, percentile, inter_percentile, chunk):
+    signs, labels, rng = random_set(seed, bits)
+    hot = one_hot(labels, 5)
+    if multi:
+        hot |= rng.random(hot.shape) < 0.3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lbhash.bound, "_CHUNK", chunk)
+        found = bound(
+            pack(signs), hot if multi else labels, percentile, inter_percentile=inter_percentile, classes=5, bits=bits
+        )
+    inter, intra, per_class = slow_bound(
+        signs, hot, 100 if percentile is None else percentile, 0 if inter_percentile is None else inter_percentile
+    )
+    np.testing.assert_allclose(found.inter, inter)
+    np.testing.assert_allclose(found.intra, intra)
+    np.testing.assert_allclose(found.intra_per_class, per_class)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(found.ratio, np.divide(inter, intra))
+
+
+def test_padding_bits_do_not_matter():
+    signs, labels, _ = random_set(1, 11)
+    assert bound(pack(signs), labels).inter == bound(pack(signs), labels, bits=11).inter
+    assert bound(pack(signs), labels).intra == bound(pack(signs), labels, bits=11).intra
+
+
+def test_codes_on_their_centers():
+    found = bound(pack([[1, 1, 1], [1, 1, 1], [-1, -1, 1]]), [0, 0, 1])
+    assert (found.inter, found.intra, found.ratio) == (2, 0, np.inf)
+    assert found.inter_matrix().tolist() == [[0, 2], [2, 0]]
+    assert np.isnan(bound(pack([[1, 1], [1, 1]]), [0, 1]).ratio)
+
+
+def test_one_class_has_no_inter():
+    found = bound(pack([[1, 1], [1, -1]]), [0, 0])
+    assert np.isnan(found.inter)
+    assert np.isnan(found.ratio)
+    assert found.intra == 1
+
+
+def test_rows_without_labels_count_nowhere():
+    found = bound(pack([[1, 1], [-1, -1]]), np.zeros((2, 3)))
+    assert np.isnan([found.inter, found.intra, found.ratio]).all()
+    assert not found.present.any()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda c: bound(c, [0]), "labels has 1 rows and codes has 2"),
+        (lambda c: bound(c[:0], []), "codes is empty"),
+        (lambda c: bound(c, [0, 1], percentile=101), "percentile is 101; it must be from 0 to 100"),
+        (lambda c: bound(c, [0, 1], inter_percentile=-1), "inter_percentile is -1"),
+        (lambda c: bound(c, [0, 1], bits=9), "codes has 1 bytes a row; codes of 9 bits have 2"),
+        (lambda c: code_centers(c, [0, 4], classes=4), "with classes 4 it must be below 4"),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(pack([[1, 1], [1, -1]]))

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lbhash.codes import as_words, check_bits, check_codes, code_bytes, hamming_distances, pack, unpack
+
+signs = st.tuples(st.integers(0, 6), st.integers(1, 200), st.integers(0, 2**32 - 1)).map(
+    lambda t: np.random.default_rng(t[2]).choice(np.array([-1, 1], np.int8), t[:2])
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(signs)
+def test_unpack_undoes_pack(b):
+    codes = pack(b)
+    assert codes.dtype == np.uint8
+    assert codes.shape == (len(b), code_bytes(b.shape[1]))
+    assert (unpack(codes, b.shape[1]) == b).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(signs, signs)
+def test_distances_count_differing_signs(a, b):
+    bits = min(a.shape[1], b.shape[1])
+    a, b = a[:, :bits], b[:, :bits]
+    expected = [[sum(x != y for x, y in zip(p, q, strict=True)) for q in b] for p in a]
+    assert hamming_distances(pack(a), pack(b)).tolist() == expected
+
+
+def test_bit_order_and_padding():
+    assert pack([[-1] * 8 + [1, -1, 1]]).tolist() == [[0, 5]]
+    assert pack([[1] * 3]).tolist() == [[7]]
+
+
+def test_zero_is_positive():
+    assert pack([[0.0, -0.0, -1e-30, 1e-30]]).tolist() == [[0b1011]]
+
+
+def test_a_byte_is_the_index_of_a_block():
+    b = unpack(np.arange(256, dtype=np.uint8)[:, None], 8)
+    assert ((b > 0) @ (2 ** np.arange(8)) == np.arange(256)).all()
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 9, 16])
+def test_words_keep_distances(width):
+    codes = np.random.default_rng(0).integers(0, 256, (5, width), dtype=np.uint8)
+    words = as_words(codes)
+    assert words.shape == (5, -(-width // 8))
+    assert (hamming_distances(words.view(np.uint8), words.view(np.uint8)) == hamming_distances(codes, codes)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: check_bits(0), ValueError, "bits is 0; it must be from 1 to 1024"),
+        (lambda: check_bits(1025), ValueError, "from 1 to 1024"),
+        (lambda: check_bits(8.0), TypeError, "bits is 8.0"),
+        (lambda: check_bits(True), TypeError, "bits is True"),
+        (lambda: check_codes([[1, 2]]), TypeError, "packed codes are uint8"),
+        (lambda: check_codes(np.zeros(3, np.uint8)), ValueError, r"codes has shape \(3,\)"),
+        (lambda: check_codes(np.zeros((3, 0), np.uint8)), ValueError, "codes has shape"),
+        (lambda: check_codes(np.zeros((3, 129), np.uint8)), ValueError, "codes has shape"),
+        (lambda: pack([1, -1]), ValueError, "signs has shape"),
+        (lambda: pack([[1.0, 1.0], [np.nan, 1.0]]), ValueError, "first in row 1"),
+        (lambda: unpack(np.zeros((1, 2), np.uint8), 8), ValueError, "codes has 2 bytes a row"),
+        (
+            lambda: hamming_distances(np.zeros((1, 2), np.uint8), np.zeros((1, 1), np.uint8)),
+            ValueError,
+            "b has 1 bytes",
+        ),
+    ],
+)
+def test_errors_name_the_argument(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+
+from lbhash.labels import check_count, check_label_pair, check_labels, is_multi_label, one_hot
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [0, 2, 1],
+        (0, 2, 1),
+        np.array([0, 2, 1], np.uint8),
+        np.array([0, 2, 1], np.uint64),
+        [0.0, 2.0, 1.0],
+        np.array([0, 2, 1], object),
+    ],
+)
+def test_class_numbers(labels):
+    checked = check_labels(labels)
+    assert checked.dtype == np.int64
+    assert checked.tolist() == [0, 2, 1]
+    assert not is_multi_label(labels)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float32])
+def test_multi_hot(dtype):
+    checked = check_labels(np.array([[1, 0, 1], [0, 0, 0]], dtype))
+    assert checked.dtype == np.uint8
+    assert checked.tolist() == [[1, 0, 1], [0, 0, 0]]
+    assert is_multi_label(np.array([[1, 0, 1]]))
+
+
+def test_lists_of_lists():
+    assert check_labels([[0, 2], [], (1,), {2}]).tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert check_labels([[1], [0]], classes=4).shape == (2, 4)
+    assert check_labels([[], []]).tolist() == [[0], [0]]
+
+
+def test_empty():
+    assert check_labels([]).shape == (0,)
+    assert check_labels(np.zeros((0, 4))).shape == (0, 4)
+
+
+def test_one_hot():
+    assert one_hot([1, 0], classes=3).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert one_hot([[1, 2]]).tolist() == [[0, 1, 1]]
+    assert one_hot([]).shape == (0, 0)
+
+
+def test_pair_of_lists_gets_the_larger_number_of_classes():
+    left, right = check_label_pair([[0]], [[3], [1]])
+    assert left.tolist() == [[1, 0, 0, 0]]
+    assert right.shape == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "error", "message"),
+    [
+        ([0, 3, -1], None, ValueError, "y is -1 in row 2; class numbers must be at least 0"),
+        ([0, 1.5], None, ValueError, "y is 1.5 in row 1"),
+        ([0, np.inf], None, ValueError, "y is inf in row 1"),
+        ([0, np.nan], None, ValueError, "y is NaN in row 1"),
+        (["cat", "dog"], None, TypeError, "y holds strings"),
+        ([0, "dog"], None, TypeError, "y holds strings"),
+        ([0, None], None, TypeError, r"y is missing \(None\) in row 1"),
+        (None, None, TypeError, "missing"),
+        ([1 + 2j], None, TypeError, "complex"),
+        (np.array([0, 2**63], np.uint64), None, ValueError, r"below 2\*\*63"),
+        ([0, 2**70], None, ValueError, "too large"),
+        ([0, 3], 3, ValueError, "y is 3 in row 1; with classes 3 it must be below 3"),
+        ([0, [1]], None, TypeError, "y is ragged: row 1"),
+        ([np.array([1]), np.array([1, 2])], None, TypeError, "y is ragged"),
+        ([[0], [[1]]], None, TypeError, r"y has \[1\] in row 1"),
+        ([[0], ["a"]], None, TypeError, "y has 'a' in row 1"),
+        ([[0], [1.0]], None, TypeError, "y has 1.0 in row 1"),
+        ([[0], [-1]], None, ValueError, "y has -1 in row 1"),
+        ([[0], [1, 5]], 5, ValueError, "y is 5 in row 1; with classes 5"),
+        ([[0, 1, 0], [1, 0, 0]], None, ValueError, "y names a class twice in row 0"),
+        (np.array([[0, 1], [2, 0]]), None, ValueError, "y is 2 in row 1; a multi-hot array"),
+        (np.array([[0, 0.5]]), None, ValueError, "y is 0.5 in row 0"),
+        (np.array([[0, np.nan]]), None, ValueError, "y is nan in row 0"),
+        (np.array([[0, 1]]), 3, ValueError, "y has 2 columns; with classes 3"),
+        (np.zeros((2, 2, 2)), None, ValueError, r"y has shape \(2, 2, 2\)"),
+        (np.zeros((2, 0)), None, ValueError, r"y has shape \(2, 0\)"),
+        (3, None, ValueError, r"y has shape \(\)"),
+        ([0], 0, ValueError, "classes is 0; it must be at least 1"),
+    ],
+)
+def test_errors_say_where_and_what(labels, classes, error, message):
+    with pytest.raises(error, match=message) as caught:
+        check_labels(labels, "y", classes)
+    assert "\n" not in str(caught.value)
+
+
+def test_pairs_that_do_not_fit():
+    with pytest.raises(ValueError, match=r"query_labels is single-label .* base_labels is multi-label"):
+        check_label_pair([0, 1], [[0], [1]])
+    with pytest.raises(ValueError, match="query_labels has 2 label columns and base_labels has 3"):
+        check_label_pair(np.eye(2), np.eye(3))
+
+
+def test_check_count():
+    assert check_count(np.int32(3), "k", 3) == 3
+    with pytest.raises(ValueError, match=r"k is 0; it must be from 1 to the size of the base \(100\)"):
+        check_count(0, "k", 100, "the size of the base")
+    with pytest.raises(TypeError, match=r"k is 1\.0; it must be an integer, from 1 to 5"):
+        check_count(1.0, "k", 5)
