@@ -7,12 +7,12 @@ import os
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from lbhash.data import Dataset
+    pass
 
 app = typer.Typer(
     name="lbhash",
@@ -46,9 +46,9 @@ Data = Annotated[
         help="'digits'; a .parquet, .npz or .npy file of embeddings; or a folder with the files train, base and query."
     ),
 ]
-Labels = Annotated[Optional[Path], typer.Option(help="An .npy with the labels, where the data have none of their own.")]
+Labels = Annotated[Path | None, typer.Option(help="An .npy with the labels, where the data have none of their own.")]
 Protocol = Annotated[
-    Optional[str], typer.Option(help="How to draw the splits; the file's own flags where it is not given.")
+    str | None, typer.Option(help="How to draw the splits; the file's own flags where it is not given.")
 ]
 SplitSeed = Annotated[int, typer.Option(help="Seed of the protocol's draw.")]
 Model = Annotated[Path, typer.Option(help="A folder that 'lbhash train' wrote.")]
@@ -81,8 +81,10 @@ def demo(
 def train(
     out: Annotated[Path, typer.Option(help="Folder of the model; it must not hold one yet.")],
     data: Data = "digits",
-    base: Annotated[Optional[Path], typer.Option(help="A file of the base rows; --data then holds the train rows.")] = None,
-    query: Annotated[Optional[Path], typer.Option(help="A file of the query rows, together with --base.")] = None,
+    base: Annotated[
+        Path | None, typer.Option(help="A file of the base rows; --data then holds the train rows.")
+    ] = None,
+    query: Annotated[Path | None, typer.Option(help="A file of the query rows, together with --base.")] = None,
     labels: Labels = None,
     protocol: Protocol = None,
     split_seed: SplitSeed = 0,
@@ -93,11 +95,13 @@ def train(
     batch_size: Annotated[int, typer.Option(help="Rows in a step.")] = 64,
     lr: Annotated[float, typer.Option(help="Adam's learning rate.")] = 1e-3,
     hidden: Annotated[int, typer.Option(help="Width of the head's hidden layer; 0 for a linear head.")] = 1024,
+    dropout: Annotated[float, typer.Option(help="Of the head's inputs in training.")] = 0.5,
     centers: Annotated[str, typer.Option(help="Kind of the class centers (see 'lbhash centers').")] = "best",
     seed: Annotated[int, typer.Option(help="Same seed, same machine: the same codes.")] = 0,
-    at: Annotated[Optional[int], typer.Option(help="Evaluate mAP at this rank; the whole base where not given.")] = None,
+    at: Annotated[int | None, typer.Option(help="Evaluate mAP at this rank; the whole base where not given.")] = None,
     log: Annotated[LogKind, typer.Option(help="Log of the epochs, under OUT/logs.")] = LogKind.csv,
     device: Annotated[str, typer.Option(help="auto, cpu, gpu …")] = "auto",
+    threads: Annotated[int, typer.Option(help="Of PyTorch while it trains on a CPU.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from OUT's checkpoint.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in OUT.")] = False,
     as_json: Json = False,
@@ -122,9 +126,11 @@ def train(
         batch_size=batch_size,
         lr=lr,
         hidden=hidden,
+        dropout=dropout,
         centers=centers,
         seed=seed,
         device=device,
+        threads=threads,
     )
     if as_json:
         _print_json(metrics)
@@ -143,8 +149,8 @@ def encode(
     data: Data = "digits",
     split: Annotated[Split, typer.Option(help="Which rows.")] = Split.all,
     labels: Labels = None,
-    protocol: Annotated[Optional[str], typer.Option(help="How to draw the splits; as in training if not given.")] = None,
-    split_seed: Annotated[Optional[int], typer.Option(help="Seed of the draw; as in training if not given.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="How to draw the splits; as in training if not given.")] = None,
+    split_seed: Annotated[int | None, typer.Option(help="Seed of the draw; as in training if not given.")] = None,
     as_json: Json = False,
 ) -> None:
     """Encode embeddings into packed codes."""
@@ -161,7 +167,7 @@ def encode(
 def evaluate(
     queries: Annotated[Path, typer.Option(help="A file of codes with labels.")],
     base: Annotated[Path, typer.Option(help="A file of codes with labels.")],
-    at: Annotated[Optional[int], typer.Option(help="mAP at this rank; the whole base where not given.")] = None,
+    at: Annotated[int | None, typer.Option(help="mAP at this rank; the whole base where not given.")] = None,
     radius: Annotated[int, typer.Option(help="Hamming radius of precision and recall.")] = 2,
     as_json: Json = False,
 ) -> None:
@@ -204,7 +210,7 @@ def centers(
     bits: Annotated[int, typer.Option(help="Length of a code.")],
     kind: Annotated[str, typer.Option(help="hadamard, bch, reed-solomon, random, or the best of them.")] = "best",
     seed: Annotated[int, typer.Option(help="Of what is random.")] = 0,
-    out: Annotated[Optional[Path], typer.Option(help="Write them as .npy, int8 [classes, bits] of ±1.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write them as .npy, int8 [classes, bits] of ±1.")] = None,
     as_json: Json = False,
 ) -> None:
     """Make class centers that are far apart, and say how far."""

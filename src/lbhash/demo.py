@@ -19,6 +19,7 @@ from lbhash.tables import print_metrics
 
 METHODS = (("hashnet", False), ("hashnet", True), ("csq", False), ("csq", True))
 BITS = 16
+SMALL_DATA: dict[str, Any] = {"batch_size": 16, "dropout": 0.2}  # of few rows and of few, telling inputs
 NEIGHBORS = 7
 QUERIES = 3
 
@@ -51,7 +52,7 @@ def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
     )
     results, reports = [], {}
     for method, guided in METHODS:
-        hasher = Hasher(bits=BITS, method=method, guided=guided, epochs=epochs, seed=seed, progress=True)
+        hasher = Hasher(BITS, method, guided, epochs, seed, **SMALL_DATA, progress=True)
         metrics, reports[hasher.name] = _run(hasher, dataset)
         results.append(metrics)
     print_metrics(results, title=f"digits, {BITS} bits, mAP over the whole base")
@@ -66,7 +67,9 @@ def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
 
     write_report(folder / "report.html", results, reports, dataset, found, searched=hasher.name, seed=seed)
     console.print(f"\nThe report is {folder / 'report.html'}; open it in a browser.", soft_wrap=True)
-    console.print("Next, on your own embeddings (a Parquet file with the columns embedding and label):\n", soft_wrap=True)
+    console.print(
+        "Next, on your own embeddings (a Parquet file with the columns embedding and label):\n", soft_wrap=True
+    )
     for line in (
         "lbhash train --data FILE.parquet --method csq --bits 64 --out model",
         "lbhash encode --model model --data FILE.parquet --split base --out base.parquet",

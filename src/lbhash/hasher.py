@@ -33,12 +33,14 @@ class Hasher(TransformerMixin, BaseEstimator):
         epochs: passes over the training set.
         seed: the same seed gives the same codes on the same machine, bit for bit.
         hidden: width of the head's hidden layer; 0 for a linear head.
+        dropout: of the head's inputs in training.
         centers: kind of the class centres (``lbhash.centers.class_centers``).
         batch_size: rows in a step.
         lr: Adam's learning rate.
         options: of the method, a dict, for instance ``{"alpha": 0.1}``.
         guidance: of the guidance, a dict, for instance ``{"mode": "replace"}``.
         device: where to train: auto, cpu, gpu …
+        threads: of PyTorch while it trains on a CPU.
         progress: whether to show a progress bar.
 
     Attributes:
@@ -63,12 +65,14 @@ class Hasher(TransformerMixin, BaseEstimator):
         seed: int = 0,
         *,
         hidden: int = 1024,
+        dropout: float = 0.5,
         centers: str = "best",
         batch_size: int = 64,
         lr: float = 1e-3,
         options: dict[str, Any] | None = None,
         guidance: dict[str, Any] | None = None,
         device: str = "auto",
+        threads: int = 1,
         progress: bool = False,
     ) -> None:
         self.bits = bits
@@ -77,19 +81,22 @@ class Hasher(TransformerMixin, BaseEstimator):
         self.epochs = epochs
         self.seed = seed
         self.hidden = hidden
+        self.dropout = dropout
         self.centers = centers
         self.batch_size = batch_size
         self.lr = lr
         self.options = options
         self.guidance = guidance
         self.device = device
+        self.threads = threads
         self.progress = progress
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Hasher:
         """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``."""
         X, y = validate_data(self, X, y, multi_output=True, dtype=[np.float32, np.float64, np.uint8, np.float16])
-        labels, classes = _encode_labels(y)
-        part = Part(np.asarray(X), np.arange(len(X)), labels)
+        labels, classes = _encode_labels(np.asarray(y))
+        rows = np.asarray(X)
+        part = Part(rows, np.arange(len(rows)), labels)
         self.fit_part(part, len(classes))
         self.classes_ = classes
         return self
@@ -121,14 +128,26 @@ class Hasher(TransformerMixin, BaseEstimator):
                 self.method, task, guided=self.guided, guidance=self.guidance, options=self.options
             )
             has_classifier = objective.class_scores(task.centers[:1]) is not None
-            model = HashModel(part.dim, self.bits, self.hidden, classes if has_classifier else 0, self._about(part))
+            classifier = classes if has_classifier else 0
+            model = HashModel(part.dim, self.bits, self.hidden, self.dropout, classifier, self._about(part))
         if self.progress:
             from lbhash.progress import EpochBar
 
             training["callbacks"] = [*training.get("callbacks", []), EpochBar(self.name)]
-        settings = {"method": self.name, "bits": self.bits, "hidden": self.hidden, "centers": self.centers}
-        settings |= {"options": self.options, "guidance": self.guidance, "dim": part.dim, "classes": classes}
-        train(model, objective, part, schedule, seed=self.seed, device=self.device, settings=settings, **training)
+        names = ("bits", "guided", "hidden", "dropout", "centers", "options", "guidance")
+        settings = {"method": self.name, "dim": part.dim, "classes": classes}
+        settings |= {name: getattr(self, name) for name in names}
+        train(
+            model,
+            objective,
+            part,
+            schedule,
+            seed=self.seed,
+            device=self.device,
+            threads=self.threads,
+            settings=settings,
+            **training,
+        )
         if model.classifier is not None:
             weights = objective.class_scores(torch.eye(self.bits))
             assert weights is not None
@@ -168,7 +187,9 @@ class Hasher(TransformerMixin, BaseEstimator):
         """Labels ``[n]`` by a vote of the k nearest training codes (single-label only)."""
         codes = self.encode(X)
         self._check_memory("predict")
-        return self.classes_[knn_predict(codes, self.train_codes_, self.train_labels_, k=min(k, len(self.train_codes_)))]
+        return self.classes_[
+            knn_predict(codes, self.train_codes_, self.train_labels_, k=min(k, len(self.train_codes_)))
+        ]
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """mAP of ``X`` as queries on the training rows as base, in expectation over ties."""
@@ -199,10 +220,10 @@ class Hasher(TransformerMixin, BaseEstimator):
             raise ValueError(f"model is {str(directory)!r}, which could not be loaded: {line}") from None
         model.eval()
         about = model.about
-        known = {key: about[key] for key in ("guided", "epochs", "seed", "centers") if key in about}
+        known: dict[str, Any] = {key: about[key] for key in ("guided", "epochs", "seed", "centers") if key in about}
         if about.get("method") in METHODS:
             known["method"] = about["method"]
-        hasher = cls(bits=model.bits, hidden=model.hidden, **known)
+        hasher = cls(bits=model.bits, hidden=model.hidden, dropout=model.dropout.probability, **known)
         hasher.model_ = model
         hasher.classes_ = np.asarray(about.get("classes", []))
         hasher.n_features_in_ = model.dim

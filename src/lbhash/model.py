@@ -14,6 +14,7 @@ from huggingface_hub import PyTorchModelHubMixin
 from torch import Tensor, nn
 
 from lbhash.codes import PackedCodes, check_bits, pack
+from lbhash.dropout import Dropout
 
 PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
 
@@ -47,12 +48,14 @@ class HashModel(
 ):
     """Standardisation of the input, then a linear head or one with a hidden layer.
 
-    ℓ = W2 · relu(W1 · (x − mean) / scale + b1) + b2,  code = sign ℓ with bin(0) = +1
+    ℓ = W2 · relu(W1 · dropout((x − mean) / scale) + b1) + b2,  code = sign ℓ with bin(0) = +1
 
     Args:
         dim: length of an embedding.
         bits: h, length of a code.
         hidden: width of the hidden layer; 0 for a linear head.
+        dropout: probability that an input is dropped in training. Embeddings have many numbers and the protocols
+            few training rows, which a head learns by heart without it.
         classifier: number of classes of the method's own linear classifier on codes, stored beside the head; 0
             where the method has none.
         about: what made the model (method, seed, data …), stored in the configuration.
@@ -65,7 +68,13 @@ class HashModel(
     scale: Tensor
 
     def __init__(
-        self, dim: int, bits: int, hidden: int = 1024, classifier: int = 0, about: dict[str, Any] | None = None
+        self,
+        dim: int,
+        bits: int,
+        hidden: int = 1024,
+        dropout: float = 0.5,
+        classifier: int = 0,
+        about: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if dim < 1:
@@ -76,6 +85,7 @@ class HashModel(
         self.about = about or {}
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
+        self.dropout = Dropout(dropout)
         self.head: nn.Module = (
             nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, bits))
             if hidden
@@ -85,7 +95,7 @@ class HashModel(
 
     def forward(self, x: Tensor) -> Tensor:
         """Raw outputs ℓ, ``[n, bits]``, of embeddings ``[n, dim]``."""
-        return self.head((x - self.mean) / self.scale)
+        return self.head(self.dropout((x - self.mean) / self.scale))
 
     def set_standardisation(self, mean: np.ndarray, deviation: np.ndarray) -> None:
         """Centre and scale inputs by these statistics, ``[dim]`` each; a feature that never varies is not scaled."""
@@ -112,7 +122,7 @@ class HashModel(
             digest.update(tensor.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
 
-    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:  # type: ignore[override]
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:
         """Write ``model.safetensors``, ``config.json`` and a model card; whole files, renamed into place."""
         target = Path(save_directory)
         target.mkdir(parents=True, exist_ok=True)
@@ -135,7 +145,7 @@ class HashModel(
         return super()._from_pretrained(model_id=model_id, **kwargs)
 
     @classmethod
-    def _load_as_pickle(cls, *args: Any, **kwargs: Any) -> HashModel:
+    def _load_as_pickle(cls, *args: Any, **kwargs: Any) -> Any:
         raise ValueError("the model has no model.safetensors; lbhash never loads pickles")
 
 

@@ -46,7 +46,13 @@ def number(value: float | None, digits: int = 0) -> str:
 
 def print_metrics(rows: Iterable[Mapping[str, Any]], title: str) -> None:
     """Print one line of results a run."""
-    table = Table(*(_column(name) for name in RESULT_COLUMNS), title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        *(_column(name) for name in RESULT_COLUMNS),
+        title=title,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
     for row in rows:
         table.add_row(*result_row(row))
     Console().print(table)
@@ -73,7 +79,9 @@ def print_report(report: Report) -> None:
 def print_neighbors(found: Mapping[str, Any]) -> None:
     """Print the answer of a search."""
     label = "" if found["label"] is None else f", label {found['label']}"
-    table = Table("rank", "row", "distance", "label", title=f"nearest to row {found['row']}{label}", title_justify="left")
+    table = Table(
+        "rank", "row", "distance", "label", title=f"nearest to row {found['row']}{label}", title_justify="left"
+    )
     for neighbor in found["neighbors"]:
         shown = "–" if neighbor["label"] is None else str(neighbor["label"])
         table.add_row(str(neighbor["rank"]), str(neighbor["row"]), str(neighbor["distance"]), shown)
@@ -99,7 +107,9 @@ def method_rows() -> list[dict[str, str]]:
     rows = []
     for name, kind in METHODS.items():
         source = (__import__(kind.__module__, fromlist=["__doc__"]).__doc__ or "").strip()
-        rows.append({"name": name, "guided": f"{name}_d", "summary": (kind.__doc__ or "").split(".")[0], "source": source})
+        rows.append(
+            {"name": name, "guided": f"{name}_d", "summary": (kind.__doc__ or "").split(".")[0], "source": source}
+        )
     return rows
 
 

@@ -174,6 +174,7 @@ def train(
     resume: bool = False,
     logger: Literal["csv", "tensorboard"] | None = None,
     device: str = "auto",
+    threads: int = 1,
     callbacks: list[Callback] | None = None,
     settings: dict[str, Any] | None = None,
 ) -> None:
@@ -190,9 +191,13 @@ def train(
             of a run that was never interrupted.
         logger: of the values of each epoch, under ``directory``.
         device: Lightning's accelerator: auto, cpu, gpu …
+        threads: of PyTorch on a CPU while it trains. A step on embeddings is so short that two threads gain little on
+            an idle machine, and lose tenfold on a busy one, where they wait for each other at every operation.
         callbacks: further Lightning callbacks, a progress bar for instance.
         settings: whatever else identifies the run; a checkpoint with other settings is refused.
     """
+    if threads < 1:
+        raise ValueError(f"threads is {threads}; it must be at least 1")
     identity = {**asdict(schedule), "seed": seed, "rows": len(part), **(settings or {})}
     folder = None if directory is None else Path(directory)
     checkpoint = _checkpoint_to_resume(folder, identity) if resume else None
@@ -211,7 +216,7 @@ def train(
                 save_on_train_epoch_end=True,
             )
         )
-    with _quiet_lightning(), torch.random.fork_rng():
+    with _quiet_lightning(), _cpu_settings(threads), torch.random.fork_rng():
         trainer = L.Trainer(
             accelerator=device,
             devices=1,
@@ -224,11 +229,7 @@ def train(
             enable_model_summary=False,
             num_sanity_val_steps=0,
         )
-        if trainer.strategy.root_device.type == "cpu":
-            torch.set_flush_denormal(True)  # a converged surrogate's Adam moments are denormal, and slow a step manyfold
-        trainer.fit(
-            HashingModule(model, objective, schedule, seed), loader, ckpt_path=checkpoint, weights_only=True
-        )
+        trainer.fit(HashingModule(model, objective, schedule, seed), loader, ckpt_path=checkpoint, weights_only=True)
     model.cpu().eval()
     objective.cpu().eval()
 
@@ -257,6 +258,22 @@ def _logger(kind: str | None, folder: Path | None) -> Logger | None:
     if kind == "tensorboard":
         return TensorBoardLogger(folder, name="logs", version="")
     raise ValueError(f"logger is {kind!r}; it must be csv or tensorboard")
+
+
+@contextmanager
+def _cpu_settings(threads: int) -> Iterator[None]:
+    """So many threads; and no denormal numbers, which Adam's moments of a converged surrogate turn into.
+
+    A step on denormals takes many times as long.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -57,7 +56,11 @@ def train_model(
     hasher.fit_part(dataset.train, dataset.classes, directory=folder, resume=resume, logger=log)
     seconds = time.perf_counter() - started
     report = evaluate(
-        hasher.encode_part(dataset.query), dataset.query.labels, hasher.encode_part(dataset.base), dataset.base.labels, at
+        hasher.encode_part(dataset.query),
+        dataset.query.labels,
+        hasher.encode_part(dataset.base),
+        dataset.base.labels,
+        at,
     )
     metrics = {
         "data": dataset.name,
@@ -150,7 +153,9 @@ def _check_same_model(bits: int, fingerprint: str, base: CodeTable, name: str) -
     if bits != base.bits:
         raise ValueError(f"base holds codes of {base.bits} bits and {name} has {bits}; encode both with one model")
     if fingerprint and base.model and fingerprint != base.model:
-        raise ValueError(f"base was encoded by model {base.model} and {name} by {fingerprint}; encode both with one model")
+        raise ValueError(
+            f"base was encoded by model {base.model} and {name} by {fingerprint}; encode both with one model"
+        )
 
 
 def _label(label: Any) -> Any:

@@ -40,7 +40,9 @@ def load_dataset(
     if (base is None) != (query is None):
         raise ValueError("base and query go together: give both files, or neither")
     if base is not None and query is not None:
-        return _from_tables(Path(data).name, read_table(data, labels), read_table(base, name="base"), read_table(query, name="query"))
+        return _from_tables(
+            Path(data).name, read_table(data, labels), read_table(base, name="base"), read_table(query, name="query")
+        )
     if Path(data).is_dir():
         tables = [read_table(_file_in(Path(data), split), name=split) for split in SPLITS]
         return _from_tables(Path(data).name, *tables)
@@ -66,7 +68,9 @@ def _part(table: Table, rows: np.ndarray) -> Part:
 def _from_flags(table: Table) -> Dataset:
     missing = [split for split in SPLITS if split not in table.flags]
     if missing:
-        raise ValueError(f"{table.name} has no flag in_{missing[0]}; it must have one for train, base and query, or none")
+        raise ValueError(
+            f"{table.name} has no flag in_{missing[0]}; it must have one for train, base and query, or none"
+        )
     return Dataset(table.name, "flags", *(_part(table, np.flatnonzero(table.flags[split])) for split in SPLITS))
 
 

@@ -50,7 +50,7 @@ class Part:
         """Length of an embedding."""
         return int(self.embeddings.shape[1])
 
-    def take(self, index: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    def take(self, index: slice | npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """Embeddings at these positions of the split, ``float32 [m, dim]``."""
         return self.embeddings[self.rows[index]].astype(np.float32)
 
@@ -111,7 +111,7 @@ class Dataset:
         """The split of that name: train, base or query."""
         if split not in SPLITS:
             raise ValueError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
-        return getattr(self, split)  # type: ignore[no-any-return]
+        return getattr(self, split)
 
     @property
     def multi_label(self) -> bool:

@@ -68,7 +68,9 @@ def _read_parquet(file: Path, name: str) -> Table:
     try:
         parquet = pq.ParquetFile(file)
     except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{name} is {str(file)!r}, which is damaged or no Parquet file: {_first_line(error)}") from None
+        raise ValueError(
+            f"{name} is {str(file)!r}, which is damaged or no Parquet file: {_first_line(error)}"
+        ) from None
     with parquet:
         columns = parquet.schema_arrow.names
         if "embedding" not in columns:
@@ -156,7 +158,7 @@ def _read_npy(file: Path, name: str) -> Table:
 
 def _load_npy(file: Path, name: str, mmap_mode: Any = None) -> npt.NDArray:
     try:
-        return np.load(file, mmap_mode=mmap_mode, allow_pickle=False)  # type: ignore[no-any-return]
+        return np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npy file: {_first_line(error)}") from None
 

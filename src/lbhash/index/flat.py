@@ -29,7 +29,7 @@ class FlatIndex:
         if code_bytes < 1:
             raise ValueError(f"code_bytes is {code_bytes}; it must be at least 1")
         self.code_bytes = code_bytes
-        self._index = faiss.IndexBinaryIDMap2(faiss.IndexBinaryFlat(8 * code_bytes))
+        self._index: faiss.IndexBinary = faiss.IndexBinaryIDMap2(faiss.IndexBinaryFlat(8 * code_bytes))
 
     def __len__(self) -> int:
         return int(self._index.ntotal)

@@ -18,14 +18,13 @@ class DCH(Objective):
 
     Args:
         task: what is to be learnt.
-        gamma: γ, the scale of the Cauchy distribution, in bits of distance; 20 at 64 bits and in proportion to
-            the length where it is not given.
+        gamma: γ, the scale of the Cauchy distribution, in bits of distance.
         lam: λ, weight of the quantisation.
     """
 
-    def __init__(self, task: Task, *, gamma: float | None = None, lam: float = 0.1) -> None:
+    def __init__(self, task: Task, *, gamma: float = 20.0, lam: float = 0.1) -> None:
         super().__init__()
-        self.gamma = 20 * task.bits / 64 if gamma is None else gamma
+        self.gamma = gamma
         self.lam = lam
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:

@@ -31,9 +31,7 @@ class DSDH(Objective):
     weights: Tensor
     codes: Tensor
 
-    def __init__(
-        self, task: Task, *, mu: float = 1.0, nu: float = 1.0, eta: float = 0.1, sweeps: int = 3
-    ) -> None:
+    def __init__(self, task: Task, *, mu: float = 1.0, nu: float = 1.0, eta: float = 1.0, sweeps: int = 3) -> None:
         super().__init__()
         self.mu, self.nu, self.eta, self.sweeps = mu, nu, eta, sweeps
         self.memory = Memory(task.labels, task.bits)
