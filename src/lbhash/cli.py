@@ -7,17 +7,13 @@ import os
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(
     name="lbhash",
     help="Learn short binary codes for images or embeddings, tell how good they are, and search them.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
@@ -56,13 +52,17 @@ Out = Annotated[Path, typer.Option(help="Where to write.")]
 
 
 @app.callback(invoke_without_command=True)
-def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def root(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
+) -> None:
     """Options of the program itself."""
     if version:
         from lbhash import __version__
 
         typer.echo(f"lbhash {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @app.command()
@@ -253,18 +253,27 @@ def _print_json(value: dict[str, Any]) -> None:
 def main() -> None:
     """Run the program; what the user did wrong becomes one line and exit status 2."""
     try:
-        app()
-    except (ValueError, TypeError) as error:
-        if os.environ.get("LBHASH_TRACEBACK"):
+        sys.exit(app(standalone_mode=False))
+    except typer.Abort:
+        sys.exit(130)
+    except Exception as error:
+        line = _line_for(error)
+        if line is None or os.environ.get("LBHASH_TRACEBACK"):
             raise
-        line = " ".join(str(error).split())
         sys.stderr.write(f"lbhash: error: {line}\n")
         sys.exit(2)
-    except OSError as error:
-        if os.environ.get("LBHASH_TRACEBACK"):
-            raise
-        sys.stderr.write(f"lbhash: error: {error.strerror or error}: {error.filename}\n")
-        sys.exit(2)
+
+
+def _line_for(error: Exception) -> str | None:
+    """What to tell the user of an error that is the user's; ``None`` for a bug of ours."""
+    usage = getattr(error, "format_message", None)  # of Typer's errors in the arguments
+    if usage is not None:
+        return " ".join(usage().split())
+    if isinstance(error, (ValueError, TypeError)):
+        return " ".join(str(error).split())
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}"
+    return None
 
 
 if __name__ == "__main__":

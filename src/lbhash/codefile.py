@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +74,8 @@ def read_codes(path: str | Path, name: str = "codes") -> CodeTable:
         raise ValueError(f"{name} says {table.bits} bits a code and holds {table.codes.shape[1]} bytes")
     if table.labels is not None and len(table.labels) != len(table.codes):
         raise ValueError(f"{name} holds {len(table.codes)} codes and {len(table.labels)} labels")
+    if table.rows.shape != (len(table.codes),) or table.rows.dtype.kind not in "iu":
+        raise ValueError(f"{name} holds {len(table.codes)} codes and no integer row for each")
     return table
 
 
@@ -105,8 +108,10 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
     if "code" not in table.column_names or not pa.types.is_fixed_size_binary(table["code"].type):
         raise ValueError(f"{name} is {str(file)!r}, which has no column 'code' of packed codes")
     width = table["code"].type.byte_width
+    if table["code"].null_count:
+        raise ValueError(f"{name} is {str(file)!r}, which has rows without a code")
     parts = [
-        np.frombuffer(chunk.buffers()[1], np.uint8).reshape(-1, width)[chunk.offset : chunk.offset + len(chunk)]
+        np.frombuffer(chunk.buffers()[1], np.uint8, len(chunk) * width, chunk.offset * width).reshape(-1, width)
         for chunk in table["code"].chunks
         if len(chunk)
     ]
@@ -125,7 +130,7 @@ def _read_npz(file: Path, name: str) -> CodeTable:
     try:
         with np.load(file, allow_pickle=False) as arrays:
             held = {key: arrays[key] for key in arrays.files}
-    except ValueError as error:
+    except (ValueError, TypeError, zlib.error) as error:
         raise OSError(str(error)) from None
     if "codes" not in held:
         raise ValueError(f"{name} is {str(file)!r}, which has no array 'codes' (it has {', '.join(held)})")

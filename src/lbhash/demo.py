@@ -88,6 +88,11 @@ def search_examples(hasher: Hasher, index: FlatIndex, dataset: Dataset) -> list[
     return [Neighborhood(int(dataset.query.rows[q]), r, d) for q, r, d in zip(first, rows, distances, strict=True)]
 
 
+def bits_apart(distance: int) -> str:
+    """A Hamming distance with its unit."""
+    return f"{distance} bit" if distance == 1 else f"{distance} bits"
+
+
 def _run(hasher: Hasher, dataset: Dataset) -> tuple[dict[str, Any], Report]:
     started = time.perf_counter()
     hasher.fit_part(dataset.train, dataset.classes)
@@ -99,21 +104,25 @@ def _run(hasher: Hasher, dataset: Dataset) -> tuple[dict[str, Any], Report]:
 
 def _print_pictures(console: Console, dataset: Dataset, found: list[Neighborhood], name: str) -> None:
     console.print(f"\nThree queries (left) and their {NEIGHBORS} nearest codes by {name}, with their distances:")
+    color = console.color_system is not None
     for hood in found:
-        pictures = [_picture(dataset.base.embeddings[row]) for row in (hood.query, *hood.rows)]
+        pictures = [_picture(dataset.base.embeddings[row], color) for row in (hood.query, *hood.rows)]
         for line in range(4):
             console.print(Text("  ").join([picture[line] for picture in pictures]))
-        captions = ["query".ljust(8)] + [f"{distance} bit".ljust(8) for distance in hood.distances]
+        captions = ["query".ljust(8)] + [bits_apart(distance).ljust(8) for distance in hood.distances]
         console.print(Text("  ".join(captions), style="dim"))
 
 
-def _picture(pixels: np.ndarray) -> list[Text]:
-    """Four lines of text for 8 × 8 grey values from 0 to 16, two pixels a character."""
+def _picture(pixels: np.ndarray, color: bool) -> list[Text]:
+    """Four lines of text for 8 × 8 grey values from 0 to 16, two pixels a character; shades where there is no color."""
     grey = np.clip(pixels.reshape(8, 8).astype(int) * 255 // 16, 0, 255)
     lines = []
     for top, bottom in zip(grey[::2], grey[1::2], strict=True):
         line = Text()
         for upper, lower in zip(top, bottom, strict=True):
-            line.append("▀", style=f"rgb({upper},{upper},{upper}) on rgb({lower},{lower},{lower})")
+            if color:
+                line.append("▀", style=f"rgb({upper},{upper},{upper}) on rgb({lower},{lower},{lower})")
+            else:
+                line.append(" ░▒▓█"[(upper + lower) * 5 // 511])
         lines.append(line)
     return lines

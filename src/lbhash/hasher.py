@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from safetensors import SafetensorError
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -109,47 +110,50 @@ class Hasher(TransformerMixin, BaseEstimator):
             classes: C.
             training: further arguments of ``lbhash.training.train``.
         """
-        check_bits(self.bits)
-        schedule = Schedule(epochs=self.epochs, batch_size=self.batch_size, lr=self.lr)
-        centers = class_centers(classes, self.bits, kind=self.centers, seed=self.seed)
+        bits = check_bits(self.bits)
+        epochs, batch_size = _whole(self.epochs, "epochs", 1), _whole(self.batch_size, "batch_size", 2)
+        hidden, seed = _whole(self.hidden, "hidden", 0), _whole(self.seed, "seed", 0)
+        schedule = Schedule(epochs=epochs, batch_size=batch_size, lr=float(self.lr))
+        centers = class_centers(classes, bits, kind=self.centers, seed=seed)
         assert part.labels is not None
         labels = torch.from_numpy(part.labels)
         task = Task(
-            self.bits,
+            bits,
             classes,
             labels if labels.ndim == 1 else labels.float(),
             torch.from_numpy(centers).float(),
-            self.epochs,
-            self.seed,
+            epochs,
+            seed,
         )
         with torch.random.fork_rng():
-            torch.manual_seed(self.seed)
+            torch.manual_seed(seed)
             objective = build_objective(
                 self.method, task, guided=self.guided, guidance=self.guidance, options=self.options
             )
             has_classifier = objective.class_scores(task.centers[:1]) is not None
             classifier = classes if has_classifier else 0
-            model = HashModel(part.dim, self.bits, self.hidden, self.dropout, classifier, self._about(part))
+            about = self._about(schedule, seed, len(part))
+            model = HashModel(part.dim, bits, hidden, float(self.dropout), classifier, about)
         if self.progress:
             from lbhash.progress import EpochBar
 
             training["callbacks"] = [*training.get("callbacks", []), EpochBar(self.name)]
-        names = ("bits", "guided", "hidden", "dropout", "centers", "options", "guidance")
-        settings = {"method": self.name, "dim": part.dim, "classes": classes}
-        settings |= {name: getattr(self, name) for name in names}
+        settings = {"method": self.name, "dim": part.dim, "classes": classes, "bits": bits, "hidden": hidden}
+        settings |= {"guided": bool(self.guided), "dropout": float(self.dropout), "centers": self.centers}
+        settings |= {"options": self.options, "guidance": self.guidance}
         train(
             model,
             objective,
             part,
             schedule,
-            seed=self.seed,
+            seed=seed,
             device=self.device,
             threads=self.threads,
             settings=settings,
             **training,
         )
         if model.classifier is not None:
-            weights = objective.class_scores(torch.eye(self.bits))
+            weights = objective.class_scores(torch.eye(bits))
             assert weights is not None
             model.classifier.weight.data.copy_(weights.detach().T)
         self.model_ = model
@@ -196,7 +200,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         codes = self.encode(X)
         self._check_memory("score")
         y = np.asarray(y)
-        labels = y if y.ndim == 2 else _positions(y, self.classes_)
+        labels = y if y.ndim == 2 and y.shape[1] > 1 else _positions(y.ravel(), self.classes_)
         return evaluate(codes, labels, self.train_codes_, self.train_labels_).map
 
     def save_pretrained(self, directory: str | Path) -> None:
@@ -215,12 +219,13 @@ class Hasher(TransformerMixin, BaseEstimator):
             check_model_folder(directory)
         try:
             model = HashModel.from_pretrained(str(directory))
-        except (RuntimeError, TypeError, KeyError, OSError) as error:
-            line = str(error).splitlines()[0]
+        except (AttributeError, KeyError, OSError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
+            line = " ".join(str(error).split())
             raise ValueError(f"model is {str(directory)!r}, which could not be loaded: {line}") from None
         model.eval()
         about = model.about
-        known: dict[str, Any] = {key: about[key] for key in ("guided", "epochs", "seed", "centers") if key in about}
+        names = ("guided", "epochs", "seed", "centers", "batch_size", "lr", "options", "guidance")
+        known: dict[str, Any] = {name: about[name] for name in names if name in about}
         if about.get("method") in METHODS:
             known["method"] = about["method"]
         hasher = cls(bits=model.bits, hidden=model.hidden, dropout=model.dropout.probability, **known)
@@ -229,14 +234,18 @@ class Hasher(TransformerMixin, BaseEstimator):
         hasher.n_features_in_ = model.dim
         return hasher
 
-    def _about(self, part: Part) -> dict[str, Any]:
+    def _about(self, schedule: Schedule, seed: int, rows: int) -> dict[str, Any]:
         return {
-            "method": self.name.removesuffix("_d"),
-            "guided": self.guided,
+            "method": self.name.removesuffix("_d") if self.guided else self.name,
+            "guided": bool(self.guided),
             "centers": self.centers,
-            "epochs": self.epochs,
-            "seed": self.seed,
-            "training rows": len(part),
+            "epochs": schedule.epochs,
+            "batch_size": schedule.batch_size,
+            "lr": schedule.lr,
+            "options": self.options,
+            "guidance": self.guidance,
+            "seed": seed,
+            "training rows": rows,
             "lbhash": __version__,
         }
 
@@ -249,7 +258,16 @@ class Hasher(TransformerMixin, BaseEstimator):
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         tags.non_deterministic = False
+        tags.transformer_tags.preserves_dtype = []  # codes are int8 whatever comes in
         return tags
+
+
+def _whole(value: Any, name: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} is {value!r}; it must be an integer of at least {least}")
+    if not least <= value < 2**63:
+        raise ValueError(f"{name} is {value}; it must be at least {least}{' and below 2^63' if value > 0 else ''}")
+    return int(value)
 
 
 def _encode_labels(y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:

@@ -142,7 +142,7 @@ class HashModel(
         folder = Path(model_id)
         if folder.is_dir():
             check_model_folder(folder)
-        return super()._from_pretrained(model_id=model_id, **kwargs)
+        return super()._from_pretrained(model_id=model_id, **{**kwargs, "strict": True})
 
     @classmethod
     def _load_as_pickle(cls, *args: Any, **kwargs: Any) -> Any:

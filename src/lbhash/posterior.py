@@ -175,23 +175,24 @@ class _RoutedLosses(torch.autograd.Function):
         x, w1, w2, keep, z, a, log_p, codes, centers, rows, blocks = ctx.saved_tensors
         n = x.shape[1]
         p = log_p.exp()
-        s = torch.sigmoid(z)
-        slope = s * (1 + z * (1 - s))  # of SiLU
-        if keep is not None:
-            slope *= keep
+
+        def to_hidden(g: Tensor) -> Tensor:
+            """The gradient at z of one at the outcomes' logits."""
+            da = torch.bmm(g, w2.transpose(1, 2))
+            return torch.ops.aten.silu_backward(da if keep is None else da.mul_(keep), z)
+
         dx = dw1 = db1 = dw2 = db2 = None
         if ctx.needs_input_grad[0]:
             pulls = torch.bincount(rows, minlength=n)[:, None].to(p.dtype)
             g = p * pulls
             minus_one = g.new_tensor(-1.0).expand(centers.shape)
             g.index_put_((blocks, rows.expand_as(centers), centers), minus_one, accumulate=True)
-            dz = torch.bmm(g.mul_(grad_pull / n), w2.transpose(1, 2)).mul_(slope)
-            dx = torch.bmm(dz, w1.transpose(1, 2))
+            dx = torch.bmm(to_hidden(g), w1.transpose(1, 2)).mul_(grad_pull / n)
         if any(ctx.needs_input_grad[1:5]):
-            g = p.scatter_add(2, codes[:, :, None], p.new_tensor(-1.0).expand(*codes.shape, 1)).mul_(grad_fit / n)
+            g = p.scatter_add_(2, codes[:, :, None], p.new_tensor(-1.0).expand(*codes.shape, 1)).mul_(grad_fit / n)
             dw2 = torch.bmm(a.transpose(1, 2), g)
             db2 = g.sum(1, keepdim=True)
-            dz = torch.bmm(g, w2.transpose(1, 2)).mul_(slope)
+            dz = to_hidden(g)
             dw1 = torch.bmm(x.transpose(1, 2), dz)
             db1 = dz.sum(1, keepdim=True)
         return dx, dw1, db1, dw2, db2, None, None, None, None, None

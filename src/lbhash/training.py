@@ -51,8 +51,11 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name, least in (("epochs", 1), ("batch_size", 2), ("decay_every", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"{name} is {value!r}; it must be an integer of at least {least}")
+            if value < least:
+                raise ValueError(f"{name} is {value}; it must be at least {least}")
         if not self.lr > 0:
             raise ValueError(f"lr is {self.lr}; it must be above 0")
 

@@ -61,6 +61,7 @@ def train_model(
         hasher.encode_part(dataset.base),
         dataset.base.labels,
         at,
+        bits=hasher.bits,
     )
     metrics = {
         "data": dataset.name,
@@ -116,7 +117,7 @@ def evaluate_files(queries: str | Path, base: str | Path, *, at: int | None = No
     for table, name in ((left, "queries"), (right, "base")):
         if table.labels is None:
             raise ValueError(f"{name} has no labels; an evaluation needs them")
-    return evaluate(left.codes, left.labels, right.codes, right.labels, at, radius=radius)
+    return evaluate(left.codes, left.labels, right.codes, right.labels, at, radius=radius, bits=left.bits)
 
 
 def search_row(model: str | Path, base: str | Path, data: str | Path, row: int, k: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,11 @@ def read_table(path: str | Path, labels: str | Path | None = None, name: str = "
         table = Table(table.embeddings, check_labels(given, "labels"), table.flags, table.name)
     if table.labels is not None and len(table.labels) != len(table.embeddings):
         raise ValueError(f"{name} has {len(table.embeddings)} embeddings and {len(table.labels)} labels")
+    for split, flag in table.flags.items():
+        if flag.dtype != bool or flag.shape != (len(table.embeddings),):
+            raise ValueError(
+                f"in_{split} of {name} is {flag.dtype} {list(flag.shape)}; it must be a boolean for each row"
+            )
     check_embeddings(table.embeddings, f"embeddings of {name}")
     return table
 
@@ -85,7 +91,7 @@ def _read_parquet(file: Path, name: str) -> Table:
     return Table(
         embeddings,
         _label_column(rest[label], f"column {label!r} of {name}") if label else None,
-        {flag.removeprefix("in_"): rest[flag].to_numpy().astype(bool) for flag in flags},
+        {flag.removeprefix("in_"): rest[flag].to_numpy() for flag in flags},
         file.name,
     )
 
@@ -104,16 +110,19 @@ def _embedding_column(parquet: Any, file: Path, name: str) -> npt.NDArray:
                 raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold lists of numbers")
             continue
         values = column.flatten()
-        dim = len(values) // len(column)
         lengths = column.value_lengths().to_numpy()
-        wrong = np.flatnonzero(lengths != (dim if embeddings is None else embeddings.shape[1]))
+        dim = lengths[0] if embeddings is None else embeddings.shape[1]
+        wrong = np.flatnonzero(lengths != dim)
         if len(wrong):
             raise ValueError(
                 f"column 'embedding' of {name} has {lengths[wrong[0]]} numbers in row {filled + wrong[0]}; "
-                "all rows must have as many"
+                f"all rows must have as many as the first ({dim})"
             )
+        if values.null_count:
+            row = filled + int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // dim
+            raise ValueError(f"column 'embedding' of {name} has a missing number in row {row}")
         try:
-            numbers = values.to_numpy(zero_copy_only=not values.null_count)
+            numbers = values.to_numpy()
         except (TypeError, ValueError):
             raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold numbers") from None
         if numbers.dtype.kind not in "uif":
@@ -142,13 +151,13 @@ def _read_npz(file: Path, name: str) -> Table:
     try:
         with np.load(file, allow_pickle=False) as arrays:
             held = {key: arrays[key] for key in arrays.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npz file: {_first_line(error)}") from None
     embeddings = next((held[key] for key in ("embedding", "embeddings") if key in held), None)
     if embeddings is None:
         raise ValueError(f"{name} is {str(file)!r}, which has no array 'embeddings' (it has {', '.join(held)})")
     labels = next((held[key] for key in ("label", "labels") if key in held), None)
-    flags = {split: held[f"in_{split}"].astype(bool) for split in SPLITS if f"in_{split}" in held}
+    flags = {split: held[f"in_{split}"] for split in SPLITS if f"in_{split}" in held}
     return Table(embeddings, None if labels is None else check_labels(labels, f"labels of {name}"), flags, file.name)
 
 
@@ -158,9 +167,14 @@ def _read_npy(file: Path, name: str) -> Table:
 
 def _load_npy(file: Path, name: str, mmap_mode: Any = None) -> npt.NDArray:
     try:
-        return np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
+        return np.lib.format.open_memmap(file, mode=mmap_mode) if mmap_mode else _load_array(file)
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npy file: {_first_line(error)}") from None
+
+
+def _load_array(file: Path) -> npt.NDArray:
+    with file.open("rb") as opened:
+        return np.lib.format.read_array(opened, allow_pickle=False)
 
 
 def _first_line(error: Exception) -> str:

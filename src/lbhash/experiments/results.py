@@ -32,7 +32,7 @@ PROTOCOL_AT = {"cifar10": None, "tiny-imagenet": AT}
 INTRO = """# Results
 
 Six host methods, plain and with the guidance of "A Lower Bound of Hash Codes' Performance" (X_D), on fixed embeddings
-of an ImageNet-trained MobileNetV2 (1,280 numbers, uint8). A head with one hidden layer of 1,024, {epochs} epochs, batch
+of an ImageNet-trained MobileNetV2 (1,280 numbers, uint8): a head with one hidden layer of 1,024, {epochs} epochs, batch
 64, Adam at 1e-3 with a decay of 0.1 every 10 epochs, the best class centres that the library makes, seed {seed}. One
 seed: differences of a point or so mean little.
 
@@ -40,10 +40,11 @@ Made by
 
     python -m lbhash.experiments.results --cifar10 FILE --tiny-imagenet FILE --epochs {epochs} --seed {seed}
 
-mAP is in expectation over a random order of tied codes; "over ties" gives the worst and the best order. "lift" is the
-guided mAP minus its host's, in points. "ratio" is D_inter / D_intra of the base's codes, minimum over maximum. "k-NN" is
-the accuracy of a vote of the 100 nearest base codes. "seconds" is the training alone, one thread, {workers} runs at a
-time on a shared machine.
+- mAP is in expectation over a random order of tied codes; "over ties" gives the worst and the best order.
+- "lift" is the guided mAP minus its host's, in points.
+- "ratio" is D_inter / D_intra of the base's codes, minimum over maximum.
+- "k-NN" is the accuracy of a vote of the 100 nearest base codes.
+- "seconds" is the training alone: one thread, {workers} runs at a time on a shared machine.
 """
 
 
@@ -82,13 +83,8 @@ def execute(run: Run, file: str) -> dict[str, Any]:
     started = time.perf_counter()
     hasher.fit_part(dataset.train, dataset.classes)
     seconds = time.perf_counter() - started
-    codes = [
-        hasher.encode_part(dataset.query),
-        dataset.query.labels,
-        hasher.encode_part(dataset.base),
-        dataset.base.labels,
-    ]
-    whole, top = evaluate(*codes), evaluate(*codes, at=AT)
+    query, base = hasher.encode_part(dataset.query), hasher.encode_part(dataset.base)
+    whole, top = (evaluate(query, dataset.query.labels, base, dataset.base.labels, at) for at in (None, AT))
     return {
         **asdict(run),
         "train_seconds": seconds,
@@ -130,8 +126,8 @@ def main() -> None:
         for count, future in enumerate(as_completed(waiting), start=1):
             run, result = waiting[future], future.result()
             write_json(given.runs / f"{run.name}.json", result)
-            minutes = (time.perf_counter() - started) / 60
-            said = f"[{count}/{len(missing)}] {run.name}: mAP {result['all']['map']:.4f}, {minutes:.1f} minutes"
+            elapsed = (time.perf_counter() - started) / 60
+            said = f"[{count}/{len(missing)}] {run.name}: mAP {result['all']['map']:.4f}, {elapsed:.1f} minutes"
             print(said, file=sys.stderr, flush=True)
     results = {run: json.loads((given.runs / f"{run.name}.json").read_text()) for run in runs}
     minutes = (time.perf_counter() - started) / 60 if len(missing) == len(runs) else None
@@ -151,8 +147,9 @@ def _table(data: str, results: dict[Run, dict[str, Any]]) -> str:
     at = PROTOCOL_AT[data]
     main, other = ("all", f"at_{AT}") if at is None else (f"at_{at}", "all")
     heads = {"all": "mAP", f"at_{AT}": f"mAP@{AT:,}"}
-    head = f"| bits | method | {heads[main]} | over ties | lift | {heads[other]} | D_inter | D_intra | ratio | k-NN | seconds |"
-    lines = [head, "|--:|:--|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    columns = ["bits", "method", heads[main], "over ties", "lift", heads[other]]
+    columns += ["D_inter", "D_intra", "ratio", "k-NN", "seconds"]
+    lines = ["| " + " | ".join(columns) + " |", "|--:|:--|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
     hosts = {(run.method, run.bits): result[main]["map"] for run, result in results.items() if not run.guided}
     for run, result in results.items():
         report, found = result[main], result[main]["bound"]
