@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from huggingface_hub import PyTorchModelHubMixin
+from safetensors.torch import load_model
 from torch import Tensor, nn
 
 from lbhash.codes import PackedCodes, check_bits, pack
@@ -138,11 +139,15 @@ class HashModel(
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, **kwargs: Any) -> HashModel:
-        """Load safetensors only; a folder that holds a pickle is refused."""
+        """Load safetensors only, every tensor of the model; a folder that holds a pickle is refused."""
         folder = Path(model_id)
-        if folder.is_dir():
-            check_model_folder(folder)
-        return super()._from_pretrained(model_id=model_id, **{**kwargs, "strict": True})
+        if not folder.is_dir():
+            return super()._from_pretrained(model_id=model_id, **{**kwargs, "strict": True})
+        check_model_folder(folder)
+        # Not by the mixin, which says on standard output that it loads from a folder.
+        model = cls(**{name: kwargs[name] for name in cls._hub_mixin_init_parameters if name in kwargs})
+        load_model(model, folder / "model.safetensors", strict=True)
+        return model
 
     @classmethod
     def _load_as_pickle(cls, *args: Any, **kwargs: Any) -> Any:

@@ -3,7 +3,7 @@
 The bits of a code are correlated, so their posterior given the model's raw output ℓ is a multivariate Bernoulli
 distribution: a probability for each of the 2^h codes. h bits are cut into blocks of r = 8, and per block a small
 network learns, by maximum likelihood on the codes seen, the 2^r joint probabilities of the block given its r raw
-outputs ("A Lower Bound of Hash Codes' Performance", NeurIPS 2022, section 3.3 and Algorithm 1):
+outputs ("A Lower Bound of Hash Codes' Performance", NeurIPS 2022, Algorithm 1):
 
     P_j(ℓ_j) = softmax(W2_j · dropout(SiLU(W1_j · ℓ_j + b1_j)) + b2_j),    j = 1 … u = ⌈h / r⌉
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import logging
 import warnings
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
@@ -220,12 +222,12 @@ def train(
             )
         )
     with _quiet_lightning(), _cpu_settings(threads), torch.random.fork_rng():
-        trainer = L.Trainer(
+        trainer = _trainer(
             accelerator=device,
             devices=1,
             max_epochs=schedule.epochs,
             callbacks=hooks,
-            logger=_logger(logger, folder) or False,
+            logger=_logger(logger, folder, checkpoint) or False,
             plugins=[_AtomicCheckpoints()],
             enable_checkpointing=folder is not None,
             enable_progress_bar=False,
@@ -253,14 +255,37 @@ def _checkpoint_to_resume(folder: Path | None, identity: dict[str, Any]) -> Path
     return path
 
 
-def _logger(kind: str | None, folder: Path | None) -> Logger | None:
+def _trainer(accelerator: str, **settings: Any) -> L.Trainer:
+    try:
+        return L.Trainer(accelerator=accelerator, **settings)
+    except (MisconfigurationException, ValueError) as error:
+        raise ValueError(f"device is {accelerator!r}, which cannot be used here: {error}") from None
+
+
+def _logger(kind: str | None, folder: Path | None, checkpoint: Path | None) -> Logger | None:
     if kind is None or folder is None:
         return None
     if kind == "csv":
-        return CSVLogger(folder, name="logs", version="")
+        return _csv_logger(folder, checkpoint)
     if kind == "tensorboard":
-        return TensorBoardLogger(folder, name="logs", version="")
+        try:
+            return TensorBoardLogger(folder, name="logs", version="")
+        except ModuleNotFoundError:
+            raise ValueError("logger is 'tensorboard', which is not installed: pip install tensorboard") from None
     raise ValueError(f"logger is {kind!r}; it must be csv or tensorboard")
+
+
+def _csv_logger(folder: Path, checkpoint: Path | None) -> CSVLogger:
+    """A log that is on disk after every epoch; that of a resumed run keeps the epochs before the checkpoint."""
+    logger = CSVLogger(folder, name="logs", version="", flush_logs_every_n_steps=1)
+    log = folder / "logs" / "metrics.csv"
+    kept: list[dict[str, Any]] = []
+    if checkpoint is not None and log.is_file():
+        epochs = torch.load(checkpoint, weights_only=True, map_location="cpu")["epoch"] + 1
+        with log.open(newline="", encoding="utf-8") as lines:
+            kept = [row for row in csv.DictReader(lines) if int(row["epoch"]) < epochs]
+    logger.experiment.metrics.extend(kept)  # the writer begins a file of its own and deletes the one that it finds
+    return logger
 
 
 @contextmanager

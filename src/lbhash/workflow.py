@@ -14,6 +14,7 @@ from lbhash.evaluation import Report, evaluate
 from lbhash.files import existing_file, write_json
 from lbhash.hasher import Hasher
 from lbhash.index import FlatIndex
+from lbhash.model import check_model_folder
 
 
 def train_model(
@@ -95,7 +96,7 @@ def encode_file(
     slips into the queries.
     """
     check_suffix(out)
-    hasher = Hasher.from_pretrained(model)
+    hasher = Hasher.from_pretrained(check_model_folder(model))
     about = hasher.model_.about
     if split == "all" and not Path(data).is_dir():
         table = load_table(data, labels)
@@ -122,7 +123,7 @@ def evaluate_files(queries: str | Path, base: str | Path, *, at: int | None = No
 
 def search_row(model: str | Path, base: str | Path, data: str | Path, row: int, k: int) -> dict[str, Any]:
     """The k codes of ``base`` (a file of codes or an index) nearest to one row of ``data``."""
-    hasher = Hasher.from_pretrained(model)
+    hasher = Hasher.from_pretrained(check_model_folder(model))
     table = load_table(data)
     if not 0 <= row < len(table.embeddings):
         raise ValueError(f"row is {row}; it must be from 0 to {len(table.embeddings) - 1}")

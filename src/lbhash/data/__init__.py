@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +76,16 @@ def _from_flags(table: Table) -> Dataset:
 
 
 def _from_tables(name: str, *tables: Table) -> Dataset:
-    return Dataset(name, "files", *(_part(table, np.arange(len(table.embeddings))) for table in tables))
+    parts = [_part(table, np.arange(len(table.embeddings))) for table in tables]
+    classes = max((p.labels.shape[1] for p in parts if p.labels is not None and p.labels.ndim == 2), default=0)
+    return Dataset(name, "files", *(_widened(part, classes) for part in parts))
+
+
+def _widened(part: Part, classes: int) -> Part:
+    """With so many columns of multi-hot labels: a file of lists has as many as its own largest label asks for."""
+    if part.labels is None or part.labels.ndim == 1:
+        return part
+    return replace(part, labels=np.pad(part.labels, ((0, 0), (0, classes - part.labels.shape[1]))))
 
 
 def _file_in(folder: Path, split: str) -> Path:

@@ -34,8 +34,10 @@ class Protocol:
             seed: of the draw.
 
         Raises:
-            ValueError: a class has too few rows.
+            ValueError: a class has too few rows, or the seed is negative.
         """
+        if seed < 0:
+            raise ValueError(f"the seed of the split is {seed}; it must be at least 0")
         rng = np.random.default_rng(seed)
         query, train, base = [], [], []
         for name, rows, classes in _groups(labels):

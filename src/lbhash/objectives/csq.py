@@ -10,7 +10,7 @@ from lbhash.objectives.base import Objective, Task
 
 
 class CSQ(Objective):
-    """Every code is pulled onto the centre of its class by a binary cross-entropy, bit by bit (equations 4 to 8).
+    """Every code is pulled onto the centre of its class by a binary cross-entropy, bit by bit.
 
     u = tanh ℓ,  L = mean_ik BCE((u_ik + 1)/2, (c_ik + 1)/2) + λ mean (|u| − 1)²
 

@@ -10,7 +10,7 @@ from lbhash.objectives.pairs import Memory, one_hot
 
 
 class DSDH(Objective):
-    """Pair likelihood, and a linear classifier on discrete codes B that the outputs are pulled to (equation 8).
+    """Pair likelihood, and a linear classifier on discrete codes B that the outputs are pulled to.
 
     L = mean_ij [log(1 + exp θ_ij) − s_ij θ_ij] + μ‖Y − WᵀB‖² + ν‖W‖² + η‖B − U‖²,  B ∈ {±1},  θ_ij = ½⟨u_i, u_j⟩
 
@@ -46,7 +46,7 @@ class DSDH(Objective):
 
     @torch.no_grad()
     def update_codes(self) -> None:
-        """W in closed form, then B by discrete cyclic coordinate descent (section 3.2).
+        """W in closed form, then B by discrete cyclic coordinate descent.
 
         W = (BᵀB + ν/μ·I)⁻¹ BᵀY, and bit by bit b_k = sgn(q_k − B' W' w_k) with q_k column k of Y Wᵀ + η/μ·U and B',
         W' the rest: the exact minimum of μ‖Y − B W‖² + η‖B − U‖² over b_k, rows being samples here.

@@ -11,7 +11,7 @@ from lbhash.objectives.pairs import one_hot
 
 
 class GreedyHash(Objective):
-    """Classification of the codes themselves: the sign forward, the identity backward (equations 5 to 9).
+    """Classification of the codes themselves: the sign forward, the identity backward.
 
     b = sgn(ℓ) with ∂b/∂ℓ = 1,  L = cross-entropy(W b, y) + α mean | |ℓ| − 1 |³
 

@@ -9,7 +9,7 @@ from lbhash.objectives.pairs import balance_weights, distinct_pairs, likelihood_
 
 
 class HashNet(Objective):
-    """Weighted maximum likelihood of pairs, with a tanh that is sharpened during training (equations 1 to 5).
+    """Weighted maximum likelihood of pairs, with a tanh that is sharpened during training.
 
     u = tanh(β ℓ),  L = mean over pairs i ≠ j of the batch of w_ij [log(1 + exp(α⟨u_i, u_j⟩)) − s_ij α⟨u_i, u_j⟩]
 
