@@ -282,5 +282,5 @@ def _encode_labels(y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
 def _positions(y: npt.NDArray, classes: npt.NDArray) -> npt.NDArray[np.int64]:
     unknown = ~np.isin(y, classes)
     if unknown.any():
-        raise ValueError(f"y holds the label {y[unknown][0]!r}, which was not in the training rows")
+        raise ValueError(f"y holds the label {y[unknown].tolist()[0]!r}, which was not in the training rows")
     return np.searchsorted(classes, y)

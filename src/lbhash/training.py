@@ -82,6 +82,8 @@ class HashingModule(L.LightningModule):
         """Draws and learning rate follow from seed and epoch alone, so that a resumed run repeats the killed one."""
         epoch = self.current_epoch
         torch.manual_seed(np.random.SeedSequence([self.seed, epoch]).generate_state(1, np.uint64).item())
+        if epoch:  # as the loader's iterator once drew here, so that the codes of a seed stay what they were
+            torch.empty((), dtype=torch.int64).random_()
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = self.schedule.lr * self.schedule.decay ** (epoch // self.schedule.decay_every)
         self.objective.begin_epoch(epoch)
@@ -208,7 +210,11 @@ def train(
     checkpoint = _checkpoint_to_resume(folder, identity) if resume else None
     model.set_standardisation(*part.standardisation())
     loader = DataLoader(
-        _Rows(part), sampler=_ShuffledBatches(len(part), schedule.batch_size, seed), batch_size=None, num_workers=0
+        _Rows(part),
+        sampler=_ShuffledBatches(len(part), schedule.batch_size, seed),
+        batch_size=None,
+        num_workers=0,
+        generator=torch.Generator(),  # else an epoch's iterator draws from PyTorch's, sooner in a resumed run
     )
     hooks: list[Callback] = [*(callbacks or []), _RunIdentity(identity)]
     if folder is not None:
@@ -227,13 +233,14 @@ def train(
             devices=1,
             max_epochs=schedule.epochs,
             callbacks=hooks,
-            logger=_logger(logger, folder, checkpoint) or False,
+            logger=False,
             plugins=[_AtomicCheckpoints()],
             enable_checkpointing=folder is not None,
             enable_progress_bar=False,
             enable_model_summary=False,
             num_sanity_val_steps=0,
         )
+        trainer.logger = _logger(logger, folder, checkpoint)  # only now, for it writes
         trainer.fit(HashingModule(model, objective, schedule, seed), loader, ckpt_path=checkpoint, weights_only=True)
     model.cpu().eval()
     objective.cpu().eval()

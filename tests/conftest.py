@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import os
+
+# Before anything imports them: on a busy machine two threads wait for each other at every short operation.
+os.environ["NUMBA_NUM_THREADS"] = "1"
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["MPLBACKEND"] = "agg"
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+def pytest_collection_modifyitems(items):
+    absent = pytest.mark.skip(reason="needs the data in ../shared/data, which is not there")
+    for item in items:
+        if item.get_closest_marker("shared") and not SHARED.is_dir():
+            item.add_marker(absent)
+
+
+class Blobs:
+    """Four classes around random points: 160 training rows, 40 queries, 12 numbers each."""
+
+    def __init__(self):
+        rng = np.random.default_rng(7)
+        middles = 2 * rng.normal(size=(4, 12))
+        self.y = rng.permutation(np.repeat(np.arange(4), 40))
+        self.x = (middles[self.y] + rng.normal(size=(160, 12))).astype(np.float32)
+        self.query_y = rng.permutation(np.repeat(np.arange(4), 10))
+        self.query_x = (middles[self.query_y] + rng.normal(size=(40, 12))).astype(np.float32)
+        self.hot = np.eye(4, dtype=np.uint8)[self.y]
+        self.hot[::3, 0] = 1
+        self.query_hot = np.eye(4, dtype=np.uint8)[self.query_y]
+
+
+@pytest.fixture(scope="session")
+def blobs():
+    return Blobs()
+
+
+@pytest.fixture(scope="session")
+def write_parquet():
+    """A function that writes embeddings (an array, or lists), and other columns, to a Parquet file."""
+
+    def write(path, embeddings, *, fixed=False, row_group_size=None, **columns):
+        column = embeddings
+        if isinstance(embeddings, np.ndarray):
+            values = pa.array(np.ascontiguousarray(embeddings).ravel())
+            dim = embeddings.shape[1]
+            ends = pa.array(np.arange(0, embeddings.size + 1, dim, dtype=np.int32))
+            column = pa.FixedSizeListArray.from_arrays(values, dim) if fixed else pa.ListArray.from_arrays(ends, values)
+        table = pa.table({"embedding": column, **columns})
+        pq.write_table(table, path, row_group_size=row_group_size)
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def lbhash_command():
+    """A function that runs the program in a process of its own."""
+
+    def run(*arguments, **options):
+        command = [sys.executable, "-m", "lbhash.cli", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def python_script():
+    """A function that runs a piece of Python in a fresh process and returns what it prints."""
+
+    def run(script, *arguments):
+        command = [sys.executable, "-c", script, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run

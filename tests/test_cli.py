@@ -1,0 +1,437 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import lbhash.cli
+from lbhash import Hasher
+from lbhash.codefile import read_codes
+from lbhash.codes import hamming_distances
+from lbhash.data import load_dataset
+from lbhash.files import write_text
+from lbhash.index import FlatIndex
+from lbhash.objectives import METHODS
+
+TINY = ("--bits", "12", "--hidden", "16", "--epochs", "2")
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """A function that runs ``main`` in this process: exit status, standard output and standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["lbhash", *map(str, arguments)])
+        status = 0
+        try:
+            lbhash.cli.main()
+        except SystemExit as ended:
+            status = ended.code or 0
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory, lbhash_command):
+    """A folder with a model of digits, and the codes of its base and queries, made by the program."""
+    folder = tmp_path_factory.mktemp("work")
+    done = lbhash_command("train", *TINY, "--out", "model", "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    (folder / "train.json").write_text(done.stdout)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for split, name in (("base", "base.parquet"), ("query", "query.npz")):
+            patch.setattr(sys, "argv", ["lbhash", "encode", "--model", "model", "--split", split, "--out", name])
+            lbhash.cli.app(standalone_mode=False)
+    return folder
+
+
+@pytest.fixture
+def inside(work, monkeypatch):
+    """The same folder as the working directory; a test must leave nothing in it."""
+    monkeypatch.chdir(work)
+    before = sorted(work.rglob("*"))
+    yield work
+    assert sorted(work.rglob("*")) == before
+
+
+def json_of(result):
+    status, out, errors = result
+    assert status == 0, errors
+    return json.loads(out)
+
+
+def assert_refused(result, *parts):
+    """Exit status 2 and one line on standard error that has all of these in it."""
+    status, out, errors = result
+    assert status == 2
+    assert out == ""
+    assert errors.startswith("lbhash: error: ")
+    assert errors.count("\n") == 1
+    assert errors.endswith("\n")
+    for part in parts:
+        assert part in errors, errors
+
+
+# ------------------------------------------------------------------------------------------------------- the path
+
+
+def test_train_leaves_a_model_and_its_metrics(work):
+    metrics = json.loads((work / "train.json").read_text())
+    assert metrics == json.loads((work / "model" / "metrics.json").read_text())
+    facts = {"data": "digits", "protocol": "digits", "method": "csq_d", "bits": 12, "seed": 0, "epochs": 2}
+    assert {name: metrics[name] for name in facts} == facts
+    assert (metrics["queries"], metrics["base"], metrics["at"]) == (200, 1597, 1597)
+    assert 0 <= metrics["map_worst"] <= metrics["map"] <= metrics["map_best"] <= 1
+    assert metrics["map"] > 0.13  # more than chance
+    assert set(metrics["bound"]) == {"inter", "intra", "ratio"}
+    assert metrics["curve"]["radius"] == list(range(13))
+    assert metrics["train_seconds"] > 0
+    assert {file.name for file in (work / "model").iterdir()} == {
+        "README.md",
+        "checkpoints",
+        "config.json",
+        "logs",
+        "metrics.json",
+        "model.safetensors",
+    }
+
+
+def test_encode_writes_the_codes_of_a_split(work):
+    hasher, dataset = Hasher.from_pretrained(work / "model"), load_dataset("digits")
+    for split, name in (("base", "base.parquet"), ("query", "query.npz")):
+        held, part = read_codes(work / name), dataset.part(split)
+        np.testing.assert_array_equal(held.codes, hasher.encode_part(part))
+        np.testing.assert_array_equal(held.rows, part.rows)
+        np.testing.assert_array_equal(held.labels, part.labels)
+        assert (held.bits, held.model) == (12, hasher.model_.fingerprint())
+
+
+def test_encode_all_rows(inside, command, tmp_path):
+    facts = json_of(command("encode", "--model", "model", "--out", tmp_path / "all.npz", "--json"))
+    assert facts == {"codes": 1797, "bits": 12, "bytes": 3594, "split": "all", "out": str(tmp_path / "all.npz")}
+    assert read_codes(tmp_path / "all.npz").rows.tolist() == list(range(1797))
+
+
+def test_encode_draws_the_splits_of_the_training(work, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("--split-seed", 5, "--protocol", "holdout", "--bits", 8, "--hidden", 0, "--epochs", 1)
+    assert command("train", *arguments, "--out", "m")[0] == 0
+    assert command("encode", "--model", "m", "--split", "query", "--out", "q.npz")[0] == 0
+    expected = load_dataset("digits", protocol="holdout", seed=5).query.rows
+    np.testing.assert_array_equal(read_codes("q.npz").rows, expected)
+    assert command("encode", "--model", "m", "--split", "query", "--split-seed", 6, "--out", "q.npz")[0] == 0
+    assert not np.array_equal(read_codes("q.npz").rows, expected)
+
+
+def test_evaluate_agrees_with_the_training(inside, command):
+    found = json_of(command("evaluate", "--queries", "query.npz", "--base", "base.parquet", "--json"))
+    metrics = json.loads(Path("model/metrics.json").read_text())
+    assert found == {name: metrics[name] for name in found}
+    at = json_of(command("evaluate", "--queries", "query.npz", "--base", "base.parquet", "--at", 5, "--json"))
+    assert (at["at"], at["bits"]) == (5, 12)
+    assert at["map"] != found["map"]
+
+
+def test_search_finds_the_nearest(inside, command, tmp_path):
+    found = json_of(command("search", "--model", "model", "--base", "base.parquet", "--row", 17, "-k", 5, "--json"))
+    data, base = load_dataset("digits"), read_codes("base.parquet")
+    code = Hasher.from_pretrained("model").encode(data.base.embeddings[17:18])
+    distances = hamming_distances(code, base.codes)[0]
+    assert found["row"] == 17
+    assert [hit["rank"] for hit in found["neighbors"]] == [1, 2, 3, 4, 5]
+    assert [hit["distance"] for hit in found["neighbors"]] == np.sort(distances)[:5].tolist()
+    labels = dict(zip(base.rows.tolist(), base.labels.tolist(), strict=True))
+    by_row = dict(zip(base.rows.tolist(), distances.tolist(), strict=True))
+    for hit in found["neighbors"]:
+        assert (hit["label"], hit["distance"]) == (labels[hit["row"]], by_row[hit["row"]])
+
+    index = FlatIndex(2)
+    index.add(base.codes, base.rows)
+    index.save(tmp_path / "i.faiss")
+    by_index = json_of(
+        command("search", "--model", "model", "--index", tmp_path / "i.faiss", "--row", 17, "-k", 5, "--json")
+    )
+    assert [hit["row"] for hit in by_index["neighbors"]] == [hit["row"] for hit in found["neighbors"]]
+    assert {hit["label"] for hit in by_index["neighbors"]} == {None}
+
+
+def test_centers_and_methods(inside, command, tmp_path):
+    out = tmp_path / "c.npy"
+    facts = json_of(command("centers", "--classes", 10, "--bits", 16, "--out", out, "--json"))
+    assert (facts["classes"], facts["bits"], facts["minimum_distance"]) == (10, 16, 8)
+    assert np.load(out).shape == (10, 16)
+    rows = json_of(command("methods", "--json"))["methods"]
+    assert [row["name"] for row in rows] == list(METHODS)
+    assert all(row["summary"] and row["source"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("evaluate", "--queries", "query.npz", "--base", "base.parquet"), ("mAP, expected over ties", "200, 1,597")),
+        (("search", "--model", "model", "--base", "base.parquet", "--row", "3", "-k", "2"), ("nearest to row 3",)),
+        (("centers", "--classes", "4", "--bits", "8"), ("4 centers of 8 bits", "minimum distance")),
+        (("methods",), tuple(METHODS)),
+        (("--version",), (f"lbhash {lbhash.__version__}",)),
+        ((), ("Usage:", "train", "encode")),
+        (("--help",), ("train", "encode", "evaluate", "search", "centers", "methods", "demo")),
+    ],
+)
+def test_what_people_read(inside, command, arguments, said):
+    status, out, _ = command(*arguments)
+    assert status == 0
+    for part in said:
+        assert part in out
+
+
+def test_train_on_files_with_several_labels(tmp_path, command, write_parquet, blobs, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = {f"in_{split}": (np.arange(160) % 4 == 0) == (split == "query") for split in ("train", "base", "query")}
+    lists = [np.flatnonzero(row).tolist() for row in blobs.hot]
+    write_parquet("d.parquet", blobs.x.astype(np.float16), labels=lists, **flags)
+    metrics = json_of(command("train", "--data", "d.parquet", *TINY, "--out", "m", "--json"))
+    assert (metrics["protocol"], metrics["queries"], metrics["base"]) == ("flags", 40, 120)
+    assert metrics["knn_accuracy"] is None
+    for split in ("query", "base"):
+        arguments = ("--split", split, "--out", f"{split}.parquet")
+        assert command("encode", "--model", "m", "--data", "d.parquet", *arguments)[0] == 0
+    found = json_of(command("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json"))
+    assert found == {name: metrics[name] for name in found}
+
+
+def test_overwrite_and_resume(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("train", "--bits", "8", "--hidden", "0", "--epochs", "1", "--out", "m", "--json")
+    first = json_of(command(*arguments))
+    files = {file: file.read_bytes() for file in Path("m").rglob("*") if file.is_file()}
+    assert_refused(command(*arguments), "out is 'm', which already holds a model; give another folder, or --overwrite")
+    assert {file: file.read_bytes() for file in Path("m").rglob("*") if file.is_file()} == files
+    assert json_of(command(*arguments, "--resume"))["map"] == first["map"]
+    assert_refused(command(*arguments, "--resume", "--seed", 1), "seed is 1, and the checkpoint in 'm' was made with 0")
+    again = json_of(command(*arguments, "--overwrite", "--seed", 1))
+    assert again["map"] != first["map"]
+    assert json.loads(Path("m/metrics.json").read_text()) == again
+
+
+# ------------------------------------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--data", "no.parquet"), "data is 'no.parquet', and there is no such file"),
+        (("--data", "train.json"), "data is 'train.json'; it must end in"),
+        (("--data", "."), "which has no file train"),
+        (("--data", "digits", "--labels", "no.npy", "--protocol", "no"), "protocol is 'no'; it must be one of"),
+        (("--base", "no.parquet"), "base and query go together"),
+        (("--split-seed", "-1"), "the seed of the split is -1"),
+        (("--protocol", "cifar10"), "class 0 has 178 rows; the protocol needs more than 600"),
+        (("--method", "csqq"), "method is 'csqq'; it must be one of hashnet, dbdh, dsdh, dch, greedyhash, csq"),
+        (("--bits", "0"), "bits is 0; it must be from 1 to 1024"),
+        (("--bits", "5000"), "bits is 5000; it must be from 1 to 1024"),
+        (("--bits", "3"), "classes is 10; with 3 bits it must be from 1 to 2^3 = 8"),
+        (("--epochs", "0"), "epochs is 0; it must be at least 1"),
+        (("--batch-size", "1"), "batch_size is 1; it must be at least 2"),
+        (("--lr", "-1"), "lr is -1.0; it must be above 0"),
+        (("--hidden", "-1"), "hidden is -1; it must be at least 0"),
+        (("--dropout", "1"), "dropout is 1.0; it must be at least 0 and below 1"),
+        (("--centers", "far"), "'far'; it must be one of best, hadamard"),
+        (("--seed", "-1"), "seed is -1; it must be at least 0"),
+        (("--threads", "0"), "threads is 0; it must be at least 1"),
+        (("--device", "abacus"), "device is 'abacus', which cannot be used here"),
+        (("--at", "0"), "at is 0; it must be from 1 to the size of the base (1597)"),
+        (("--at", "1598"), "at is 1598; it must be from 1 to the size of the base (1597)"),
+        (("--out", "train.json"), "out is 'train.json', which is a file; it must be a folder"),
+        (("--out", "model"), "out is 'model', which already holds a model"),
+    ],
+)
+def test_bad_trainings(inside, command, arguments, said):
+    # The fixture sees that nothing is written.
+    out = () if "--out" in arguments else ("--out", "new")
+    assert_refused(command("train", *TINY, *out, *arguments), said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--model", "no"), "model is 'no', and there is no such folder"),
+        (("--model", "train.json"), "model is 'train.json', and there is no such folder"),
+        (("--model", "model/logs"), "which has no config.json; it must be a folder that lbhash wrote"),
+        (("--data", "no.npy"), "data is 'no.npy', and there is no such file"),
+        (("--out", "new.csv"), "out is 'new.csv'; it must end in .parquet or .npz"),
+        (("--protocol", "no", "--split", "base"), "protocol is 'no'"),
+    ],
+)
+def test_bad_encodings(inside, command, arguments, said):
+    defaults = [
+        value
+        for name, value in (("--model", "model"), ("--out", "new.parquet"))
+        if name not in arguments
+        for value in (name, value)
+    ]
+    assert_refused(command("encode", *defaults, *arguments), said)
+
+
+def test_encoding_data_of_another_dimension(inside, command, tmp_path):
+    np.save(tmp_path / "d.npy", np.zeros((5, 63)))
+    arguments = ("--model", "model", "--data", tmp_path / "d.npy")
+    assert_refused(
+        command("encode", *arguments, "--out", tmp_path / "c.npz"),
+        "embeddings have 63 numbers a row; the model takes 64",
+    )
+    assert_refused(command("search", *arguments, "--base", "base.parquet"), "embeddings have 63 numbers a row")
+    assert [file.name for file in tmp_path.iterdir()] == ["d.npy"]
+
+
+def test_a_model_with_a_pickle(work, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(work)
+    for file in ("config.json", "model.safetensors"):
+        (tmp_path / file).write_bytes((work / "model" / file).read_bytes())
+    (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch ran'\ntR.")
+    said = "which holds a pickle (pytorch_model.bin); lbhash loads safetensors only"
+    assert_refused(command("encode", "--model", tmp_path, "--out", tmp_path / "c.npz"), said)
+    assert_refused(command("search", "--model", tmp_path, "--base", "base.parquet"), said)
+    assert not (tmp_path / "c.npz").exists()
+    assert not (work / "ran").exists()
+
+
+def test_a_damaged_model(work, command, tmp_path):
+    (tmp_path / "config.json").write_bytes((work / "model" / "config.json").read_bytes())
+    weights = (work / "model" / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    out = tmp_path / "c.npz"
+    assert_refused(command("encode", "--model", tmp_path, "--out", out), "model is ", "which could not be loaded")
+    assert not out.exists()
+
+
+@pytest.fixture(scope="module")
+def others(work, blobs):
+    """Codes that do not fit the model: of other bits, of another model, and without labels."""
+    table = read_codes(work / "base.parquet")
+    folder = work.parent / "others"
+    folder.mkdir()
+    from dataclasses import replace
+
+    from lbhash.codefile import write_codes
+
+    write_codes(folder / "bits.npz", replace(table, bits=11))
+    write_codes(folder / "model.npz", replace(table, model="0123456789abcdef"))
+    write_codes(folder / "unlabelled.npz", replace(table, labels=None))
+    wide = np.concatenate([table.codes, table.codes], axis=1)
+    write_codes(folder / "wide.npz", replace(table, codes=wide, bits=28))
+    index = FlatIndex(3)
+    index.add(np.zeros((20, 3), np.uint8))
+    index.save(folder / "wide.faiss")
+    write_text(folder / "text.faiss", "no index\n")
+    write_text(folder / "text.parquet", "no codes\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("bits.npz", "base holds codes of 11 bits and queries has 12; encode both with one model"),
+        ("wide.npz", "base holds codes of 28 bits and queries has 12; encode both with one model"),
+        ("model.npz", "base was encoded by model 0123456789abcdef and queries by "),
+        ("unlabelled.npz", "base has no labels; an evaluation needs them"),
+        ("text.parquet", "which is damaged or no file of codes"),
+        ("no.parquet", "and there is no such file"),
+        ("wide.faiss", "it must end in .parquet or .npz"),
+    ],
+)
+def test_bad_evaluations(inside, others, command, name, said):
+    assert_refused(command("evaluate", "--queries", "query.npz", "--base", others / name), said, "base ")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--at", 0, "at is 0; it must be from 1 to the size of the base (1597)"),
+        ("--at", 1598, "at is 1598; it must be"),
+        ("--radius", -1, "radius is -1; it must be an integer from 0 to the length of a code (12)"),
+        ("--radius", 13, "radius is 13; it must be"),
+    ],
+)
+def test_bad_figures(inside, command, option, value, said):
+    files = ("--queries", "query.npz", "--base", "base.parquet")
+    assert_refused(command("evaluate", *files, option, value), said)
+
+
+@pytest.mark.parametrize(
+    ("base", "arguments", "said"),
+    [
+        ("bits.npz", (), "base holds codes of 11 bits and the model has 12; encode both with one model"),
+        ("model.npz", (), "base was encoded by model 0123456789abcdef and the model by "),
+        ("wide.faiss", (), "index holds codes of 3 bytes and the model makes 2"),
+        ("text.faiss", (), "which is damaged or no index"),
+        ("no.faiss", (), "and there is no such file"),
+        ("unlabelled.npz", ("--row", 1797), "row is 1797; it must be from 0 to 1796"),
+        ("unlabelled.npz", ("--row", -1), "row is -1; it must be from 0 to 1796"),
+        ("unlabelled.npz", ("-k", 0), "k is 0; it must be from 1 to the size of the index (1597)"),
+        ("unlabelled.npz", ("-k", 1598), "k is 1598; it must be from 1 to"),
+    ],
+)
+def test_bad_searches(inside, others, command, base, arguments, said):
+    assert_refused(command("search", "--model", "model", "--base", others / base, *arguments), said)
+
+
+def test_bad_centers(inside, command):
+    for arguments, said in (
+        (("--bits", 3), "classes is 10; with 3 bits it must be from 1 to 2^3 = 8"),
+        (("--bits", 8, "--kind", "far"), "kind is 'far'; it must be one of"),
+        (("--bits", 8, "--out", "c.txt"), "out is 'c.txt'; it must end in .npy"),
+    ):
+        assert_refused(command("centers", "--classes", 10, *arguments), said)
+
+
+def test_damaged_data(inside, command, tmp_path, write_parquet):
+    wide = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
+    file = write_parquet(tmp_path / "d.parquet", wide, label=np.arange(100) % 2)
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2])
+    assert_refused(command("train", *TINY, "--data", file, "--out", "new"), "data is ", "which is damaged or no Parq")
+    wide[57, 3] = np.nan
+    write_parquet(file, wide, label=np.arange(100) % 2)
+    assert_refused(command("train", *TINY, "--data", file, "--out", "new"), "NaN or infinite in row 57")
+    assert pq.read_table(file).num_rows == 100
+
+
+def test_an_unwritable_place(inside, command, tmp_path):
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "file" / "c.npz"
+    assert_refused(command("encode", "--model", "model", "--out", out), str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("train", "--bitz", 8, "--out", "new"), "--bitz"),
+        (("train", "--bits", "eight", "--out", "new"), "--bits"),
+        (("train",), "--out"),
+        (("encode", "--model", "model", "--out", "new.npz", "--split", "some"), "some"),
+        (("tain",), "tain"),
+    ],
+)
+def test_usage_errors(inside, command, arguments, said):
+    assert_refused(command(*arguments), said)
+
+
+def test_the_program_itself_refuses(tmp_path, lbhash_command):
+    """As the others, in a process of its own: nothing but the line reaches standard error."""
+    done = lbhash_command("train", "--data", "no.parquet", "--out", "new", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "lbhash: error: data is 'no.parquet', and there is no such file\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_traceback_on_request(command, monkeypatch):
+    monkeypatch.setenv("LBHASH_TRACEBACK", "1")
+    monkeypatch.setattr(sys, "argv", ["lbhash", "centers", "--classes", "0", "--bits", "8"])
+    with pytest.raises(ValueError, match="classes is 0"):
+        lbhash.cli.main()

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lbhash.codefile import CodeTable, read_codes, write_codes
+from lbhash.codes import code_bytes, pack, unpack
+
+SUFFIXES = [".parquet", ".npz"]
+
+
+def table_of(bits, labels="single", n=50, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = pack(rng.choice([-1, 1], (n, bits)))
+    held = {
+        "single": rng.integers(0, 4, n),
+        "multi": (rng.random((n, 6)) < 0.3).astype(np.uint8) * [1, 1, 1, 1, 1, 0],
+        "none": None,
+    }[labels]
+    held = held.astype(np.uint8) if labels == "multi" else held
+    return CodeTable(codes, bits, rng.permutation(1000)[:n], held, "0123456789abcdef")
+
+
+def assert_same(left, right):
+    np.testing.assert_array_equal(left.codes, right.codes)
+    np.testing.assert_array_equal(left.rows, right.rows)
+    assert (left.bits, left.model) == (right.bits, right.model)
+    assert (left.codes.dtype, left.rows.dtype) == (np.uint8, np.int64)
+    assert (left.labels is None) == (right.labels is None)
+    if right.labels is not None:
+        np.testing.assert_array_equal(left.labels, right.labels)
+        assert left.labels.dtype == right.labels.dtype
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("labels", ["single", "multi", "none"])
+@pytest.mark.parametrize("bits", [1, 8, 12, 64, 77, 1024])
+def test_written_and_read(tmp_path, suffix, labels, bits):
+    table = table_of(bits, labels)
+    file = tmp_path / "new" / f"c{suffix}"
+    write_codes(file, table)
+    found = read_codes(file)
+    assert_same(found, table)
+    assert found.codes.shape == (50, code_bytes(bits))
+    np.testing.assert_array_equal(unpack(found.codes, found.bits), unpack(table.codes, bits))
+    assert [held.name for held in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_no_codes_at_all(tmp_path, suffix):
+    table = table_of(12, n=0)
+    write_codes(tmp_path / f"c{suffix}", table)
+    assert_same(read_codes(tmp_path / f"c{suffix}"), table)
+
+
+def test_a_slice_of_the_codes(tmp_path):
+    table = table_of(24)
+    every_third = CodeTable(table.codes[::3], 24, table.rows[::3], table.labels[::3])
+    write_codes(tmp_path / "c.parquet", every_third)
+    assert_same(read_codes(tmp_path / "c.parquet"), every_third)
+
+
+@pytest.mark.parametrize("group", [1, 7, 49])
+def test_codes_in_chunks(tmp_path, group):
+    table = table_of(20)
+    write_codes(tmp_path / "c.parquet", table)
+    pq.write_table(pq.read_table(tmp_path / "c.parquet"), tmp_path / "c.parquet", row_group_size=group)
+    assert_same(read_codes(tmp_path / "c.parquet"), table)
+
+
+def test_chunks_and_slices_that_arrow_hands_over(tmp_path, monkeypatch):
+    table = table_of(20)
+    write_codes(tmp_path / "c.parquet", table)
+    whole = pq.read_table(tmp_path / "c.parquet")
+    parts = pa.concat_tables([whole.slice(5, 11), whole.slice(0, 0), whole.slice(31, 19)])
+    monkeypatch.setattr(pq, "read_table", lambda file: parts)
+    picked = np.r_[5:16, 31:50]
+    expected = replace(table, codes=table.codes[picked], rows=table.rows[picked], labels=table.labels[picked])
+    assert_same(read_codes(tmp_path / "c.parquet"), expected)
+
+
+def test_a_padded_buffer(tmp_path, monkeypatch):
+    codes = np.arange(30, dtype=np.uint8).reshape(10, 3)
+    padded = pa.py_buffer(np.concatenate([codes.ravel(), np.zeros(34, np.uint8)]))
+    held = pa.FixedSizeBinaryArray.from_buffers(pa.binary(3), 10, [None, padded])
+    pq.write_table(pa.table({"code": held}), tmp_path / "c.parquet")
+    monkeypatch.setattr(pq, "read_table", lambda file: pa.table({"code": held}))
+    found = read_codes(tmp_path / "c.parquet")
+    np.testing.assert_array_equal(found.codes, codes)
+    assert (found.bits, found.rows.tolist(), found.labels, found.model) == (24, list(range(10)), None, "")
+
+
+def test_an_npz_of_codes_alone(tmp_path):
+    codes = table_of(16).codes
+    np.savez(tmp_path / "c.npz", codes=codes)
+    found = read_codes(tmp_path / "c.npz")
+    np.testing.assert_array_equal(found.codes, codes)
+    assert (found.bits, found.rows.tolist(), found.labels, found.model) == (16, list(range(50)), None, "")
+
+
+# ------------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("kept", [0, 10, "half", -1, -9])
+def test_truncated_files(tmp_path, suffix, kept):
+    file = tmp_path / f"c{suffix}"
+    write_codes(file, table_of(64, n=500))
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2 if kept == "half" else kept])
+    with pytest.raises(ValueError, match=r"^base is '.*', which is damaged or no file of codes: .") as error:
+        read_codes(file, "base")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_text_by_a_wrong_name(tmp_path, suffix):
+    (tmp_path / f"c{suffix}").write_text("not a file of codes\n" * 9)
+    with pytest.raises(ValueError, match=r"codes is .*, which is damaged or no file of codes"):
+        read_codes(tmp_path / f"c{suffix}")
+
+
+def test_other_arrays(tmp_path):
+    file = tmp_path / "c.npz"
+    codes = table_of(16).codes
+    for arrays, error, message in (
+        ({"vectors": codes}, ValueError, r"codes is .*, which has no array 'codes' \(it has vectors\)"),
+        ({"codes": codes.astype(int)}, TypeError, "codes of codes holds int64; packed codes are uint8"),
+        ({"codes": codes[0]}, ValueError, r"codes of codes has shape \(2,\)"),
+        ({"codes": codes, "bits": 17}, ValueError, "codes says 17 bits a code and holds 2 bytes"),
+        ({"codes": codes, "bits": 0}, ValueError, "bits of codes is 0"),
+        ({"codes": codes, "labels": np.zeros(49, int)}, ValueError, "codes holds 50 codes and 49 labels"),
+        ({"codes": codes, "labels": np.full(50, -1)}, ValueError, "labels of codes is -1 in row 0"),
+        ({"codes": codes, "rows": np.arange(49)}, ValueError, "codes holds 50 codes and no integer row for each"),
+        ({"codes": codes, "rows": np.ones(50)}, ValueError, "codes holds 50 codes and no integer row for each"),
+        ({"codes": np.array([{}], object)}, ValueError, "which is damaged or no file of codes"),
+    ):
+        np.savez(file, **arrays, allow_pickle=True)
+        with pytest.raises(error, match=message):
+            read_codes(file)
+    np.save(tmp_path / "c.npy", codes)
+    (tmp_path / "c.npy").rename(file)
+    with pytest.raises(ValueError, match="which is damaged or no file of codes"):
+        read_codes(file)
+
+
+def test_other_columns(tmp_path):
+    file = tmp_path / "c.parquet"
+    binary = pa.array([b"ab", b"cd"], pa.binary(2))
+    for columns, message in (
+        ({"embedding": [[1.0], [2.0]]}, "which has no column 'code' of packed codes"),
+        ({"code": [1, 2]}, "which has no column 'code' of packed codes"),
+        ({"code": pa.array([b"ab", b"cde"])}, "which has no column 'code' of packed codes"),
+        ({"code": pa.array([b"ab", None], pa.binary(2))}, "which has rows without a code"),
+        ({"code": binary, "label": [1, -1]}, "labels of codes is -1 in row 1"),
+        ({"code": binary, "label": [1, None]}, "labels of codes is NaN in row 1"),
+        ({"code": binary, "row": [1, None]}, "codes holds 2 codes and no integer row for each"),
+    ):
+        pq.write_table(pa.table(columns), file)
+        with pytest.raises(ValueError, match=message):
+            read_codes(file)
+
+
+def test_bad_places(tmp_path):
+    with pytest.raises(ValueError, match=r"out is 'c.txt'; it must end in .parquet or .npz"):
+        write_codes("c.txt", table_of(8))
+    with pytest.raises(ValueError, match=r"base is .*, and there is no such file"):
+        read_codes(tmp_path / "c.npz", "base")
+    with pytest.raises(ValueError, match=r"base is .*, which is a folder"):
+        read_codes(tmp_path, "base")
+    (tmp_path / "c.txt").write_text("")
+    with pytest.raises(ValueError, match=r"base is .*; it must end in .parquet or .npz"):
+        read_codes(tmp_path / "c.txt", "base")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        write_codes(tmp_path / "file" / "c.npz", table_of(8))

@@ -1,0 +1,503 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.datasets import load_digits
+
+import lbhash.data.readers
+from lbhash.data import PROTOCOLS, SPLITS, Dataset, Part, Protocol, load_dataset, load_table
+
+rng = np.random.default_rng(5)
+X = rng.integers(0, 200, (60, 6)).astype(np.float32)
+Y = np.arange(60) % 3
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working directory, an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# ---------------------------------------------------------------------------------------------------- Parquet
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_parquet_keeps_the_number_type(folder, write_parquet, dtype, fixed):
+    write_parquet("d.parquet", X.astype(dtype), fixed=fixed, row_group_size=7, label=Y)
+    table = load_table("d.parquet")
+    assert table.embeddings.dtype == dtype
+    np.testing.assert_array_equal(table.embeddings, X)
+    assert table.labels.dtype == np.int64
+    np.testing.assert_array_equal(table.labels, Y)
+    assert (table.flags, table.name) == ({}, "d.parquet")
+
+
+def test_large_lists_and_many_batches(folder):
+    many = rng.integers(0, 256, (20_000, 3), dtype=np.uint8)
+    values = pa.array(many.ravel())
+    column = pa.LargeListArray.from_arrays(pa.array(np.arange(0, many.size + 1, 3)), values)
+    pq.write_table(pa.table({"embedding": column}), "d.parquet")
+    table = load_table("d.parquet")
+    np.testing.assert_array_equal(table.embeddings, many)
+    assert table.embeddings.dtype == np.uint8
+    assert table.labels is None
+
+
+def test_label_lists_are_multi_hot(folder, write_parquet):
+    lists = [[int(y)] if i % 2 else [int(y), 3] for i, y in enumerate(Y)]
+    write_parquet("d.parquet", X, labels=lists)
+    labels = load_table("d.parquet").labels
+    assert labels.dtype == np.uint8
+    assert [np.flatnonzero(row).tolist() for row in labels] == lists
+
+
+def test_flags_say_the_splits(folder, write_parquet):
+    base, query = Y + np.arange(60) < 45, np.arange(60) > 45
+    train = base & (np.arange(60) % 2 == 0)
+    write_parquet("d.parquet", X.astype(np.uint8), label=Y, in_train=train, in_base=base, in_query=query)
+    dataset = load_dataset("d.parquet")
+    assert (dataset.protocol, dataset.classes, dataset.multi_label) == ("flags", 3, False)
+    for split, flag in (("train", train), ("base", base), ("query", query)):
+        part = dataset.part(split)
+        np.testing.assert_array_equal(part.rows, np.flatnonzero(flag))
+        np.testing.assert_array_equal(part.labels, Y[flag])
+        np.testing.assert_array_equal(part.take(slice(None)), X[flag])
+        assert part.embeddings is dataset.train.embeddings
+    assert dataset.train.embeddings.dtype == np.uint8
+    assert load_dataset("d.parquet", protocol="holdout").protocol == "holdout"
+    with pytest.raises(ValueError, match="split is 'all'; it must be one of train, base, query"):
+        dataset.part("all")
+
+
+def test_no_float_copy_of_the_whole_file(folder, write_parquet):
+    dataset = load_dataset(write_parquet("d.parquet", X.astype(np.uint8), label=Y))
+    chunks = list(dataset.base.chunks(size=16))
+    assert {chunk.dtype for chunk in chunks} == {np.dtype(np.float32)}
+    assert [len(chunk) for chunk in chunks] == [16, 16, 16, 6]
+    np.testing.assert_array_equal(np.concatenate(chunks), X[dataset.base.rows])
+    assert dataset.base.embeddings.base is None
+    assert dataset.base.embeddings.nbytes == X.size
+
+
+# ------------------------------------------------------------------------------------------- .npz, .npy, folders
+
+
+@pytest.mark.parametrize("names", [("embedding", "label"), ("embeddings", "labels")])
+def test_npz(folder, names):
+    flags = {f"in_{split}": np.arange(60) % 2 == (split == "query") for split in SPLITS}
+    np.savez("d.npz", **{names[0]: X.astype(np.float16), names[1]: Y}, **flags)
+    table = load_table("d.npz")
+    assert table.embeddings.dtype == np.float16
+    np.testing.assert_array_equal(table.labels, Y)
+    assert load_dataset("d.npz").query.rows.tolist() == list(range(1, 60, 2))
+
+
+def test_npz_multi_hot(folder):
+    hot = np.eye(3)[Y]
+    hot[:, 0] = 1
+    np.savez_compressed("d.npz", embeddings=X, labels=hot)
+    dataset = load_dataset("d.npz")
+    assert dataset.multi_label
+    np.testing.assert_array_equal(dataset.query.labels, hot[dataset.query.rows])
+
+
+def test_npy_is_mapped_and_labels_come_from_a_file(folder):
+    np.save("d.npy", X.astype(np.uint8))
+    np.save("y.npy", Y)
+    table = load_table("d.npy", "y.npy")
+    assert isinstance(table.embeddings, np.memmap)
+    assert table.embeddings.dtype == np.uint8
+    dataset = load_dataset("d.npy", labels="y.npy")
+    assert isinstance(dataset.train.embeddings, np.memmap)
+    np.testing.assert_array_equal(dataset.train.take(np.array([1, 0])), X[dataset.train.rows[[1, 0]]])
+
+
+def test_a_folder_of_files(folder, write_parquet):
+    write_parquet("train.parquet", X[:30], label=Y[:30])
+    np.savez("base.npz", embeddings=X[:45], labels=Y[:45])
+    write_parquet("query.parquet", X[45:], label=Y[45:])
+    dataset = load_dataset(folder)
+    assert (dataset.protocol, dataset.name) == ("files", folder.name)
+    assert [len(dataset.part(split)) for split in SPLITS] == [30, 45, 15]
+    np.testing.assert_array_equal(dataset.query.take(slice(None)), X[45:])
+    (folder / "query.parquet").unlink()
+    with pytest.raises(ValueError, match="which has no file query"):
+        load_dataset(folder)
+
+
+def test_base_and_query_files(folder, write_parquet):
+    for name, rows in (("t", slice(30)), ("b", slice(45)), ("q", slice(45, 60))):
+        write_parquet(f"{name}.parquet", X[rows], label=Y[rows])
+    dataset = load_dataset("t.parquet", base="b.parquet", query="q.parquet")
+    assert [len(dataset.part(split)) for split in SPLITS] == [30, 45, 15]
+    assert dataset.name == "t.parquet"
+    for given in ({"base": "b.parquet"}, {"query": "q.parquet"}):
+        with pytest.raises(ValueError, match="base and query go together"):
+            load_dataset("t.parquet", **given)
+    with pytest.raises(ValueError, match=r"query is 'no.parquet', and there is no such file"):
+        load_dataset("t.parquet", base="b.parquet", query="no.parquet")
+    write_parquet("q.parquet", X[45:, :5], label=Y[45:])
+    with pytest.raises(ValueError, match="the query split have 5 numbers and those of the train split 6"):
+        load_dataset("t.parquet", base="b.parquet", query="q.parquet")
+    write_parquet("q.parquet", X[45:], labels=[[int(y)] for y in Y[45:]])
+    with pytest.raises(ValueError, match="the query split is labelled otherwise than the train split"):
+        load_dataset("t.parquet", base="b.parquet", query="q.parquet")
+
+
+def test_files_of_label_lists_get_as_many_columns(folder, write_parquet):
+    lists = [[int(y)] for y in Y]
+    write_parquet("train.parquet", X[:30], labels=lists[:30])
+    write_parquet("base.parquet", X[:45], labels=[*lists[:44], [1, 4]])
+    write_parquet("query.parquet", X[45:], labels=lists[45:])
+    dataset = load_dataset(folder)
+    assert {dataset.part(split).labels.shape[1] for split in SPLITS} == {dataset.classes} == {5}
+    assert np.flatnonzero(dataset.base.labels[44]).tolist() == [1, 4]
+
+
+# ------------------------------------------------------------------------------------------------- protocols
+
+
+@pytest.mark.parametrize(
+    ("name", "per_class", "sizes", "disjoint"),
+    [
+        ("holdout", 50, (45, 45, 5), False),
+        ("digits", 120, (80, 100, 20), False),
+        ("cifar10", 700, (500, 100, 100), True),
+        ("cifar10-59k", 700, (500, 600, 100), False),
+        ("cifar10-50k", 1100, (100, 100, 1000), False),
+        ("nuswide21", 700, (500, 600, 100), False),
+        ("imagenet100", 200, (100, 150, 50), False),
+    ],
+)
+@pytest.mark.parametrize("multi", [False, True])
+def test_protocols(name, per_class, sizes, disjoint, multi):
+    classes = 3
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(classes), per_class))
+    if multi:
+        labels = np.eye(classes, dtype=np.uint8)[labels]
+    rows = PROTOCOLS[name].split(labels, seed=4)
+    train, base, query = (rows[split] for split in SPLITS)
+    assert (len(train), len(base), len(query)) == tuple(classes * size for size in sizes)
+    if not multi:
+        for split, size in zip(SPLITS, sizes, strict=True):
+            assert np.bincount(labels[rows[split]]).tolist() == [size] * classes
+    for split in SPLITS:
+        assert (np.diff(rows[split]) > 0).all()
+    assert not np.intersect1d(query, base).size
+    assert not np.intersect1d(query, train).size
+    assert np.intersect1d(train, base).size == (0 if disjoint else len(train))
+    used = np.unique(np.concatenate([train, base, query]))
+    assert len(used) == classes * per_class
+
+    again, other = PROTOCOLS[name].split(labels, seed=4), PROTOCOLS[name].split(labels, seed=5)
+    for split in SPLITS:
+        np.testing.assert_array_equal(rows[split], again[split])
+    assert not np.array_equal(query, other["query"])
+
+
+def test_a_fraction_draws_at_least_one_query():
+    rows = PROTOCOLS["holdout"].split(np.repeat([0, 1], [3, 30]), seed=0)
+    assert rows["query"].size == 4
+    assert (rows["query"] < 3).sum() == 1
+
+
+def test_too_few_rows_for_a_protocol(folder, write_parquet):
+    with pytest.raises(ValueError, match=r"class 1 has 6 rows; the protocol needs more than 6 \(2 queries, 4 to train"):
+        Protocol("", query=2, train=4).split(np.repeat([0, 1], [7, 6]), seed=0)
+    with pytest.raises(ValueError, match="the data set has 9 rows; the protocol needs more than 12"):
+        Protocol("", query=2, train=4).split(np.ones((9, 2)), seed=0)
+    write_parquet("d.parquet", X, label=Y)
+    with pytest.raises(ValueError, match="class 0 has 20 rows; the protocol needs more than 600"):
+        load_dataset("d.parquet", protocol="cifar10")
+
+
+def test_digits():
+    dataset = load_dataset("digits", seed=3)
+    assert (dataset.name, dataset.protocol, dataset.classes) == ("digits", "digits", 10)
+    assert [len(dataset.part(split)) for split in SPLITS] == [800, 1597, 200]
+    assert dataset.train.embeddings.dtype == np.uint8
+    data, target = load_digits(return_X_y=True)
+    np.testing.assert_array_equal(dataset.query.take(slice(None)), data[dataset.query.rows])
+    np.testing.assert_array_equal(dataset.query.labels, target[dataset.query.rows])
+    assert not np.array_equal(dataset.query.rows, load_dataset("digits", seed=4).query.rows)
+
+
+# -------------------------------------------------------------------------------------------- standardisation
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32])
+def test_standardisation_is_numpys(dtype):
+    data = rng.integers(0, 256, (20_001, 4)).astype(dtype)
+    data[:, 2] = 9
+    rows = np.flatnonzero(rng.random(len(data)) < 0.9)
+    mean, deviation = Part(data, rows, None).standardisation()
+    wide = data[rows].astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(deviation, wide.std(axis=0), rtol=1e-10)
+    assert (mean[2], deviation[2]) == (9, 0)
+
+
+def test_standardisation_of_data_far_from_zero():
+    data = (1e6 + rng.normal(size=(9000, 3)) * [1, 8, 0]).astype(np.float32)
+    mean, deviation = Part(data, np.arange(9000), None).standardisation()
+    wide = data.astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(deviation, wide.std(axis=0), rtol=1e-9)
+    assert deviation[2] == 0
+
+
+def test_standardisation_of_one_row():
+    mean, deviation = Part(X, np.array([3]), None).standardisation()
+    np.testing.assert_array_equal(mean, X[3])
+    assert not deviation.any()
+
+
+# --------------------------------------------------------------------------------------------------- bad input
+
+
+def check_line(error, *parts):
+    """One line, which has all of these in it."""
+    text = str(error.value)
+    assert "\n" not in text
+    for part in parts:
+        assert part in text, text
+
+
+def test_no_such_file_and_folders(folder):
+    for call, parts in (
+        (lambda: load_dataset("no.parquet"), ("data is 'no.parquet', and there is no such file",)),
+        (lambda: load_table(folder), ("data is", "which is a folder; it must be a file")),
+        (lambda: load_table("d.npy", "no.npy"), ("labels is 'no.npy', and there is no such file",)),
+        (lambda: load_table("d.npy", folder), ("labels is", "which is a folder")),
+        (lambda: load_table("d.csv"), ("data is 'd.csv'; it must end in .parquet, .npz, .npy",)),
+    ):
+        np.save("d.npy", X)
+        (folder / "d.csv").write_text("1,2\n")
+        with pytest.raises(ValueError) as error:  # noqa: PT011
+            call()
+        check_line(error, *parts)
+
+
+@pytest.mark.parametrize("kept", [0, 3, 100, "half", -1, -9])
+@pytest.mark.parametrize("suffix", [".parquet", ".npz", ".npy"])
+def test_truncated_files(folder, write_parquet, suffix, kept):
+    big = np.random.default_rng(0).normal(size=(500, 8)).astype(np.float32)
+    file = folder / f"d{suffix}"
+    if suffix == ".parquet":
+        write_parquet(file, big, label=np.zeros(500, int))
+    elif suffix == ".npz":
+        np.savez(file, embeddings=big, labels=np.zeros(500, int))
+    else:
+        np.save(file, big)
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2 if kept == "half" else kept])
+    with pytest.raises(ValueError, match=r"^data is '.*', which is damaged") as error:
+        load_table(file)
+    check_line(error)
+
+
+def test_damaged_pages(folder, write_parquet):
+    big = np.random.default_rng(0).normal(size=(5000, 8)).astype(np.float32)
+    content = bytearray(write_parquet(folder / "d.parquet", big).read_bytes())
+    content[4:400] = bytes(396)
+    (folder / "d.parquet").write_bytes(content)
+    with pytest.raises(ValueError, match=r"data is 'd.parquet', which is damaged") as error:
+        load_table("d.parquet")
+    check_line(error)
+    np.savez_compressed("d.npz", embeddings=big)
+    content = bytearray((folder / "d.npz").read_bytes())
+    content[500:5000] = bytes(4500)
+    (folder / "d.npz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"data is 'd.npz', which is damaged") as error:
+        load_table("d.npz")
+    check_line(error)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".npz", ".npy"])
+def test_a_text_file_by_a_wrong_name(folder, suffix):
+    (folder / f"d{suffix}").write_text("embedding,label\n" + "0.5,1\n" * 50)
+    with pytest.raises(ValueError, match=f"data is 'd{suffix}', which is damaged or no ") as error:
+        load_table(f"d{suffix}")
+    check_line(error)
+
+
+def test_an_npy_by_the_name_of_an_npz_and_back(folder):
+    np.save("d.npy", X)
+    np.savez("e.npz", embeddings=X)
+    (folder / "d.npy").rename("d.npz")
+    (folder / "e.npz").rename("e.npy")
+    for name in ("d.npz", "e.npy"):
+        with pytest.raises(ValueError, match=f"data is '{name}', which is damaged or no "):
+            load_table(name)
+
+
+def test_pickles_are_refused(folder):
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(folder / "ran"), "w"))
+
+    np.save("d.npy", np.array([Evil()], object), allow_pickle=True)
+    np.savez("d.npz", embeddings=np.array([Evil()], object), allow_pickle=True)
+    np.save("x.npy", X)
+    for call in (lambda: load_table("d.npy"), lambda: load_table("d.npz"), lambda: load_table("x.npy", "d.npy")):
+        with pytest.raises(ValueError, match="which is damaged or no"):
+            call()
+    assert not (folder / "ran").exists()
+
+
+def test_files_without_embeddings_or_labels(folder, write_parquet):
+    pq.write_table(pa.table({"vector": [[1.0]], "label": [1]}), "d.parquet")
+    np.savez("d.npz", vectors=X)
+    with pytest.raises(ValueError, match=r"which has no column 'embedding' \(it has vector, label\)"):
+        load_table("d.parquet")
+    with pytest.raises(ValueError, match=r"which has no array 'embeddings' \(it has vectors\)"):
+        load_table("d.npz")
+    write_parquet("d.parquet", X)
+    np.save("d.npy", X)
+    for name in ("d.parquet", "d.npy"):
+        with pytest.raises(ValueError, match=f"data is '{name}', which has no labels"):
+            load_dataset(name)
+    flags = {f"in_{split}": np.ones(60, bool) for split in SPLITS}
+    write_parquet("d.parquet", X, **flags)
+    with pytest.raises(ValueError, match=r"the train split of d.parquet has no labels"):
+        load_dataset("d.parquet")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".npz", ".npy"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("row", [0, 8191, 8192, 9999])
+def test_nan_and_infinite_embeddings_say_which_row(folder, write_parquet, suffix, value, row):
+    wide = np.zeros((10_000, 2), np.float32)
+    wide[row, 1] = value
+    write = {".parquet": write_parquet, ".npy": np.save, ".npz": lambda file, x: np.savez(file, embeddings=x)}
+    write[suffix](f"d{suffix}", wide)
+    with pytest.raises(ValueError, match=f"^embeddings of data is NaN or infinite in row {row}; every number must be"):
+        load_table(f"d{suffix}")
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.uint8()), pa.list_(pa.uint8(), 2), pa.list_(pa.float32())])
+@pytest.mark.parametrize("row", [0, 4, 9000])
+def test_missing_embeddings(folder, kind, row):
+    rows = [[1, 2]] * 10_000
+    rows[row] = None
+    pq.write_table(pa.table({"embedding": pa.array(rows, kind)}), "d.parquet")
+    with pytest.raises(ValueError, match=f"column 'embedding' of data is missing in row {row}"):
+        load_table("d.parquet")
+    rows[row] = [3, None]
+    pq.write_table(pa.table({"embedding": pa.array(rows, kind)}), "d.parquet")
+    with pytest.raises(ValueError, match=f"column 'embedding' of data has a missing number in row {row}"):
+        load_table("d.parquet")
+
+
+@pytest.mark.parametrize(("rows", "row", "length"), [([[1.0, 2], [3.0]], 1, 1), ([[1.0]] * 9000 + [[1.0, 2]], 9000, 2)])
+def test_ragged_embeddings(folder, rows, row, length):
+    pq.write_table(pa.table({"embedding": rows}), "d.parquet")
+    with pytest.raises(ValueError, match=f"column 'embedding' of data has {length} numbers in row {row}; all rows"):
+        load_table("d.parquet")
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "message"),
+    [
+        ([1, 2], TypeError, "column 'embedding' of data holds int64; it must hold lists of numbers"),
+        ([["a"]], TypeError, "column 'embedding' of data holds list<.*string>; it must hold numbers"),
+        ([[True]], TypeError, "column 'embedding' of data holds list<.*bool>; it must hold numbers"),
+        (pa.array([], pa.list_(pa.float32())), ValueError, "data is 'd.parquet', which has no row"),
+        (pa.array([[], []], pa.list_(pa.float32())), ValueError, r"embeddings of data has shape \(2, 0\)"),
+    ],
+)
+def test_embeddings_that_are_none(folder, rows, error, message):
+    pq.write_table(pa.table({"embedding": rows}), "d.parquet")
+    with pytest.raises(error, match=message):
+        load_table("d.parquet")
+
+
+def test_arrays_that_are_no_embeddings(folder):
+    np.save("d.npy", X[0])
+    with pytest.raises(ValueError, match=r"embeddings of data has shape \(6,\); it must be \[n, dim\]"):
+        load_table("d.npy")
+    np.save("d.npy", X.astype(complex))
+    with pytest.raises(TypeError, match="embeddings of data holds complex128; it must hold numbers"):
+        load_table("d.npy")
+
+
+@pytest.mark.parametrize(
+    ("column", "labels", "message"),
+    [
+        ("label", [0, -1, 2], "column 'label' of data is -1 in row 1; class numbers must be at least 0"),
+        ("label", [0, 1, 1.5], "column 'label' of data is 1.5 in row 2; class numbers must be integers"),
+        ("label", [0, None, 2], "column 'label' of data is missing in row 1; every row must have a label"),
+        ("label", ["a", "b", "c"], "column 'label' of data is 'a' in row 0; it must be class numbers"),
+        ("labels", [[0], [-2], [1]], "column 'labels' of data has -2 in row 1; class numbers must be"),
+        ("labels", [[0], [0.5], [1]], "column 'labels' of data has 0.0 in row 0; a list of lists holds class numbers"),
+        ("labels", [[0], [None], [1]], "column 'labels' of data has None in row 1"),
+        ("labels", [[0], None, [1]], "column 'labels' of data is missing in row 1"),
+        ("labels", [[0], [1, 1], [1]], "column 'labels' of data names a class twice in row 1"),
+    ],
+)
+def test_bad_labels_in_parquet(folder, write_parquet, column, labels, message):
+    write_parquet("d.parquet", X[:3], **{column: labels})
+    with pytest.raises((ValueError, TypeError), match=f"^{re.escape(message)}") as error:
+        load_dataset("d.parquet")
+    check_line(error)
+
+
+def test_bad_labels_in_arrays(folder):
+    for labels, message in (
+        (Y - 1, "labels of data is -1 in row 0"),
+        (Y + 0.5, "labels of data is 0.5 in row 0"),
+        (Y[:-1], "data has 60 embeddings and 59 labels"),
+        (np.full((60, 2), 3), "labels of data is 3 in row 0; a multi-hot array"),
+    ):
+        np.savez("d.npz", embeddings=X, labels=labels)
+        with pytest.raises(ValueError, match=message):
+            load_table("d.npz")
+    np.save("x.npy", X)
+    np.save("y.npy", Y - 1)
+    with pytest.raises(ValueError, match=r"^labels is -1 in row 0"):
+        load_table("x.npy", "y.npy")
+
+
+def test_a_class_without_a_query(folder, write_parquet):
+    query = (np.arange(60) > 40) & (Y != 1)
+    write_parquet("d.parquet", X, label=Y, in_train=~query, in_base=~query, in_query=query)
+    with pytest.raises(ValueError, match=r"class 1 has no query in d.parquet \(1 of 3 classes have none\)"):
+        load_dataset("d.parquet")
+    lists = [[int(y)] for y in Y]
+    write_parquet("d.parquet", X, labels=lists, in_train=~query, in_base=~query, in_query=query)
+    with pytest.raises(ValueError, match="class 1 has no query"):
+        load_dataset("d.parquet")
+    with pytest.raises(ValueError, match="the query split of d has no row"):
+        Dataset("d", "", *(Part(X, np.arange(n), Y[:n]) for n in (60, 60, 0)))
+
+
+def test_bad_flags(folder, write_parquet):
+    half = np.arange(60) % 2 == 0
+    write_parquet("d.parquet", X, label=Y, in_train=half, in_base=half)
+    with pytest.raises(ValueError, match=r"d.parquet has no flag in_query; it must have one for train, base and query"):
+        load_dataset("d.parquet")
+    for flag in (["False"] * 60, [None] * 60, [0.5] * 60):
+        write_parquet("d.parquet", X, label=Y, in_train=half, in_base=half, in_query=flag)
+        with pytest.raises(ValueError, match=r"in_query of data is .*; it must be a boolean for each row"):
+            load_dataset("d.parquet")
+    np.savez("d.npz", embeddings=X, labels=Y, in_train=half, in_base=half, in_query=half[:-1])
+    with pytest.raises(ValueError, match=r"in_query of data is bool \[59\]"):
+        load_dataset("d.npz")
+
+
+def test_bad_protocol_and_seed(folder):
+    names = ", ".join(PROTOCOLS)
+    with pytest.raises(ValueError, match=f"protocol is 'cifar'; it must be one of {names}"):
+        load_dataset("digits", protocol="cifar")
+    with pytest.raises(ValueError, match="the seed of the split is -1; it must be at least 0"):
+        load_dataset("digits", seed=-1)
+
+
+def test_suffixes_are_the_ones_that_the_reader_takes():
+    assert set(lbhash.data.readers.SUFFIXES) == {".parquet", ".npz", ".npy"}

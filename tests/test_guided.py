@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lbhash.dropout import keep_mask
+from lbhash.objectives import METHODS, Guided, Objective, Task, build_objective
+from lbhash.posterior import Surrogate
+
+BITS = 20  # blocks of 8, 8 and 4
+CLASSES = 5
+ROWS = 12
+SINGLE = torch.arange(ROWS) % CLASSES
+MULTI = torch.zeros(ROWS, CLASSES)  # rows of 0 to 3 labels
+for row in range(ROWS):
+    MULTI[row, [(row + k) % CLASSES for k in range(row % 4)]] = 1
+
+methods = pytest.mark.parametrize("method", list(METHODS))
+labellings = pytest.mark.parametrize("multi", [False, True])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+class Nothing(Objective):
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        return 0 * logits.sum()
+
+
+class Recorder(Objective):
+    def __init__(self) -> None:
+        super().__init__()
+        self.epochs: list[int] = []
+        self.calls: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def begin_epoch(self, epoch: int) -> None:
+        self.epochs.append(epoch)
+
+    def class_scores(self, signs: Tensor) -> Tensor:
+        return signs[:, :CLASSES] * 2
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        self.calls.append((logits, labels, index))
+        return logits.square().sum()
+
+
+def make_task(multi=False):
+    centers = 2.0 * torch.randint(0, 2, (CLASSES, BITS), generator=torch.Generator().manual_seed(5)) - 1
+    return Task(BITS, CLASSES, MULTI if multi else SINGLE, centers)
+
+
+def make(host, task, dropout=0.0, **options):
+    torch.manual_seed(2)
+    surrogate = Surrogate(BITS, hidden=16, dropout=dropout)
+    host = METHODS[host](task) if isinstance(host, str) else host
+    host.begin_epoch(4)
+    return Guided(host, task, surrogate=surrogate, **options)
+
+
+def make_batch(task):
+    index = torch.tensor([3, 0, 7, 10, 2, 5, 8])
+    logits = torch.randn(len(index), BITS, generator=torch.Generator().manual_seed(3))
+    return logits.requires_grad_(), task.labels[index], index
+
+
+def expected_parts(guided, logits, labels, keep=None):
+    """L_π with ℓ detached and L_θ with the weights detached, by two passes, a row and a label at a time."""
+    s = guided.surrogate
+
+    def log_p(x, detach):
+        w1, b1, w2, b2 = (p.detach() if detach else p for p in (s.weight1, s.bias1, s.weight2, s.bias2))
+        x = F.pad(x, (0, 24 - BITS)).view(-1, 3, 8).transpose(0, 1)
+        hidden = F.silu(x @ w1 + b1)
+        return (hidden if keep is None else hidden * keep) @ w2 + b2 + s.impossible
+
+    def index(signs):
+        padded = (signs >= 0).tolist() + [False] * (24 - BITS)
+        return [sum(2**k for k in range(8) if padded[8 * j + k]) for j in range(3)]
+
+    centers = make_task().centers
+    fit, pull = torch.zeros(()), torch.zeros(())
+    of_surrogate, of_model = log_p(logits.detach(), False), log_p(logits, True)
+    for i, label in enumerate(labels):
+        for j in range(3):
+            fit = fit - of_surrogate[j, i].log_softmax(0)[index(logits[i])[j]]
+            for c in [int(label)] if labels.ndim == 1 else label.nonzero()[:, 0].tolist():
+                pull = pull - of_model[j, i].log_softmax(0)[index(centers[c])[j]]
+    return fit / len(labels), pull / len(labels)
+
+
+def gradients(guided, loss, logits):
+    parameters = [logits, *guided.parameters()]
+    found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    found = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
+    of = dict(zip(["logits", *dict(guided.named_parameters())], found, strict=True))
+    return {
+        "logits": of.pop("logits"),
+        "surrogate": [g for name, g in of.items() if name.startswith("surrogate.")],
+        "host": [g for name, g in of.items() if name.startswith("host.")],
+    }
+
+
+@methods
+@labellings
+@pytest.mark.parametrize("mode", ["add", "replace"])
+@pytest.mark.parametrize(("weight", "dropout"), [(1.0, 0.5), (0.0, 0.5), (2.5, 0.0)])
+def test_value_and_gradient_are_the_sum_of_their_parts(method, multi, mode, weight, dropout):
+    task = make_task(multi)
+    guided = make(method, task, dropout, mode=mode, weight=weight)
+    host = copy.deepcopy(guided.host)
+    logits, labels, index = make_batch(task)
+    torch.manual_seed(8)
+    keep = keep_mask(dropout, (3, len(labels), 16), logits)
+    torch.manual_seed(8)
+    loss = guided(logits, labels, index)
+    found = gradients(guided, loss, logits)
+
+    fit, pull = expected_parts(guided, logits, labels, keep)
+    of_fit, of_pull = gradients(guided, fit, logits), gradients(guided, pull, logits)
+    own = logits.detach().clone().requires_grad_()
+    of_host = host(own, labels, index)
+    own_gradient, *host_gradients = torch.autograd.grad(of_host, [own, *host.parameters()])
+    if mode == "replace":
+        of_host, own_gradient = torch.zeros(()), torch.zeros_like(own_gradient)
+        host_gradients = [torch.zeros_like(g) for g in host_gradients]
+
+    torch.testing.assert_close(loss, of_host + weight * pull + fit, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found["logits"], own_gradient + weight * of_pull["logits"], rtol=1e-4, atol=1e-6)
+    for one, expected in zip(found["surrogate"], of_fit["surrogate"], strict=True):
+        torch.testing.assert_close(one, expected, rtol=1e-4, atol=1e-6)
+        assert expected.any()
+    for one, expected in zip(found["host"], host_gradients, strict=True):
+        torch.testing.assert_close(one, expected)
+    assert of_pull["logits"].abs().max() > 1e-3
+
+
+@methods
+def test_the_surrogate_learns_the_same_whatever_the_weight(method):
+    task = make_task()
+    found = []
+    for options in ({"weight": 1.0}, {"weight": 0.0}, {"weight": -7.0}, {"weight": 3.0, "mode": "replace"}):
+        guided = make(method, task, **options)
+        logits, labels, index = make_batch(task)
+        found.append(gradients(guided, guided(logits, labels, index), logits))
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0]["surrogate"], other["surrogate"], strict=True))
+        assert not torch.equal(found[0]["logits"], other["logits"])
+
+
+def test_weight_0_leaves_the_model_to_the_host():
+    task = make_task()
+    guided = make("csq", task, weight=0.0)
+    logits, labels, index = make_batch(task)
+    own = logits.detach().clone().requires_grad_()
+    guided(logits, labels, index).backward()
+    guided.host(own, labels, index).backward()
+    assert torch.equal(logits.grad, own.grad)
+
+
+@labellings
+def test_guidance_is_its_two_losses(multi):
+    task = make_task(multi)
+    guided = make(Nothing(), task)
+    logits, labels, _ = make_batch(task)
+    torch.testing.assert_close(guided.guidance(logits, labels), expected_parts(guided, logits, labels))
+
+
+def test_a_row_with_several_labels_is_pulled_to_the_center_of_each():
+    task = make_task(multi=True)
+    guided = make(Nothing(), task)
+    logits = make_batch(task)[0].detach()[:1]
+    each = [guided.guidance(logits, F.one_hot(torch.tensor([c]), CLASSES).float())[1] for c in range(CLASSES)]
+    for labels in ([0, 3], [1, 2, 4], [2]):
+        hot = torch.zeros(1, CLASSES)
+        hot[0, labels] = 1
+        torch.testing.assert_close(guided.guidance(logits, hot)[1], sum(each[c] for c in labels))
+        torch.testing.assert_close(guided.guidance(logits, hot.long())[1], sum(each[c] for c in labels))
+    single = [guided.guidance(logits, torch.tensor([c]))[1] for c in range(CLASSES)]
+    torch.testing.assert_close(single, each)
+    assert len({round(value.item(), 4) for value in each}) == CLASSES
+
+
+def test_rows_without_labels_are_pulled_nowhere():
+    task = make_task(multi=True)
+    guided = make(Nothing(), task)
+    logits, _, index = make_batch(task)
+    labels = torch.zeros(len(index), CLASSES)
+    assert guided.guidance(logits, labels)[1] == 0
+    guided(logits, labels, index).backward()
+    assert not logits.grad.any()
+    assert all(p.grad.any() for p in guided.surrogate.parameters())
+
+
+def test_replace_does_not_call_the_host():
+    task = make_task()
+    logits, labels, index = make_batch(task)
+    for mode, calls in (("add", 1), ("replace", 0)):
+        guided = make(Recorder(), task, mode=mode)
+        guided(logits, labels, index)
+        assert len(guided.host.calls) == calls
+        if calls:
+            assert all(a is b for a, b in zip(guided.host.calls[0], (logits, labels, index), strict=True))
+
+
+def test_epochs_and_class_scores_are_the_hosts():
+    task = make_task()
+    guided = Guided(Recorder(), task)
+    for epoch in (0, 1, 17):
+        guided.begin_epoch(epoch)
+    assert guided.host.epochs == [0, 1, 17]
+    signs = make_batch(task)[0].detach().sign()
+    assert torch.equal(guided.class_scores(signs), 2 * signs[:, :CLASSES])
+
+
+@methods
+def test_class_scores_of_every_host(method):
+    task = make_task()
+    guided = make(method, task)
+    signs = make_batch(task)[0].detach().sign()
+    scores, own = guided.class_scores(signs), guided.host.class_scores(signs)
+    if method in ("dsdh", "greedyhash"):
+        assert scores.shape == (7, CLASSES)
+        assert torch.equal(scores, own)
+    else:
+        assert scores is None
+
+
+def test_centers_and_surrogate():
+    task = make_task()
+    guided = Guided(Nothing(), task)
+    assert (guided.surrogate.bits, guided.surrogate.block_bits, guided.surrogate.hidden) == (BITS, 8, 256)
+    assert guided.weight == 1
+    assert guided.mode == "add"
+    own = Surrogate(BITS, 5, hidden=8)
+    guided = Guided(Nothing(), task, surrogate=own)
+    assert guided.surrogate is own
+    assert guided.centers.shape == (CLASSES, 4)
+    assert guided.centers.tolist() == own.block_index(task.centers).tolist()
+    assert "centers" in guided.state_dict()
+
+
+@pytest.mark.parametrize("mode", ["append", "", None])
+def test_bad_mode(mode):
+    with pytest.raises(ValueError, match=f"mode is {mode!r}; it must be 'add' or 'replace'"):
+        Guided(Nothing(), make_task(), mode=mode)
+
+
+@methods
+@labellings
+@pytest.mark.parametrize("mode", ["add", "replace"])
+def test_one_step_moves_model_and_surrogate(method, multi, mode):
+    torch.manual_seed(0)
+    task = make_task(multi)
+    model = nn.Linear(6, BITS)
+    objective = build_objective(method, task, guidance={"mode": mode, "surrogate": Surrogate(BITS, hidden=16)})
+    objective.train().begin_epoch(0)
+    parameters = [*model.parameters(), *objective.parameters()]
+    before = [p.detach().clone() for p in parameters]
+    adam = torch.optim.Adam(parameters, lr=1e-3)
+    loss = objective(model(torch.randn(ROWS, 6)), task.labels, torch.arange(ROWS))
+    loss.backward()
+    adam.step()
+    assert loss.isfinite()
+    moved = [not torch.equal(old, new) for old, new in zip(before, parameters, strict=True)]
+    expected = [True] * 2 + [mode == "add" or not name.startswith("host.") for name, _ in objective.named_parameters()]
+    assert moved == expected
+    assert all(p.isfinite().all() for p in parameters)
+
+
+def test_guidance_alone_brings_the_codes_to_their_centers():
+    torch.manual_seed(0)
+    rows = 100
+    labels = torch.arange(rows) % CLASSES
+    task = make_task()
+    guided = Guided(Nothing(), task, mode="replace", surrogate=Surrogate(BITS, hidden=64, dropout=0.2))
+    logits = torch.randn(rows, BITS).requires_grad_()
+    before = (logits.sign() != task.centers[labels]).double().mean()
+    adam = torch.optim.Adam([logits, *guided.parameters()], lr=0.02)
+    for _ in range(200):
+        adam.zero_grad()
+        guided(logits, labels, torch.arange(rows)).backward()
+        adam.step()
+    after = (logits.sign() != task.centers[labels]).double().mean()
+    assert before > 0.4
+    assert after < 0.15
+
+
+def test_checkpoint_holds_surrogate_and_host():
+    task = make_task()
+    guided = make("dsdh", task)
+    guided(*make_batch(task))
+    guided.begin_epoch(1)
+    torch.manual_seed(50)
+    other = Guided(METHODS["dsdh"](task), task, surrogate=Surrogate(BITS, hidden=16, dropout=0.0))
+    batch = make_batch(task)
+    assert other(*batch) != guided(*batch)
+    other.load_state_dict(guided.state_dict())
+    assert torch.equal(other(*batch), guided(*batch))

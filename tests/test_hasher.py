@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from lbhash import Hasher, evaluate
+from lbhash.codes import pack, unpack
+from lbhash.objectives import METHODS, Objective
+
+SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
+
+
+@parametrize_with_checks([Hasher(bits=8, hidden=8, epochs=1), Hasher(bits=8, hidden=0, epochs=1, guided=False)])
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+# -------------------------------------------------------------------------------------------------------- learning
+
+
+@pytest.mark.parametrize("guided", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns(blobs, method, guided):
+    hasher = Hasher(method=method, guided=guided, **{**SMALL, "epochs": 16})
+    assert hasher.fit(blobs.x, blobs.y) is hasher
+    codes = hasher.encode(blobs.query_x)
+    assert (codes.dtype, codes.shape) == (np.uint8, (40, 2))
+    assert not (codes[:, 1] & 0xF0).any()
+    expected = evaluate(codes, blobs.query_y, hasher.train_codes_, blobs.y).map
+    assert hasher.score(blobs.query_x, blobs.query_y) == expected
+    assert expected > 0.6  # of random codes: 0.25
+    np.testing.assert_array_equal(hasher.train_codes_, hasher.encode(blobs.x))
+    np.testing.assert_array_equal(hasher.transform(blobs.query_x), unpack(codes, 12))
+    assert (hasher.predict(blobs.query_x, k=20) == blobs.query_y).mean() > 0.7
+    assert hasher.centers_.shape == (4, 12)
+    assert hasher.name == (f"{method}_d" if guided else method)
+
+
+@pytest.mark.parametrize("guided", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_takes_several_labels_a_row(blobs, method, guided):
+    hasher = Hasher(method=method, guided=guided, **SMALL).fit(blobs.x, blobs.hot)
+    assert hasher.classes_.tolist() == [0, 1, 2, 3]
+    assert 0 < hasher.score(blobs.query_x, blobs.query_hot) <= 1
+    assert hasher.encode(blobs.query_x).shape == (40, 2)
+    with pytest.raises(ValueError, match="multi-label"):
+        hasher.predict(blobs.query_x)
+
+
+def test_the_guidance_and_the_method_count(blobs):
+    made = [
+        Hasher(**SMALL, **more).fit(blobs.x, blobs.y).model_.fingerprint()
+        for more in (
+            {},
+            {"guided": False},
+            {"method": "dch"},
+            {"guidance": {"mode": "replace"}},
+            {"options": {"lam": 0.3}},
+            {"centers": "random"},
+        )
+    ]
+    assert len(set(made)) == len(made)
+
+
+def test_an_objective_of_ones_own(blobs):
+    class ToCenters(Objective):
+        def __init__(self, task):
+            super().__init__()
+            self.register_buffer("centers", task.centers)
+
+        def forward(self, logits, labels, index):
+            return (logits - self.centers[labels]).square().mean()
+
+    hasher = Hasher(method=ToCenters, guided=False, **{**SMALL, "epochs": 16}).fit(blobs.x, blobs.y)
+    assert hasher.name == "tocenters"
+    assert hasher.score(blobs.query_x, blobs.query_y) > 0.8
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64, np.int64])
+def test_number_types(blobs, dtype):
+    x = (blobs.x * 10 + 100).clip(0, 250).astype(np.uint8).astype(dtype)
+    hasher = Hasher(**SMALL).fit(x, blobs.y)
+    np.testing.assert_array_equal(hasher.encode(x), hasher.train_codes_)
+    reference = Hasher(**SMALL).fit(x.astype(np.float32), blobs.y)
+    np.testing.assert_array_equal(hasher.train_codes_, reference.train_codes_)
+
+
+def test_string_labels(blobs):
+    names = np.array(["cat", "ant", "dog", "bee"])
+    hasher = Hasher(**SMALL).fit(blobs.x, names[blobs.y])
+    assert hasher.classes_.tolist() == ["ant", "bee", "cat", "dog"]
+    found = hasher.predict(blobs.query_x, k=20)
+    assert found.dtype.kind == "U"
+    assert (found == names[blobs.query_y]).mean() > 0.6
+    assert hasher.score(blobs.query_x, names[blobs.query_y]) > 0.4
+    with pytest.raises(ValueError, match="y holds the label 'eel', which was not in the training rows"):
+        hasher.score(blobs.query_x, ["eel"] * 40)
+
+
+def test_labels_that_do_not_count_from_zero(blobs):
+    far = Hasher(**SMALL).fit(blobs.x, blobs.y * 5 - 3)
+    near = Hasher(**SMALL).fit(blobs.x, blobs.y)
+    np.testing.assert_array_equal(far.train_codes_, near.train_codes_)
+    np.testing.assert_array_equal(far.predict(blobs.query_x), near.predict(blobs.query_x) * 5 - 3)
+    assert far.score(blobs.query_x, blobs.query_y * 5 - 3) == near.score(blobs.query_x, blobs.query_y)
+
+
+def test_a_column_of_labels(blobs):
+    hasher = Hasher(**SMALL).fit(blobs.x, blobs.y[:, None])
+    assert hasher.score(blobs.query_x, blobs.query_y[:, None]) == hasher.score(blobs.query_x, blobs.query_y)
+
+
+# --------------------------------------------------------------------------------------------------- scikit-learn
+
+
+def test_pipeline(blobs):
+    pipeline = make_pipeline(StandardScaler(), Hasher(**{**SMALL, "epochs": 16}), KNeighborsClassifier(5))
+    pipeline.fit(blobs.x.astype(np.float64), blobs.y)
+    assert pipeline.score(blobs.query_x.astype(np.float64), blobs.query_y) > 0.7
+    ends_in_codes = make_pipeline(StandardScaler(), Hasher(**SMALL)).fit(blobs.x, blobs.y)
+    assert 0.25 < ends_in_codes.score(blobs.query_x, blobs.query_y) <= 1
+
+
+def test_grid_search(blobs, tmp_path):
+    grid = {"bits": np.array([2, 12]), "method": ["csq", "dsdh"], "seed": np.arange(1)}
+    search = GridSearchCV(Hasher(**{**SMALL, "epochs": 4}), grid, cv=2, error_score="raise").fit(blobs.x, blobs.y)
+    scores = search.cv_results_["mean_test_score"]
+    assert len(set(scores)) > 2
+    assert search.best_score_ == scores.max() > 0.35  # of random codes: 0.25
+    assert search.best_params_ == search.cv_results_["params"][int(scores.argmax())]
+    assert search.best_estimator_.transform(blobs.query_x).shape == (40, search.best_params_["bits"])
+    search.best_estimator_.save_pretrained(tmp_path)
+    assert Hasher.from_pretrained(tmp_path).seed == 0
+
+
+def test_clone_and_pickle(blobs):
+    hasher = Hasher(method="dch", options={"gamma": 3.0}, **SMALL).fit(blobs.x, blobs.y)
+    copy = clone(hasher)
+    assert copy.get_params() == hasher.get_params()
+    with pytest.raises(NotFittedError):
+        copy.encode(blobs.query_x)
+    np.testing.assert_array_equal(copy.fit(blobs.x, blobs.y).train_codes_, hasher.train_codes_)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(hasher)).encode(blobs.x), hasher.train_codes_)
+
+
+def test_fitting_again_forgets(blobs):
+    hasher = Hasher(**SMALL).fit(blobs.x[:, :5], blobs.hot)
+    hasher.fit(blobs.x, blobs.y)
+    assert hasher.n_features_in_ == 12
+    np.testing.assert_array_equal(hasher.train_codes_, Hasher(**SMALL).fit(blobs.x, blobs.y).train_codes_)
+
+
+# ------------------------------------------------------------------------------------------------- saved and loaded
+
+
+def test_saving_keeps_codes_and_parameters(blobs, tmp_path):
+    settings = {**SMALL, "method": "dsdh", "guided": False, "seed": 9, "centers": "random", "options": {"mu": 2.0}}
+    hasher = Hasher(**settings).fit(blobs.x, blobs.y)
+    hasher.save_pretrained(tmp_path / "model")
+    loaded = Hasher.from_pretrained(tmp_path / "model")
+    assert loaded.get_params() == hasher.get_params()
+    np.testing.assert_array_equal(loaded.encode(blobs.query_x), hasher.encode(blobs.query_x))
+    assert loaded.classes_.tolist() == [0, 1, 2, 3]
+    assert loaded.n_features_in_ == 12
+    np.testing.assert_array_equal(clone(loaded).fit(blobs.x, blobs.y).train_codes_, hasher.train_codes_)
+    for what in ("predict", "score"):
+        arguments = (blobs.query_x,) if what == "predict" else (blobs.query_x, blobs.query_y)
+        with pytest.raises(ValueError, match=f"{what} needs the training rows' codes, which a loaded model does not"):
+            getattr(loaded, what)(*arguments)
+    loaded.save_pretrained(tmp_path / "again")
+    np.testing.assert_array_equal(
+        Hasher.from_pretrained(tmp_path / "again").encode(blobs.query_x), hasher.encode(blobs.query_x)
+    )
+
+
+def test_numpys_numbers_are_saved_as_numbers(blobs, tmp_path):
+    hasher = Hasher(bits=np.int64(12), hidden=np.int32(16), epochs=np.int64(1), seed=np.int64(2), lr=np.float64(0.01))
+    hasher.fit(blobs.x, blobs.y).save_pretrained(tmp_path)
+    loaded = Hasher.from_pretrained(tmp_path)
+    assert (loaded.bits, loaded.hidden, loaded.epochs, loaded.seed, loaded.lr) == (12, 16, 1, 2, 0.01)
+    np.testing.assert_array_equal(loaded.encode(blobs.query_x), hasher.encode(blobs.query_x))
+
+
+def test_guided_objective_whose_name_ends_in_d(blobs, tmp_path):
+    hasher = Hasher(**SMALL, method="dsdh", guided=True).fit(blobs.x, blobs.y)
+    hasher.save_pretrained(tmp_path)
+    loaded = Hasher.from_pretrained(tmp_path)
+    assert (loaded.method, loaded.guided, loaded.name) == ("dsdh", True, "dsdh_d")
+
+
+# ------------------------------------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"bits": 0}, ValueError, r"^bits is 0; it must be from 1 to 1024"),
+        ({"bits": 5000}, ValueError, r"^bits is 5000; it must be from 1 to 1024"),
+        ({"bits": 1.5}, TypeError, r"^bits is 1.5; it must be an integer from 1 to 1024"),
+        ({"bits": "16"}, TypeError, r"^bits is '16'; it must be an integer"),
+        ({"bits": 1}, ValueError, r"^classes is 4; with 1 bits it must be from 1 to 2\^1"),
+        ({"method": "csqq"}, ValueError, rf"^method is 'csqq'; it must be one of {', '.join(METHODS)}"),
+        ({"centers": "far"}, ValueError, r"is 'far'; it must be one of best, hadamard"),
+        ({"epochs": 0}, ValueError, r"^epochs is 0; it must be at least 1"),
+        ({"epochs": 1.5}, TypeError, r"^epochs is 1.5; it must be an integer"),
+        ({"batch_size": 1}, ValueError, r"^batch_size is 1; it must be at least 2"),
+        ({"hidden": -1}, ValueError, r"^hidden is -1; it must be at least 0"),
+        ({"hidden": 2.5}, TypeError, r"^hidden is 2.5; it must be an integer"),
+        ({"seed": -1}, ValueError, r"^seed is -1; it must be at least 0"),
+        ({"seed": 2**70}, ValueError, r"^seed is \d*; it must be at least 0 and below 2\^63"),
+        ({"seed": None}, TypeError, r"^seed is None; it must be an integer"),
+        ({"lr": 0}, ValueError, r"^lr is 0.0; it must be above 0"),
+        ({"dropout": 1}, ValueError, r"^dropout is 1.0; it must be at least 0 and below 1"),
+        ({"threads": 0}, ValueError, r"^threads is 0; it must be at least 1"),
+        ({"guidance": {"mode": "both"}}, ValueError, r"^mode is 'both'; it must be 'add' or 'replace'"),
+        ({"options": {"power": 3}}, TypeError, r"power"),
+    ],
+)
+def test_bad_parameters(blobs, settings, error, message):
+    with pytest.raises(error, match=message) as raised:
+        Hasher(**{**SMALL, **settings}).fit(blobs.x, blobs.y)
+    assert "\n" not in str(raised.value)
+
+
+def test_bad_rows(blobs):
+    hasher = Hasher(**SMALL).fit(blobs.x, blobs.y)
+    with pytest.raises(ValueError, match="X has 5 features, but Hasher is expecting 12 features"):
+        hasher.encode(blobs.x[:, :5])
+    holed = blobs.x.copy()
+    holed[3, 1] = np.nan
+    for call in (lambda: hasher.encode(holed), lambda: Hasher(**SMALL).fit(holed, blobs.y)):
+        with pytest.raises(ValueError, match="contains NaN"):
+            call()
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        Hasher(**SMALL).fit(blobs.x, blobs.y[:-1])
+    with pytest.raises(ValueError, match="y is 3 in row 0"):
+        Hasher(**SMALL).fit(blobs.x, np.full((160, 2), 3))
+
+
+def test_a_batch_of_codes_is_the_codes_of_its_rows(blobs):
+    hasher = Hasher(**SMALL).fit(blobs.x, blobs.y)
+    outputs = hasher.model_.outputs(blobs.query_x)
+    assert np.abs(outputs).min() > 1e-5  # none so near 0 that rounding could turn it
+    np.testing.assert_array_equal(hasher.encode(blobs.query_x), pack(outputs))
+    rows = [hasher.encode(row[None])[0] for row in blobs.query_x]
+    np.testing.assert_array_equal(hasher.encode(blobs.query_x), rows)

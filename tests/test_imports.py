@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+import lbhash
+
+HEAVY = ("faiss", "lightning", "matplotlib", "numba", "pandas", "pyarrow", "scipy", "seaborn", "sklearn", "torch")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import lbhash; dir(lbhash); lbhash.__version__",
+        "import lbhash.cli",
+        "from lbhash.cli import main; sys.argv = ['lbhash', '--help']; run(main)",
+        "from lbhash.cli import main; sys.argv = ['lbhash', 'train', '--help']; run(main)",
+        "from lbhash.cli import main; sys.argv = ['lbhash', '--version']; run(main)",
+    ],
+)
+def test_nothing_heavy_is_loaded_before_it_is_needed(python_script, script):
+    before = """
+import sys
+def run(main):
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code
+"""
+    after = f"\nprint()\nprint([name for name in {HEAVY!r} if name in sys.modules])"
+    assert ast.literal_eval(python_script(before + script + after).splitlines()[-1]) == []
+
+
+def test_every_public_name_is_there():
+    for name in lbhash.__all__:
+        assert getattr(lbhash, name) is not None
+    assert set(dir(lbhash)) == set(lbhash.__all__)
+    with pytest.raises(AttributeError, match="module 'lbhash' has no attribute 'Hascher'"):
+        lbhash.Hascher  # noqa: B018

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from lbhash import Hasher
+from lbhash.codes import pack
+from lbhash.files import existing_file, replacing, write_json, write_text
+from lbhash.model import PICKLES, HashModel, check_model_folder
+
+MODEL_FILES = {"README.md", "config.json", "model.safetensors"}
+
+
+def made(hidden=6, seed=0, **settings):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = HashModel(5, 11, hidden, **settings).eval()
+    rng = np.random.default_rng(seed)
+    model.set_standardisation(rng.normal(size=5), rng.random(5) + 0.5)
+    return model
+
+
+X = np.random.default_rng(1).normal(size=(300, 5)).astype(np.float32)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A folder with a model."""
+    folder = tmp_path / "model"
+    Hasher(bits=11, hidden=6, epochs=1).fit(X, np.arange(300) % 3).save_pretrained(folder)
+    return folder
+
+
+# ------------------------------------------------------------------------------------------------------- the head
+
+
+@pytest.mark.parametrize("hidden", [0, 6])
+def test_codes_are_the_signs_of_the_outputs(hidden):
+    model = made(hidden)
+    outputs = model.outputs(X)
+    assert (outputs.dtype, outputs.shape) == (np.float32, (300, 11))
+    np.testing.assert_array_equal(model.encode(X), pack(outputs))
+    np.testing.assert_array_equal(model.encode(X, batch_size=7), pack(outputs))
+    assert model.encode(X[:0]).shape == (0, 2)
+    weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    x = (X - weights["mean"]) / weights["scale"]
+    if hidden:
+        x = np.maximum(x @ weights["head.0.weight"].T + weights["head.0.bias"], 0)
+        expected = x @ weights["head.2.weight"].T + weights["head.2.bias"]
+    else:
+        expected = x @ weights["head.weight"].T + weights["head.bias"]
+    np.testing.assert_allclose(outputs, expected, atol=1e-5)
+
+
+def test_zero_is_plus_one():
+    model = made(0)
+    for parameter in model.head.parameters():
+        parameter.data.zero_()
+    assert model.encode(X[:1]).tolist() == [[255, 7]]
+
+
+def test_the_standardisation_is_part_of_the_model(tmp_path):
+    model = HashModel(5, 11, 0).eval()
+    before = model.outputs(X)
+    model.set_standardisation(np.full(5, 3.0), np.array([2.0, 2, 2, 2, 0]))
+    assert model.scale.tolist() == [2, 2, 2, 2, 1]
+    np.testing.assert_allclose(model.outputs(X * [2, 2, 2, 2, 1] + 3), before, atol=1e-5)
+    model.save_pretrained(tmp_path)
+    np.testing.assert_array_equal(HashModel.from_pretrained(tmp_path).eval().outputs(X), model.outputs(X))
+
+
+def test_dropout_is_for_training_only():
+    model = made(dropout=0.5)
+    torch.testing.assert_close(model(torch.from_numpy(X)), model(torch.from_numpy(X)))
+    model.train()
+    assert not torch.equal(model(torch.from_numpy(X)), model(torch.from_numpy(X)))
+
+
+def test_the_fingerprint_is_that_of_the_weights():
+    print_ = made().fingerprint()
+    assert len(print_) == 16
+    assert int(print_, 16) >= 0
+    assert made(about={"note": "other"}).fingerprint() == print_
+    assert made(seed=1).fingerprint() != print_
+    for name in ("mean", "scale", "head.0.weight", "head.2.bias"):
+        model = made()
+        model.state_dict()[name].view(-1)[0] += 1e-3
+        assert model.fingerprint() != print_, name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((0, 8), ValueError, "dim is 0; it must be at least 1"),
+        ((4, 0), ValueError, "bits is 0; it must be from 1 to 1024"),
+        ((4, 8, -1), ValueError, "hidden is -1; it must be 0"),
+        ((4, 8, 2, 1.0), ValueError, "dropout is 1.0; it must be at least 0 and below 1"),
+    ],
+)
+def test_bad_heads(arguments, error, message):
+    with pytest.raises(error, match=message):
+        HashModel(*arguments)
+
+
+# ------------------------------------------------------------------------------------------------- saved and loaded
+
+
+@pytest.mark.parametrize("hidden", [0, 6])
+@pytest.mark.parametrize("classifier", [0, 3])
+def test_saved_and_loaded(tmp_path, hidden, classifier):
+    model = made(hidden, classifier=classifier, dropout=0.25, about={"method": "csq", "data": "a | b"})
+    model.save_pretrained(tmp_path / "new" / "model")
+    assert {file.name for file in (tmp_path / "new" / "model").iterdir()} == MODEL_FILES
+    loaded = HashModel.from_pretrained(tmp_path / "new" / "model")
+    assert loaded.fingerprint() == model.fingerprint()
+    np.testing.assert_array_equal(loaded.eval().outputs(X), model.outputs(X))
+    assert (loaded.dim, loaded.bits, loaded.hidden, loaded.dropout.probability) == (5, 11, hidden, 0.25)
+    assert loaded.about == model.about
+    card = (tmp_path / "new" / "model" / "README.md").read_text()
+    assert "library_name: lbhash" in card
+    assert "an embedding of 5 numbers into a binary code of 11 bits" in card
+    assert "| method | csq |" in card
+    assert "uint8 [n, 2]" in card
+
+
+def test_saving_replaces_what_is_there(tmp_path):
+    for seed in range(2):
+        made(seed=seed).save_pretrained(tmp_path)
+        assert {file.name for file in tmp_path.iterdir()} == MODEL_FILES
+    assert HashModel.from_pretrained(tmp_path).fingerprint() == made(seed=1).fingerprint()
+
+
+def test_a_fresh_process_gives_the_same_codes(saved, tmp_path, python_script):
+    np.save(tmp_path / "x.npy", X)
+    script = """
+import sys
+import numpy as np
+from lbhash import Hasher
+np.save(sys.argv[2] + "/codes.npy", Hasher.from_pretrained(sys.argv[1]).encode(np.load(sys.argv[2] + "/x.npy")))
+"""
+    assert python_script(script, saved, tmp_path) == ""
+    expected = Hasher(bits=11, hidden=6, epochs=1).fit(X, np.arange(300) % 3).encode(X)
+    np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), expected)
+
+
+def test_loading_says_nothing(saved, capfd):
+    Hasher.from_pretrained(saved)
+    assert tuple(capfd.readouterr()) == ("", "")
+
+
+# ------------------------------------------------------------------------------------------------------ bad folders
+
+
+def one_line(folder, *parts):
+    with pytest.raises(ValueError, match=r"^model is ") as error:
+        Hasher.from_pretrained(folder)
+    assert "\n" not in str(error.value)
+    for part in parts:
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize("suffix", sorted(PICKLES))
+def test_a_folder_with_a_pickle_is_refused(saved, suffix):
+    (saved / f"other{suffix}").write_bytes(b"")
+    one_line(saved, f"holds a pickle (other{suffix}); lbhash loads safetensors only")
+    with pytest.raises(ValueError, match="holds a pickle"):
+        HashModel.from_pretrained(saved)
+
+
+@pytest.mark.parametrize("load", [Hasher.from_pretrained, HashModel.from_pretrained])
+@pytest.mark.parametrize("with_weights", [True, False])
+def test_a_pickle_never_runs(saved, tmp_path, load, with_weights):
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "ran"), "w"))
+
+    torch.save({"head.weight": Evil()}, saved / "pytorch_model.bin")
+    with pytest.raises(Exception, match=r"weights_only|Weights only"):
+        torch.load(saved / "pytorch_model.bin", weights_only=True)
+    if not with_weights:
+        (saved / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match="holds a pickle"):
+        load(saved)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_hubs_fallback_to_pickles_is_closed(tmp_path):
+    with pytest.raises(ValueError, match="lbhash never loads pickles"):
+        HashModel._load_as_pickle(made(), str(tmp_path / "pytorch_model.bin"), "cpu", False)
+
+
+@pytest.mark.parametrize("kept", [0, 5, 60, "half", -1])
+def test_truncated_weights(saved, kept):
+    content = (saved / "model.safetensors").read_bytes()
+    (saved / "model.safetensors").write_bytes(content[: len(content) // 2 if kept == "half" else kept])
+    one_line(saved, "which could not be loaded")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff\xfe", b'{"dim": "five", "bits": 11}', b"null"])
+def test_a_damaged_configuration(saved, content):
+    (saved / "config.json").write_bytes(content)
+    one_line(saved, "which could not be loaded")
+
+
+def test_weights_that_do_not_fit(saved, tmp_path):
+    config = json.loads((saved / "config.json").read_text())
+    (saved / "config.json").write_text(json.dumps({**config, "bits": 12}))
+    one_line(saved, "which could not be loaded", "size mismatch")
+    (saved / "config.json").write_text(json.dumps(config))
+    tensors = safetensors.torch.load_file(saved / "model.safetensors")
+    del tensors["scale"]
+    safetensors.torch.save_file(tensors, saved / "model.safetensors")
+    one_line(saved, "which could not be loaded", "scale")
+
+
+def test_missing_files(saved, tmp_path):
+    for file in ("config.json", "model.safetensors"):
+        folder = tmp_path / f"without-{file}"
+        shutil.copytree(saved, folder)
+        (folder / file).unlink()
+        one_line(folder, f"which has no {file}; it must be a folder that lbhash wrote")
+    for path in (tmp_path / "no", saved / "README.md"):
+        with pytest.raises(ValueError, match=r"^model is .*, and there is no such folder"):
+            check_model_folder(path)
+    one_line(tmp_path / "no" / "such" / "folder")
+
+
+# ------------------------------------------------------------------------------------------------------------ files
+
+
+def test_replacing_writes_all_or_nothing(tmp_path):
+    target = tmp_path / "new" / "file.txt"
+    write_text(target, "one\n")
+    with pytest.raises(KeyError), replacing(target) as temporary:  # noqa: PT012
+        assert temporary.parent == target.parent
+        assert temporary.suffix == ".txt"
+        temporary.write_text("half")
+        raise KeyError
+    assert target.read_text() == "one\n"
+    write_text(target, "two\n")
+    assert target.read_text() == "two\n"
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_replacing_leaves_nothing_where_nothing_was(tmp_path):
+    with pytest.raises(ValueError, match=r"NaN|nan|not JSON"):
+        write_json(tmp_path / "a.json", {"x": float("nan")})
+    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "b"):
+        raise KeyboardInterrupt
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_get_the_rights_of_any_new_file(tmp_path):
+    (tmp_path / "plain").write_text("")
+    write_text(tmp_path / "ours", "")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_existing_file(tmp_path):
+    (tmp_path / "f").write_text("")
+    assert existing_file(str(tmp_path / "f"), "data") == Path(tmp_path / "f")
+    with pytest.raises(ValueError, match=r"data is .*, which is a folder; it must be a file"):
+        existing_file(tmp_path, "data")
+    with pytest.raises(ValueError, match=r"data is .*, and there is no such file"):
+        existing_file(tmp_path / "g", "data")

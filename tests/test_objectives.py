@@ -1,0 +1,745 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from lbhash.objectives import (
+    CSQ,
+    DBDH,
+    DCH,
+    DSDH,
+    METHODS,
+    GreedyHash,
+    Guided,
+    HashNet,
+    Objective,
+    Task,
+    build_objective,
+)
+
+BITS = 6
+CLASSES = 4
+ROWS = 11  # of the training set
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+SINGLE = torch.tensor([0, 1, 1, 2, 0, 0, 1, 2, 2, 3, 3])
+MULTI = torch.tensor(  # row 4 without a label, class 3 in rows 9 and 10 only
+    [
+        [1, 0, 0, 0],
+        [0, 1, 0, 0],
+        [0, 1, 1, 0],
+        [1, 1, 1, 0],
+        [0, 0, 0, 0],
+        [1, 0, 0, 0],
+        [1, 0, 1, 0],
+        [0, 1, 0, 0],
+        [0, 0, 1, 0],
+        [1, 0, 0, 1],
+        [1, 1, 1, 1],
+    ]
+).float()
+BATCHES = {
+    "all": range(ROWS),
+    "absent": [6, 2, 0, 3, 1],  # class 3 is not in it
+    "one class": [5, 0],
+    "dissimilar": [1, 0, 8],
+    "one row": [7],
+    "one row, unlabelled": [4],
+}
+
+
+def make_task(multi=False, bits=BITS, seed=0):
+    centers = 2.0 * torch.randint(0, 2, (CLASSES, bits), generator=torch.Generator().manual_seed(9)) - 1
+    return Task(bits, CLASSES, MULTI if multi else SINGLE, centers, seed=seed)
+
+
+def make(method, task, **options):
+    torch.manual_seed(1)
+    return METHODS[method](task, **options)
+
+
+def make_batch(task, which="all", scale=1.0, seed=0):
+    index = torch.tensor(list(BATCHES[which]))
+    generator = torch.Generator().manual_seed(seed)
+    logits = scale * torch.randn(len(index), task.bits, generator=generator)
+    return logits.requires_grad_(), task.labels[index], index
+
+
+# The losses from their equations, a pair and a bit at a time, in Python's floats.
+
+
+def label_sets(labels):
+    if labels.ndim == 1:
+        return [{int(label)} for label in labels]
+    return [{c for c in range(CLASSES) if row[c]} for row in labels]
+
+
+def inner(a, b):
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def mean(values):
+    values = list(values)
+    return sum(values) / len(values) if values else 0.0
+
+
+def nll(theta, s):
+    return (theta if theta > 30 else math.log1p(math.exp(theta))) - s * theta
+
+
+def pair_weights(sets):
+    pairs = list(itertools.permutations(range(len(sets)), 2))
+    alike = [pair for pair in pairs if sets[pair[0]] & sets[pair[1]]]
+    weights = {}
+    for i, j in pairs:
+        if (i, j) in alike:
+            jaccard = len(sets[i] & sets[j]) / len(sets[i] | sets[j])
+            weights[i, j] = jaccard * len(pairs) / len(alike)
+        else:
+            weights[i, j] = len(pairs) / (len(pairs) - len(alike))
+    return weights
+
+
+def slow_hashnet(objective, task, rows, sets, index):
+    u = [[math.tanh(objective.beta * x) for x in row] for row in rows]
+    alpha = 10 / task.bits
+    weights = pair_weights(sets)
+    return mean(w * nll(alpha * inner(u[i], u[j]), bool(sets[i] & sets[j])) for (i, j), w in weights.items())
+
+
+def slow_memory(u, sets, index, task):
+    outputs = [[0.0] * task.bits for _ in range(ROWS)]
+    for row, i in zip(u, index, strict=True):
+        outputs[i] = row
+    everywhere = label_sets(task.labels)
+    return mean(
+        nll(inner(u[i], outputs[j]) / 2, bool(sets[i] & everywhere[j])) for i in range(len(u)) for j in range(ROWS)
+    )
+
+
+def slow_dbdh(objective, task, rows, sets, index):
+    u = [[min(max(x, -1.0), 1.0) for x in row] for row in rows]
+    balance = mean(abs(mean(row[k] for row in u)) for k in range(task.bits))
+    return slow_memory(u, sets, index, task) + 0.1 * balance
+
+
+def slow_dsdh(objective, task, rows, sets, index):
+    w = objective.weights.tolist()
+    b = [objective.codes[i].tolist() for i in index]
+    loss = slow_memory(rows, sets, index, task)
+    classification = mean(
+        ((c in sets[i]) - sum(b[i][k] * w[k][c] for k in range(task.bits))) ** 2
+        for i in range(len(rows))
+        for c in range(CLASSES)
+    )
+    pull = mean((x - y) ** 2 for row, code in zip(rows, b, strict=True) for x, y in zip(row, code, strict=True))
+    return loss + classification + mean(x * x for row in w for x in row) + pull
+
+
+def slow_dch(objective, task, rows, sets, index):
+    h, gamma = task.bits, 20.0
+
+    def distance(a, b):
+        return max(h / 2 * (1 - inner(a, b) / math.sqrt(inner(a, a) * inner(b, b))), 0)
+
+    total = []
+    for (i, j), w in pair_weights(sets).items():
+        d = distance(rows[i], rows[j])
+        s = bool(sets[i] & sets[j])
+        total.append(w * (s * math.log(d / gamma) + math.log(1 + gamma / d)))
+    quantisation = mean(math.log(1 + distance([abs(x) for x in row], [1.0] * h) / gamma) for row in rows)
+    return mean(total) + 0.1 * quantisation
+
+
+def slow_greedyhash(objective, task, rows, sets, index):
+    w = objective.classifier.weight.tolist()
+    losses = []
+    for row, labels in zip(rows, sets, strict=True):
+        b = [1.0 if x >= 0 else -1.0 for x in row]
+        scores = [inner(w[c], b) for c in range(CLASSES)]
+        if task.multi_label:
+            losses += [nll(scores[c], c in labels) for c in range(CLASSES)]
+        else:
+            losses.append(math.log(sum(math.exp(x) for x in scores)) - scores[min(labels)])
+    return mean(losses) + 0.1 * mean(abs(abs(x) - 1) ** 3 for row in rows for x in row)
+
+
+def slow_csq(objective, task, rows, sets, index):
+    ties = objective.tie_break.tolist()
+    total, quantisation = [], []
+    for row, labels in zip(rows, sets, strict=True):
+        for k, x in enumerate(row):
+            votes = sum(task.centers[c, k].item() for c in labels)
+            one = (votes if votes else ties[k]) > 0
+            p = (math.tanh(x) + 1) / 2
+            total.append(-math.log(p if one else 1 - p))
+            quantisation.append((abs(math.tanh(x)) - 1) ** 2)
+    return mean(total) + 1e-4 * mean(quantisation)
+
+
+SLOW = {
+    "hashnet": slow_hashnet,
+    "dbdh": slow_dbdh,
+    "dsdh": slow_dsdh,
+    "dch": slow_dch,
+    "greedyhash": slow_greedyhash,
+    "csq": slow_csq,
+}
+methods = pytest.mark.parametrize("method", list(METHODS))
+
+
+@methods
+@pytest.mark.parametrize("multi", [False, True])
+@pytest.mark.parametrize("which", list(BATCHES))
+def test_loss_is_that_of_the_equation(method, multi, which):
+    task = make_task(multi)
+    objective = make(method, task)
+    objective.begin_epoch(7)
+    for seed, scale in enumerate((0.5, 1, 2)):
+        fresh = make(method, task)
+        fresh.load_state_dict(objective.state_dict())
+        fresh.beta = getattr(objective, "beta", None)
+        logits, labels, index = make_batch(task, which, scale, seed)
+        loss = fresh(logits, labels, index)
+        assert loss.shape == ()
+        expected = SLOW[method](fresh, task, logits.tolist(), label_sets(labels), index.tolist())
+        assert loss.item() == pytest.approx(expected, rel=2e-5, abs=2e-6)
+
+
+@methods
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.integers(1, 8), st.sampled_from([1, 5, 8, 16]))
+def test_loss_of_any_batch_is_that_of_the_equation(method, seed, multi, rows, bits):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, CLASSES, (ROWS,), generator=generator)
+    if multi:
+        labels = (torch.rand(ROWS, CLASSES, generator=generator) < 0.4).float()
+    centers = 2.0 * torch.randint(0, 2, (CLASSES, bits), generator=generator) - 1
+    task = Task(bits, CLASSES, labels, centers, seed=seed)
+    objective = make(method, task)
+    objective.begin_epoch(seed % 50)
+    index = torch.randperm(ROWS, generator=generator)[:rows]
+    logits = torch.randn(rows, bits, generator=generator)
+    if method == "dch":
+        # Dissimilar rows at distance 0 have an infinite loss by the equation, so all of one bit that agree.
+        assume(bits > 1)
+    loss = objective(logits, labels[index], index)
+    expected = SLOW[method](objective, task, logits.tolist(), label_sets(labels[index]), index.tolist())
+    assert loss.item() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+@methods
+@pytest.mark.parametrize("multi", [False, True])
+@pytest.mark.parametrize("which", list(BATCHES))
+def test_loss_and_gradient_are_finite(method, multi, which):
+    task = make_task(multi)
+    for value in ("50", "-50", "±50", "0", "mixed"):
+        objective = make(method, task)
+        objective.begin_epoch(0)
+        objective.begin_epoch(99)
+        logits, labels, index = make_batch(task, which)
+        with torch.no_grad():
+            if value == "±50":
+                logits.copy_(50 * logits.sign())
+            elif value == "mixed":
+                logits.mul_(50 * (logits > 0.5))
+            else:
+                logits.fill_(float(value))
+        loss = objective(logits, labels, index)
+        loss.backward()
+        assert loss.isfinite(), value
+        assert logits.grad.isfinite().all(), value
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in objective.parameters()), value
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "greedyhash"])  # its is not, on purpose
+@pytest.mark.parametrize("multi", [False, True])
+def test_gradient_is_the_slope_of_the_loss(method, multi):
+    task = make_task(multi)
+    objective = make(method, task)
+    if method in ("dbdh", "dsdh"):
+        objective.double()  # what is remembered
+    objective.begin_epoch(3)
+    values, labels, index = make_batch(task, "absent")
+    values = values.detach().double()
+    logits = values.clone().requires_grad_()
+    objective(logits, labels, index).backward()
+    generator = torch.Generator().manual_seed(4)
+    direction = torch.randn(values.shape, generator=generator, dtype=torch.float64)
+    memory = getattr(objective, "memory", None)
+
+    def value(step):
+        moved = values + step * direction
+        if memory is None:
+            return objective(moved, labels, index)
+        # The other side of a pair is remembered, so it stays where it is.
+        u = moved.clamp(-1, 1) if method == "dbdh" else moved
+        theta = u @ memory.outputs.T / 2
+        s = torch.tensor([[bool(a & b) for b in label_sets(task.labels)] for a in label_sets(labels)])
+        loss = (F.softplus(theta) - s * theta).mean()
+        if method == "dbdh":
+            return loss + 0.1 * u.mean(0).abs().mean()
+        return loss + (objective.codes[index] - moved).square().mean()
+
+    # PyTorch's cross-entropy has the precision of CSQ's targets, float32.
+    step, rel = (1e-2, 2e-3) if method == "csq" else (1e-6, 1e-5)
+    slope = (value(step) - value(-step)) / (2 * step)
+    found = (logits.grad * direction).sum()
+    assert found.item() == pytest.approx(slope.item(), rel=rel)
+    assert abs(found) > 1e-4
+
+
+@methods
+def test_descent_makes_similar_rows_closer_than_dissimilar_ones(method):
+    rows, bits = 80, 16
+    labels, index = torch.arange(rows) % CLASSES, torch.arange(rows)
+    task = Task(bits, CLASSES, labels, make_task(bits=bits).centers)
+    objective = make(method, task)
+    logits = (0.1 * torch.randn(rows, bits)).requires_grad_()
+    adam = torch.optim.Adam([logits, *objective.parameters()], lr=0.05)
+    for epoch in range(15):
+        objective.begin_epoch(epoch)
+        for _ in range(4):
+            adam.zero_grad()
+            objective(logits, labels, index).backward()
+            adam.step()
+    distances = (logits.sign()[:, None] != logits.sign()[None]).sum(-1).double()
+    alike = (labels[:, None] == labels[None]) & ~torch.eye(rows, dtype=torch.bool)
+    assert distances[alike].mean() + 3 < distances[labels[:, None] != labels[None]].mean()
+
+
+def test_hashnet_sharpens_its_tanh():
+    objective = HashNet(make_task(), continuation=20)
+    assert objective.beta == 1
+    for epoch in (0, 5, 20, 60):
+        objective.begin_epoch(epoch)
+        assert objective.beta == pytest.approx(math.sqrt(1 + epoch / 20))
+    objective = HashNet(make_task(), continuation=5)
+    objective.begin_epoch(15)
+    assert objective.beta == pytest.approx(2)
+
+
+def test_hashnet_alpha():
+    assert HashNet(make_task(bits=100)).alpha == pytest.approx(0.1)
+    assert HashNet(make_task(bits=20)).alpha == pytest.approx(0.5)
+    assert HashNet(make_task(), alpha=0.3).alpha == 0.3
+
+
+def test_hashnet_weighs_by_jaccard():
+    labels = torch.tensor([[1.0, 1, 0, 0], [0, 1, 1, 1], [0, 0, 0, 0]])
+    objective = HashNet(Task(1, 4, labels, torch.ones(4, 1)), alpha=1.0)
+    logits = torch.tensor([[0.5], [-0.7], [0.2]])
+    u = [math.tanh(x) for x in (0.5, -0.7, 0.2)]
+    # 6 pairs, 2 of them similar (a common label out of four), 4 dissimilar.
+    alike = 2 * (6 / 2) * (1 / 4) * nll(u[0] * u[1], 1)
+    unlike = 2 * (6 / 4) * (nll(u[0] * u[2], 0) + nll(u[1] * u[2], 0))
+    assert objective(logits, labels, torch.arange(3)).item() == pytest.approx((alike + unlike) / 6, rel=1e-5)
+
+
+def test_one_label_a_row_is_the_same_as_one_hot():
+    task = make_task()
+    hot = Task(BITS, CLASSES, F.one_hot(SINGLE, CLASSES).float(), task.centers)
+    logits, labels, index = make_batch(task)
+    for method in ("hashnet", "dbdh", "dsdh", "dch", "csq"):
+        single, multi = make(method, task), make(method, hot)
+        torch.testing.assert_close(single(logits, labels, index), multi(logits, hot.labels, index))
+
+
+@pytest.mark.parametrize("method", ["hashnet", "dch"])
+def test_a_batch_of_one_row_has_no_pair(method):
+    task = make_task()
+    logits, labels, index = make_batch(task, "one row")
+    loss = make(method, task, **({"lam": 0.0} if method == "dch" else {}))(logits, labels, index)
+    loss.backward()
+    assert loss == 0
+    assert not logits.grad.any()
+
+
+def test_dch_of_equal_directions():
+    labels = torch.tensor([0, 0, 1])
+    task = Task(8, 2, labels, torch.ones(2, 8))
+    objective = DCH(task, lam=0.0)
+    logits = torch.ones(3, 8) * torch.tensor([[1.0], [2.0], [3.0]])
+    alike = objective(logits[:2], labels[:2], None)
+    assert alike.item() == pytest.approx(0, abs=1e-4)
+    unlike = objective(logits[1:], labels[1:], None)
+    assert unlike.item() == pytest.approx(math.log(1 + 20 / 1e-3), rel=1e-4)
+
+
+def test_dch_quantisation_is_0_on_a_code():
+    task = make_task(bits=8)
+    labels = torch.tensor([0])
+    code = torch.tensor([[1.0, -1, 1, 1, -1, -1, 1, -1]])
+    assert DCH(task)(code, labels, None).item() == pytest.approx(0, abs=1e-6)
+    one_hot = F.one_hot(torch.tensor([0]), 8).float()
+    expected = 0.5 * math.log(1 + 4 * (1 - 8**-0.5) / 10)
+    assert DCH(task, lam=0.5, gamma=10.0)(one_hot, labels, None).item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("method", ["dbdh", "dsdh"])
+@pytest.mark.parametrize("multi", [False, True])
+def test_memory(method, multi):
+    task = make_task(multi)
+    objective = make(method, task)
+    seen = torch.zeros(ROWS, BITS)
+    state = objective.state_dict()
+    assert torch.equal(state["memory.outputs"], seen)
+    for seed, which in enumerate(["absent", "one class", "absent", "all"]):
+        logits, labels, index = make_batch(task, which, 2.0, seed)
+        objective(logits, labels, index)
+        seen[index] = logits.detach().clamp(-1, 1) if method == "dbdh" else logits.detach()
+        assert torch.equal(objective.memory.outputs, seen)
+        assert not objective.memory.outputs.requires_grad
+    torch.testing.assert_close(objective.state_dict()["memory.outputs"], seen)
+    resumed = make(method, task)
+    resumed.load_state_dict(objective.state_dict())
+    batch = make_batch(task, "absent", seed=5)
+    assert torch.equal(resumed(*batch), objective(*batch))
+
+
+@pytest.mark.parametrize("method", ["dbdh", "dsdh"])
+def test_rows_that_are_not_seen_pull_nothing(method):
+    options = {"alpha": 0.0} if method == "dbdh" else {"eta": 0.0}
+    task = make_task()
+    logits, labels, index = make_batch(task, "absent", 0.3)
+    objective = make(method, task, **options)
+    objective(logits, labels, index).backward()
+    # The training set is only those rows; the mean is over fewer, the gradient of a pair is the same.
+    only = Task(BITS, CLASSES, labels, task.centers)
+    copy = logits.detach().clone().requires_grad_()
+    make(method, only, **options)(copy, labels, torch.arange(len(labels))).backward()
+    assert copy.grad.any()
+    torch.testing.assert_close(logits.grad * ROWS, copy.grad * len(labels))
+
+
+@pytest.mark.parametrize("method", ["dbdh", "dsdh"])
+def test_rows_seen_before_pull(method):
+    task = make_task()
+    objective = make(method, task)
+    objective(*make_batch(task, "all", seed=1))
+    logits, labels, index = make_batch(task, "one row", 0.1)
+    objective(logits, labels, index).backward()
+    fresh = logits.detach().clone().requires_grad_()
+    make(method, task)(fresh, labels, index).backward()
+    assert (logits.grad - fresh.grad).abs().max() > 1e-3
+
+
+def test_dbdh_balance_is_over_the_rows():
+    task = make_task(bits=2)
+    balanced, lopsided = torch.tensor([[1.0, 1], [-1, -1]]), torch.tensor([[1.0, -1], [1, -1]])
+    for u, expected in ((balanced, 0), (lopsided, 1)):
+        values = [DBDH(task, alpha=alpha)(u, task.labels[:2], torch.arange(2)).item() for alpha in (0.0, 3.0)]
+        assert values[1] - values[0] == pytest.approx(3 * expected, abs=1e-6)
+
+
+def dsdh_parts(objective, outputs):
+    b, w, y = objective.codes.double(), objective.weights.double(), objective.targets.double()
+    of_codes = objective.mu * (y - b @ w).square().sum() + objective.eta * (b - outputs).square().sum()
+    return of_codes.item(), (of_codes + objective.nu * w.square().sum()).item()
+
+
+def make_dsdh(seed, multi=False, bits=4, **options):
+    generator = torch.Generator().manual_seed(seed)
+    task = make_task(multi, bits, seed=seed)
+    objective = DSDH(task, **options)
+    outputs = torch.randn(ROWS, bits, generator=generator)
+    objective.memory.outputs.copy_(outputs)
+    return objective, outputs.double()
+
+
+options = st.fixed_dictionaries({name: st.sampled_from([0.1, 1.0, 5.0]) for name in ("mu", "nu", "eta")})
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.booleans(), st.integers(1, 6), options)
+def test_dsdh_weights_are_the_ridge_regression_of_the_codes(seed, multi, bits, options):
+    objective, _ = make_dsdh(seed, multi, bits, sweeps=1, **options)
+    b, y = objective.codes.double().clone(), objective.targets.double()
+    objective.update_codes()
+    # μ‖Y − BW‖² + ν‖W‖² as least squares of stacked rows.
+    rows = torch.cat([options["mu"] ** 0.5 * b, options["nu"] ** 0.5 * torch.eye(bits).double()])
+    right = torch.cat([options["mu"] ** 0.5 * y, torch.zeros(bits, CLASSES).double()])
+    expected = torch.linalg.lstsq(rows, right).solution
+    torch.testing.assert_close(objective.weights.double(), expected, rtol=1e-4, atol=1e-4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.booleans(), st.integers(1, 6), options)
+def test_dsdh_last_bit_is_the_best_of_all(seed, multi, bits, options):
+    objective, outputs = make_dsdh(seed, multi, bits, sweeps=2, **options)
+    objective.update_codes()
+    least, _ = dsdh_parts(objective, outputs)
+    assert set(objective.codes.unique().tolist()) <= {-1.0, 1.0}
+    # Rows do not meet in the objective, so the best column is the best entry by entry.
+    for row in range(ROWS):
+        objective.codes[row, -1] *= -1
+        assert dsdh_parts(objective, outputs)[0] >= least - 1e-4
+        objective.codes[row, -1] *= -1
+
+
+def test_dsdh_every_bit_is_the_best_column_by_brute_force():
+    objective, outputs = make_dsdh(3, bits=3, sweeps=1, eta=0.2)
+    start = objective.codes.clone()
+    objective.update_codes()
+    # Replay with the same W: each column in turn is the best of 2^n with the later ones as they were.
+    replay, _ = make_dsdh(3, bits=3, eta=0.2)
+    replay.weights.copy_(objective.weights)
+    replay.codes.copy_(start)
+    columns = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=ROWS)))
+    y, w = replay.targets.double(), replay.weights.double()
+    for k in range(3):
+        b = replay.codes.double().expand(len(columns), ROWS, 3).clone()
+        b[:, :, k] = columns.double()
+        values = (y - b @ w).square().sum((1, 2)) + 0.2 * (b - outputs).square().sum((1, 2))
+        replay.codes[:, k] = columns[values.argmin()]
+    assert torch.equal(replay.codes, objective.codes)
+    assert not torch.equal(start, objective.codes)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.booleans(), st.integers(1, 6), options)
+def test_dsdh_objective_never_rises(seed, multi, bits, options):
+    objective, outputs = make_dsdh(seed, multi, bits, sweeps=1, **options)
+    values = []
+    for _ in range(5):
+        objective.update_codes()
+        values.append(dsdh_parts(objective, outputs)[1])
+    assert all(after <= before + 1e-4 * (1 + before) for before, after in itertools.pairwise(values))
+
+
+def test_dsdh_sweeps_are_repetitions():
+    together, _ = make_dsdh(5, sweeps=3)
+    apart, _ = make_dsdh(5, sweeps=1)
+    once = make_dsdh(5, sweeps=1)[0]
+    together.begin_epoch(0)
+    once.begin_epoch(0)
+    for _ in range(3):
+        apart.update_codes()
+    assert torch.equal(together.codes, apart.codes)
+    assert torch.equal(together.weights, apart.weights)
+    assert not torch.equal(together.weights, once.weights)
+
+
+def test_dsdh_codes_and_weights_are_in_the_checkpoint():
+    objective, _ = make_dsdh(6)
+    objective.begin_epoch(0)
+    other = DSDH(make_task(bits=4, seed=99))
+    assert not torch.equal(other.codes, objective.codes)
+    other.load_state_dict(objective.state_dict())
+    assert torch.equal(other.codes, objective.codes)
+    assert torch.equal(other.weights, objective.weights)
+
+
+def test_dsdh_codes_start_from_the_seed():
+    codes = [DSDH(make_task(seed=seed)).codes for seed in (0, 0, 1)]
+    assert torch.equal(codes[0], codes[1])
+    assert not torch.equal(codes[0], codes[2])
+    assert set(codes[0].unique().tolist()) == {-1.0, 1.0}
+
+
+def test_dsdh_pulls_the_outputs_to_the_codes():
+    objective, _ = make_dsdh(2, eta=3.0)
+    without, _ = make_dsdh(2, eta=0.0)
+    values, labels, index = make_batch(make_task(bits=4), "absent")
+    grads = []
+    for each in (objective, without):
+        logits = values.detach().clone().requires_grad_()
+        each(logits, labels, index).backward()
+        grads.append(logits.grad)
+    expected = 3.0 * 2 * (values.detach() - objective.codes[index]) / values.numel()
+    torch.testing.assert_close(grads[0] - grads[1], expected)
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_greedyhash_is_the_sign_forward_and_the_identity_backward(multi):
+    task = make_task(multi)
+    objective = make("greedyhash", task, alpha=0.0)
+    logits, labels, index = make_batch(task, "all", 0.4)
+    with torch.no_grad():
+        logits[0, :3] = 0.0
+    loss = objective(logits, labels, index)
+    loss.backward()
+    signs = torch.where(logits >= 0, 1.0, -1.0).requires_grad_()
+    scores = signs @ objective.classifier.weight.T
+    if multi:
+        expected = F.binary_cross_entropy_with_logits(scores, labels)
+        by_hand = (scores.sigmoid() - labels) / scores.numel()
+    else:
+        expected = F.cross_entropy(scores, labels)
+        by_hand = (scores.softmax(1) - F.one_hot(labels, CLASSES)) / len(scores)
+    (gradient, of_weight) = torch.autograd.grad(expected, [signs, objective.classifier.weight])
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(logits.grad, gradient)
+    torch.testing.assert_close(logits.grad, by_hand.detach() @ objective.classifier.weight.detach())
+    torch.testing.assert_close(objective.classifier.weight.grad, of_weight)
+    assert gradient.abs().max() > 1e-3
+
+
+def test_greedyhash_penalty():
+    task = make_task()
+    logits, labels, index = make_batch(task, "all", 2.0)
+    copy = logits.detach().clone().requires_grad_()
+    make("greedyhash", task, alpha=0.0)(copy, labels, index).backward()
+    make("greedyhash", task, alpha=0.7)(logits, labels, index).backward()
+    x = logits.detach()
+    expected = 0.7 * 3 * (x.abs() - 1) * (x.abs() - 1).abs() * x.sign() / x.numel()
+    torch.testing.assert_close(logits.grad - copy.grad, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_csq_targets_of_single_labels_are_the_centers():
+    task = make_task()
+    assert torch.equal(CSQ(task).targets(task.labels), task.centers[task.labels])
+
+
+def test_csq_majority():
+    centers = torch.tensor([[1.0, 1, 1, -1], [1, 1, -1, -1], [1, -1, -1, -1], [-1, -1, -1, -1]])
+    task = Task(4, 4, torch.eye(4), centers)
+    labels = torch.tensor([[1.0, 1, 1, 0], [0, 0, 0, 1], [1, 0, 1, 1], [1, 1, 0, 0]])
+    found = CSQ(task).targets(labels)
+    assert found[:3].tolist() == [[1, 1, -1, -1], [-1, -1, -1, -1], [1, -1, -1, -1]]
+    assert found[3, [0, 1, 3]].tolist() == [1, 1, -1]
+    assert found[3, 2] in (-1, 1)
+
+
+def test_csq_ties_are_broken_the_same_each_time():
+    bits = 64
+    half = torch.ones(bits)
+    centers = torch.stack([half, -half, half, -half])
+
+    def ties(seed):
+        return CSQ(Task(bits, 4, torch.eye(4), centers, seed=seed))
+
+    objective = ties(0)
+    labels = torch.tensor([[1.0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]])
+    found = objective.targets(labels)
+    assert (found == found[0]).all()
+    assert set(found.unique().tolist()) == {-1.0, 1.0}
+    assert torch.equal(objective.targets(labels[1:]), found[1:])
+    assert torch.equal(ties(0).targets(labels), found)
+    assert not torch.equal(ties(1).targets(labels), found)
+    other = ties(1)
+    other.load_state_dict(objective.state_dict())
+    assert torch.equal(other.targets(labels), found)
+
+
+def test_csq_is_least_on_the_center():
+    task = make_task(bits=8)
+    index = torch.arange(ROWS)
+    objective = CSQ(task)
+    on = objective(5 * task.centers[task.labels], task.labels, index)
+    assert on < 1e-3
+    wrong = task.centers[task.labels].clone()
+    wrong[0, 0] *= -1
+    # One bit out of 88 is on the wrong side: −log((1 − tanh 5)/2) = log(1 + e¹⁰), near 10.
+    assert (objective(5 * wrong, task.labels, index) - on).item() == pytest.approx(10 / 88, rel=1e-3)
+
+
+@methods
+def test_class_scores(method):
+    task = make_task()
+    objective = make(method, task)
+    objective.begin_epoch(0)
+    signs = make_batch(task)[0].detach().sign()
+    scores = objective.class_scores(signs)
+    if method not in ("dsdh", "greedyhash"):
+        assert scores is None
+        return
+    weight = objective.weights if method == "dsdh" else objective.classifier.weight.T
+    assert scores.shape == (ROWS, CLASSES)
+    torch.testing.assert_close(scores, signs @ weight)
+    assert scores.abs().max() > 0
+
+
+@pytest.mark.parametrize("method", ["dsdh", "greedyhash"])
+def test_class_scores_learn_the_classes(method):
+    bits = 16
+    centers = 2.0 * torch.randint(0, 2, (CLASSES, bits), generator=torch.Generator().manual_seed(0)) - 1
+    task = Task(bits, CLASSES, SINGLE, centers)
+    objective = make(method, task)
+    logits, index = centers[SINGLE] * 0.9, torch.arange(ROWS)
+    adam = torch.optim.Adam(objective.parameters(), lr=0.05) if method == "greedyhash" else None
+    for epoch in range(40 if adam else 2):
+        objective.begin_epoch(epoch)
+        loss = objective(logits, SINGLE, index)
+        if adam:
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+    objective.begin_epoch(99)
+    assert objective.class_scores(centers).argmax(1).tolist() == [0, 1, 2, 3]
+
+
+def test_methods_are_the_papers():
+    expected = {"hashnet": HashNet, "dbdh": DBDH, "dsdh": DSDH, "dch": DCH, "greedyhash": GreedyHash, "csq": CSQ}
+    assert expected == METHODS
+
+
+@methods
+def test_build_objective(method):
+    task = make_task()
+    assert type(build_objective(method, task, guided=False)) is METHODS[method]
+    guided = build_objective(method, task, guidance={"weight": 0.25, "mode": "replace"})
+    assert isinstance(guided, Guided)
+    assert type(guided.host) is METHODS[method]
+    assert (guided.weight, guided.mode) == (0.25, "replace")
+
+
+def test_build_objective_passes_options():
+    assert build_objective("csq", make_task(), guided=False, options={"lam": 0.5}).lam == 0.5
+    assert build_objective("dch", make_task(), options={"gamma": 3.0}).host.gamma == 3.0
+
+
+def test_unknown_method():
+    with pytest.raises(
+        ValueError, match="method is 'hashnt'; it must be one of hashnet, dbdh, dsdh, dch, greedyhash, csq"
+    ):
+        build_objective("hashnt", make_task())
+
+
+class Own(Objective):
+    def __init__(self, task: Task, *, factor: float = 1.0) -> None:
+        super().__init__()
+        self.factor = factor
+        self.bits = task.bits
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        return self.factor * logits.square().sum()
+
+
+@pytest.mark.parametrize("guided", [False, True])
+def test_an_objective_of_ones_own(guided):
+    objective = build_objective(Own, make_task(), guided=guided, options={"factor": 2.0})
+    own = objective.host if guided else objective
+    assert isinstance(own, Own)
+    assert own.bits == BITS
+    logits, labels, index = make_batch(make_task())
+    assert own(logits, labels, index) == 2 * logits.square().sum()
+    assert objective.class_scores(logits) is None
+    objective.begin_epoch(3)
+
+
+def test_an_objective_has_to_say_its_loss():
+    with pytest.raises(NotImplementedError):
+        Objective()(*make_batch(make_task()))
+
+
+def test_task():
+    assert not make_task().multi_label
+    assert make_task(multi=True).multi_label
+    draws = [make_task(seed=seed).generator().initial_seed() for seed in (0, 0, 7)]
+    assert draws == [0, 0, 7]

@@ -1,0 +1,420 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from lbhash.codes import pack
+from lbhash.dropout import keep_mask
+from lbhash.posterior import Surrogate, kl_divergence, product_of_marginals
+
+SHAPES = [
+    (8, 8),
+    (16, 8),
+    (20, 8),
+    (5, 8),
+    (64, 8),
+    (8, 3),
+    (16, 1),
+    (16, 16),
+    (20, 6),
+    (20, 16),
+    (5, 2),
+    (64, 10),
+]
+HIDDEN = 12
+N = 7
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def make(bits, block_bits=8, dropout=0.0, seed=0):
+    torch.manual_seed(seed)
+    surrogate = Surrogate(bits, block_bits, hidden=HIDDEN, dropout=dropout).double()
+    with torch.no_grad():  # larger than the initial weights, so that the probabilities are far from uniform
+        for parameter in surrogate.parameters():
+            parameter.normal_()
+    return surrogate
+
+
+class Reference:
+    """Algorithm 1's networks one by one: r -> hidden -> 2^r, the last block with the bits that are left."""
+
+    def __init__(self, surrogate):
+        self.surrogate = surrogate
+        r = surrogate.block_bits
+        self.starts = range(0, surrogate.bits, r)
+        self.sizes = [min(r, surrogate.bits - start) for start in self.starts]
+        self.first, self.second = [], []
+        for j, size in enumerate(self.sizes):
+            first = nn.Linear(size, surrogate.hidden).double()
+            second = nn.Linear(surrogate.hidden, 2**size).double()
+            with torch.no_grad():
+                first.weight.copy_(surrogate.weight1[j, :size].T)
+                first.bias.copy_(surrogate.bias1[j, 0])
+                second.weight.copy_(surrogate.weight2[j, :, : 2**size].T)
+                second.bias.copy_(surrogate.bias2[j, 0, : 2**size])
+            self.first.append(first)
+            self.second.append(second)
+
+    def blocks(self, logits, keep=None):
+        outputs = []
+        for j, (start, size) in enumerate(zip(self.starts, self.sizes, strict=True)):
+            hidden = F.silu(self.first[j](logits[:, start : start + size]))
+            outputs.append(self.second[j](hidden if keep is None else hidden * keep[j]))
+        return outputs
+
+    def indices(self, signs):
+        found = []
+        for row in signs.tolist():
+            found.append(
+                [
+                    sum(2**k for k in range(size) if row[start + k] >= 0)
+                    for start, size in zip(self.starts, self.sizes, strict=True)
+                ]
+            )
+        return torch.tensor(found).view(len(signs), len(self.sizes))
+
+    def loss(self, logits, indices, rows, keep=None):
+        total = sum(
+            F.cross_entropy(output[rows], indices[:, j], reduction="sum")
+            for j, output in enumerate(self.blocks(logits, keep))
+        )
+        return total / len(logits)
+
+    def check_weight_gradients(self):
+        s = self.surrogate
+        for j, size in enumerate(self.sizes):
+            torch.testing.assert_close(s.weight1.grad[j, :size], self.first[j].weight.grad.T)
+            torch.testing.assert_close(s.bias1.grad[j, 0], self.first[j].bias.grad)
+            torch.testing.assert_close(s.weight2.grad[j, :, : 2**size], self.second[j].weight.grad.T)
+            torch.testing.assert_close(s.bias2.grad[j, 0, : 2**size], self.second[j].bias.grad)
+            assert self.first[j].weight.grad.abs().max() > 0
+            assert not s.weight1.grad[j, size:].any()
+            assert not s.weight2.grad[j, :, 2**size :].any()
+            assert not s.bias2.grad[j, 0, 2**size :].any()
+
+
+def make_batch(surrogate, labelling, seed=0):
+    """Outputs, the indices of their codes, and what they are pulled to: centres by row."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(N, surrogate.bits, generator=generator, dtype=torch.float64)
+    centers = torch.randn(5, surrogate.bits, generator=generator).sign()
+    if labelling == "single":
+        rows, classes = torch.arange(N), torch.randint(0, 5, (N,), generator=generator)
+    elif labelling == "multi":  # rows 1 and 5 without a label, rows 0, 2 and 6 with several
+        rows = torch.tensor([0, 0, 0, 2, 2, 3, 4, 6, 6])
+        classes = torch.tensor([0, 1, 4, 2, 3, 3, 0, 4, 1])
+    elif labelling == "unordered":  # and row 3 twice to the same centre
+        rows, classes = torch.tensor([3, 0, 3, 6, 0]), torch.tensor([1, 0, 1, 2, 3])
+    else:
+        rows, classes = torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)
+    return logits, centers, rows, classes
+
+
+@pytest.mark.parametrize(("bits", "block_bits"), SHAPES)
+def test_forward_is_that_of_separate_networks(bits, block_bits):
+    surrogate = make(bits, block_bits, dropout=0.5).eval()
+    logits = torch.randn(N, bits, dtype=torch.float64)
+    out = surrogate(logits)
+    reference = Reference(surrogate)
+    assert out.shape == (N, math.ceil(bits / min(bits, block_bits)), 2 ** min(bits, block_bits))
+    assert out.shape[1] == len(reference.sizes)
+    for j, expected in enumerate(reference.blocks(logits)):
+        torch.testing.assert_close(out[:, j, : expected.shape[1]], expected)
+        assert (out[:, j, expected.shape[1] :] == -math.inf).all()
+
+
+@pytest.mark.parametrize(("bits", "block_bits"), SHAPES)
+def test_joint_sums_to_one_and_impossible_outcomes_are_zero(bits, block_bits):
+    surrogate = make(bits, block_bits).eval()
+    logits = torch.randn(N, bits, dtype=torch.float64)
+    joint = surrogate.joint(logits)
+    torch.testing.assert_close(joint.sum(-1), torch.ones(joint.shape[:2], dtype=torch.float64))
+    for j, expected in enumerate(Reference(surrogate).blocks(logits)):
+        size = expected.shape[1]
+        torch.testing.assert_close(joint[:, j, :size], expected.softmax(-1))
+        assert (joint[:, j, :size] > 0).all()
+        assert not joint[:, j, size:].any()
+
+
+def test_the_papers_network_is_the_default():
+    surrogate = Surrogate(32)
+    shapes = {name: tuple(p.shape) for name, p in surrogate.named_parameters()}
+    assert shapes == {"weight1": (4, 8, 256), "bias1": (4, 1, 256), "weight2": (4, 256, 256), "bias2": (4, 1, 256)}
+    assert surrogate.dropout == 0.5
+
+
+def test_initial_weights_are_those_of_linear_layers():
+    torch.manual_seed(0)
+    surrogate = Surrogate(20)  # blocks of 8, 8 and 4
+    for parameter, fan_in in (
+        (surrogate.weight1[:2], 8),
+        (surrogate.weight1[2, :4], 4),
+        (surrogate.bias1[:2], 8),
+        (surrogate.bias1[2], 4),
+        (surrogate.weight2, 256),
+        (surrogate.bias2, 256),
+    ):
+        limit = fan_in**-0.5
+        assert 0.95 * limit < parameter.abs().max() <= limit
+
+
+@pytest.mark.parametrize("labelling", ["single", "multi", "unordered", "none"])
+@pytest.mark.parametrize(("bits", "block_bits"), [(8, 8), (16, 8), (20, 8), (5, 8), (64, 8), (20, 6), (16, 1)])
+@pytest.mark.parametrize("dropout", [None, 0.0, 0.5, 0.2])
+def test_losses_and_their_gradients(bits, block_bits, labelling, dropout):
+    surrogate = make(bits, block_bits, dropout=0.5 if dropout is None else dropout).train(dropout is not None)
+    reference = Reference(surrogate)
+    values, centers, rows, classes = make_batch(surrogate, labelling)
+    logits = values.clone().requires_grad_()
+    codes = surrogate.block_index(logits.detach())
+    torch.manual_seed(11)
+    keep = keep_mask(dropout or 0, (surrogate.blocks, N, HIDDEN), logits)
+    torch.manual_seed(11)
+    fit, pull = surrogate.losses(logits, codes, surrogate.block_index(centers)[classes], rows)
+    (fit + pull).backward()
+
+    expected_fit = reference.loss(values, reference.indices(values), torch.arange(N), keep)
+    torch.testing.assert_close(fit, expected_fit)
+    expected_fit.backward()
+    reference.check_weight_gradients()
+
+    held = values.clone().requires_grad_()
+    expected_pull = reference.loss(held, reference.indices(centers)[classes], rows, keep)
+    torch.testing.assert_close(pull, expected_pull)
+    (expected_gradient,) = torch.autograd.grad(expected_pull, held)
+    torch.testing.assert_close(logits.grad, expected_gradient)
+    unlabelled = [row for row in range(N) if row not in rows.tolist()]
+    assert not logits.grad[unlabelled].any()
+    assert logits.grad[rows].abs().sum(dim=1).gt(0).all()
+
+
+def test_dropout_of_losses_is_used_in_training_only():
+    surrogate = make(16, dropout=0.5)
+    values, centers, rows, classes = make_batch(surrogate, "single")
+    arguments = (values, surrogate.block_index(values), surrogate.block_index(centers)[classes], rows)
+    assert surrogate.eval().losses(*arguments) == surrogate.losses(*arguments)
+    assert surrogate.train().losses(*arguments) != surrogate.losses(*arguments)
+
+
+def test_forward_in_training_drops_hidden_units():
+    surrogate = make(16, dropout=0.5).train()
+    logits = torch.zeros(2000, 16, dtype=torch.float64)
+    drawn = surrogate(logits)
+    surrogate.eval()
+    torch.testing.assert_close(drawn.mean(0), surrogate(logits)[0], atol=0.2, rtol=0)
+    assert drawn.std(0).min() > 0.1
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("labelling", ["single", "multi"])
+def test_each_loss_moves_its_own_side_only(training, labelling):
+    surrogate = make(20, dropout=0.5).train(training)
+    values, centers, rows, classes = make_batch(surrogate, labelling)
+    for which in (0, 1):
+        surrogate.zero_grad()
+        logits = values.clone().requires_grad_()
+        losses = surrogate.losses(logits, surrogate.block_index(values), surrogate.block_index(centers)[classes], rows)
+        losses[which].backward()
+        of_logits = logits.grad is not None and bool(logits.grad.any())
+        of_surrogate = [p.grad is not None and bool(p.grad.any()) for p in surrogate.parameters()]
+        assert of_logits is (which == 1)
+        assert of_surrogate == [which == 0] * 4
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(-3, 3), st.floats(-3, 3))
+def test_gradients_scale_with_the_weight_of_their_loss(of_fit, of_pull):
+    surrogate = make(16)
+    values, centers, rows, classes = make_batch(surrogate, "multi")
+    found = []
+    for a, b in ((1.0, 1.0), (of_fit, of_pull)):
+        surrogate.zero_grad()
+        logits = values.clone().requires_grad_()
+        fit, pull = surrogate.losses(
+            logits, surrogate.block_index(values), surrogate.block_index(centers)[classes], rows
+        )
+        (a * fit + b * pull).backward()
+        found.append([logits.grad, *(p.grad.clone() for p in surrogate.parameters())])
+    torch.testing.assert_close(found[1][0], of_pull * found[0][0])
+    for one, scaled in zip(found[0][1:], found[1][1:], strict=True):
+        torch.testing.assert_close(scaled, of_fit * one)
+
+
+def test_backward_can_be_repeated():
+    surrogate = make(20, dropout=0.5).train()
+    values, centers, rows, classes = make_batch(surrogate, "multi")
+    logits = values.clone().requires_grad_()
+    losses = surrogate.losses(logits, surrogate.block_index(values), surrogate.block_index(centers)[classes], rows)
+    wanted = [logits, *surrogate.parameters()]
+    first, second = (torch.autograd.grad(sum(losses), wanted, retain_graph=True) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    assert all(g.any() for g in first)
+
+
+def test_losses_with_one_side_frozen():
+    surrogate = make(16)
+    values, centers, rows, classes = make_batch(surrogate, "single")
+    codes, pulled = surrogate.block_index(values), surrogate.block_index(centers)[classes]
+    sum(surrogate.losses(values, codes, pulled, rows)).backward()
+    assert all(p.grad.any() for p in surrogate.parameters())
+    surrogate.zero_grad()
+    surrogate.requires_grad_(False)
+    logits = values.clone().requires_grad_()
+    sum(surrogate.losses(logits, codes, pulled, rows)).backward()
+    assert logits.grad.any()
+    assert all(p.grad is None for p in surrogate.parameters())
+
+
+def test_losses_stay_finite_for_extreme_outputs():
+    torch.manual_seed(0)
+    surrogate = Surrogate(20)
+    for value in (0.0, 50.0, -50.0):
+        surrogate.zero_grad()
+        logits = torch.full((4, 20), value, requires_grad=True)
+        codes = surrogate.block_index(logits.detach())
+        loss = sum(surrogate.losses(logits, codes, 0 * codes, torch.arange(4)))
+        loss.backward()
+        assert loss.isfinite()
+        assert all(t.grad.isfinite().all() for t in (logits, *surrogate.parameters()))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 5, 8, 9, 16, 20, 64]))
+def test_block_index_is_the_byte_of_the_packed_code(seed, bits):
+    rng = np.random.default_rng(seed)
+    signs = rng.choice([-2.5, -1, -0.0, 0.0, 1, 3], (6, bits)).astype(np.float32)
+    found = Surrogate(bits, hidden=2).block_index(torch.from_numpy(signs))
+    assert found.dtype == torch.int64
+    assert found.tolist() == pack(signs).tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 5, 8, 20, 64]), st.sampled_from([1, 3, 5, 8, 10]))
+def test_block_index_of_other_blocks(seed, bits, block_bits):
+    surrogate = Surrogate(bits, block_bits, hidden=2).double()
+    signs = torch.from_numpy(np.random.default_rng(seed).choice([-1.0, 0.0, 1.0], (4, bits)))
+    assert surrogate.block_index(signs).tolist() == Reference(surrogate).indices(signs).tolist()
+
+
+def test_zero_is_a_positive_bit():
+    assert Surrogate(3).block_index(torch.tensor([[0.0, -1.0, 0.0], [-1.0, -1.0, -1.0]])).tolist() == [[5], [0]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6))
+def test_product_of_marginals_is_the_product(seed, bits):
+    marginals = torch.from_numpy(np.random.default_rng(seed).random((2, 3, bits)))
+    joint = product_of_marginals(marginals)
+    assert joint.shape == (2, 3, 2**bits)
+    torch.testing.assert_close(joint.sum(-1), torch.ones(2, 3, dtype=torch.float64))
+    for a in range(2):
+        for b in range(3):
+            for outcome in range(2**bits):
+                m = marginals[a, b].tolist()
+                expected = math.prod(m[k] if outcome >> k & 1 else 1 - m[k] for k in range(bits))
+                assert joint[a, b, outcome].item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_product_of_certain_marginals():
+    assert product_of_marginals(torch.tensor([1.0, 0.0, 1.0])).tolist() == [0, 0, 0, 0, 0, 1, 0, 0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 20))
+def test_kl_is_that_of_a_loop(seed, outcomes):
+    rng = np.random.default_rng(seed)
+    p, q = rng.dirichlet(np.ones(outcomes), (2, 3))
+    p[0, 0] = 0
+    found = kl_divergence(torch.from_numpy(p), torch.from_numpy(q))
+    assert found.shape == (3,)
+    for row in range(3):
+        pairs = zip(p[row].tolist(), q[row].tolist(), strict=True)
+        expected = sum(a * math.log(a / b) for a, b in pairs if a > 0)
+        assert found[row].item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert kl_divergence(torch.from_numpy(p), torch.from_numpy(p)).tolist() == [0, 0, 0]
+
+
+def test_kl_of_impossible_outcomes():
+    truth = torch.tensor([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
+    estimate = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.0, 0.5], [0.25, 0.25, 0.5]])
+    assert kl_divergence(truth, estimate).tolist() == [math.inf, pytest.approx(math.log(2)), pytest.approx(math.log(2))]
+
+
+def test_it_learns_what_the_marginals_cannot_tell():
+    # Two correlated bits, and the paper's joint of two CIFAR-10 classes: 0.079, 0.446, 0.394, 0.081.
+    torch.manual_seed(0)
+    truth = torch.tensor([0.079, 0.446, 0.394, 0.081])
+    marginals = torch.stack([truth[[1, 3]].sum(), truth[[2, 3]].sum()])
+    outcomes = torch.multinomial(truth, 2000, replacement=True)
+    signs = 2.0 * torch.stack([outcomes & 1, outcomes >> 1], dim=1) - 1
+    surrogate = Surrogate(2, hidden=32)
+    codes = surrogate.block_index(signs)
+    assert torch.equal(codes[:, 0], outcomes)
+    logits = (marginals / (1 - marginals)).log().expand(2000, 2)
+    adam = torch.optim.Adam(surrogate.parameters(), lr=1e-2)
+    for step in range(150):
+        batch = torch.arange(64) + 64 * step % 1900
+        fit, _ = surrogate.losses(logits[batch], codes[batch], codes[:0], codes[:0, 0])
+        adam.zero_grad()
+        fit.backward()
+        adam.step()
+    learnt = surrogate.eval().joint(logits[:1])[0, 0]
+    independent = kl_divergence(truth, product_of_marginals(marginals))
+    assert independent > 0.2
+    assert kl_divergence(truth, learnt) < 0.1 * independent
+
+
+def test_it_learns_how_the_joint_depends_on_the_output():
+    # The same marginals everywhere; the bits agree where ℓ > 0 and differ where ℓ < 0.
+    torch.manual_seed(0)
+    side = torch.randint(0, 2, (1024, 1)) * 2.0 - 1
+    first = torch.randint(0, 2, (1024, 1)) * 2.0 - 1
+    surrogate = Surrogate(2, hidden=32, dropout=0.2)
+    codes = surrogate.block_index(torch.cat([first, first * side], dim=1))
+    logits = side.expand(1024, 2)
+    adam = torch.optim.Adam(surrogate.parameters(), lr=1e-2)
+    for step in range(200):
+        batch = torch.arange(64) + 64 * (step % 16)
+        adam.zero_grad()
+        surrogate.losses(logits[batch], codes[batch], codes[:0], codes[:0, 0])[0].backward()
+        adam.step()
+    joint = surrogate.eval().joint(torch.tensor([[1.0, 1.0], [-1.0, -1.0]]))[:, 0]
+    truth = torch.tensor([[0.5, 0.0, 0.0, 0.5], [0.0, 0.5, 0.5, 0.0]])
+    assert (kl_divergence(truth, product_of_marginals(torch.full((2, 2), 0.5))) > 0.69).all()
+    assert (kl_divergence(truth, joint) < 0.05).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"bits": 0}, "bits is 0; it must be from 1 to 1024"),
+        ({"bits": 1025}, "bits is 1025"),
+        ({"bits": 8, "block_bits": 0}, "block_bits is 0; it must be from 1 to 16"),
+        ({"bits": 32, "block_bits": 17}, "block_bits is 17"),
+        ({"bits": 8, "dropout": 1}, "dropout is 1; it must be at least 0 and below 1"),
+        ({"bits": 8, "dropout": -0.1}, "dropout is -0.1"),
+        ({"bits": 8, "dropout": math.nan}, "dropout is nan"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Surrogate(**arguments)
+
+
+def test_bits_are_an_integer():
+    with pytest.raises(TypeError, match=r"bits is 8\.0; it must be an integer"):
+        Surrogate(8.0)

@@ -1,0 +1,462 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.loggers import TensorBoardLogger
+
+import lbhash.training
+from lbhash.bound import bound
+from lbhash.codes import pack
+from lbhash.data import Part, load_dataset
+from lbhash.hasher import Hasher
+from lbhash.model import HashModel
+from lbhash.objectives import METHODS, Task, build_objective
+from lbhash.training import Schedule, _ShuffledBatches, train
+from lbhash.workflow import train_model
+
+SETTINGS = {"bits": 12, "hidden": 16, "epochs": 4, "batch_size": 32, "seed": 3}
+WITH_MEMORY = ["csq", "dsdh", "dbdh"]
+
+
+class Stop(Callback):
+    """Ends the training in the middle of an epoch, as a kill would."""
+
+    def __init__(self, epoch, batch=2):
+        self.epoch, self.batch = epoch, batch
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
+        if (trainer.current_epoch, batch_index) == (self.epoch, self.batch):
+            raise KeyError("stopped")
+
+
+class Watch(Callback):
+    """Remembers what it sees at the start and at every step."""
+
+    def __init__(self):
+        self.rates, self.rows, self.threads, self.epochs = [], [], [], []
+
+    def on_train_batch_start(self, trainer, module, batch, batch_index):
+        self.rates.append(trainer.optimizers[0].param_groups[0]["lr"])
+        self.rows.append(batch[2].numpy().copy())
+        self.epochs.append(trainer.current_epoch)
+        self.threads.append(torch.get_num_threads())
+
+
+def part_of(blobs):
+    return Part(blobs.x, np.arange(len(blobs.x)), blobs.y)
+
+
+def fitted(blobs, *, callbacks=None, folder=None, resume=False, logger=None, **settings):
+    hasher = Hasher(**{**SETTINGS, **settings})
+    more = {} if callbacks is None else {"callbacks": callbacks}
+    return hasher.fit_part(part_of(blobs), 4, directory=folder, resume=resume, logger=logger, **more)
+
+
+def assert_same_model(left, right):
+    np.testing.assert_array_equal(left.train_codes_, right.train_codes_)
+    a, b = left.model_.state_dict(), right.model_.state_dict()
+    assert a.keys() == b.keys()
+    for name in a:
+        assert torch.equal(a[name], b[name]), name
+    assert left.model_.fingerprint() == right.model_.fingerprint()
+
+
+def log_of(folder):
+    with (Path(folder) / "logs" / "metrics.csv").open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+# ------------------------------------------------------------------------------------------------ the same again
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_seed_decides_the_codes(blobs, method):
+    first = fitted(blobs, method=method, epochs=2)
+    torch.rand(7)
+    assert_same_model(first, fitted(blobs, method=method, epochs=2))
+    other = fitted(blobs, method=method, epochs=2, seed=4)
+    assert not np.array_equal(first.train_codes_, other.train_codes_)
+    assert first.model_.fingerprint() != other.model_.fingerprint()
+
+
+@pytest.mark.parametrize("method", WITH_MEMORY)
+@pytest.mark.parametrize("guided", [True, False])
+def test_a_stopped_run_resumes_bit_for_bit(blobs, tmp_path, method, guided):
+    settings = {"method": method, "guided": guided}
+    whole = fitted(blobs, **settings)
+    with pytest.raises(KeyError, match="stopped"):
+        fitted(blobs, folder=tmp_path, callbacks=[Stop(epoch=2)], **settings)
+    watch = Watch()
+    resumed = fitted(blobs, folder=tmp_path, resume=True, callbacks=[watch], **settings)
+    assert sorted(set(watch.epochs)) == [2, 3]
+    assert_same_model(whole, resumed)
+
+
+def test_a_run_stopped_at_every_epoch(blobs, tmp_path):
+    whole = fitted(blobs, method="dsdh")
+    for epoch in range(4):
+        with pytest.raises(KeyError, match="stopped"):
+            fitted(blobs, method="dsdh", folder=tmp_path, resume=True, callbacks=[Stop(epoch, batch=epoch)])
+    assert_same_model(whole, fitted(blobs, method="dsdh", folder=tmp_path, resume=True))
+
+
+def test_resuming_a_finished_run_changes_nothing(blobs, tmp_path):
+    whole = fitted(blobs, folder=tmp_path, logger="csv")
+    watch = Watch()
+    assert_same_model(whole, fitted(blobs, folder=tmp_path, resume=True, callbacks=[watch], logger="csv"))
+    assert watch.epochs == []
+    assert [row["epoch"] for row in log_of(tmp_path)] == ["0", "1", "2", "3"]
+
+
+def test_resuming_where_nothing_is_starts_anew(blobs, tmp_path):
+    assert_same_model(fitted(blobs), fitted(blobs, folder=tmp_path / "new", resume=True))
+    with pytest.raises(ValueError, match="resume needs a directory"):
+        fitted(blobs, resume=True)
+
+
+def test_a_checkpoint_is_not_used_without_resume(blobs, tmp_path):
+    fitted(blobs, folder=tmp_path, seed=8)
+    watch = Watch()
+    assert_same_model(fitted(blobs), fitted(blobs, folder=tmp_path, callbacks=[watch]))
+    assert sorted(set(watch.epochs)) == [0, 1, 2, 3]
+    assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["last.ckpt"]
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        ({"epochs": 5}, "epochs"),
+        ({"batch_size": 16}, "batch_size"),
+        ({"lr": 0.01}, "lr"),
+        ({"seed": 4}, "seed"),
+        ({"bits": 13}, "bits"),
+        ({"hidden": 0}, "hidden"),
+        ({"dropout": 0.25}, "dropout"),
+        ({"method": "dch"}, "method"),
+        ({"guided": False}, "method"),
+        ({"centers": "random"}, "centers"),
+        ({"options": {"lam": 0.5}}, "options"),
+        ({"guidance": {"mode": "replace"}}, "guidance"),
+    ],
+)
+def test_resuming_with_other_settings_is_refused(blobs, tmp_path_factory, other, name, request):
+    folder = tmp_path_factory.getbasetemp() / "resume-refused"
+    if not folder.exists():
+        fitted(blobs, folder=folder, epochs=1)
+    before = (folder / "checkpoints" / "last.ckpt").read_bytes()
+    with pytest.raises(ValueError, match=f"^{name} is .*, and the checkpoint in .* was made with .*; resume with"):
+        fitted(blobs, folder=folder, resume=True, **{"epochs": 1, **other})
+    assert (folder / "checkpoints" / "last.ckpt").read_bytes() == before
+
+
+def test_resuming_with_other_rows_is_refused(blobs, tmp_path):
+    fitted(blobs, folder=tmp_path, epochs=1)
+    part = Part(blobs.x, np.arange(150), blobs.y[:150])
+    with pytest.raises(ValueError, match=r"^rows is 150, and the checkpoint in .* was made with 160"):
+        Hasher(**{**SETTINGS, "epochs": 1}).fit_part(part, 4, directory=tmp_path, resume=True)
+
+
+def test_a_failing_save_leaves_the_old_checkpoint(blobs, tmp_path, monkeypatch):
+    with pytest.raises(KeyError):
+        fitted(blobs, folder=tmp_path, callbacks=[Stop(epoch=2)])
+    before = (tmp_path / "checkpoints" / "last.ckpt").read_bytes()
+
+    def half(checkpoint, path):
+        Path(path).write_bytes(b"half a checkpoint")
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lbhash.training.torch, "save", half)
+        with pytest.raises(OSError, match="disk full"):
+            fitted(blobs, folder=tmp_path, resume=True)
+    assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["last.ckpt"]
+    assert (tmp_path / "checkpoints" / "last.ckpt").read_bytes() == before
+    assert_same_model(fitted(blobs), fitted(blobs, folder=tmp_path, resume=True))
+
+
+# --------------------------------------------------------------------------------------------------- real kills
+
+ARGUMENTS = ["train", "--bits", "16", "--hidden", "16", "--batch-size", "32", "--resume", "--json"]
+
+
+def start(folder, *arguments):
+    command = [sys.executable, "-m", "lbhash.cli", *ARGUMENTS, "--out", str(folder), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(folder, *arguments):
+    process = start(folder, *arguments)
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    metrics = json.loads(out)
+    metrics.pop("train_seconds")
+    return metrics, Hasher.from_pretrained(folder)
+
+
+def checkpoint_stamp(folder):
+    """A mark of the latest checkpoint; ``None`` where there is none yet."""
+    try:
+        return (folder / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
+def kill_after(folder, checkpoints, delay, *arguments):
+    """Start a training, kill it so many seconds after so many new checkpoints, and say how many epochs were done."""
+    process = start(folder, *arguments)
+    seen, stamp = 0, checkpoint_stamp(folder)
+    while seen < checkpoints and process.poll() is None:
+        time.sleep(0.002)
+        now = checkpoint_stamp(folder)
+        seen, stamp = seen + (now != stamp), now
+    time.sleep(delay)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL, "the training was over before it could be killed"
+    if not (folder / "checkpoints" / "last.ckpt").exists():
+        return 0
+    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["epoch"] + 1
+
+
+def assert_same_training(killed, whole):
+    assert killed[0] == whole[0]
+    assert killed[1].model_.fingerprint() == whole[1].model_.fingerprint()
+    digits = np.arange(640).reshape(10, 64) % 17
+    np.testing.assert_array_equal(killed[1].encode(digits), whole[1].encode(digits))
+
+
+def whole_training(folder, method, epochs):
+    """The same training, in this process and never interrupted."""
+    settings = {"bits": 16, "hidden": 16, "batch_size": 32, "epochs": epochs, "method": method}
+    metrics = train_model(load_dataset("digits"), folder, progress=False, **settings)
+    metrics.pop("train_seconds")
+    return metrics, Hasher.from_pretrained(folder)
+
+
+def test_a_killed_process_resumes_bit_for_bit(tmp_path):
+    arguments = ("--method", "dsdh", "--epochs", "8")
+    done = kill_after(tmp_path / "killed", 3, 0.0, *arguments)
+    assert 3 <= done < 8
+    killed = finish(tmp_path / "killed", *arguments)
+    assert_same_training(killed, whole_training(tmp_path / "whole", "dsdh", 8))
+    epochs = [row["epoch"] for row in log_of(tmp_path / "killed")]
+    assert epochs[-1] == "7"
+    assert len(epochs) == len(set(epochs))
+    assert len(epochs) >= 7  # the kill may fall between a checkpoint and its line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", WITH_MEMORY)
+def test_a_process_killed_at_random_moments_resumes_bit_for_bit(tmp_path, method):
+    draw = random.Random(method)
+    arguments = ("--method", method, "--epochs", "60")
+    kill_after(tmp_path / "killed", 0, draw.uniform(0, 3), *arguments)
+    for _ in range(4):
+        kill_after(tmp_path / "killed", draw.randrange(1, 6), draw.uniform(0, 0.05), *arguments)
+    assert_same_training(finish(tmp_path / "killed", *arguments), whole_training(tmp_path / "whole", method, 60))
+
+
+# --------------------------------------------------------------------------------------------------------- logs
+
+
+def test_the_log_has_each_epoch(blobs, tmp_path):
+    fitted(blobs, folder=tmp_path, logger="csv", guided=False)
+    rows = log_of(tmp_path)
+    assert [int(row["epoch"]) for row in rows] == [0, 1, 2, 3]
+    for row in rows:
+        values = {name: float(row[name]) for name in ("loss", "inter", "intra", "ratio")}
+        assert np.isfinite(list(values.values())).all()
+        assert values["ratio"] == pytest.approx(values["inter"] / values["intra"])
+    assert float(rows[-1]["loss"]) < float(rows[0]["loss"])
+
+
+def test_the_log_of_a_resumed_run_has_each_epoch_once(blobs, tmp_path):
+    fitted(blobs, folder=tmp_path / "whole", logger="csv")
+    with pytest.raises(KeyError):
+        fitted(blobs, folder=tmp_path / "stopped", logger="csv", callbacks=[Stop(epoch=2)])
+    assert [row["epoch"] for row in log_of(tmp_path / "stopped")] == ["0", "1"]
+    fitted(blobs, folder=tmp_path / "stopped", logger="csv", resume=True)
+    assert log_of(tmp_path / "stopped") == log_of(tmp_path / "whole")
+    assert len(log_of(tmp_path / "whole")) == 4
+
+
+def test_a_new_run_begins_a_new_log(blobs, tmp_path):
+    fitted(blobs, folder=tmp_path, logger="csv", epochs=3)
+    fitted(blobs, folder=tmp_path, logger="csv", epochs=2)
+    assert [row["epoch"] for row in log_of(tmp_path)] == ["0", "1"]
+
+
+def test_the_logged_bound_is_that_of_the_codes(blobs, tmp_path):
+    class Codes(Callback):
+        def __init__(self):
+            self.outputs, self.labels = [], []
+
+        def on_train_batch_start(self, trainer, module, batch, batch_index):
+            self.hook = module.model.register_forward_hook(lambda model, x, out: self.outputs.append(out.detach()))
+            self.labels.append(batch[1])
+
+        def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
+            self.hook.remove()
+
+    codes = Codes()
+    fitted(blobs, folder=tmp_path, logger="csv", epochs=1, callbacks=[codes])
+    found = bound(pack(torch.cat(codes.outputs).numpy()), torch.cat(codes.labels).numpy(), bits=12)
+    (row,) = log_of(tmp_path)
+    assert float(row["inter"]) == found.inter
+    assert float(row["intra"]) == found.intra
+    assert float(row["ratio"]) == pytest.approx(found.ratio)
+
+
+def test_tensorboard_writes_events(blobs, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    fitted(blobs, folder=tmp_path, logger="tensorboard", epochs=2)
+    assert len(list((tmp_path / "logs").glob("events.out.tfevents.*"))) == 1
+    events = EventAccumulator(str(tmp_path / "logs")).Reload()
+    for name in ("loss", "ratio"):
+        values = [event.value for event in events.Scalars(name)]
+        assert len(values) == 2
+        assert np.isfinite(values).all()
+
+
+def test_tensorboard_that_is_not_installed(blobs, tmp_path, monkeypatch):
+    def absent(*arguments, **options):
+        raise ModuleNotFoundError("no tensorboard")
+
+    assert lbhash.training.TensorBoardLogger is TensorBoardLogger
+    monkeypatch.setattr(lbhash.training, "TensorBoardLogger", absent)
+    with pytest.raises(ValueError, match="logger is 'tensorboard', which is not installed"):
+        fitted(blobs, folder=tmp_path, logger="tensorboard", epochs=1)
+    with pytest.raises(ValueError, match="logger is 'wandb'; it must be csv or tensorboard"):
+        fitted(blobs, folder=tmp_path, logger="wandb", epochs=1)
+
+
+# -------------------------------------------------------------------------------------------- batches and schedule
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "lengths"),
+    [(10, 4, [4, 4, 2]), (9, 4, [4, 5]), (8, 4, [4, 4]), (3, 4, [3]), (1, 4, [1]), (5, 4, [5]), (5, 2, [2, 3])],
+)
+def test_every_row_is_seen_once_an_epoch(rows, size, lengths):
+    batches = _ShuffledBatches(rows, size, seed=0)
+    orders = []
+    for epoch in (0, 1, 0):
+        batches.set_epoch(epoch)
+        drawn = list(batches)
+        assert [len(batch) for batch in drawn] == lengths
+        assert len(batches) == len(lengths)
+        orders.append(np.concatenate(drawn))
+        assert np.sort(orders[-1]).tolist() == list(range(rows))
+    np.testing.assert_array_equal(orders[0], orders[2])
+    if rows > 5:
+        assert not np.array_equal(orders[0], orders[1])
+        assert not np.array_equal(orders[0], np.concatenate(list(_ShuffledBatches(rows, size, seed=1))))
+
+
+def test_a_training_sees_every_row_once_an_epoch(blobs):
+    watch = Watch()
+    fitted(blobs, epochs=2, batch_size=53, callbacks=[watch])
+    assert [len(rows) for rows in watch.rows] == [53, 53, 54] * 2
+    for epoch in range(2):
+        seen = np.concatenate([rows for rows, at in zip(watch.rows, watch.epochs, strict=True) if at == epoch])
+        assert np.sort(seen).tolist() == list(range(160))
+    assert not np.array_equal(watch.rows[0], watch.rows[3])
+
+
+def test_the_learning_rate_falls_every_ten_epochs(blobs):
+    watch = Watch()
+    fitted(blobs, epochs=21, batch_size=160, lr=0.02, callbacks=[watch], guided=False, hidden=0)
+    np.testing.assert_allclose(watch.rates, [0.02] * 10 + [0.002] * 10 + [0.0002])
+
+
+def test_defaults_are_the_papers():
+    schedule = Schedule()
+    assert (schedule.batch_size, schedule.lr, schedule.decay, schedule.decay_every) == (64, 1e-3, 0.1, 10)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"epochs": 0}, ValueError, "epochs is 0; it must be at least 1"),
+        ({"epochs": 1.5}, TypeError, "epochs is 1.5; it must be an integer"),
+        ({"batch_size": 1}, ValueError, "batch_size is 1; it must be at least 2"),
+        ({"decay_every": 0}, ValueError, "decay_every is 0"),
+        ({"lr": 0.0}, ValueError, "lr is 0.0; it must be above 0"),
+        ({"lr": float("nan")}, ValueError, "lr is nan; it must be above 0"),
+    ],
+)
+def test_bad_schedules(settings, error, message):
+    with pytest.raises(error, match=message):
+        Schedule(**settings)
+
+
+# ---------------------------------------------------------------------------------------------- what it leaves alone
+
+
+def test_training_leaves_the_callers_state_alone(blobs):
+    torch.manual_seed(11)
+    np.random.seed(11)  # noqa: NPY002
+    state, numpys, threads = torch.get_rng_state(), np.random.get_state()[1].copy(), torch.get_num_threads()  # noqa: NPY002
+    python = random.getstate()
+    try:
+        torch.set_num_threads(3)
+        watch = Watch()
+        fitted(blobs, epochs=1, callbacks=[watch])
+        assert torch.get_num_threads() == 3
+        assert set(watch.threads) == {1}
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(torch.get_rng_state(), state)
+    np.testing.assert_array_equal(np.random.get_state()[1], numpys)  # noqa: NPY002
+    assert random.getstate() == python
+
+
+def test_the_callers_state_survives_a_failure(blobs):
+    torch.manual_seed(11)
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        with pytest.raises(KeyError):
+            fitted(blobs, callbacks=[Stop(epoch=0)])
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_threads_and_device_are_checked(blobs, tmp_path):
+    with pytest.raises(ValueError, match="threads is 0; it must be at least 1"):
+        fitted(blobs, threads=0)
+    with pytest.raises(ValueError, match="device is 'abacus', which cannot be used here: "):
+        fitted(blobs, device="abacus", folder=tmp_path / "out", logger="csv")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="device is 'cuda', which cannot be used here: "):
+            fitted(blobs, device="cuda", folder=tmp_path / "out", logger="csv")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_loss_that_is_no_number_stops_the_training(blobs):
+    with pytest.raises(ValueError, match=r"the loss is (nan|inf) in epoch 0; a smaller lr may help"):
+        fitted(blobs, lr=1e30, guided=False, method="dsdh")
+
+
+def test_one_training_row():
+    part = Part(np.ones((1, 3), np.float32), np.array([0]), np.array([0]))
+    task = Task(8, 1, torch.tensor([0]), torch.ones(1, 8), epochs=1)
+    model = HashModel(3, 8, 0)
+    train(model, build_objective("hashnet", task), part, Schedule(epochs=1))
+    assert model.encode(part.take(slice(None))).shape == (1, 1)
+    assert not model.training
