@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lbhash.dropout import keep_mask
-from lbhash.objectives import METHODS, Guided, Objective, Task, build_objective
+from lbhash.objectives import CSQ, METHODS, Guided, Objective, Task, build_objective
 from lbhash.posterior import Surrogate
 
 BITS = 20  # blocks of 8, 8 and 4
@@ -305,3 +305,16 @@ def test_checkpoint_holds_surrogate_and_host():
     assert other(*batch) != guided(*batch)
     other.load_state_dict(guided.state_dict())
     assert torch.equal(other(*batch), guided(*batch))
+
+
+def test_replaced_host_has_no_scores():
+    labels = torch.arange(8) % 2
+    task = Task(8, 2, labels, torch.tensor([[1.0] * 8, [-1.0] * 8]))
+    guided = build_objective("greedyhash", task, guidance={"mode": "replace"})
+    assert guided.class_scores(task.centers) is None
+
+
+def test_surrogate_of_other_bits_is_refused():
+    task = Task(16, 2, torch.arange(8) % 2, torch.ones(2, 16))
+    with pytest.raises(ValueError, match="surrogate is one of 8 bits; it must be one of 16"):
+        Guided(CSQ(task), task, surrogate=Surrogate(8))

@@ -48,6 +48,8 @@ class Surrogate(nn.Module):
         self.bits = check_bits(bits)
         if not 1 <= block_bits <= 16:
             raise ValueError(f"block_bits is {block_bits}; it must be from 1 to 16")
+        if hidden < 1:
+            raise ValueError(f"hidden is {hidden}; it must be at least 1")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout is {dropout}; it must be at least 0 and below 1")
         self.block_bits = min(block_bits, bits)

@@ -102,10 +102,17 @@ def encode_file(
         table = load_table(data, labels)
         part = Part(table.embeddings, np.arange(len(table.embeddings)), table.labels)
     else:
-        if protocol is None and about.get("protocol") not in ("flags", "files"):
+        drawn = about.get("protocol") not in ("flags", "files")
+        if protocol is None and drawn:
             protocol = about.get("protocol")
         seed = about.get("split seed", 0) if split_seed is None else split_seed
-        part = load_dataset(data, labels=labels, protocol=protocol, seed=seed).part(split)
+        dataset = load_dataset(data, labels=labels, protocol=protocol, seed=seed)
+        if protocol is None and dataset.protocol not in ("flags", "files"):
+            raise ValueError(
+                f"split is {split!r}, and neither the model nor the data say which rows that is; "
+                "give a protocol, or split all"
+            )
+        part = dataset.part(split)
     codes = hasher.encode_part(part)
     write_codes(out, CodeTable(codes, hasher.bits, part.rows, part.labels, hasher.model_.fingerprint()))
     return {"codes": len(codes), "bits": hasher.bits, "bytes": codes.nbytes, "split": split, "out": str(out)}

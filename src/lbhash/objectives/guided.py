@@ -47,6 +47,8 @@ class Guided(Objective):
         self.mode = mode
         self.weight = weight
         self.surrogate = surrogate or Surrogate(task.bits)
+        if self.surrogate.bits != task.bits:
+            raise ValueError(f"surrogate is one of {self.surrogate.bits} bits; it must be one of {task.bits}")
         self.register_buffer("centers", self.surrogate.block_index(task.centers))
 
     def begin_epoch(self, epoch: int) -> None:
@@ -69,5 +71,5 @@ class Guided(Objective):
         return self.surrogate.losses(logits, codes, self.centers[classes], rows)
 
     def class_scores(self, signs: Tensor) -> Tensor | None:
-        """The host's."""
-        return self.host.class_scores(signs)
+        """The host's; ``None`` where the guidance replaces the host's loss, so that its classifier learns nothing."""
+        return self.host.class_scores(signs) if self.mode == "add" else None
