@@ -149,6 +149,12 @@ np.save(sys.argv[2] + "/codes.npy", Hasher.from_pretrained(sys.argv[1]).encode(n
     np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), expected)
 
 
+def test_loading_leaves_the_random_generator_alone(saved):
+    before = torch.random.get_rng_state()
+    HashModel.from_pretrained(saved)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
 def test_loading_says_nothing(saved, capfd):
     Hasher.from_pretrained(saved)
     assert tuple(capfd.readouterr()) == ("", "")

@@ -381,6 +381,15 @@ def test_dch_of_equal_directions():
     assert unlike.item() == pytest.approx(math.log(1 + 20 / 1e-3), rel=1e-4)
 
 
+def test_dch_of_a_row_of_zeros_keeps_its_gradient_small():
+    task = make_task()
+    logits, labels, index = make_batch(task, "all")
+    with torch.no_grad():
+        logits[0] = 0.0
+    DCH(task)(logits, labels, index).backward()
+    assert logits.grad.abs().max() < 1e4
+
+
 def test_dch_quantisation_is_0_on_a_code():
     task = make_task(bits=8)
     labels = torch.tensor([0])
@@ -588,6 +597,15 @@ def test_greedyhash_is_the_sign_forward_and_the_identity_backward(multi):
     torch.testing.assert_close(logits.grad, by_hand.detach() @ objective.classifier.weight.detach())
     torch.testing.assert_close(objective.classifier.weight.grad, of_weight)
     assert gradient.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e9])
+def test_greedyhash_takes_exact_signs(size):
+    task = make_task()
+    objective = make("greedyhash", task, alpha=0.0)
+    logits, labels, index = make_batch(task, "all")
+    signs = torch.where(logits >= 0, 1.0, -1.0)
+    assert objective(size * logits, labels, index) == objective(signs, labels, index)
 
 
 def test_greedyhash_penalty():

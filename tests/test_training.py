@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +167,18 @@ def test_resuming_with_other_rows_is_refused(blobs, tmp_path):
     part = Part(blobs.x, np.arange(150), blobs.y[:150])
     with pytest.raises(ValueError, match=r"^rows is 150, and the checkpoint in .* was made with 160"):
         Hasher(**{**SETTINGS, "epochs": 1}).fit_part(part, 4, directory=tmp_path, resume=True)
+
+
+def test_resuming_with_as_many_other_rows_is_refused(blobs, tmp_path):
+    fitted(blobs, folder=tmp_path, epochs=1)
+    part = Part(blobs.x + np.float32(1e-3), np.arange(160), blobs.y)
+    with pytest.raises(ValueError, match=r"^fingerprint of the rows is '\w{16}', and the checkpoint in"):
+        Hasher(**{**SETTINGS, "epochs": 1}).fit_part(part, 4, directory=tmp_path, resume=True)
+
+
+def test_a_run_leaves_nothing_behind(blobs):
+    gone = weakref.ref(fitted(blobs, epochs=1).model_)
+    assert gone() is None
 
 
 def test_a_failing_save_leaves_the_old_checkpoint(blobs, tmp_path, monkeypatch):

@@ -141,11 +141,12 @@ class HashModel(
     def _from_pretrained(cls, *, model_id: str, **kwargs: Any) -> HashModel:
         """Load safetensors only, every tensor of the model; a folder that holds a pickle is refused."""
         folder = Path(model_id)
-        if not folder.is_dir():
-            return super()._from_pretrained(model_id=model_id, **{**kwargs, "strict": True})
-        check_model_folder(folder)
-        # Not by the mixin, which says on standard output that it loads from a folder.
-        model = cls(**{name: kwargs[name] for name in cls._hub_mixin_init_parameters if name in kwargs})
+        with torch.random.fork_rng(devices=[]):  # a new model draws its weights; the caller's generator stays as it was
+            if not folder.is_dir():
+                return super()._from_pretrained(model_id=model_id, **{**kwargs, "strict": True})
+            check_model_folder(folder)
+            # Not by the mixin, which says on standard output that it loads from a folder.
+            model = cls(**{name: kwargs[name] for name in cls._hub_mixin_init_parameters if name in kwargs})
         load_model(model, folder / "model.safetensors", strict=True)
         return model
 

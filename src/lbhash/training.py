@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import logging
 import warnings
 from collections.abc import Iterator
@@ -82,8 +83,6 @@ class HashingModule(L.LightningModule):
         """Draws and learning rate follow from seed and epoch alone, so that a resumed run repeats the killed one."""
         epoch = self.current_epoch
         torch.manual_seed(np.random.SeedSequence([self.seed, epoch]).generate_state(1, np.uint64).item())
-        if epoch:  # as the loader's iterator once drew here, so that the codes of a seed stay what they were
-            torch.empty((), dtype=torch.int64).random_()
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = self.schedule.lr * self.schedule.decay ** (epoch // self.schedule.decay_every)
         self.objective.begin_epoch(epoch)
@@ -205,8 +204,10 @@ def train(
     """
     if threads < 1:
         raise ValueError(f"threads is {threads}; it must be at least 1")
-    identity = {**asdict(schedule), "seed": seed, "rows": len(part), **(settings or {})}
     folder = None if directory is None else Path(directory)
+    identity = {**asdict(schedule), "seed": seed, "rows": len(part), **(settings or {})}
+    if folder is not None:
+        identity["fingerprint of the rows"] = part.fingerprint()
     checkpoint = _checkpoint_to_resume(folder, identity) if resume else None
     model.set_standardisation(*part.standardisation())
     loader = DataLoader(
@@ -244,6 +245,8 @@ def train(
         trainer.fit(HashingModule(model, objective, schedule, seed), loader, ckpt_path=checkpoint, weights_only=True)
     model.cpu().eval()
     objective.cpu().eval()
+    del trainer, hooks
+    gc.collect()  # a trainer and its module refer to each other, and would outlive the run with all they hold
 
 
 def _checkpoint_to_resume(folder: Path | None, identity: dict[str, Any]) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -58,6 +59,15 @@ class Part:
         """The embeddings in order, ``float32 [up to size, dim]`` at a time."""
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
+
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that identify the split: of a SHA-256 of its embeddings and labels, in their order."""
+        digest = hashlib.sha256()
+        for chunk in self.chunks():
+            digest.update(chunk.tobytes())
+        if self.labels is not None:
+            digest.update(np.ascontiguousarray(self.labels).tobytes())
+        return digest.hexdigest()[:16]
 
     def standardisation(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Mean and standard deviation of every feature, ``float64 [dim]`` each."""

@@ -30,7 +30,7 @@ class DCH(Objective):
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """The loss of a batch, a scalar; a batch of one row has its quantisation only."""
         half = logits.shape[1] / 2
-        direction = F.normalize(logits, dim=1)
+        direction = F.normalize(logits, dim=1, eps=1e-3)  # which bounds the gradient of a row of zeros
         # A pair at distance 0 has an infinite loss where it is dissimilar; a thousandth of a bit keeps it finite.
         d = (half * (1 - direction @ direction.T)).clamp(min=1e-3)
         s = similar(labels, labels)

@@ -30,7 +30,7 @@ class GreedyHash(Objective):
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """The loss of a batch, a scalar."""
         signs = torch.where(logits.detach() >= 0, 1.0, -1.0)
-        b = logits + (signs - logits).detach()
+        b = signs + (logits - logits.detach())  # exactly ±1, however large ℓ is
         scores = self.classifier(b)
         if labels.ndim == 1:
             loss = F.cross_entropy(scores, labels)
