@@ -9,8 +9,6 @@ from sklearn.metrics import average_precision_score
 
 from lbhash.codes import pack
 from lbhash.metrics import (
-    _harmonic,
-    _moment,
     average_precision,
     mean_average_precision,
     mean_over_queries,
@@ -20,6 +18,7 @@ from lbhash.metrics import (
     recall_at,
     recall_within,
 )
+from lbhash.metrics.sums import harmonic, moment
 from lbhash.ranking import RankHistogram
 
 BITS = 6
@@ -84,7 +83,7 @@ def test_without_ties_it_is_scikit_learns(relevance):
 def counted(total, relevant):
     """A histogram with given counts, for bases too large to make."""
     hist = RankHistogram(np.zeros((len(total), 1), np.uint8), [0] * len(total), bits=total.shape[1] - 1)
-    hist.total, hist.relevant = total, relevant
+    hist.total, hist.graded = total, relevant[:, None]
     return hist
 
 
@@ -132,9 +131,9 @@ def test_a_large_cut_is_exact():
 @given(st.integers(0, 100_000), st.integers(0, 2000))
 def test_harmonic_sums(after, count):
     a = math.fsum(1 / (after + k) for k in range(1, count + 1))
-    assert _harmonic(after, count) == pytest.approx(a, rel=1e-13)
+    assert harmonic(after, count) == pytest.approx(a, rel=1e-13)
     b = math.fsum((k - 1) / (after + k) for k in range(1, count + 1))
-    assert _moment(after, count, _harmonic(after, count)) == pytest.approx(b, rel=1e-9)
+    assert moment(after, count, harmonic(after, count)) == pytest.approx(b, rel=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
@@ -224,7 +223,11 @@ def test_nothing_relevant_among_the_first_is_zero_and_not_left_out():
         (lambda h: average_precision(h, normalize="x"), ValueError, "normalize is 'x'"),
         (lambda h: mean_average_precision(h, empty="x"), ValueError, "empty is 'x'"),
         (lambda h: precision_at(h, 3), ValueError, "k is 3"),
-        (lambda h: precision_within(h, 7), ValueError, r"radius is 7; it must be from 0 to the length of a code \(6\)"),
+        (
+            lambda h: precision_within(h, 7),
+            ValueError,
+            r"radius is 7; it must be an integer from 0 to the length of a code \(6\)",
+        ),
         (lambda h: recall_within(h, 1.5), TypeError, "radius is 1.5"),
         (lambda h: precision_recall_curve(h, "x"), ValueError, "by is 'x'"),
         (lambda h: precision_recall_curve(h, "rank", points=0), ValueError, "points is 0"),

@@ -13,16 +13,18 @@ the paper's theorem says that the average precision of a ranked list is at least
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_bits, check_codes, code_bytes, hamming_distances, pack
 from lbhash.labels import Labels, check_count, check_labels
+from lbhash.ranking.kernels import popcount
 
-_CHUNK = 8192
+_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,10 @@ class Bound:
     """The centre of each class, ``[classes, bits]`` of -1 and +1; +1 throughout for a class without codes."""
     present: npt.NDArray[np.bool_]
     """Which classes have codes, ``[classes]``."""
+    intra_counts: npt.NDArray[np.int64]
+    """How many codes of each class lie at each distance from its centre, ``[classes, bits + 1]``."""
+    inter_counts: npt.NDArray[np.int64]
+    """How many pairs of classes have their centres at each distance, ``[bits + 1]``."""
 
     @property
     def ratio(self) -> float:
@@ -46,6 +52,22 @@ class Bound:
         if self.intra == 0:
             return float("inf") if self.inter > 0 else float("nan")
         return self.inter / self.intra
+
+    def at_percentile(self, intra: float = 99.9, inter: float = 0.0) -> Bound:
+        """The same codes with this percentile of D_intra in the place of its maximum, and of D_inter of its minimum.
+
+        Raises:
+            ValueError: a percentile is not from 0 to 100.
+        """
+        for name, value in (("intra", intra), ("inter", inter)):
+            if not 0 <= value <= 100:
+                raise ValueError(f"{name} is {value}; it must be from 0 to 100")
+        return replace(
+            self,
+            inter=_percentile(self.inter_counts, inter),
+            intra=_percentile(self.intra_counts.sum(axis=0), intra),
+            intra_per_class=np.array([_percentile(row, intra) for row in self.intra_counts]),
+        )
 
     def inter_matrix(self) -> npt.NDArray[np.int32]:
         """D_inter of every pair of classes that have codes, ``int32 [present, present]``, in the order of classes."""
@@ -118,16 +140,11 @@ def bound(
             raise ValueError(f"{name} is {value}; it must be from 0 to 100")
     centers, present = _centers(array, checked, length, count)
     packed = pack(centers)
-    intra = _intra_histograms(array, checked, packed, length)
-    top = 100.0 if percentile is None else percentile
-    return Bound(
-        inter=_percentile(
-            _inter_histogram(packed[present], length), 0.0 if inter_percentile is None else inter_percentile
-        ),
-        intra=_percentile(intra.sum(axis=0), top),
-        intra_per_class=np.array([_percentile(row, top) for row in intra]),
-        centers=centers,
-        present=present,
+    intra, inter = _intra_counts(array, checked, packed, length), _inter_counts(packed[present], length)
+    nothing = np.full(count, np.nan)
+    found = Bound(np.nan, np.nan, nothing, centers, present, intra_counts=intra, inter_counts=inter)
+    return found.at_percentile(
+        100.0 if percentile is None else percentile, 0.0 if inter_percentile is None else inter_percentile
     )
 
 
@@ -156,8 +173,7 @@ def _members(labels: Labels) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArra
             yield np.arange(start, start + len(part)), part
             continue
         rows, classes = np.nonzero(part)
-        for lower in range(0, len(rows), _CHUNK):
-            yield rows[lower : lower + _CHUNK] + start, classes[lower : lower + _CHUNK]
+        yield rows + start, classes
 
 
 def _centers(
@@ -166,29 +182,51 @@ def _centers(
     ones = np.zeros((classes, bits), np.int64)
     sizes = np.zeros(classes, np.int64)
     for rows, members in _members(labels):
-        order = np.argsort(members, kind="stable")
-        found, starts, counts = np.unique(members[order], return_index=True, return_counts=True)
-        values = np.unpackbits(codes[rows[order]], axis=1, count=bits, bitorder="little")
-        ones[found] += np.add.reduceat(values, starts, axis=0, dtype=np.int64)[: len(found)] if len(found) else 0
-        sizes[found] += counts
+        _add_ones(codes, rows, members, ones)
+        sizes += np.bincount(members, minlength=classes)
     return np.where(2 * ones >= sizes[:, None], 1, -1).astype(np.int8), sizes > 0
 
 
-def _intra_histograms(codes: PackedCodes, labels: Labels, centers: PackedCodes, bits: int) -> npt.NDArray[np.int64]:
+def _intra_counts(codes: PackedCodes, labels: Labels, centers: PackedCodes, bits: int) -> npt.NDArray[np.int64]:
     """How many codes of each class are at each distance from its centre: ``int64 [classes, bits + 1]``."""
     counts = np.zeros((len(centers), bits + 1), np.int64)
     for rows, members in _members(labels):
-        differing = np.unpackbits(codes[rows] ^ centers[members], axis=1, count=bits, bitorder="little")
-        np.add.at(counts, (members, differing.sum(axis=1, dtype=np.int64)), 1)
+        _add_distances(codes, rows, members, centers, counts)
     return counts
 
 
-def _inter_histogram(centers: PackedCodes, bits: int) -> npt.NDArray[np.int64]:
+def _inter_counts(centers: PackedCodes, bits: int) -> npt.NDArray[np.int64]:
     """How many pairs of centres are at each distance: ``int64 [bits + 1]``."""
     counts = np.zeros(bits + 1, np.int64)
-    for row in range(len(centers) - 1):
-        counts += np.bincount(hamming_distances(centers[row : row + 1], centers[row + 1 :])[0], minlength=bits + 1)
+    _add_pairs(centers, counts)
     return counts
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_ones(codes: Any, rows: Any, members: Any, ones: Any) -> None:
+    for i in range(len(rows)):
+        count = ones[members[i]]
+        for bit in range(count.size):
+            count[bit] += (codes[rows[i], bit >> 3] >> (bit & 7)) & 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_distances(codes: Any, rows: Any, members: Any, centers: Any, counts: Any) -> None:
+    for i in range(len(rows)):
+        distance = 0
+        for byte in range(codes.shape[1]):
+            distance += popcount(codes[rows[i], byte] ^ centers[members[i], byte])
+        counts[members[i], distance] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_pairs(centers: Any, counts: Any) -> None:
+    for i in range(len(centers)):
+        for j in range(i):
+            distance = 0
+            for byte in range(centers.shape[1]):
+                distance += popcount(centers[i, byte] ^ centers[j, byte])
+            counts[distance] += 1
 
 
 def _percentile(counts: npt.NDArray[np.int64], percentile: float) -> float:

@@ -51,6 +51,32 @@ def check_codes(codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
     return np.ascontiguousarray(array)
 
 
+def check_width(codes: PackedCodes, bits: int | None, name: str = "codes") -> int:
+    """Return the length of checked codes, 8 * bytes unless ``bits`` says less.
+
+    Raises:
+        TypeError, ValueError: ``bits`` is no such length, or a bit that pads the last byte is set.
+    """
+    if bits is None:
+        return 8 * codes.shape[1]
+    if codes.shape[1] != code_bytes(check_bits(bits)):
+        raise ValueError(f"{name} has {codes.shape[1]} bytes a row; codes of {bits} bits have {code_bytes(bits)}")
+    if bits % 8 and len(codes) and int(codes[:, -1].max()) >> (bits % 8):
+        row = int(np.argmax(codes[:, -1] >> (bits % 8) > 0))
+        raise ValueError(
+            f"{name} has a bit beyond the first {bits} set in row {row}; the bits that pad a code must be 0"
+        )
+    return int(bits)
+
+
+def check_same_width(codes: PackedCodes, others: PackedCodes, name: str, other_name: str) -> None:
+    """Raise ``ValueError`` unless both have as many bytes a code."""
+    if codes.shape[1] != others.shape[1]:
+        raise ValueError(
+            f"{name} has {codes.shape[1]} bytes a row and {other_name} has {others.shape[1]}; they must be equal"
+        )
+
+
 def pack(signs: npt.ArrayLike) -> PackedCodes:
     """Pack real numbers or signs into codes, by sign, with bin(0) = +1.
 

@@ -3,56 +3,90 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from lbhash import metrics
 from lbhash.bound import Bound, bound
-from lbhash.codes import check_codes
+from lbhash.codes import check_codes, check_same_width, check_width
 from lbhash.labels import check_count, check_label_pair
-from lbhash.metrics import (
-    Curve,
-    Empty,
-    Normalize,
-    check_choice,
-    mean_average_precision,
-    mean_over_queries,
-    precision_recall_curve,
-    precision_within,
-    recall_within,
-)
-from lbhash.ranking import RankHistogram, check_lengths, check_width
-from lbhash.recognition import predict_from_counts
+from lbhash.metrics import Curve, Empty, Normalize, check_choice, mean_over_queries
+from lbhash.metrics.common import EMPTY, NORMALIZE, Floats, check_radius
+from lbhash.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
+from lbhash.recognition import linear_probe_accuracy, predict_from_counts
+
+RANKS = (1, 10, 100, 1000)
+"""The ranks K that are looked at by default, as far as the base reaches."""
+
+Order = Literal["expected", "stable"]
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What ``evaluate`` finds. Every mean is over the same queries, which ``empty`` of ``evaluate`` decides."""
+    """What ``evaluate`` finds.
+
+    Every mean is over the same queries: those with a relevant base code, or with ``empty`` "zero" all of them. Figures
+    by rank are for the order of ties that ``ties`` names.
+    """
 
     map: float
-    """Mean average precision at ``at``, expected over random orders of tied codes."""
+    """Mean average precision at ``at``: expected over random orders of tied codes, or in the order of the base."""
     map_best: float
     """The same if every tie came out as well as it can."""
     map_worst: float
     """The same if every tie came out as badly as it can."""
+    map_floor: float
+    """Mean of the lowest AP over the whole base that each query's largest mis-rank leaves possible."""
     at: int
-    """Length of the ranked list that average precision looks at."""
+    """Length of the ranked list that mAP, NDCG, ACG and WAP look at."""
+    ties: str
+    """"expected", or "stable": ties in the order of the base."""
+    normalize: str
+    """What average precision is divided by: "retrieved" or "all"."""
+    empty: str
+    """Queries without a relevant base code: "skip", left out of the means, or "zero", 0 in them."""
+    ranks: tuple[int, ...]
+    """The ranks K of the next three."""
+    precision_at: Floats
+    """Mean P@K, ``[ranks]``."""
+    recall_at: Floats
+    """Mean recall of the first K, ``[ranks]``."""
+    f1_at: Floats
+    """Mean F1 of the first K, ``[ranks]``."""
+    r_precision: float
+    """Mean precision of as many places as the query has relevant base codes."""
+    mean_misrank: float
+    """Mean number of irrelevant base codes before a relevant one, the paper's m."""
+    ndcg: float
+    """Mean NDCG@``at``, with the gain 2^grade − 1."""
+    acg: float
+    """Mean grade of the first ``at`` places."""
+    wap: float
+    """Mean weighted average precision at ``at``."""
     radius: int
-    """The Hamming radius, in bits, of the next two."""
+    """The Hamming radius, in bits, of the next three."""
     precision_within_radius: float
     """Mean precision within the radius; a query that finds nothing has precision 0."""
     recall_within_radius: float
     """Mean recall within the radius."""
+    empty_within_radius: float
+    """Share of the queries that find no base code within the radius."""
     curve: Curve
     """Mean precision and recall by radius, from 0 to ``bits``."""
+    rank_curve: Curve
+    """Mean precision and recall by rank."""
     bound: Bound
-    """min D_inter, max D_intra and their ratio, of the base codes."""
+    """min D_inter, max D_intra and their ratio, of the base codes; its ``at_percentile`` gives the paper's 99.9 %."""
     knn_accuracy: float | None
     """Share of all queries whose class a vote of the ``k`` nearest base codes gets right; ``None`` if multi-label."""
     k: int
     """How many base codes vote: as asked, or the size of the base if that is less."""
+    probe_accuracy: float | None
+    """Share of all queries that a linear probe on the base codes gets right; ``None`` unless asked for."""
     bits: int
     """Length of a code."""
     queries: int
@@ -61,19 +95,20 @@ class Report:
     """Number of base codes."""
     empty_queries: int
     """Number of queries to which no base code is relevant."""
+    largest_grade: int
+    """The most labels that a query and a base code share; 1 where codes are relevant or not."""
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON has it: plain numbers and lists, and ``None`` for what is NaN or infinite."""
-        names = ("map", "map_best", "map_worst", "at", "radius", "precision_within_radius", "recall_within_radius")
-        more = ("knn_accuracy", "k", "bits", "queries", "base", "empty_queries")
+        plain = {name: _plain(value) for name, value in vars(self).items() if not isinstance(value, (tuple, Bound))}
+        percentile = self.bound.at_percentile(99.9)
         return {
-            **{name: _plain(getattr(self, name)) for name in names + more},
+            **plain,
+            "ranks": list(self.ranks),
             "bound": {name: _plain(getattr(self.bound, name)) for name in ("inter", "intra", "ratio")},
-            "curve": {
-                "radius": self.curve.at.tolist(),
-                "precision": [_plain(value) for value in self.curve.precision.tolist()],
-                "recall": [_plain(value) for value in self.curve.recall.tolist()],
-            },
+            "bound_99.9": {name: _plain(getattr(percentile, name)) for name in ("inter", "intra", "ratio")},
+            "curve": _plain_curve(self.curve, "radius"),
+            "rank_curve": _plain_curve(self.rank_curve, "rank"),
         }
 
 
@@ -85,9 +120,12 @@ def evaluate(
     at: int | None = None,
     *,
     k: int = 100,
+    ranks: Sequence[int] | None = None,
     radius: int = 2,
+    ties: Order = "expected",
     normalize: Normalize = "retrieved",
     empty: Empty = "skip",
+    probe: bool = False,
     bits: int | None = None,
 ) -> Report:
     """Evaluate codes by exhaustive comparison of every query with every base code.
@@ -95,13 +133,17 @@ def evaluate(
     Args:
         query_codes: ``uint8 [queries, bytes]``, packed.
         query_labels: class numbers ``[queries]``, or multi-label (see ``lbhash.labels``).
-        base_codes: ``uint8 [base, bytes]``.
+        base_codes: ``uint8 [base, bytes]``, in memory or memory-mapped.
         base_labels: as the query labels, with as many classes if they are multi-hot.
-        at: length of the ranked list for average precision, from 1 to the size of the base, which is the default.
+        at: length of the ranked list for mAP, NDCG, ACG and WAP, from 1 to the size of the base, which is the default.
         k: how many base codes vote in recognition; reduced to the size of the base if that is less.
+        ranks: the K of precision, recall and F1; by default 1, 10, 100 and 1,000, as far as the base reaches.
         radius: Hamming radius of the look-up, from 0 to the length of a code.
+        ties: "expected" over random orders of tied codes; or "stable", in the order of the base, for comparison with
+            what other programs print (it sorts, which takes a hundred times as long).
         normalize: what average precision is divided by; see ``lbhash.metrics.average_precision``.
         empty: queries without a relevant base code are left out of the means ("skip") or score 0 in them ("zero").
+        probe: whether to fit a linear probe to the base codes (seconds to a minute).
         bits: the length h of a code; by default 8 * bytes.
 
     Raises:
@@ -109,10 +151,7 @@ def evaluate(
             queries, no base codes, or no query to which a base code is relevant.
     """
     queries, base = check_codes(query_codes, "query_codes"), check_codes(base_codes, "base_codes")
-    if queries.shape[1] != base.shape[1]:
-        raise ValueError(
-            f"query_codes has {queries.shape[1]} bytes a row and base_codes has {base.shape[1]}; they must be equal"
-        )
+    check_same_width(queries, base, "query_codes", "base_codes")
     wanted, labels = check_label_pair(query_labels, base_labels)
     for codes, rows, which in ((queries, wanted, "query"), (base, labels, "base")):
         check_lengths(codes, rows, which)
@@ -121,43 +160,116 @@ def evaluate(
     length = check_width(base, bits, "base_codes")
     at = len(base) if at is None else check_count(at, "at", len(base), "the size of the base")
     k = min(check_count(k, "k"), len(base))
-    if isinstance(radius, bool) or not isinstance(radius, (int, np.integer)) or not 0 <= radius <= length:
-        kind = ValueError if isinstance(radius, (int, np.integer)) else TypeError
-        raise kind(f"radius is {radius!r}; it must be an integer from 0 to the length of a code ({length})")
-    check_choice(normalize, ("retrieved", "all"), "normalize")
-    check_choice(empty, ("skip", "zero"), "empty")
+    if ranks is None:
+        ranks = [rank for rank in RANKS if rank <= len(base)]
+    ranks = tuple(sorted({check_count(rank, "ranks", len(base), "the size of the base") for rank in ranks}))
+    if not ranks:
+        raise ValueError("ranks is empty; it must name at least one rank from 1 to the size of the base")
+    radius = check_radius(radius, length)
+    check_choice(ties, ("expected", "stable"), "ties")
+    check_choice(normalize, NORMALIZE, "normalize")
+    check_choice(empty, EMPTY, "empty")
+    if probe and labels.ndim == 2:
+        raise ValueError("probe is True, and the labels are multi-label; a linear probe takes class numbers [n] only")
 
     histogram = RankHistogram.from_codes(queries, wanted, base, labels, length)
-    empty_queries = int((histogram.relevant.sum(axis=1) == 0).sum())
-    if empty_queries == len(queries):
+    some_relevant = histogram.graded.any(axis=(1, 2))
+    if not some_relevant.any():
         raise ValueError(
             "no base code is relevant to any query: base_labels and query_labels have no label in common, "
             "so there is nothing to evaluate"
         )
-    scored = histogram.relevant.sum(axis=1) > 0 if empty == "skip" else np.ones(len(queries), bool)
+    ordered: Iterable[Ranking] = (histogram,)
+    if ties == "stable":
+        ordered = stable_rankings(queries, wanted, base, labels)
+    by_rank = _by_rank(ordered, at, ranks, normalize)
+    scored = some_relevant if empty == "skip" else np.ones(len(queries), bool)
+
+    def mean(values: Floats) -> Any:
+        """Over the queries that count, one without a relevant base code scoring 0."""
+        values = values[scored]
+        return np.where(np.isnan(values), 0.0, values).mean(axis=0)
+
     accuracy = None
     if labels.ndim == 1:
         accuracy = float(np.mean(predict_from_counts(queries, base, labels, histogram.total, k) == wanted))
     return Report(
-        map=mean_average_precision(histogram, at, "expected", normalize, empty),
-        map_best=mean_average_precision(histogram, at, "best", normalize, empty),
-        map_worst=mean_average_precision(histogram, at, "worst", normalize, empty),
+        map=float(mean(by_rank["average_precision"])),
+        map_best=metrics.mean_average_precision(histogram, at, "best", normalize, empty),
+        map_worst=metrics.mean_average_precision(histogram, at, "worst", normalize, empty),
+        map_floor=mean_over_queries(metrics.average_precision_floor(histogram), empty),
         at=at,
-        radius=int(radius),
-        precision_within_radius=float(precision_within(histogram, radius)[scored].mean()),
-        recall_within_radius=mean_over_queries(recall_within(histogram, radius), empty),
-        curve=precision_recall_curve(histogram, "radius", empty=empty),
-        bound=bound(base, labels, bits=length),
+        ties=ties,
+        normalize=normalize,
+        empty=empty,
+        ranks=ranks,
+        precision_at=mean(by_rank["precision_at"]),
+        recall_at=mean(by_rank["recall_at"]),
+        f1_at=mean(by_rank["f1_at"]),
+        r_precision=float(mean(by_rank["r_precision"])),
+        mean_misrank=float(np.nanmean(by_rank["misrank"])),
+        ndcg=float(mean(by_rank["ndcg"])),
+        acg=float(mean(by_rank["acg"])),
+        wap=float(mean(by_rank["wap"])),
+        radius=radius,
+        precision_within_radius=float(mean(metrics.precision_within(histogram, radius))),
+        recall_within_radius=float(mean(metrics.recall_within(histogram, radius))),
+        empty_within_radius=float(metrics.empty_within(histogram, radius)[scored].mean()),
+        curve=metrics.precision_recall_curve(histogram, "radius", empty=empty),
+        rank_curve=metrics.mean_curve(
+            metrics.curve_ranks(len(base)), by_rank["curve_precision"], by_rank["curve_recall"], empty
+        ),
+        bound=_bound(base, labels, length),
         knn_accuracy=accuracy,
         k=k,
+        probe_accuracy=linear_probe_accuracy(queries, wanted, base, labels, length) if probe else None,
         bits=length,
         queries=len(queries),
         base=len(base),
-        empty_queries=empty_queries,
+        empty_queries=int((~some_relevant).sum()),
+        largest_grade=1 + int(np.flatnonzero(histogram.graded.any(axis=(0, 2))).max()),
     )
 
 
+def _by_rank(
+    rankings: Iterable[Ranking], at: int, ranks: tuple[int, ...], normalize: Normalize
+) -> dict[str, npt.NDArray[Any]]:
+    """What depends on the order of ties, a row a query."""
+    parts: list[dict[str, npt.NDArray[Any]]] = []
+    for ranking in rankings:
+        points = metrics.rank_points(ranking)
+        parts.append(
+            {
+                "average_precision": metrics.average_precision(ranking, at, "expected", normalize),
+                "precision_at": np.stack([metrics.precision_at(ranking, rank) for rank in ranks], axis=1),
+                "recall_at": np.stack([metrics.recall_at(ranking, rank) for rank in ranks], axis=1),
+                "f1_at": np.stack([metrics.f1_at(ranking, rank) for rank in ranks], axis=1),
+                "r_precision": metrics.r_precision(ranking),
+                "misrank": metrics.mean_misrank(ranking),
+                "ndcg": metrics.ndcg_at(ranking, at),
+                "acg": metrics.acg_at(ranking, at),
+                "wap": metrics.weighted_average_precision(ranking, at, normalize),
+                "curve_precision": points.precision,
+                "curve_recall": points.recall,
+            }
+        )
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _bound(codes: npt.NDArray[np.uint8], labels: npt.NDArray[Any], bits: int) -> Bound:
+    """The bound; of class numbers that are far apart (product numbers, say) only those that occur are kept."""
+    if labels.ndim == 1 and labels.max() >= max(len(labels), 1 << 16):
+        labels = np.unique(labels, return_inverse=True)[1]
+    return bound(codes, labels, bits=bits)
+
+
 def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value.tolist()]
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value
+
+
+def _plain_curve(curve: Curve, by: str) -> dict[str, Any]:
+    return {by: curve.at.tolist(), "precision": _plain(curve.precision), "recall": _plain(curve.recall)}

@@ -21,7 +21,7 @@ from lbhash.labels import check_labels
 from lbhash.model import HashModel, check_model_folder
 from lbhash.objectives import METHODS, Objective, Task, build_objective
 from lbhash.recognition import knn_predict
-from lbhash.training import Schedule, train
+from lbhash.training import Schedule, draw_from, train
 
 
 class Hasher(TransformerMixin, BaseEstimator):
@@ -126,13 +126,14 @@ class Hasher(TransformerMixin, BaseEstimator):
             seed,
         )
         with torch.random.fork_rng():
-            torch.manual_seed(seed)
+            draw_from(seed, 0)
             objective = build_objective(
                 self.method, task, guided=self.guided, guidance=self.guidance, options=self.options
             )
             has_classifier = objective.class_scores(task.centers[:1]) is not None
             classifier = classes if has_classifier else 0
             about = self._about(schedule, seed, len(part))
+            draw_from(seed, 1)  # so that a host and its guided form start from the same weights
             model = HashModel(part.dim, bits, hidden, float(self.dropout), classifier, about)
         if self.progress:
             from lbhash.progress import EpochBar

@@ -83,6 +83,25 @@ def check_label_pair(
     return left, right
 
 
+def check_single(labels: Any, name: str = "labels") -> npt.NDArray[np.int64]:
+    """Return class numbers ``int64 [n]``; raises as ``check_labels`` does, and for multi-label ones ``ValueError``."""
+    checked = check_labels(labels, name)
+    if checked.ndim == 2:
+        raise ValueError(f"{name} is multi-label; recognition takes class numbers [n] only")
+    return checked
+
+
+def fit_columns(labels: Any, like: Labels) -> Any:
+    """Give a list of lists the label columns of ``like``; whatever else ``labels`` is comes back as it is.
+
+    A class beyond the columns of ``like`` is one that no row there has, and is left out.
+    """
+    if like.ndim == 1 or not _is_list_of_lists(labels, "labels"):
+        return labels
+    hot = check_labels(labels)[:, : like.shape[1]]
+    return np.pad(hot, ((0, 0), (0, like.shape[1] - hot.shape[1])))
+
+
 def is_multi_label(labels: Any) -> bool:
     """Whether labels are multi-label (multi-hot, or a list of lists). Raises as ``check_labels`` does."""
     return check_labels(labels).ndim == 2

@@ -148,7 +148,7 @@ class HashModel(
             # Not by the mixin, which says on standard output that it loads from a folder.
             model = cls(**{name: kwargs[name] for name in cls._hub_mixin_init_parameters if name in kwargs})
         load_model(model, folder / "model.safetensors", strict=True)
-        return model
+        return model.eval()
 
     @classmethod
     def _load_as_pickle(cls, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Recognition: the class of a query, by a vote of the base codes nearest to it."""
+"""The class of a query, by a vote of the base codes nearest to it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, as_words, check_codes
-from lbhash.labels import Labels, check_count, check_labels
-from lbhash.ranking import KERNELS, Counts, by_word, check_lengths, distance_counts, popcount
+from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width
+from lbhash.labels import Labels, check_count, check_single
+from lbhash.ranking import check_lengths, distance_counts
+from lbhash.ranking.histogram import Counts
+from lbhash.ranking.kernels import KERNELS, by_word, popcount
 
 
 def knn_predict(
@@ -39,11 +41,8 @@ def knn_predict(
     [5]
     """
     queries, base = check_codes(query_codes, "query_codes"), check_codes(base_codes, "base_codes")
-    if queries.shape[1] != base.shape[1]:
-        raise ValueError(
-            f"query_codes has {queries.shape[1]} bytes a row and base_codes has {base.shape[1]}; they must be equal"
-        )
-    labels = _single(base_labels, "base_labels")
+    check_same_width(queries, base, "query_codes", "base_codes")
+    labels = check_single(base_labels, "base_labels")
     check_lengths(base, labels, "base")
     if len(base) == 0:
         raise ValueError("base_codes is empty; it must have at least one row")
@@ -70,7 +69,7 @@ def knn_accuracy(
     Raises:
         TypeError, ValueError: as ``knn_predict``; or there are no queries.
     """
-    codes, labels = check_codes(query_codes, "query_codes"), _single(query_labels, "query_labels")
+    codes, labels = check_codes(query_codes, "query_codes"), check_single(query_labels, "query_labels")
     check_lengths(codes, labels, "query")
     if len(codes) == 0:
         raise ValueError("query_codes is empty; it must have at least one row")
@@ -100,13 +99,6 @@ def predict_from_counts(
             winners,
         )
     return classes[winners]
-
-
-def _single(labels: Any, name: str) -> Labels:
-    checked = check_labels(labels, name)
-    if checked.ndim == 2:
-        raise ValueError(f"{name} is multi-label; recognition by a vote takes class numbers [n] only")
-    return checked
 
 
 @numba.njit(nogil=True, cache=True)

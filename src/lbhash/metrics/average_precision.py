@@ -1,0 +1,218 @@
+"""Average precision: its expectation over random orders of tied codes, its best and its worst value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from lbhash.metrics.common import (
+    NORMALIZE,
+    TIES,
+    Empty,
+    Floats,
+    Normalize,
+    Ties,
+    check_choice,
+    check_rank,
+    mean_over_queries,
+)
+from lbhash.metrics.sums import harmonic, moment, run
+from lbhash.ranking import Ranking
+
+
+def average_precision(
+    hist: Ranking, at: int | None = None, ties: Ties = "expected", normalize: Normalize = "retrieved"
+) -> Floats:
+    """Average precision of each query over the first R = ``at`` places of its ranking, AP@R.
+
+    ``AP@R = (1/Z) * sum over the ranks i <= R of relevant codes of (relevant codes up to i) / i``. Z is the number of
+    relevant codes among the first R for "retrieved" (AP is 0 if there are none), which is what the evaluation code
+    of HashNet and of DeepHash-pytorch (``CalcTopMap``) computes; or min(R, all relevant codes) for "all".
+
+    With ties, take a group of n tied codes, r of them relevant, after N codes of which R0 are relevant. In a random
+    order its k-th place holds a relevant code with probability r/n, and then (k-1)(r-1)/(n-1) relevant ones of the
+    group are expected before it, so the group adds
+    ``sum_k (r/n) (R0 + 1 + (k-1)(r-1)/(n-1)) / (N+k) = (r/n) ((R0+1) A + (r-1)/(n-1) B)``, where
+    ``A = sum_k 1/(N+k)`` is a difference of harmonic numbers and ``B = sum_k (k-1)/(N+k) = n - (N+1) A``.
+    Where the cut R falls inside a group, m of its n places count, and the number x of relevant codes on them is
+    hypergeometric; given x the same formula holds with x for r and m for n. Since x is in Z too for "retrieved",
+    each x is weighted on its own. (McSherry and Najork, "Computing Information Retrieval Performance Measures
+    Efficiently in the Presence of Tied Scores", ECIR 2008, give the case without a cut.)
+
+    Args:
+        hist: the histograms.
+        at: R, from 1 to the size of the base; by default the size of the base.
+        ties: "expected" over random orders of tied codes, or the "best" or "worst" value that an order of them gives.
+        normalize: Z, as above.
+
+    Returns:
+        ``float64 [queries]``, from 0 to 1; NaN for a query to which no base code is relevant.
+
+    Raises:
+        TypeError, ValueError: ``at``, ``ties`` or ``normalize`` is none of these.
+    """
+    at = check_rank(hist, at, "at")
+    check_choice(ties, TIES, "ties")
+    check_choice(normalize, NORMALIZE, "normalize")
+    if ties == "expected":
+        relevant = hist.relevant
+        return expected_average(hist.total, relevant, relevant, at, normalize)
+    result = np.empty(hist.queries, np.float64)
+    _extreme_average(hist.total, hist.relevant, at, ties == "best", normalize == "all", result)
+    return result
+
+
+def mean_average_precision(
+    hist: Ranking,
+    at: int | None = None,
+    ties: Ties = "expected",
+    normalize: Normalize = "retrieved",
+    empty: Empty = "skip",
+) -> float:
+    """Mean of ``average_precision``; a query without a relevant base code is left out, or with "zero" scores 0."""
+    return mean_over_queries(average_precision(hist, at, ties, normalize), empty)
+
+
+def expected_average(total: Any, relevant: Any, grades: Any, at: int, normalize: Normalize) -> Floats:
+    """``(1/Z) * sum over the ranks i <= at of relevant codes of (grades up to i) / i``, expected, for checked values.
+
+    ``grades`` ``[queries, groups]`` is the sum of the grades in a group. It is ``relevant`` for average precision. For
+    other grades, the formula of ``average_precision`` holds with the sum of the grades before for R0 and the mean grade
+    g of the group's relevant codes for 1: ``(r/n) ((G0 + g) A + g (r-1)/(n-1) B)``. How many relevant codes come before
+    a cut tells nothing of their grades, so it holds for each x too.
+    """
+    result = np.empty(len(total), np.float64)
+    _expected_average(total, relevant, grades, at, normalize == "all", result)
+    return result
+
+
+@numba.njit(nogil=True, cache=True)
+def _expected_sum(relevant: int, places: int, before: float, grade: float, a: float, b: float) -> float:
+    """Expected sum at ``relevant`` codes of that mean grade in a random order on ``places`` places."""
+    pairs = (relevant - 1) / (places - 1) * b if places > 1 else 0.0
+    return relevant / places * ((before + grade) * a + grade * pairs)
+
+
+@numba.njit(nogil=True, cache=True)
+def _expected_cut(
+    low: int,
+    high: int,
+    places: int,
+    n: int,
+    r: int,
+    found: int,
+    before: float,
+    grade: float,
+    a: float,
+    b: float,
+    summed: float,
+) -> float:
+    """Expected average where x, the relevant codes on the last ``places`` of n places, is hypergeometric.
+
+    The weights go outwards from the mode by the ratio of neighbours, so none of them overflows, and those that no
+    longer matter are left out.
+    """
+    mode = min(max(int((places + 1.0) * (r + 1.0) / (n + 2.0)), low), high)
+    weights = value = 0.0
+    for step in (1, -1):
+        x, weight = mode, 1.0
+        while low <= x <= high and weight > 1e-30:
+            if step == 1 or x != mode:
+                weights += weight
+                if found + x > 0:
+                    value += weight * (summed + _expected_sum(x, places, before, grade, a, b)) / (found + x)
+            if step == 1:
+                weight *= float(r - x) * (places - x) / ((x + 1.0) * (n - r - places + x + 1.0))
+            else:
+                weight *= float(x) * (n - r - places + x) / ((r - x + 1.0) * (places - x + 1.0))
+            x += step
+    return value / weights
+
+
+@numba.njit(nogil=True, cache=True)
+def _expected_average(total: Any, relevant: Any, grades: Any, at: int, over_all: bool, result: Any) -> None:
+    for query in range(len(total)):
+        every = relevant[query].sum()
+        if every == 0:
+            result[query] = np.nan
+            continue
+        summed = before = 0.0
+        after = found = 0
+        done = False
+        for group in range(total.shape[1]):
+            n, r = total[query, group], relevant[query, group]
+            places = min(n, at - after)
+            if places == 0:
+                continue
+            low, high = max(0, places - (n - r)), min(r, places)
+            if r > 0:
+                grade = grades[query, group] / r
+                a = harmonic(after, places)
+                b = moment(after, places, a)
+                if low < high and not over_all:  # the cut is inside this group, and so is the denominator
+                    result[query] = _expected_cut(low, high, places, n, r, found, before, grade, a, b, summed)
+                    done = True
+                    break
+                pairs = (r - 1) / (n - 1) * b if n > 1 else 0.0
+                summed += r / n * ((before + grade) * a + grade * pairs)
+            after, found, before = after + places, found + low, before + grades[query, group]
+            if after == at:
+                break
+        if not done:
+            below = min(at, every) if over_all else found
+            result[query] = summed / below if below > 0 else 0.0
+
+
+@numba.njit(nogil=True, cache=True)
+def _extreme_cut(low: int, high: int, places: int, before: int, after: int, summed: float, best: bool) -> float:
+    """Largest (smallest) AP over the number x of relevant codes on the last ``places`` places, from low to high.
+
+    More of them are not always better: each also counts in the denominator. They come first for the best, last for
+    the worst; either sum of precisions follows from that for x - 1.
+    """
+    extreme = -1.0
+    first = run(low, before, after)
+    sum_last = harmonic(after + places - low, low)
+    for x in range(low, high + 1):
+        start = after + places - x
+        if x > low:
+            first += (before + x) / (after + x)
+            sum_last += 1.0 / (start + 1)
+        value = 0.0
+        if before + x > 0:
+            value = (summed + (first if best else x + (before - start) * sum_last)) / (before + x)
+        if extreme < 0 or (value > extreme if best else value < extreme):
+            extreme = value
+    return extreme
+
+
+@numba.njit(nogil=True, cache=True)
+def _extreme_average(total: Any, relevant: Any, at: int, best: bool, over_all: bool, result: Any) -> None:
+    for query in range(len(total)):
+        every = relevant[query].sum()
+        if every == 0:
+            result[query] = np.nan
+            continue
+        summed = 0.0
+        after = before = 0
+        done = False
+        for group in range(total.shape[1]):
+            n, r = total[query, group], relevant[query, group]
+            places = min(n, at - after)
+            if places == 0:
+                continue
+            low, high = max(0, places - (n - r)), min(r, places)
+            if low < high and not over_all:
+                result[query] = _extreme_cut(low, high, places, before, after, summed, best)
+                done = True
+                break
+            # The denominator is fixed, so the sum alone matters; and most relevant codes is best, fewest is worst.
+            summed += run(high, before, after) if best else run(low, before, after + places - low)
+            after, before = after + places, before + low
+            if after == at:
+                break
+        if not done:
+            below = min(at, every) if over_all else before
+            result[query] = summed / below if below > 0 else 0.0

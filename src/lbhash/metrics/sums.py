@@ -1,0 +1,48 @@
+"""The sums that average precision is made of, each by a closed form where that is exact enough."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+
+@numba.njit(nogil=True, cache=True)
+def harmonic(after: int, count: int) -> float:
+    """``sum of 1/(after + k) for k = 1 ... count``, without the cancellation of a difference of two large sums.
+
+    The first terms one by one, and the others by the expansion of the digamma function at n + 1/2,
+    ``H_n = log x + gamma + 1/(24 x^2) - 7/(960 x^4) + 31/(8064 x^6) - ...`` with x = n + 1/2.
+    """
+    total = 0.0
+    stop = after + count
+    for k in range(after + 1, min(stop, max(after, 64) + 64) + 1):
+        total += 1.0 / k
+    low = max(after, 64) + 64
+    if stop > low:
+        x, y = low + 0.5, stop + 0.5
+        p, q = 1.0 / (x * x), 1.0 / (y * y)
+        total += np.log1p((stop - low) / x)
+        total += (q - p) / 24 - 7 * (q * q - p * p) / 960 + 31 * (q * q * q - p * p * p) / 8064
+    return total
+
+
+@numba.njit(nogil=True, cache=True)
+def moment(after: int, count: int, harmonic: float) -> float:
+    """``sum of (k-1)/(after + k) for k = 1 ... count``; term by term where the closed form would cancel."""
+    if count > 64:
+        return count - (after + 1) * harmonic
+    total = 0.0
+    for k in range(1, count + 1):
+        total += (k - 1) / (after + k)
+    return total
+
+
+@numba.njit(nogil=True, cache=True)
+def run(relevant: int, before: int, after: int) -> float:
+    """Sum of precisions of a run of relevant codes: ``sum of (before + j)/(after + j) for j = 1 ... relevant``."""
+    if relevant > 64:
+        return relevant + (before - after) * harmonic(after, relevant)
+    total = 0.0
+    for j in range(1, relevant + 1):
+        total += (before + j) / (after + j)
+    return total

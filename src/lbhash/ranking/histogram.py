@@ -1,0 +1,298 @@
+"""The histograms of a ranking by Hamming distance.
+
+A ranking by Hamming distance has only ``bits + 1`` places, so all that any metric of it can depend on is how many base
+codes, and how many relevant ones of each grade, lie at each distance. ``RankHistogram`` counts them over every pair of
+a query and a base code, exactly, in memory that does not grow with the base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes import PackedCodes, as_words, check_codes, check_width
+from lbhash.labels import Labels, check_count, check_label_pair, check_labels, fit_columns
+from lbhash.ranking.kernels import KERNELS, Words, by_word, count_equal, count_given, count_runs, count_shared, split
+
+Counts = npt.NDArray[np.int64]
+Relevance = Callable[[Any, Any], npt.ArrayLike]
+"""From the labels of some queries and those of some base codes to their grades ``[queries, base]``."""
+
+CHUNK = 1 << 20
+"""Base codes that are taken at a time: it bounds the copies, not the result."""
+
+_FEW = 64  # queries from which on it pays to sort a chunk of the base by label
+_PAIRS = 1 << 24  # pairs whose grades a relevance function is asked for at a time
+_LARGEST_GRADE = 1 << 12
+
+
+class Ranking:
+    """For each query, groups of base codes in the order in which they are found; inside a group they are tied.
+
+    Attributes:
+        total: ``int64 [queries, groups]``, base codes in each group.
+        graded: ``int64 [queries, grades, groups]``, how many of them have grade 1, 2, … of relevance. A base code that
+            is not relevant has grade 0; where codes are relevant or not, there is grade 1 only.
+    """
+
+    def __init__(self, total: Counts, graded: Counts) -> None:
+        self.total = total
+        self.graded = graded
+
+    @property
+    def relevant(self) -> Counts:
+        """``int64 [queries, groups]``, relevant base codes (of any grade from 1) in each group."""
+        return self.graded[:, 0] if self.graded.shape[1] == 1 else self.graded.sum(axis=1)
+
+    @property
+    def queries(self) -> int:
+        """Number of queries."""
+        return len(self.total)
+
+    @property
+    def base(self) -> int:
+        """Number of base codes counted so far."""
+        return int(self.total[0].sum()) if self.queries else 0
+
+
+class RankHistogram(Ranking):
+    """For each query, how many base codes lie at each Hamming distance, and how many of them are relevant.
+
+    With class numbers, a base code is relevant (grade 1) to a query of the same class. With several labels a row, its
+    grade is the number of labels that it shares with the query, and it is relevant if that is at least one. With a
+    relevance function, labels are whatever it takes.
+
+    Args:
+        query_codes: ``uint8 [queries, bytes]``, packed.
+        query_labels: class numbers ``[queries]``, or multi-label (see ``lbhash.labels``); or with ``relevance``,
+            anything with a length and slices, one item a query.
+        bits: the length h of a code; by default 8 * bytes.
+        relevance: a function of a slice of the query labels and a slice of the base labels that returns their grades,
+            booleans or integers from 0 to 4,095, ``[queries, base]``. It is called for blocks of pairs.
+
+    Attributes:
+        total: ``int64 [queries, bits + 1]``, base codes at each distance.
+        graded: ``int64 [queries, grades, bits + 1]``, codes of grade 1, 2, … among them.
+
+    Raises:
+        TypeError, ValueError: the codes or labels are not as above, or differ in length.
+
+    A new one is empty; ``update`` adds a part of the base, as often as there are parts. ``from_codes`` does both.
+
+    >>> from lbhash.codes import pack
+    >>> h = RankHistogram(pack([[1, 1]]), [0], bits=2)
+    >>> h = h.update(pack([[1, 1], [1, -1], [-1, 1]]), [0, 0, 1])
+    >>> h.total.tolist(), h.relevant.tolist()
+    ([[1, 2, 0]], [[1, 1, 0]])
+    """
+
+    def __init__(
+        self,
+        query_codes: npt.ArrayLike,
+        query_labels: Any,
+        bits: int | None = None,
+        relevance: Relevance | None = None,
+    ) -> None:
+        codes = check_codes(query_codes, "query_codes")
+        self.bits = check_width(codes, bits, "query_codes")
+        self._relevance = relevance
+        self._labels = check_labels(query_labels, "query_labels") if relevance is None else query_labels
+        check_lengths(codes, self._labels, "query")
+        self._words = as_words(codes)
+        grades = 1
+        if relevance is None and self._labels.ndim == 2:  # no base code shares more labels than the query has
+            grades = max(1, int(self._labels.sum(axis=1, dtype=np.int64).max(initial=1)))
+        super().__init__(
+            np.zeros((len(codes), self.bits + 1), np.int64), np.zeros((len(codes), grades, self.bits + 1), np.int64)
+        )
+
+    @classmethod
+    def from_codes(
+        cls,
+        query_codes: npt.ArrayLike,
+        query_labels: Any,
+        base_codes: npt.ArrayLike,
+        base_labels: Any,
+        bits: int | None = None,
+        chunk: int = CHUNK,
+        relevance: Relevance | None = None,
+    ) -> RankHistogram:
+        """Count a whole base.
+
+        Args:
+            query_codes: ``uint8 [queries, bytes]``, packed.
+            query_labels: class numbers ``[queries]``, or multi-label.
+            base_codes: ``uint8 [base, bytes]``, in memory or memory-mapped.
+            base_labels: class numbers ``[base]``, or multi-label with as many classes as the queries.
+            bits: the length h of a code; by default 8 * bytes.
+            chunk: base codes to take at a time.
+            relevance: as for the class.
+        """
+        chunk = check_count(chunk, "chunk")
+        if relevance is None:
+            query_labels, base_labels = check_label_pair(query_labels, base_labels)
+        histogram = cls(query_codes, query_labels, bits, relevance)
+        codes = check_codes(base_codes, "base_codes")
+        check_lengths(codes, base_labels, "base")
+        for start in range(0, max(len(codes), 1), chunk):
+            histogram.update(codes[start : start + chunk], base_labels[start : start + chunk])
+        return histogram
+
+    @classmethod
+    def from_chunks(
+        cls,
+        query_codes: npt.ArrayLike,
+        query_labels: Any,
+        chunks: Iterable[tuple[npt.ArrayLike, Any]],
+        bits: int | None = None,
+        relevance: Relevance | None = None,
+    ) -> RankHistogram:
+        """Count a base that comes in parts, pairs of codes and labels as ``update`` takes them."""
+        histogram = cls(query_codes, query_labels, bits, relevance)
+        for codes, labels in chunks:
+            histogram.update(codes, labels)
+        return histogram
+
+    def update(self, base_codes: npt.ArrayLike, base_labels: Any) -> RankHistogram:
+        """Add a part of the base, and return this histogram.
+
+        Args:
+            base_codes: ``uint8 [n, bytes]``, packed.
+            base_labels: class numbers ``[n]``, or multi-label with as many classes as the queries.
+
+        Raises:
+            TypeError, ValueError: they are not as above.
+        """
+        codes = check_codes(base_codes, "base_codes")
+        check_width(codes, self.bits, "base_codes")
+        if self._relevance is None:
+            _, base_labels = check_label_pair(self._labels, fit_columns(base_labels, self._labels))
+        check_lengths(codes, base_labels, "base")
+        if len(codes) == 0 or self.queries == 0:
+            return self
+        if self._relevance is not None:
+            self._count_given(codes, base_labels)
+        elif base_labels.ndim == 2:
+            self._count_shared(codes, base_labels)
+        elif self.queries < _FEW:
+            self._count_equal(codes, base_labels)
+        else:
+            self._count_runs(codes, base_labels)
+        return self
+
+    def merge(self, other: RankHistogram) -> RankHistogram:
+        """The histogram over both bases: for the same queries, counted over two parts of a base.
+
+        Raises:
+            ValueError: the queries or the bits differ.
+        """
+        if other.bits != self.bits:
+            raise ValueError(f"other has {other.bits} bits and this histogram {self.bits}; they must be equal")
+        if not (np.array_equal(self._words, other._words) and np.array_equal(self._labels, other._labels)):
+            raise ValueError("other was counted for other queries; both must have the same query codes and labels")
+        merged = object.__new__(RankHistogram)
+        merged.bits, merged._relevance = self.bits, self._relevance
+        merged._words, merged._labels = self._words, self._labels
+        merged.total = self.total + other.total
+        small, large = sorted((self.graded, other.graded), key=lambda graded: graded.shape[1])
+        merged.graded = large.copy()
+        merged.graded[:, : small.shape[1]] += small
+        return merged
+
+    def _count_runs(self, codes: PackedCodes, labels: Labels) -> None:
+        # In the order of the labels, the codes relevant to a query are one run: the kernel reads no labels at all.
+        narrow = labels.astype(np.uint16) if labels.max() < 1 << 16 else labels  # NumPy sorts 16 bits by radix
+        order = np.argsort(narrow, kind="stable")
+        ordered = labels[order]
+        first = np.searchsorted(ordered, self._labels, side="left")
+        last = np.searchsorted(ordered, self._labels, side="right")
+        self._add_runs(by_word(as_words(codes)[order]), first, last)
+
+    def _add_runs(self, base: Words, first: Counts, last: Counts) -> None:
+        block, parts = split(self.queries, base.shape[1])
+        counted = np.zeros((2, parts, *self.total.shape), np.int64)
+        with KERNELS:
+            count_runs(self._words, base, first, last, block, counted[0], counted[1])
+        self.total += counted[0].sum(axis=0)
+        self.graded[:, 0] += counted[1].sum(axis=0)
+
+    def _count_equal(self, codes: PackedCodes, labels: Labels) -> None:
+        block, parts = split(self.queries, len(codes))
+        counted = np.zeros((parts, self.queries, 2, self.bits + 1), np.int64)
+        with KERNELS:
+            count_equal(self._words, by_word(as_words(codes)), self._labels, labels, block, counted)
+        self._add(counted.sum(axis=0))
+
+    def _count_shared(self, codes: PackedCodes, labels: Labels) -> None:
+        block, parts = split(self.queries, len(codes))
+        counted = np.zeros((parts, self.queries, self.graded.shape[1] + 1, self.bits + 1), np.int64)
+        like = np.empty(0, np.uint16 if counted[0, 0].size <= 1 << 16 else np.uint32)
+        words = as_words(codes), _label_words(self._labels), _label_words(labels)
+        with KERNELS:
+            count_shared(self._words, by_word(words[0]), words[1], by_word(words[2]), block, like, counted)
+        self._add(counted.sum(axis=0))
+
+    def _count_given(self, codes: PackedCodes, labels: Any) -> None:
+        assert self._relevance is not None
+        base = by_word(as_words(codes))
+        step = max(1, _PAIRS // len(codes))
+        for start in range(0, self.queries, step):
+            some = slice(start, start + step)
+            grades = check_grades(self._relevance(self._labels[some], labels), len(self.total[some]), len(codes))
+            largest = int(grades.max(initial=1))
+            if largest > self.graded.shape[1]:
+                more = largest - self.graded.shape[1]
+                self.graded = np.pad(self.graded, ((0, 0), (0, more), (0, 0)))
+            counted = np.zeros((len(grades), self.graded.shape[1] + 1, self.bits + 1), np.int64)
+            with KERNELS:
+                count_given(self._words[some], base, grades, 0, counted)
+            self._add(counted, some)
+
+    def _add(self, counted: Counts, queries: slice = slice(None)) -> None:
+        """Add counts by grade, ``[queries, 1 + grades, bits + 1]``, grade 0 first."""
+        self.total[queries] += counted.sum(axis=1)
+        self.graded[queries] += counted[:, 1:]
+
+
+def distance_counts(query_codes: PackedCodes, base_codes: PackedCodes, bits: int) -> Counts:
+    """How many base codes lie at each distance of each query: ``int64 [queries, bits + 1]``, for checked codes."""
+    none = np.zeros(len(query_codes), np.int64)
+    histogram = RankHistogram(query_codes, none, bits)
+    if len(base_codes):
+        histogram._add_runs(by_word(as_words(base_codes)), none, none)
+    return histogram.total
+
+
+def check_lengths(codes: PackedCodes, labels: Any, which: str) -> None:
+    """Raise ``ValueError`` unless there is one row of labels a code; ``which`` is "query" or "base"."""
+    if len(codes) != len(labels):
+        raise ValueError(
+            f"{which}_labels has {len(labels)} rows and {which}_codes has {len(codes)}; they must be equal"
+        )
+
+
+def check_grades(grades: npt.ArrayLike, queries: int, base: int) -> npt.NDArray[np.uint16]:
+    """Return what a relevance function gave as ``uint16 [queries, base]``.
+
+    Raises:
+        TypeError, ValueError: it is no array of booleans or integers from 0 to 4,095 of that shape.
+    """
+    array = np.asarray(grades)
+    if array.dtype.kind not in "biu":
+        raise TypeError(f"relevance returned {array.dtype}; it must return booleans or integers [queries, base]")
+    if array.shape != (queries, base):
+        raise ValueError(f"relevance returned shape {array.shape}; it must return [queries, base], {(queries, base)}")
+    if array.size and not 0 <= int(array.min()) <= int(array.max()) < _LARGEST_GRADE:
+        raise ValueError(
+            f"relevance returned grades from {array.min()} to {array.max()}; they must be from 0 to "
+            f"{_LARGEST_GRADE - 1:,}"
+        )
+    return array.astype(np.uint16)
+
+
+def _label_words(labels: npt.NDArray[np.uint8]) -> Words:
+    packed = np.packbits(labels, axis=1, bitorder="little")
+    return np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8))).view(np.uint64)

@@ -1,0 +1,229 @@
+"""The compiled loops over pairs of a query and a base code.
+
+The base comes word by word, ``[words, n]``, so that loops over codes turn into vector instructions. Every index of a
+count is unsigned, which spares Numba's test for negative ones. Neighbouring codes often have the same distance, and an
+addition to a count has to wait for the one before it to be stored: hence four histograms that take turns. They hold a
+tile at most, so 32 bits are enough.
+
+A task is a block of queries on a part of the base. The parts are more than one where queries are few, and each has
+counts of its own, ``[parts, queries, ...]``.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from numba import types
+from numba.extending import intrinsic
+
+Words = npt.NDArray[np.uint64]
+
+KERNELS = threading.Lock()
+"""Held while a parallel kernel runs: Numba's fallback thread pool ends the process if two threads enter it at once."""
+
+_TILE_WORDS = 1 << 14  # 128 KiB: a tile of the base stays in L2 while a block of queries passes over it
+_TILE_CODES = 1 << 13  # at least so many codes a tile, or the sums over its histograms would cost as much as they do
+_TILE_SLOTS = 16  # and so many for every slot of a histogram, for the same reason
+_STEP = 2048  # codes whose distances are written down at a time: 4 KiB, which stays in L1
+_BLOCK = 16  # queries a task takes
+_TASKS = 4  # tasks a thread, where there are queries or codes enough
+
+
+def by_word(words: Words) -> Words:
+    """The words of the kernels' base: ``[n, words]`` to ``[words, n]``, in C order."""
+    return np.ascontiguousarray(words.T)
+
+
+def split(queries: int, rows: int) -> tuple[int, int]:
+    """How to share the work among the threads: queries a block, and parts of the base."""
+    tasks = _TASKS * numba.get_num_threads()
+    block = max(1, min(_BLOCK, queries // tasks))
+    blocks = -(-queries // block)
+    return block, max(1, min(-(-tasks // blocks), rows // _TILE_CODES))
+
+
+def _popcount(typing_context: Any, word: Any) -> Any:
+    if not isinstance(word, types.Integer):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return word(word), generate
+
+
+popcount: Any = intrinsic(_popcount)
+"""Number of ones of an integer, as one instruction; for use inside Numba kernels."""
+
+
+@numba.njit(nogil=True, cache=True)
+def _distances(query: Any, base: Any, low: int, places: Any) -> None:
+    """Write the distances of base codes from ``low`` on to ``places``."""
+    mine, column = query[0], base[0, low : low + places.size]
+    for row in range(places.size):
+        places[row] = popcount(mine ^ column[row])
+    for word in range(1, query.size):
+        mine, column = query[word], base[word, low : low + places.size]
+        for row in range(places.size):
+            places[row] += popcount(mine ^ column[row])
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_places(places: Any, counts: Any, slots: int) -> None:
+    """Count places in the four histograms of ``counts``, ``slots`` long each."""
+    one, two, three = np.uint64(slots), np.uint64(2 * slots), np.uint64(3 * slots)
+    fours = places.size // 4
+    for four in range(fours):
+        row = np.uint64(4 * four)
+        counts[np.uint64(places[row])] += np.int32(1)
+        counts[one + np.uint64(places[row + np.uint64(1)])] += np.int32(1)
+        counts[two + np.uint64(places[row + np.uint64(2)])] += np.int32(1)
+        counts[three + np.uint64(places[row + np.uint64(3)])] += np.int32(1)
+    for rest in range(4 * fours, places.size):
+        counts[np.uint64(places[rest])] += np.int32(1)
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_sum(counts: Any, slots: int, into: Any) -> None:
+    for place in range(slots):
+        into[place] += counts[place] + counts[slots + place] + counts[2 * slots + place] + counts[3 * slots + place]
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_run(query: Any, base: Any, first: int, last: int, places: Any, counts: Any, bins: int) -> None:
+    """Add the distances of base codes ``first`` to ``last`` to the four histograms in ``counts``."""
+    if query.size > 1:
+        for low in range(first, last, _STEP):
+            part = places[: min(_STEP, last - low)]
+            _distances(query, base, low, part)
+            _add_places(part, counts, bins)
+        return
+    # One word: the distance goes straight from the register to the count.
+    one, two, three = np.uint64(bins), np.uint64(2 * bins), np.uint64(3 * bins)
+    mine, codes = query[0], base[0]
+    fours = (last - first) // 4
+    for four in range(fours):
+        row = np.uint64(first + 4 * four)
+        counts[popcount(mine ^ codes[row])] += np.int32(1)
+        counts[one + popcount(mine ^ codes[row + np.uint64(1)])] += np.int32(1)
+        counts[two + popcount(mine ^ codes[row + np.uint64(2)])] += np.int32(1)
+        counts[three + popcount(mine ^ codes[row + np.uint64(3)])] += np.int32(1)
+    for row in range(first + 4 * fours, last):
+        counts[popcount(mine ^ codes[np.uint64(row)])] += np.int32(1)
+
+
+@numba.njit(parallel=True, nogil=True, cache=True)
+def count_runs(queries: Any, base: Any, first: Any, last: Any, block: int, total: Any, relevant: Any) -> None:
+    """Count where the base codes relevant to query i are ``first[i]`` to ``last[i]``.
+
+    ``total`` and ``relevant`` are ``int64 [parts, queries, bins]``, and ``block`` is queries a task.
+    """
+    words, rows = base.shape
+    parts, _, bins = total.shape
+    blocks = (len(queries) + block - 1) // block
+    tile = max(_TILE_WORDS // words, _TILE_CODES, _TILE_SLOTS * bins)
+    for task in numba.prange(parts * blocks):
+        part, own = task // blocks, task % blocks
+        counts = np.zeros(4 * bins, np.int32)
+        places = np.empty(_STEP, np.uint16)
+        end = rows * (part + 1) // parts
+        for low in range(rows * part // parts, end, tile):
+            high = min(low + tile, end)
+            for query in range(own * block, min((own + 1) * block, len(queries))):
+                start = min(max(first[query], low), high)
+                stop = min(max(last[query], low), high)
+                counts[:] = 0
+                if start < stop:
+                    _add_run(queries[query], base, start, stop, places, counts, bins)
+                    _add_sum(counts, bins, relevant[part, query])
+                _add_run(queries[query], base, low, start, places, counts, bins)
+                _add_run(queries[query], base, stop, high, places, counts, bins)
+                _add_sum(counts, bins, total[part, query])
+
+
+@numba.njit(parallel=True, nogil=True, cache=True)
+def count_equal(queries: Any, base: Any, query_labels: Any, labels: Any, block: int, counted: Any) -> None:
+    """Count by grade where a base code is relevant, of grade 1, if it has the query's label.
+
+    ``counted`` is ``int64 [parts, queries, 2, bins]``.
+    """
+    words, rows = base.shape
+    parts, _, levels, bins = counted.shape
+    blocks = (len(queries) + block - 1) // block
+    slots = levels * bins
+    tile = max(_TILE_WORDS // words, _TILE_CODES, _TILE_SLOTS * slots)
+    for task in numba.prange(parts * blocks):
+        part, own = task // blocks, task % blocks
+        counts = np.zeros(4 * slots, np.int32)
+        places = np.empty(_STEP, np.uint16)
+        end = rows * (part + 1) // parts
+        for low in range(rows * part // parts, end, tile):
+            high = min(low + tile, end)
+            for query in range(own * block, min((own + 1) * block, len(queries))):
+                counts[:] = 0
+                for step in range(low, high, _STEP):
+                    here = places[: min(_STEP, high - step)]
+                    _distances(queries[query], base, step, here)
+                    mine, column = query_labels[query], labels[step : step + here.size]
+                    for row in range(here.size):
+                        here[row] += np.uint16(bins) * np.uint16(column[row] == mine)
+                    _add_places(here, counts, slots)
+                _add_sum(counts, slots, counted[part, query].reshape(slots))
+
+
+@numba.njit(parallel=True, nogil=True, cache=True)
+def count_shared(queries: Any, base: Any, query_labels: Any, labels: Any, block: int, like: Any, counted: Any) -> None:
+    """Count by grade where the grade of a base code is the number of labels that it shares with the query.
+
+    ``query_labels`` are words of label bits ``[queries, words]`` and ``labels`` the base's ``[words, n]``. ``counted``
+    is ``int64 [parts, queries, grades, bins]``, and a place in it must fit into the type of ``like``.
+    """
+    words, rows = base.shape
+    parts, _, levels, bins = counted.shape
+    blocks = (len(queries) + block - 1) // block
+    slots = levels * bins
+    tile = max(_TILE_WORDS // (words + len(labels)), _TILE_CODES, _TILE_SLOTS * slots)
+    for task in numba.prange(parts * blocks):
+        part, own = task // blocks, task % blocks
+        counts = np.zeros(4 * slots, np.int32)
+        places = np.empty(_STEP, like.dtype)
+        end = rows * (part + 1) // parts
+        for low in range(rows * part // parts, end, tile):
+            high = min(low + tile, end)
+            for query in range(own * block, min((own + 1) * block, len(queries))):
+                counts[:] = 0
+                for step in range(low, high, _STEP):
+                    here = places[: min(_STEP, high - step)]
+                    _distances(queries[query], base, step, here)
+                    for word in range(len(labels)):
+                        mine, column = query_labels[query, word], labels[word, step : step + here.size]
+                        for row in range(here.size):
+                            here[row] += bins * popcount(mine & column[row])
+                    _add_places(here, counts, slots)
+                _add_sum(counts, slots, counted[part, query].reshape(slots))
+
+
+@numba.njit(parallel=True, nogil=True, cache=True)
+def count_given(queries: Any, base: Any, grades: Any, low: int, counted: Any) -> None:
+    """Count by grade where ``grades`` ``[queries, m]`` holds those of base codes ``low`` to ``low + m``.
+
+    ``counted`` is ``int64 [queries, grades, bins]``.
+    """
+    for query in numba.prange(len(queries)):
+        places = np.empty(_STEP, np.uint16)
+        for step in range(0, grades.shape[1], _STEP):
+            here = places[: min(_STEP, grades.shape[1] - step)]
+            _distances(queries[query], base, low + step, here)
+            for row in range(here.size):
+                counted[query, grades[query, step + row], here[row]] += 1
+
+
+@numba.njit(parallel=True, nogil=True, cache=True)
+def all_distances(queries: Any, base: Any, distances: Any) -> None:
+    """Write every distance: ``uint16 [queries, n]``."""
+    for query in numba.prange(len(queries)):
+        _distances(queries[query], base, 0, distances[query])

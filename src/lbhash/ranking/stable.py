@@ -1,0 +1,72 @@
+"""Rankings without ties: base codes at equal distance in the order of the base.
+
+A mean over random orders is what codes deserve. What another program printed is often the value of one order, and that
+of a stable sort can be had exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes import as_words, check_codes, check_same_width
+from lbhash.labels import check_label_pair
+from lbhash.ranking.histogram import Ranking, Relevance, check_grades, check_lengths
+from lbhash.ranking.kernels import KERNELS, all_distances, by_word
+
+_PAIRS = 1 << 22  # pairs of a query and a base code at a time
+
+
+def stable_rankings(
+    query_codes: npt.ArrayLike,
+    query_labels: Any,
+    base_codes: npt.ArrayLike,
+    base_labels: Any,
+    relevance: Relevance | None = None,
+) -> Iterator[Ranking]:
+    """Rank the whole base for every query, ties in the order of the base (a stable sort by distance).
+
+    Every metric of ``lbhash.metrics`` that goes by rank takes such a ranking as it takes a ``RankHistogram``.
+
+    Args:
+        query_codes: ``uint8 [queries, bytes]``, packed.
+        query_labels: class numbers ``[queries]``, or multi-label; with ``relevance``, anything that it takes.
+        base_codes: ``uint8 [base, bytes]``.
+        base_labels: as the query labels.
+        relevance: as for ``RankHistogram``.
+
+    Yields:
+        Rankings of consecutive blocks of queries, with a group for each base code, so that memory stays bounded.
+
+    Raises:
+        TypeError, ValueError: the arguments are not as above.
+    """
+    queries, base = check_codes(query_codes, "query_codes"), check_codes(base_codes, "base_codes")
+    check_same_width(queries, base, "query_codes", "base_codes")
+    if relevance is None:
+        query_labels, base_labels = check_label_pair(query_labels, base_labels)
+    check_lengths(queries, query_labels, "query")
+    check_lengths(base, base_labels, "base")
+    words, base_words = as_words(queries), by_word(as_words(base))
+    step = max(1, _PAIRS // max(len(base), 1))
+    for start in range(0, len(queries), step):
+        some = slice(start, start + step)
+        distances = np.empty((len(queries[some]), len(base)), np.uint16)
+        with KERNELS:
+            all_distances(words[some], base_words, distances)
+        grades = _grades(query_labels[some], base_labels, relevance)
+        order = np.argsort(distances, axis=1, kind="stable")
+        ranked = np.take_along_axis(check_grades(grades, *distances.shape), order, axis=1)
+        levels = np.arange(1, max(1, int(ranked.max(initial=1))) + 1)
+        yield Ranking(np.ones(ranked.shape, np.int64), (ranked[:, None, :] == levels[None, :, None]).astype(np.int64))
+
+
+def _grades(query_labels: Any, base_labels: Any, relevance: Relevance | None) -> npt.ArrayLike:
+    if relevance is not None:
+        return relevance(query_labels, base_labels)
+    if query_labels.ndim == 1:
+        return query_labels[:, None] == base_labels
+    return (query_labels.astype(np.float32) @ base_labels.T.astype(np.float32)).astype(np.int64)
