@@ -31,6 +31,7 @@ results: install
 
 benchmark: install
 	$(BIN)/python benchmarks/guided_step.py
+	$(BIN)/python benchmarks/evaluation.py
 
 clean:
 	rm -rf .venv demo

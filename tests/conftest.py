@@ -87,3 +87,20 @@ def python_script():
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """A function that runs ``main`` in this process: exit status, standard output and standard error."""
+    import lbhash.cli
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["lbhash", *map(str, arguments)])
+        status = 0
+        try:
+            lbhash.cli.main()
+        except SystemExit as ended:
+            status = ended.code or 0
+        return status, *capsys.readouterr()
+
+    return run

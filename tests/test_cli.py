@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -18,22 +20,6 @@ from lbhash.index import FlatIndex
 from lbhash.objectives import METHODS
 
 TINY = ("--bits", "12", "--hidden", "16", "--epochs", "2")
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """A function that runs ``main`` in this process: exit status, standard output and standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["lbhash", *map(str, arguments)])
-        status = 0
-        try:
-            lbhash.cli.main()
-        except SystemExit as ended:
-            status = ended.code or 0
-        return status, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -435,3 +421,141 @@ def test_a_traceback_on_request(command, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["lbhash", "centers", "--classes", "0", "--bits", "8"])
     with pytest.raises(ValueError, match="classes is 0"):
         lbhash.cli.main()
+
+
+# ------------------------------------------------------------------------------------------- the next step that is told
+
+
+def next_step(command, *arguments):
+    """Train, and give the arguments of the command that it says to run next."""
+    status, out, errors = command("train", *TINY, *arguments)
+    assert status == 0, errors
+    (line,) = [line for line in out.splitlines() if line.startswith("next: lbhash ")]
+    return shlex.split(line.removeprefix("next: lbhash "))
+
+
+@pytest.mark.parametrize("form", ["files", "folder", "labels", "beside"])
+def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, write_parquet, blobs, form):
+    home = tmp_path / "a place with spaces"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    parts = {"train": (blobs.x, blobs.y), "base": (blobs.x[:90], blobs.y[:90]), "query": (blobs.query_x, blobs.query_y)}
+    for name, (x, y) in parts.items():
+        if form == "beside":
+            np.save(f"{name}.npy", x)
+            np.save(f"{name}_labels.npy", y)
+        else:
+            write_parquet(f"{name}.parquet", x, label=y)
+    np.save("x.npy", blobs.x)
+    np.save("the labels.npy", blobs.y)
+    arguments = {
+        "files": ("--data", "train.parquet", "--base", "base.parquet", "--query", "query.parquet"),
+        "folder": ("--data", home),
+        "labels": ("--data", "x.npy", "--labels", "the labels.npy"),
+        "beside": ("--data", "train.npy", "--base", "base.npy", "--query", "query.npy"),
+    }[form]
+    step = next_step(command, *arguments, "--out", "the model")
+    assert step[-2:] == ["--out", "base.parquet"]
+    step[-1] = "codes of base.parquet"
+    assert command(*step)[0] == 0
+    held = read_codes("codes of base.parquet")
+    hasher = Hasher.from_pretrained("the model")
+    if form == "labels":
+        np.testing.assert_array_equal(held.labels, blobs.y[held.rows])
+    else:
+        np.testing.assert_array_equal(held.codes, hasher.encode(blobs.x[:90]))
+        np.testing.assert_array_equal(held.labels, blobs.y[:90])
+    assert hasher.model_.about["classes"] == [0, 1, 2, 3]
+
+
+def test_encode_takes_one_form_of_data(inside, command, tmp_path, write_parquet):
+    file = write_parquet(tmp_path / "d.parquet", np.zeros((4, 64), np.float32), label=[0, 1, 2, 3])
+    encode = ("encode", "--model", "model", "--out", tmp_path / "new.npz")
+    assert_refused(command(*encode, "--data", tmp_path), "split is 'all' and data is the folder")
+    assert_refused(
+        command(*encode, "--data", file, "--base", file, "--query", file), "split is 'all' and base or query"
+    )
+    more = ("--data", file, "--base", file, "--query", file, "--split", "base")
+    assert_refused(command(*encode, *more, "--protocol", "holdout"), "protocol is 'holdout' and base is ")
+    assert command(*encode, *more)[0] == 0
+    search = ("search", "--model", "model", "--base", "base.parquet")
+    assert_refused(command(*search, "--data", tmp_path), "data is ", "which is a folder; it must be a file")
+
+
+def test_train_refuses_what_does_not_go_together(inside, command, tmp_path):
+    train = ("train", *TINY, "--out", "new")
+    folder = ("--data", tmp_path)
+    assert_refused(command(*train, *folder, "--protocol", "holdout"), "protocol is 'holdout' and data is the folder")
+    assert_refused(command(*train, *folder, "--labels", "y.npy"), "labels is 'y.npy' and data is the folder")
+    assert_refused(command(*train, "--labels", "y.npy"), "labels is 'y.npy' and data is 'digits', which has labels")
+    assert_refused(command(*train, "--centers", "far"), "centers is 'far'; it must be one of best")
+
+
+def test_files_of_label_lists_encoded_one_at_a_time(tmp_path, command, monkeypatch, write_parquet, blobs):
+    monkeypatch.chdir(tmp_path)
+    lists = [np.flatnonzero(row).tolist() for row in blobs.hot]
+    small = [row for row in lists if max(row) < 3]
+    write_parquet("train.parquet", blobs.x, labels=lists)
+    write_parquet("base.parquet", blobs.x[:120], labels=lists[:120])
+    write_parquet("query.parquet", blobs.x[120:], labels=lists[120:])
+    write_parquet("few.parquet", blobs.x[: len(small)], labels=small)
+    assert command("train", "--data", ".", *TINY, "--out", "m")[0] == 0
+    for name in ("few", "base"):
+        arguments = ("encode", "--model", "m", "--data", f"{name}.parquet", "--out", f"{name}.npz")
+        assert command(*arguments)[0] == 0
+    assert read_codes("few.npz").labels.shape[1] == read_codes("base.npz").labels.shape[1] == 4
+    assert command("evaluate", "--queries", "few.npz", "--base", "base.npz")[0] == 0
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_classes_with_gaps(tmp_path, command, monkeypatch, write_parquet, blobs, multi):
+    monkeypatch.chdir(tmp_path)
+    names = np.array([1, 5, 7, 300])
+    for name in ("plain", "gaps"):
+        (tmp_path / name).mkdir()
+        for split, x, y in (
+            ("train", blobs.x, blobs.y),
+            ("base", blobs.x, blobs.y),
+            ("query", blobs.query_x, blobs.query_y),
+        ):
+            labels = names[y] if name == "gaps" else y.copy()
+            if name == "gaps" and split != "train":
+                labels[0] = 9  # a class that is not trained
+            column = {"labels": [[int(label)] for label in labels]} if multi else {"label": labels}
+            write_parquet(tmp_path / name / f"{split}.parquet", x, **column)
+        metrics = json_of(command("train", "--data", name, *TINY, "--out", f"{name}-model", "--json"))
+        assert 0 < metrics["map"] <= 1
+    plain, gaps = (Hasher.from_pretrained(f"{name}-model") for name in ("plain", "gaps"))
+    assert plain.classes_.tolist() == [0, 1, 2, 3]
+    assert gaps.classes_.tolist() == names.tolist()
+    assert gaps.model_.fingerprint() == plain.model_.fingerprint()
+    arguments = ("--model", "gaps-model", "--data", "gaps/query.parquet", "--out", "q.npz")
+    assert command("encode", *arguments)[0] == 0
+    assert read_codes("q.npz").labels.shape == ((40, 301) if multi else (40,))
+
+
+def test_resume_without_a_checkpoint_replaces_no_model(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("train", "--bits", "8", "--hidden", "0", "--epochs", "1", "--out", "m", "--json")
+    assert command(*arguments)[0] == 0
+    shutil.rmtree("m/checkpoints")
+    before = {file: file.read_bytes() for file in Path("m").rglob("*") if file.is_file()}
+    said = "out is 'm', which already holds a model and no checkpoint to resume from; give another folder, or --overw"
+    assert_refused(command(*arguments, "--resume"), said)
+    assert {file: file.read_bytes() for file in Path("m").rglob("*") if file.is_file()} == before
+    assert command(*arguments, "--resume", "--overwrite")[0] == 0
+
+
+def test_a_damaged_checkpoint_is_one_line(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("train", "--bits", "8", "--hidden", "0", "--epochs", "1", "--out", "m", "--json")
+    assert command(*arguments)[0] == 0
+    file = Path("m/checkpoints/last.ckpt")
+    file.write_bytes(file.read_bytes()[:1000])
+    assert_refused(command(*arguments, "--resume"), "the checkpoint in 'm' is damaged", "start anew without resume")
+
+
+def test_an_npy_without_a_row(inside, command, tmp_path):
+    np.save(tmp_path / "d.npy", np.zeros((0, 64)))
+    arguments = ("--model", "model", "--data", tmp_path / "d.npy", "--out", tmp_path / "c.npz")
+    assert_refused(command("encode", *arguments), "data is ", "which has no row")

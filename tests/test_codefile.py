@@ -129,9 +129,9 @@ def test_other_arrays(tmp_path):
     codes = table_of(16).codes
     for arrays, error, message in (
         ({"vectors": codes}, ValueError, r"codes is .*, which has no array 'codes' \(it has vectors\)"),
-        ({"codes": codes.astype(int)}, TypeError, "codes of codes holds int64; packed codes are uint8"),
-        ({"codes": codes[0]}, ValueError, r"codes of codes has shape \(2,\)"),
-        ({"codes": codes, "bits": 17}, ValueError, "codes says 17 bits a code and holds 2 bytes"),
+        ({"codes": codes.astype(int)}, ValueError, r"codes of codes is \d+ in row \d+; it must be packed uint8, or"),
+        ({"codes": codes[0]}, ValueError, r"codes of codes is uint8 \[2\]; it must be \[n, bits\]"),
+        ({"codes": codes, "bits": 17}, ValueError, "codes of codes has 2 bytes a row; codes of 17 bits have 3"),
         ({"codes": codes, "bits": 0}, ValueError, "bits of codes is 0"),
         ({"codes": codes, "labels": np.zeros(49, int)}, ValueError, "codes holds 50 codes and 49 labels"),
         ({"codes": codes, "labels": np.full(50, -1)}, ValueError, "labels of codes is -1 in row 0"),
@@ -178,3 +178,51 @@ def test_bad_places(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         write_codes(tmp_path / "file" / "c.npz", table_of(8))
+
+
+# ---------------------------------------------------------------------------------------------- of other programs
+
+
+@pytest.mark.parametrize("form", ["signs", "bits", "floats", "packed"])
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_arrays_of_other_programs(tmp_path, form, suffix):
+    table = table_of(20)
+    signs = unpack(table.codes, 20)
+    array = {"signs": signs, "bits": signs > 0, "floats": signs.astype(np.float32), "packed": table.codes}[form]
+    file = tmp_path / f"c{suffix}"
+    np.save(file, array) if suffix == ".npy" else np.savez(file, codes=array)
+    np.save(tmp_path / "labels.npy", table.labels)
+    found = read_codes(file, bits=20, labels=tmp_path / "labels.npy")
+    np.testing.assert_array_equal(found.codes, table.codes)
+    np.testing.assert_array_equal(found.labels, table.labels)
+    assert found.bits == 20
+    if form != "packed":
+        assert read_codes(file).bits == 20
+
+
+def test_files_of_ours_stay_packed_whatever_their_bytes(tmp_path):
+    for bits in (1, 8, 16):
+        table = replace(table_of(bits), codes=np.ones((50, code_bytes(bits)), np.uint8))
+        write_codes(tmp_path / "c.npz", table)
+        np.testing.assert_array_equal(read_codes(tmp_path / "c.npz").codes, table.codes)
+        assert read_codes(tmp_path / "c.npz").bits == bits
+
+
+def test_bad_arrays_of_other_programs(tmp_path):
+    np.save(tmp_path / "c.npy", np.full((3, 4), 0.3))
+    with pytest.raises(ValueError, match=r"codes of base is 0.3 in row 0"):
+        read_codes(tmp_path / "c.npy", "base")
+    np.save(tmp_path / "c.npy", np.ones((3, 4)))
+    np.save(tmp_path / "l.npy", np.zeros(2, int))
+    with pytest.raises(ValueError, match="base holds 3 codes and 2 labels"):
+        read_codes(tmp_path / "c.npy", "base", labels=tmp_path / "l.npy")
+    with pytest.raises(ValueError, match=r"labels of base is .*, and there is no such file"):
+        read_codes(tmp_path / "c.npy", "base", labels=tmp_path / "no.npy")
+    with pytest.raises(ValueError, match="codes of base has 4 columns; with 5 bits it must have 5"):
+        read_codes(tmp_path / "c.npy", "base", bits=5)
+    (tmp_path / "c.npy").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"base is .*, which is damaged or no .npy file"):
+        read_codes(tmp_path / "c.npy", "base")
+    write_codes(tmp_path / "c.parquet", table_of(12))
+    with pytest.raises(ValueError, match="base holds codes of 12 bits; with bits 16 they must have as many"):
+        read_codes(tmp_path / "c.parquet", "base", bits=16)

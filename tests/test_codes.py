@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.codes import as_words, check_bits, check_codes, code_bytes, hamming_distances, pack, unpack
+from lbhash.codes import as_packed, as_words, check_bits, check_codes, code_bytes, hamming_distances, pack, unpack
 
 signs = st.tuples(st.integers(0, 6), st.integers(1, 200), st.integers(0, 2**32 - 1)).map(
     lambda t: np.random.default_rng(t[2]).choice(np.array([-1, 1], np.int8), t[:2])
@@ -74,3 +74,44 @@ def test_words_keep_distances(width):
 def test_errors_name_the_argument(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@settings(max_examples=60, deadline=None)
+@given(signs, st.sampled_from([np.int8, np.int64, np.float16, np.float32, np.float64, bool, np.uint8]))
+def test_codes_of_any_form_are_packed(b, dtype):
+    form = (b > 0).astype(dtype) if dtype in (bool, np.uint8) else b.astype(dtype)
+    codes, bits = as_packed(form)
+    if len(b):
+        assert (codes == pack(b)).all()
+    assert bits == b.shape[1]
+    assert (as_packed((b > 0).astype(np.int64), bits)[0] == pack(b)).all()
+    packed = pack(b)
+    if packed.shape[1] != bits:
+        again, length = as_packed(packed, bits)
+        assert (again == packed).all()
+        assert length == bits
+    if packed.max(initial=0) > 1:
+        assert as_packed(packed)[1] == 8 * packed.shape[1]
+
+
+def test_a_zero_among_signs_is_positive():
+    assert as_packed([[0, -1, 1, 0]])[0].tolist() == [[0b1101]]
+    assert as_packed([[0, 1, 1, 0]])[0].tolist() == [[0b0110]]
+
+
+@pytest.mark.parametrize(
+    ("array", "bits", "message"),
+    [
+        ([[0.5, 1]], None, "codes is 0.5 in row 0; it must be packed uint8, or hold only -1 and \\+1, or only 0 and 1"),
+        ([[1, -1], [2, 1]], None, "codes is 2 in row 1"),
+        ([[1, np.nan]], None, "codes is nan in row 0"),
+        ([1, -1], None, r"codes is int64 \[2\]; it must be \[n, bits\] of ±1 or 0/1, or packed"),
+        ([["a"]], None, "codes is <U1"),
+        ([[1, -1, 1]], 4, "codes has 3 columns; with 4 bits it must have 4"),
+        (np.array([[3, 7]], np.uint8), 20, "codes has 2 bytes a row; codes of 20 bits have 3"),
+        (np.zeros((1, 1025), int), None, "the number of columns of codes is 1025"),
+    ],
+)
+def test_no_form_of_codes(array, bits, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        as_packed(array, bits)

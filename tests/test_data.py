@@ -57,6 +57,13 @@ def test_label_lists_are_multi_hot(folder, write_parquet):
     assert [np.flatnonzero(row).tolist() for row in labels] == lists
 
 
+def test_label_lists_of_one_length(folder, write_parquet):
+    pairs = np.stack([Y, Y + 1], axis=1)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(pairs.ravel()), 2)
+    write_parquet("d.parquet", X, labels=column)
+    assert [np.flatnonzero(row).tolist() for row in load_table("d.parquet").labels] == pairs.tolist()
+
+
 def test_flags_say_the_splits(folder, write_parquet):
     base, query = Y + np.arange(60) < 45, np.arange(60) > 45
     train = base & (np.arange(60) % 2 == 0)
@@ -118,6 +125,29 @@ def test_npy_is_mapped_and_labels_come_from_a_file(folder):
     np.testing.assert_array_equal(dataset.train.take(np.array([1, 0])), X[dataset.train.rows[[1, 0]]])
 
 
+def test_the_labels_of_an_npy_lie_beside_it(folder):
+    for name, rows in (("train", slice(30)), ("base", slice(45)), ("query", slice(45, 60))):
+        np.save(f"{name}.npy", X[rows])
+        np.save(f"{name}_labels.npy", Y[rows])
+    for dataset in (load_dataset(folder), load_dataset("train.npy", base="base.npy", query="query.npy")):
+        assert [len(dataset.part(split)) for split in SPLITS] == [30, 45, 15]
+        np.testing.assert_array_equal(dataset.query.labels, Y[45:])
+    assert load_dataset("base.npy").protocol == "holdout"
+    np.save("other.npy", (Y[:45] + 1) % 3)
+    np.testing.assert_array_equal(load_table("base.npy", "other.npy").labels, (Y[:45] + 1) % 3)
+    np.save("query_labels.npy", Y - 1)
+    with pytest.raises(ValueError, match=r"^query_labels.npy beside query is -1 in row 0"):
+        load_dataset(folder)
+    np.save("query_labels.npy", Y)
+    with pytest.raises(ValueError, match="query has 15 embeddings and 60 labels"):
+        load_dataset(folder)
+
+
+def test_labels_for_data_that_have_their_own(folder):
+    with pytest.raises(ValueError, match=r"labels is 'y.npy' and data is 'digits', which has labels of its own"):
+        load_table("digits", "y.npy")
+
+
 def test_a_folder_of_files(folder, write_parquet):
     write_parquet("train.parquet", X[:30], label=Y[:30])
     np.savez("base.npz", embeddings=X[:45], labels=Y[:45])
@@ -126,6 +156,10 @@ def test_a_folder_of_files(folder, write_parquet):
     assert (dataset.protocol, dataset.name) == ("files", folder.name)
     assert [len(dataset.part(split)) for split in SPLITS] == [30, 45, 15]
     np.testing.assert_array_equal(dataset.query.take(slice(None)), X[45:])
+    with pytest.raises(ValueError, match=r"protocol is 'holdout' and data is the folder '.*', whose files are the spl"):
+        load_dataset(folder, protocol="holdout")
+    with pytest.raises(ValueError, match=r"labels is 'y.npy' and data is the folder '.*', whose files have labels of"):
+        load_dataset(folder, labels="y.npy")
     (folder / "query.parquet").unlink()
     with pytest.raises(ValueError, match="which has no file query"):
         load_dataset(folder)
@@ -140,6 +174,8 @@ def test_base_and_query_files(folder, write_parquet):
     for given in ({"base": "b.parquet"}, {"query": "q.parquet"}):
         with pytest.raises(ValueError, match="base and query go together"):
             load_dataset("t.parquet", **given)
+    with pytest.raises(ValueError, match=r"protocol is 'holdout' and base is 'b.parquet', whose files are the splits"):
+        load_dataset("t.parquet", base="b.parquet", query="q.parquet", protocol="holdout")
     with pytest.raises(ValueError, match=r"query is 'no.parquet', and there is no such file"):
         load_dataset("t.parquet", base="b.parquet", query="no.parquet")
     write_parquet("q.parquet", X[45:, :5], label=Y[45:])
@@ -207,6 +243,56 @@ def test_a_fraction_draws_at_least_one_query():
     assert (rows["query"] < 3).sum() == 1
 
 
+def test_the_draw_of_single_labels_stays_what_it_was():
+    labels = np.random.default_rng(1).integers(0, 4, 50)
+    drawn = np.random.default_rng(9)
+    expected = [drawn.permutation(np.flatnonzero(labels == c)) for c in range(4)]
+    queries = np.sort(np.concatenate([order[: max(1, round(0.1 * len(order)))] for order in expected]))
+    np.testing.assert_array_equal(PROTOCOLS["holdout"].split(labels, seed=9)["query"], queries)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_label_gets_a_query(seed):
+    made = np.random.default_rng(seed)
+    hot = np.zeros((200, 12), np.uint8)
+    hot[:, 0] = 1
+    for label in range(1, 11):
+        hot[made.choice(200, 2 + label // 4, replace=False), label] = 1
+    hot[made.integers(200), 11] = 1
+    rows = PROTOCOLS["holdout"].split(hot, seed)
+    assert (len(rows["query"]), len(rows["base"])) == (20, 180)
+    assert not np.intersect1d(rows["query"], rows["base"]).size
+    assert hot[rows["query"]].any(axis=0).all()
+    for split in SPLITS:
+        np.testing.assert_array_equal(rows[split], PROTOCOLS["holdout"].split(hot, seed)[split])
+
+
+def test_a_draw_that_has_every_label_stays_as_it_is():
+    hot = np.eye(3, dtype=np.uint8)[Y]
+    expected = np.random.default_rng(2).permutation(60)[:6]
+    assert hot[expected].any(axis=0).all()
+    np.testing.assert_array_equal(PROTOCOLS["holdout"].split(hot, 2)["query"], np.sort(expected))
+
+
+def test_more_labels_than_queries():
+    hot = np.repeat(np.eye(30, dtype=np.uint8), 2, axis=0)
+    rows = PROTOCOLS["holdout"].split(hot, 0)
+    assert len(rows["query"]) == 6
+    assert hot[rows["query"]].sum(axis=0).max() <= 2
+
+
+def test_a_class_of_one_row(folder, write_parquet):
+    write_parquet("d.parquet", X[:31], label=np.repeat([0, 1], [1, 30]))
+    with pytest.raises(ValueError, match=r"^class 0 has 1 rows; the protocol needs more than 1 .*leave it out, or say"):
+        load_dataset("d.parquet")
+    lists = [[0]] * 30 + [[0, 5]]
+    write_parquet("d.parquet", X[:31], labels=lists)
+    for seed in range(8):
+        dataset = load_dataset("d.parquet", seed=seed)
+        assert dataset.query.labels[:, 5].sum() == 1
+        assert len(dataset.query) == 3
+
+
 def test_too_few_rows_for_a_protocol(folder, write_parquet):
     with pytest.raises(ValueError, match=r"class 1 has 6 rows; the protocol needs more than 6 \(2 queries, 4 to train"):
         Protocol("", query=2, train=4).split(np.repeat([0, 1], [7, 6]), seed=0)
@@ -256,6 +342,25 @@ def test_standardisation_of_one_row():
     mean, deviation = Part(X, np.array([3]), None).standardisation()
     np.testing.assert_array_equal(mean, X[3])
     assert not deviation.any()
+
+
+# ------------------------------------------------------------------------------------------------ compact classes
+
+
+def test_classes_without_gaps():
+    part = Part(X, np.arange(4), np.array([100, 7, 7, 3]))
+    compact, classes = part.compact()
+    assert (compact.labels.tolist(), classes.tolist()) == ([2, 1, 1, 0], [3, 7, 100])
+    assert compact.embeddings is X
+    same = Part(X, np.arange(60), Y).compact()[0]
+    assert same.labels.dtype == Y.dtype
+    np.testing.assert_array_equal(same.labels, Y)
+    assert same.fingerprint() == Part(X, np.arange(60), Y).fingerprint()
+    hot = Part(X, np.arange(3), np.array([[0, 1, 0, 1], [0, 0, 0, 0], [0, 0, 0, 1]], np.uint8))
+    compact, classes = hot.compact()
+    assert (compact.labels.tolist(), classes.tolist()) == ([[1, 1], [0, 0], [0, 1]], [1, 3])
+    with pytest.raises(ValueError, match="no row of the split has a label"):
+        Part(X, np.arange(3), np.zeros((3, 2), np.uint8)).compact()
 
 
 # --------------------------------------------------------------------------------------------------- bad input
@@ -345,9 +450,17 @@ def test_pickles_are_refused(folder):
     np.save("d.npy", np.array([Evil()], object), allow_pickle=True)
     np.savez("d.npz", embeddings=np.array([Evil()], object), allow_pickle=True)
     np.save("x.npy", X)
-    for call in (lambda: load_table("d.npy"), lambda: load_table("d.npz"), lambda: load_table("x.npy", "d.npy")):
-        with pytest.raises(ValueError, match="which is damaged or no"):
+    np.savez("y.npz", embeddings=X, labels=np.array([Evil()] * 60, object), allow_pickle=True)
+    for call, name in (
+        (lambda: load_table("d.npy"), "data"),
+        (lambda: load_table("d.npz"), "array 'embeddings' of data"),
+        (lambda: load_table("y.npz"), "array 'labels' of data"),
+        (lambda: load_table("x.npy", "d.npy"), "labels"),
+    ):
+        with pytest.raises(TypeError, match=f"^{name} holds Python objects, which are never loaded; it must hold"):
             call()
+    np.savez("z.npz", embeddings=X, names=np.array([Evil()] * 60, object), allow_pickle=True)
+    assert load_table("z.npz").labels is None
     assert not (folder / "ran").exists()
 
 
@@ -381,6 +494,17 @@ def test_nan_and_infinite_embeddings_say_which_row(folder, write_parquet, suffix
         load_table(f"d{suffix}")
 
 
+def test_numbers_beyond_float32(folder):
+    wide = np.zeros((9000, 2))
+    wide[8500, 1] = 1e39
+    np.save("d.npy", wide)
+    with pytest.raises(ValueError, match=r"^embeddings of data is beyond the range of float32 in row 8500; every num"):
+        load_table("d.npy")
+    wide[8500, 1] = 3e38
+    np.save("d.npy", wide)
+    assert load_table("d.npy").embeddings.dtype == np.float64
+
+
 @pytest.mark.parametrize("kind", [pa.list_(pa.uint8()), pa.list_(pa.uint8(), 2), pa.list_(pa.float32())])
 @pytest.mark.parametrize("row", [0, 4, 9000])
 def test_missing_embeddings(folder, kind, row):
@@ -408,6 +532,7 @@ def test_ragged_embeddings(folder, rows, row, length):
         ([1, 2], TypeError, "column 'embedding' of data holds int64; it must hold lists of numbers"),
         ([["a"]], TypeError, "column 'embedding' of data holds list<.*string>; it must hold numbers"),
         ([[True]], TypeError, "column 'embedding' of data holds list<.*bool>; it must hold numbers"),
+        ([{"a": 1.0}], TypeError, "column 'embedding' of data holds struct<a: double>; it must hold lists of numbers"),
         (pa.array([], pa.list_(pa.float32())), ValueError, "data is 'd.parquet', which has no row"),
         (pa.array([[], []], pa.list_(pa.float32())), ValueError, r"embeddings of data has shape \(2, 0\)"),
     ],
@@ -421,6 +546,9 @@ def test_embeddings_that_are_none(folder, rows, error, message):
 def test_arrays_that_are_no_embeddings(folder):
     np.save("d.npy", X[0])
     with pytest.raises(ValueError, match=r"embeddings of data has shape \(6,\); it must be \[n, dim\]"):
+        load_table("d.npy")
+    np.save("d.npy", X[:0])
+    with pytest.raises(ValueError, match=r"data is 'd.npy', which has no row"):
         load_table("d.npy")
     np.save("d.npy", X.astype(complex))
     with pytest.raises(TypeError, match="embeddings of data holds complex128; it must hold numbers"):
@@ -467,8 +595,9 @@ def test_bad_labels_in_arrays(folder):
 def test_a_class_without_a_query(folder, write_parquet):
     query = (np.arange(60) > 40) & (Y != 1)
     write_parquet("d.parquet", X, label=Y, in_train=~query, in_base=~query, in_query=query)
-    with pytest.raises(ValueError, match=r"class 1 has no query in d.parquet \(1 of 3 classes have none\)"):
+    with pytest.raises(ValueError, match=r"class 1 has no query in d.parquet \(1 of 3 classes have none\)") as error:
         load_dataset("d.parquet")
+    check_line(error, "leave such a class out, or mark one of its rows in_query")
     lists = [[int(y)] for y in Y]
     write_parquet("d.parquet", X, labels=lists, in_train=~query, in_base=~query, in_query=query)
     with pytest.raises(ValueError, match="class 1 has no query"):

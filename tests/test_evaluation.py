@@ -4,13 +4,14 @@ import math
 import numpy as np
 import pytest
 
+from lbhash import metrics
 from lbhash.bound import bound
-from lbhash.codes import pack
+from lbhash.codes import pack, unpack
 from lbhash.evaluation import evaluate
 from lbhash.labels import one_hot
 from lbhash.metrics import mean_average_precision, precision_within, recall_within
 from lbhash.ranking import RankHistogram
-from lbhash.recognition import knn_accuracy
+from lbhash.recognition import knn_accuracy, linear_probe_accuracy
 
 RNG = np.random.default_rng(0)
 QUERIES, BASE = (pack(RNG.choice([-1, 1], (n, 12))) for n in (9, 150))
@@ -35,6 +36,78 @@ def test_report_is_what_its_parts_give(empty, normalize):
     assert report.bound.ratio == bound(BASE, BASE_LABELS, bits=12).ratio
     assert (report.at, report.k, report.bits, report.queries, report.base) == (40, 7, 12, 9, 150)
     assert report.empty_queries == 1
+
+
+@pytest.mark.parametrize("empty", ["skip", "zero"])
+@pytest.mark.parametrize("multi", [False, True])
+def test_every_figure_is_that_of_its_metric(empty, multi):
+    rng = np.random.default_rng(4)
+    labels = (rng.random((9, 5)) < 0.4, rng.random((150, 5)) < 0.4) if multi else (QUERY_LABELS, BASE_LABELS)
+    if multi:
+        labels[0][8] = False
+        labels[0][:8, 0] = labels[1][:, 0] = True
+    report = evaluate(QUERIES, labels[0], BASE, labels[1], at=40, ranks=[100, 3, 3], radius=3, bits=12, empty=empty)
+    hist = RankHistogram.from_codes(QUERIES, labels[0], BASE, labels[1], bits=12)
+
+    def mean(values):
+        assert not np.isnan(values[:8]).any()
+        return values[:8].mean() if empty == "skip" else np.append(values[:8], np.nan_to_num(values[8])).mean()
+
+    assert report.ranks == (3, 100)
+    for place, rank in enumerate(report.ranks):
+        assert report.precision_at[place] == pytest.approx(mean(metrics.precision_at(hist, rank)))
+        assert report.recall_at[place] == pytest.approx(mean(metrics.recall_at(hist, rank)))
+        assert report.f1_at[place] == pytest.approx(mean(metrics.f1_at(hist, rank)))
+    assert report.r_precision == pytest.approx(mean(metrics.r_precision(hist)))
+    assert report.mean_misrank == pytest.approx(metrics.mean_misrank(hist)[:8].mean())
+    assert report.ndcg == pytest.approx(mean(metrics.ndcg_at(hist, 40)))
+    assert report.acg == pytest.approx(mean(metrics.acg_at(hist, 40)))
+    assert report.wap == pytest.approx(mean(metrics.weighted_average_precision(hist, 40)))
+    assert report.map_floor == pytest.approx(mean(metrics.average_precision_floor(hist)))
+    assert report.empty_within_radius == pytest.approx(metrics.empty_within(hist, 3)[: 9 - (empty == "skip")].mean())
+    assert report.precision_within_radius == pytest.approx(mean(metrics.precision_within(hist, 3)))
+    curve = metrics.precision_recall_curve(hist, "rank", empty=empty)
+    np.testing.assert_allclose(report.rank_curve.precision, curve.precision)
+    np.testing.assert_allclose(report.rank_curve.recall, curve.recall)
+    assert (report.largest_grade > 1) == multi
+    assert report.empty_queries == 1
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_stable_ties_are_in_the_order_of_the_base(multi):
+    labels = (one_hot(QUERY_LABELS, 10), one_hot(BASE_LABELS, 10)) if multi else (QUERY_LABELS, BASE_LABELS)
+    report = evaluate(QUERIES, labels[0], BASE, labels[1], at=40, bits=12, ranks=[5], ties="stable")
+    distances = (unpack(QUERIES, 12)[:, None] != unpack(BASE, 12)).sum(axis=2)
+    aps, precisions = [], []
+    for i in range(8):
+        ranked = (QUERY_LABELS[i] == BASE_LABELS)[np.argsort(distances[i], kind="stable")]
+        hits = np.flatnonzero(ranked[:40]) + 1
+        aps.append(np.mean(np.arange(1, len(hits) + 1) / hits) if len(hits) else 0.0)
+        precisions.append(ranked[:5].mean())
+    assert report.map == pytest.approx(np.mean(aps))
+    assert report.precision_at[0] == pytest.approx(np.mean(precisions))
+    plain = evaluate(QUERIES, labels[0], BASE, labels[1], at=40, bits=12, ranks=[5])
+    assert report.ties == "stable"
+    assert report.map != plain.map
+    assert (report.map_worst, report.map_best) == (plain.map_worst, plain.map_best)
+    assert report.map_worst <= report.map <= report.map_best
+    order = np.random.default_rng(1).permutation(150)
+    other = evaluate(QUERIES, labels[0], BASE[order], np.asarray(labels[1])[order], at=40, bits=12, ties="stable")
+    assert other.map != report.map
+
+
+def test_class_numbers_may_be_far_apart():
+    near = evaluate(QUERIES, QUERY_LABELS, BASE, BASE_LABELS)
+    far = evaluate(QUERIES, QUERY_LABELS * 10**15 + 7, BASE, BASE_LABELS * 10**15 + 7)
+    assert far.as_dict() == near.as_dict()
+
+
+def test_a_linear_probe_on_request():
+    report = evaluate(QUERIES, QUERY_LABELS, BASE, BASE_LABELS, bits=12, probe=True)
+    assert report.probe_accuracy == linear_probe_accuracy(QUERIES, QUERY_LABELS, BASE, BASE_LABELS, 12)
+    assert evaluate(QUERIES, QUERY_LABELS, BASE, BASE_LABELS).probe_accuracy is None
+    with pytest.raises(ValueError, match="probe is True, and the labels are multi-label"):
+        evaluate(QUERIES, one_hot(QUERY_LABELS), BASE, one_hot(BASE_LABELS, 10), probe=True)
 
 
 def test_multi_label_form_gives_the_same_without_recognition():
@@ -97,7 +170,12 @@ GOOD = {"query_codes": QUERIES, "query_labels": QUERY_LABELS, "base_codes": BASE
         ({"at": 0}, ValueError, r"at is 0; it must be from 1 to the size of the base \(150\)"),
         ({"at": 151}, ValueError, "at is 151"),
         ({"at": 2.5}, TypeError, "at is 2.5"),
-        ({"k": 0}, ValueError, "k is 0; it must be at least 1"),
+        ({"k": 0}, ValueError, r"k is 0; it must be from 1 to the size of the base \(150\)"),
+        ({"k": 151}, ValueError, "k is 151"),
+        ({"ranks": [1, 151]}, ValueError, r"ranks is 151; it must be from 1 to the size of the base \(150\)"),
+        ({"ranks": [0]}, ValueError, "ranks is 0"),
+        ({"ranks": []}, ValueError, "ranks is empty"),
+        ({"ties": "best"}, ValueError, "ties is 'best'; it must be one of 'expected', 'stable'"),
         ({"radius": 17}, ValueError, "radius is 17"),
         ({"radius": -1}, ValueError, "radius is -1"),
         ({"radius": 1.0}, TypeError, "radius is 1.0"),

@@ -39,11 +39,14 @@ class Nothing(Objective):
 class Recorder(Objective):
     def __init__(self) -> None:
         super().__init__()
-        self.epochs: list[int] = []
+        self.epochs: list[int | str] = []
         self.calls: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def begin_epoch(self, epoch: int) -> None:
         self.epochs.append(epoch)
+
+    def end_training(self) -> None:
+        self.epochs.append("end")
 
     def class_scores(self, signs: Tensor) -> Tensor:
         return signs[:, :CLASSES] * 2
@@ -200,6 +203,17 @@ def test_rows_without_labels_are_pulled_nowhere():
     assert all(p.grad.any() for p in guided.surrogate.parameters())
 
 
+@methods
+def test_a_batch_without_any_label(method):
+    task = make_task(multi=True)
+    guided = make(method, task)
+    logits, _, index = make_batch(task)
+    loss = guided(logits, torch.zeros(len(index), CLASSES), index)
+    loss.backward()
+    assert loss.isfinite()
+    assert logits.grad.isfinite().all()
+
+
 def test_replace_does_not_call_the_host():
     task = make_task()
     logits, labels, index = make_batch(task)
@@ -217,6 +231,8 @@ def test_epochs_and_class_scores_are_the_hosts():
     for epoch in (0, 1, 17):
         guided.begin_epoch(epoch)
     assert guided.host.epochs == [0, 1, 17]
+    guided.end_training()
+    assert guided.host.epochs == [0, 1, 17, "end"]
     signs = make_batch(task)[0].detach().sign()
     assert torch.equal(guided.class_scores(signs), 2 * signs[:, :CLASSES])
 
@@ -242,7 +258,10 @@ def test_centers_and_surrogate():
     assert guided.mode == "add"
     own = Surrogate(BITS, 5, hidden=8)
     guided = Guided(Nothing(), task, surrogate=own)
-    assert guided.surrogate is own
+    assert guided.surrogate is not own
+    assert guided.surrogate.hidden == 8
+    for mine, theirs in zip(guided.surrogate.parameters(), own.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
     assert guided.centers.shape == (CLASSES, 4)
     assert guided.centers.tolist() == own.block_index(task.centers).tolist()
     assert "centers" in guided.state_dict()
@@ -318,3 +337,29 @@ def test_surrogate_of_other_bits_is_refused():
     task = Task(16, 2, torch.arange(8) % 2, torch.ones(2, 16))
     with pytest.raises(ValueError, match="surrogate is one of 8 bits; it must be one of 16"):
         Guided(CSQ(task), task, surrogate=Surrogate(8))
+
+
+def test_the_callers_surrogate_stays_as_it_is():
+    own = Surrogate(BITS, hidden=16)
+    start = copy.deepcopy(own.state_dict())
+    task = make_task()
+    guided = Guided(CSQ(task), task, surrogate=own)
+    guided.eval()
+    with torch.no_grad():
+        for parameter in guided.parameters():
+            parameter.add_(1)
+    assert own.training
+    assert all(torch.equal(tensor, start[name]) for name, tensor in own.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"weight": float("nan")}, ValueError, "weight is nan; it must be finite"),
+        ({"weight": "1"}, TypeError, "weight is '1'; it must be a number"),
+        ({"surrogate": "small"}, TypeError, "surrogate is 'small'; it must be a Surrogate, or None for the paper's"),
+    ],
+)
+def test_bad_guidance(options, error, message):
+    with pytest.raises(error, match=f"^{message}"):
+        Guided(Nothing(), make_task(), **options)

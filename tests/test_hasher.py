@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import functools
 import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse
+import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -14,7 +17,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lbhash import Hasher, evaluate
 from lbhash.codes import pack, unpack
-from lbhash.objectives import METHODS, Objective
+from lbhash.data import Part
+from lbhash.objectives import CSQ, METHODS, Objective
+from lbhash.posterior import Surrogate
 
 SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
 
@@ -119,6 +124,67 @@ def test_a_column_of_labels(blobs):
     assert hasher.score(blobs.query_x, blobs.query_y[:, None]) == hasher.score(blobs.query_x, blobs.query_y)
 
 
+def test_a_column_of_0_and_1(blobs):
+    two = (blobs.y > 1).astype(int)
+    with pytest.raises(ValueError, match=r"^y has shape \(160, 1\) and holds 0 and 1 only, which is multi-hot of one"):
+        Hasher(**SMALL).fit(blobs.x, two[:, None])
+    hasher = Hasher(**SMALL).fit(blobs.x, two)
+    queries = (blobs.query_y > 1).astype(int)
+    assert hasher.score(blobs.query_x, queries[:, None]) == hasher.score(blobs.query_x, queries)
+    names = np.array(["no", "yes"])
+    assert Hasher(**SMALL).fit(blobs.x, names[two][:, None]).classes_.tolist() == ["no", "yes"]
+
+
+def test_sparse_multi_hot_labels(blobs):
+    dense = Hasher(**SMALL).fit(blobs.x, blobs.hot)
+    for form in (scipy.sparse.csr_matrix, scipy.sparse.csc_array):
+        sparse = Hasher(**SMALL).fit(blobs.x, form(blobs.hot))
+        np.testing.assert_array_equal(sparse.train_codes_, dense.train_codes_)
+        assert sparse.score(blobs.query_x, form(blobs.query_hot)) == dense.score(blobs.query_x, blobs.query_hot)
+
+
+@pytest.mark.parametrize("guided", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_without_any_label(blobs, method, guided):
+    hot = blobs.hot.copy()
+    hot[:40] = 0
+    hasher = Hasher(method=method, guided=guided, **{**SMALL, "epochs": 1, "batch_size": 4}).fit(blobs.x, hot)
+    assert np.isfinite(hasher.model_.outputs(blobs.query_x)).all()
+
+
+def test_the_classifier_of_dsdh_is_that_of_the_final_codes(blobs):
+    hasher = Hasher(method="dsdh", guided=False, **{**SMALL, "epochs": 1}).fit(blobs.x, blobs.y)
+    signs = unpack(hasher.train_codes_, 12).astype(np.float32)
+    scores = signs @ hasher.model_.classifier.weight.detach().numpy().T
+    assert scores.shape == (160, 4)
+    assert (scores.argmax(axis=1) == blobs.y).mean() > 0.5  # of the codes drawn before the first epoch: 0.25
+
+
+# ------------------------------------------------------------------------------------------------------- parts
+
+
+def test_parts_that_cannot_be_learnt_from(blobs):
+    def part(labels, n=160):
+        return Part(blobs.x, np.arange(n), labels)
+
+    for given, classes, message in (
+        (part(None), 4, "part has no labels; training needs one for each row"),
+        (part(blobs.y), 3, r"labels of part is 3 in row \d+; with classes 3 it must be below 3"),
+        (part(blobs.hot), 5, "labels of part has 4 columns; with classes 5 it must have 5"),
+        (part(blobs.y[:7]), 4, "part has 160 rows and 7 labels"),
+        (part(blobs.y[:0], 0), 4, "part has no row; training needs at least one"),
+        (part(blobs.y), 0, "classes is 0; with 12 bits it must be from 1 to"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            Hasher(**SMALL).fit_part(given, classes)
+
+
+def test_codes_of_no_row(blobs):
+    hasher = Hasher(**SMALL).fit(blobs.x, blobs.y)
+    codes = hasher.encode_part(Part(blobs.x, np.arange(0), None))
+    assert (codes.dtype, codes.shape) == (np.uint8, (0, 2))
+
+
 # --------------------------------------------------------------------------------------------------- scikit-learn
 
 
@@ -197,6 +263,50 @@ def test_guided_objective_whose_name_ends_in_d(blobs, tmp_path):
     assert (loaded.method, loaded.guided, loaded.name) == ("dsdh", True, "dsdh_d")
 
 
+def test_what_json_holds_of_options_and_guidance(blobs, tmp_path):
+    given = {"options": {"lam": np.float32(0.5)}, "guidance": {"weight": np.float64(0.25), "mode": np.str_("add")}}
+    hasher = Hasher(**{**SMALL, "epochs": 1, "lr": np.float32(0.5)}, **given, centers=np.str_("best"))
+    hasher.fit(blobs.x, blobs.y).save_pretrained(tmp_path)
+    loaded = Hasher.from_pretrained(tmp_path)
+    assert loaded.options == {"lam": 0.5}
+    assert loaded.guidance == {"weight": 0.25, "mode": "add"}
+    assert (loaded.lr, loaded.method, loaded.seed, loaded.centers) == (0.5, "csq", 0, "best")
+    assert hasher.options is given["options"]
+    loaded.batch_size = hasher.batch_size
+    np.testing.assert_array_equal(loaded.fit(blobs.x, blobs.y).train_codes_, hasher.train_codes_)
+
+
+def test_a_surrogate_of_ones_own(blobs, tmp_path):
+    own = Surrogate(12, block_bits=4, hidden=8)
+    start = {name: tensor.clone() for name, tensor in own.state_dict().items()}
+    hasher = Hasher(**SMALL, guidance={"surrogate": own, "weight": 0.5}).fit(blobs.x, blobs.y)
+    assert own.training
+    assert all(torch.equal(tensor, start[name]) for name, tensor in own.state_dict().items())
+    again = Hasher(**SMALL, guidance={"surrogate": own, "weight": 0.5}).fit(blobs.x, blobs.y)
+    np.testing.assert_array_equal(again.train_codes_, hasher.train_codes_)
+    hasher.save_pretrained(tmp_path)
+    loaded = Hasher.from_pretrained(tmp_path)
+    name = "Surrogate(bits=12, block_bits=4, hidden=8, dropout=0.5)"
+    assert loaded.guidance == {"surrogate": name, "weight": 0.5}
+    with pytest.raises(TypeError, match=r"^surrogate is 'Surrogate\(.*'; it must be a Surrogate, or None"):
+        loaded.fit(blobs.x, blobs.y)
+
+
+def test_a_method_of_ones_own_is_loaded_under_its_name(blobs, tmp_path):
+    class Mine(CSQ):
+        pass
+
+    for method, name in ((Mine, "mine"), (functools.partial(CSQ, lam=0.5), "csq")):
+        hasher = Hasher(**SMALL, method=method).fit(blobs.x, blobs.y)
+        assert hasher.name == f"{name}_d"
+        hasher.save_pretrained(tmp_path / name)
+        loaded = Hasher.from_pretrained(tmp_path / name)
+        assert (loaded.method, loaded.name) == (name, f"{name}_d")
+        np.testing.assert_array_equal(loaded.encode(blobs.query_x), hasher.encode(blobs.query_x))
+    with pytest.raises(ValueError, match=f"^method is 'mine'; it must be one of {', '.join(METHODS)}"):
+        Hasher.from_pretrained(tmp_path / "mine").fit(blobs.x, blobs.y)
+
+
 # ------------------------------------------------------------------------------------------------------ bad input
 
 
@@ -209,7 +319,8 @@ def test_guided_objective_whose_name_ends_in_d(blobs, tmp_path):
         ({"bits": "16"}, TypeError, r"^bits is '16'; it must be an integer"),
         ({"bits": 1}, ValueError, r"^classes is 4; with 1 bits it must be from 1 to 2\^1"),
         ({"method": "csqq"}, ValueError, rf"^method is 'csqq'; it must be one of {', '.join(METHODS)}"),
-        ({"centers": "far"}, ValueError, r"is 'far'; it must be one of best, hadamard"),
+        ({"centers": "far"}, ValueError, r"^centers is 'far'; it must be one of best, hadamard"),
+        ({"centers": None}, ValueError, r"^centers is None; it must be one of best, hadamard"),
         ({"epochs": 0}, ValueError, r"^epochs is 0; it must be at least 1"),
         ({"epochs": 1.5}, TypeError, r"^epochs is 1.5; it must be an integer"),
         ({"batch_size": 1}, ValueError, r"^batch_size is 1; it must be at least 2"),
@@ -219,7 +330,18 @@ def test_guided_objective_whose_name_ends_in_d(blobs, tmp_path):
         ({"seed": 2**70}, ValueError, r"^seed is \d*; it must be at least 0 and below 2\^63"),
         ({"seed": None}, TypeError, r"^seed is None; it must be an integer"),
         ({"lr": 0}, ValueError, r"^lr is 0.0; it must be above 0"),
+        ({"lr": "a"}, TypeError, r"^lr is 'a'; it must be a number"),
+        ({"lr": np.nan}, ValueError, r"^lr is nan; it must be above 0"),
+        ({"lr": np.inf}, ValueError, r"^lr is inf; it must be above 0 and finite"),
         ({"dropout": 1}, ValueError, r"^dropout is 1.0; it must be at least 0 and below 1"),
+        ({"dropout": "a"}, TypeError, r"^dropout is 'a'; it must be a number"),
+        ({"threads": "2"}, TypeError, r"^threads is '2'; it must be an integer"),
+        ({"method": 5}, ValueError, r"^method is 5; it must be one of"),
+        ({"options": {"lam": np.zeros(3)}}, TypeError, r"^options\['lam'\] is of type ndarray; it must be a finite nu"),
+        ({"options": {"lam": np.nan}}, ValueError, r"^options\['lam'\] is nan; it must be a finite number"),
+        ({"options": 3}, TypeError, r"^options is 3; it must be a dict"),
+        ({"options": {"foo": 1}}, TypeError, r"^options has 'foo', which method csq does not take; it may have lam"),
+        ({"guidance": {"foo": 1}}, TypeError, r"^guidance has 'foo', which the guidance does not take; it may have mo"),
         ({"threads": 0}, ValueError, r"^threads is 0; it must be at least 1"),
         ({"guidance": {"mode": "both"}}, ValueError, r"^mode is 'both'; it must be 'add' or 'replace'"),
         ({"options": {"power": 3}}, TypeError, r"power"),
@@ -244,6 +366,14 @@ def test_bad_rows(blobs):
         Hasher(**SMALL).fit(blobs.x, blobs.y[:-1])
     with pytest.raises(ValueError, match="y is 3 in row 0"):
         Hasher(**SMALL).fit(blobs.x, np.full((160, 2), 3))
+    for targets in (blobs.y + 0.25, np.stack([blobs.y + 0.25] * 2, axis=1)):
+        with pytest.raises(ValueError, match=r"^y holds \d.25; it must hold classes, \[n\] or multi-hot \[n, C\], a"):
+            Hasher(**SMALL).fit(blobs.x, targets)
+    huge = blobs.x.astype(np.float64)
+    huge[7, 2] = 1e39
+    for call in (lambda: hasher.encode(huge), lambda: Hasher(**SMALL).fit(huge, blobs.y)):
+        with pytest.raises(ValueError, match=r"^X is beyond the range of float32 in row 7"):
+            call()
 
 
 def test_a_batch_of_codes_is_the_codes_of_its_rows(blobs):

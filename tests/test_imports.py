@@ -38,3 +38,8 @@ def test_every_public_name_is_there():
     assert set(dir(lbhash)) == set(lbhash.__all__)
     with pytest.raises(AttributeError, match="module 'lbhash' has no attribute 'Hascher'"):
         lbhash.Hascher  # noqa: B018
+
+
+def test_what_evaluates_loads_no_training(python_script):
+    script = "import sys, lbhash.workflow; print([name for name in ('torch', 'lightning') if name in sys.modules])"
+    assert ast.literal_eval(python_script(script)) == []

@@ -98,6 +98,15 @@ def test_files_that_are_no_binary_index(tmp_path):
         FlatIndex.load(tmp_path)
 
 
+def test_ids_of_any_integer_type():
+    codes = random_codes(3, 4, 0)
+    for ids in ([5, 3, 9], np.array([5, 3, 9], np.uint16), np.array([5, 3, 9], np.uint64)):
+        assert filled(codes, ids).search(codes, 1)[1][:, 0].tolist() == [5, 3, 9]
+    index = filled(codes)
+    index.add(codes[:0], [])
+    assert len(index) == 3
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -109,6 +118,15 @@ def test_files_that_are_no_binary_index(tmp_path):
         (lambda i, c: i.add(c[:, :3]), ValueError, "codes has 3 bytes a row; the index holds codes of 4"),
         (lambda i, c: i.add(c.astype(float)), TypeError, "codes holds float64; packed codes are uint8"),
         (lambda i, c: i.search(c[0], 1), ValueError, r"codes has shape \(4,\)"),
+        (lambda i, c: i.add(c, np.arange(6) / 2), TypeError, "ids holds float64; it must hold integers"),
+        (lambda i, c: i.add(c, np.arange(6) > 2), TypeError, "ids holds bool; it must hold integers"),
+        (lambda i, c: i.add(c, list("abcdef")), TypeError, "ids holds <U1; it must hold integers"),
+        (lambda i, c: i.add(c, [0, 7, 2, 3, 7, 5]), ValueError, "ids holds 7 twice; every code must have an id of its"),
+        (
+            lambda i, c: i.add(c, np.arange(6, dtype=np.uint64) + 2**63),
+            ValueError,
+            r"ids holds \d+; an id must be",
+        ),
         (lambda i, c: i.add(c, np.arange(5)), ValueError, r"ids has shape \(5,\); it must be \[6\]"),
     ],
 )

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lbhash.labels import check_count, check_label_pair, check_labels, is_multi_label, one_hot
+from lbhash.labels import check_count, check_label_pair, check_labels, is_class_column, one_hot
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,6 @@ def test_class_numbers(labels):
     checked = check_labels(labels)
     assert checked.dtype == np.int64
     assert checked.tolist() == [0, 2, 1]
-    assert not is_multi_label(labels)
 
 
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float32])
@@ -27,7 +26,22 @@ def test_multi_hot(dtype):
     checked = check_labels(np.array([[1, 0, 1], [0, 0, 0]], dtype))
     assert checked.dtype == np.uint8
     assert checked.tolist() == [[1, 0, 1], [0, 0, 0]]
-    assert is_multi_label(np.array([[1, 0, 1]]))
+
+
+def test_an_array_of_one_column():
+    for column in (np.array([[0], [2], [1]]), np.array([[0.0], [2.0], [1.0]]), np.array([[0], [2], [1]], object)):
+        checked = check_labels(column)
+        assert (checked.dtype, checked.tolist()) == (np.int64, [0, 2, 1])
+    for column in (np.array([[0], [1]]), np.array([[1.0], [0.0]]), np.zeros((0, 1), int)):
+        checked = check_labels(column)
+        assert checked.dtype == np.uint8
+        np.testing.assert_array_equal(checked, column)
+        np.testing.assert_array_equal(check_labels(checked), checked)
+    assert is_class_column(np.array([["0"], ["1"]]))
+    assert not is_class_column(np.array([0, 2]))
+    assert not is_class_column(np.array([[0, 2]]))
+    with pytest.raises(ValueError, match="y is -1 in row 1; class numbers must be at least 0"):
+        check_labels(np.array([[0], [-1]]), "y")
 
 
 def test_lists_of_lists():

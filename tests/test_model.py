@@ -82,6 +82,19 @@ def test_dropout_is_for_training_only():
     assert not torch.equal(model(torch.from_numpy(X)), model(torch.from_numpy(X)))
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_encoding_never_drops_inputs(tmp_path, training):
+    model = made(dropout=0.5)
+    expected, codes = model.outputs(X), model.encode(X)
+    model.train(training)
+    model.save_pretrained(tmp_path)
+    for each in (model, HashModel.from_pretrained(tmp_path)):
+        np.testing.assert_array_equal(each.outputs(X), expected)
+        np.testing.assert_array_equal(each.encode(X, batch_size=7), codes)
+    assert [module.training for module in model.modules()] == [training] * len(list(model.modules()))
+    assert not HashModel.from_pretrained(tmp_path).training
+
+
 def test_the_fingerprint_is_that_of_the_weights():
     print_ = made().fingerprint()
     assert len(print_) == 16
@@ -158,6 +171,97 @@ def test_loading_leaves_the_random_generator_alone(saved):
 def test_loading_says_nothing(saved, capfd):
     Hasher.from_pretrained(saved)
     assert tuple(capfd.readouterr()) == ("", "")
+
+
+def test_about_is_kept_in_pythons_own_types(tmp_path):
+    about = {"a": np.float32(0.5), "b": {"c": np.int64(3), "d": (np.bool_(True), None, "e")}}
+    model = made(about=about)
+    model.about["later"] = np.float64(0.25)
+    model.save_pretrained(tmp_path)
+    kept = {"a": 0.5, "b": {"c": 3, "d": [True, None, "e"]}, "later": 0.25}
+    loaded = HashModel.from_pretrained(tmp_path)
+    assert loaded.about == kept
+    loaded.save_pretrained(tmp_path)
+    assert HashModel.from_pretrained(tmp_path).about == kept
+
+
+def test_what_json_cannot_hold_is_refused(tmp_path):
+    for value, message in (
+        (np.zeros(2), r"about\['a'\] is of type ndarray; it must be a finite number, a string"),
+        ({1: 2}, r"about\['a'\] has the key 1; its keys must be strings"),
+        ([0, float("nan")], r"about\['a'\]\[1\] is nan; it must be a finite number"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            made(about={"a": value})
+        model = made()
+        model.about["a"] = value
+        with pytest.raises((TypeError, ValueError), match=message):
+            model.save_pretrained(tmp_path / "new")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_model_files_get_the_rights_of_any_new_file(saved):
+    (saved / "plain").write_text("")
+    for file in MODEL_FILES:
+        assert (saved / file).stat().st_mode == (saved / "plain").stat().st_mode
+
+
+def test_pushing_passes_the_rest_on(tmp_path, monkeypatch):
+    pushed = []
+    monkeypatch.setattr(HashModel, "push_to_hub", lambda self, *names, **given: pushed.append((names, given)) or "url")
+    assert made().save_pretrained(tmp_path / "m") is None
+    assert made().save_pretrained(tmp_path / "m", push_to_hub=True, private=True, token="t") == "url"
+    assert made().save_pretrained(tmp_path / "m", push_to_hub=True, repo_id="me/it", branch="b") == "url"
+    assert pushed == [(("m",), {"private": True, "token": "t"}), (("me/it",), {"branch": "b"})]
+
+
+def test_pushing_sends_what_saving_writes(tmp_path, monkeypatch):
+    sent = []
+
+    class Api:
+        def __init__(self, token=None):
+            sent.append(token)
+
+        def create_repo(self, repo_id, private, exist_ok):
+            return type("Made", (), {"repo_id": f"me/{repo_id}"})
+
+        def upload_folder(self, *, folder_path, **more):
+            sent.append({file.name for file in Path(folder_path).iterdir()})
+            return "url"
+
+    monkeypatch.setattr("huggingface_hub.hub_mixin.HfApi", Api)
+    assert made().save_pretrained(tmp_path / "m", push_to_hub=True, token="t") == "url"
+    assert sent == ["t", MODEL_FILES]
+
+
+def test_a_save_that_was_cut_short_is_found_out(tmp_path, monkeypatch):
+    made(seed=0).save_pretrained(tmp_path)
+    replaced = []
+
+    def killed(source, target):
+        if Path(target).name == "config.json":
+            raise KeyboardInterrupt
+        replaced.append(Path(target).name)
+        Path(source).rename(target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lbhash.model.os.replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            made(seed=1).save_pretrained(tmp_path)
+    assert "model.safetensors" in replaced
+    assert {file.name for file in tmp_path.iterdir()} == MODEL_FILES
+    one_line(tmp_path, "could not be loaded: config.json was written with the weights", "a save was cut short")
+    with pytest.raises(ValueError, match="a save was cut short"):
+        HashModel.from_pretrained(tmp_path)
+    made(seed=1).save_pretrained(tmp_path)
+    assert HashModel.from_pretrained(tmp_path).fingerprint() == made(seed=1).fingerprint()
+
+
+def test_a_model_without_a_stored_fingerprint_loads(saved):
+    config = json.loads((saved / "config.json").read_text())
+    del config["about"]["fingerprint"]
+    (saved / "config.json").write_text(json.dumps(config))
+    assert "fingerprint" not in Hasher.from_pretrained(saved).model_.about
 
 
 # ------------------------------------------------------------------------------------------------------ bad folders

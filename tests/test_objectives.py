@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -22,6 +23,7 @@ from lbhash.objectives import (
     Objective,
     Task,
     build_objective,
+    method_name,
 )
 
 BITS = 6
@@ -187,7 +189,8 @@ def slow_csq(objective, task, rows, sets, index):
             votes = sum(task.centers[c, k].item() for c in labels)
             one = (votes if votes else ties[k]) > 0
             p = (math.tanh(x) + 1) / 2
-            total.append(-math.log(p if one else 1 - p))
+            if labels:
+                total.append(-math.log(p if one else 1 - p))
             quantisation.append((abs(math.tanh(x)) - 1) ** 2)
     return mean(total) + 1e-4 * mean(quantisation)
 
@@ -655,6 +658,18 @@ def test_csq_ties_are_broken_the_same_each_time():
     assert torch.equal(other.targets(labels), found)
 
 
+def test_csq_pulls_rows_without_labels_nowhere():
+    task = make_task(multi=True)
+    logits, labels, index = make_batch(task)
+    (gradient,) = torch.autograd.grad(CSQ(task, lam=0.0)(logits, labels, index), logits)
+    assert not gradient[4].any()  # the row without a label
+    assert all(gradient[row].all() for row in range(ROWS) if row != 4)
+    loss = CSQ(task, lam=0.0)(logits, torch.zeros_like(labels), index)
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert loss == 0
+    assert not gradient.any()
+
+
 def test_csq_is_least_on_the_center():
     task = make_task(bits=8)
     index = torch.arange(ROWS)
@@ -665,6 +680,19 @@ def test_csq_is_least_on_the_center():
     wrong[0, 0] *= -1
     # One bit out of 88 is on the wrong side: −log((1 − tanh 5)/2) = log(1 + e¹⁰), near 10.
     assert (objective(5 * wrong, task.labels, index) - on).item() == pytest.approx(10 / 88, rel=1e-3)
+
+
+def test_dsdh_ends_with_the_classifier_of_its_last_outputs():
+    objective, _ = make_dsdh(7)
+    objective.begin_epoch(0)
+    objective.memory.outputs.mul_(-3)
+    expected = make_dsdh(7)[0]
+    expected.load_state_dict(objective.state_dict())
+    expected.update_codes()
+    before = objective.weights.clone()
+    objective.end_training()
+    assert torch.equal(objective.weights, expected.weights)
+    assert not torch.equal(objective.weights, before)
 
 
 @methods
@@ -749,6 +777,71 @@ def test_an_objective_of_ones_own(guided):
     assert own(logits, labels, index) == 2 * logits.square().sum()
     assert objective.class_scores(logits) is None
     objective.begin_epoch(3)
+
+
+def test_an_objective_made_by_something_without_a_name():
+    class Maker:
+        def __call__(self, task, factor=3.0):
+            return Own(task, factor=factor)
+
+    for make_it, name in (
+        (functools.partial(Own, factor=2.0), "own"),
+        (Maker(), "maker"),
+        (lambda t: Own(t), "<lambda>"),
+    ):
+        assert method_name(make_it) == name
+        assert isinstance(build_objective(make_it, make_task(), guided=False), Own)
+    assert method_name("csq") == "csq"
+    assert build_objective(Maker(), make_task(), guided=False, options={"factor": 4.0}).factor == 4
+    build_objective(functools.partial(Own), make_task(), options={"factor": 4.0})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (
+            {"method": "dch", "options": {"foo": 1}},
+            TypeError,
+            "options has 'foo', which method dch does not take; it may have gamma, lam",
+        ),
+        (
+            {"method": "dch", "guidance": {"foo": 1}},
+            TypeError,
+            "guidance has 'foo', which the guidance does not take; it may have mode, weight, surrogate",
+        ),
+        ({"method": "dch", "options": {"task": 1}}, TypeError, "options has 'task', which method dch does not take"),
+        ({"method": "dch", "options": [1]}, TypeError, r"options is \[1\]; it must be a dict"),
+        ({"method": "dch", "guidance": "add"}, TypeError, "guidance is 'add'; it must be a dict"),
+        ({"method": lambda task: Own(task), "options": {"a": 1}}, TypeError, "options has 'a', .*; it takes none"),
+        ({"method": 3}, ValueError, "method is 3; it must be one of hashnet, .* or an Objective of one's own"),
+    ],
+)
+def test_arguments_that_a_method_does_not_take(arguments, error, message):
+    with pytest.raises(error, match=f"^{message}") as raised:
+        build_objective(task=make_task(), **arguments)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("hashnet", {"alpha": 0}, "alpha is 0; it must be above 0"),
+        ("hashnet", {"continuation": 0.0}, "continuation is 0.0; it must be above 0"),
+        ("dbdh", {"alpha": -1}, "alpha is -1; it must be at least 0"),
+        ("dsdh", {"mu": 0}, "mu is 0; it must be above 0"),
+        ("dsdh", {"nu": 0}, "nu is 0; it must be above 0"),
+        ("dsdh", {"eta": -0.1}, "eta is -0.1; it must be at least 0"),
+        ("dsdh", {"sweeps": 0}, "sweeps is 0; it must be at least 1"),
+        ("dch", {"gamma": 0}, "gamma is 0; it must be above 0"),
+        ("dch", {"lam": float("inf")}, "lam is inf; it must be finite"),
+        ("greedyhash", {"alpha": float("nan")}, "alpha is nan; it must be finite"),
+        ("csq", {"lam": "much"}, "lam is 'much'; it must be a number"),
+        ("csq", {"lam": True}, "lam is True; it must be a number"),
+    ],
+)
+def test_weights_of_no_sense(method, options, message):
+    with pytest.raises((ValueError, TypeError), match=f"^{message}"):
+        make(method, make_task(), **options)
 
 
 def test_an_objective_has_to_say_its_loss():

@@ -3,9 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lbhash.ranking.histogram
+import lbhash.ranking.stable
 from lbhash.codes import pack
 from lbhash.labels import one_hot
-from lbhash.ranking import RankHistogram, distance_counts
+from lbhash.ranking import RankHistogram, distance_counts, stable_rankings
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -28,10 +30,12 @@ def random_sets(seed, bits, classes, queries=5, base=40):
 
 
 @settings(max_examples=60, deadline=None)
-@given(seeds, st.integers(1, 200), st.integers(1, 4), st.integers(1, 50))
-def test_single_label_is_that_of_a_slow_one(seed, bits, classes, chunk):
+@given(seeds, st.integers(1, 200), st.integers(1, 4), st.integers(1, 50), st.sampled_from([0, 100]))
+def test_single_label_is_that_of_a_slow_one(seed, bits, classes, chunk, few):
     q, ql, b, bl, _ = random_sets(seed, bits, classes)
-    found = RankHistogram.from_codes(pack(q), ql, pack(b), bl, bits=bits, chunk=chunk)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lbhash.ranking.histogram, "_FEW", few)  # both ways, by sorting the base and without
+        found = RankHistogram.from_codes(pack(q), ql, pack(b), bl, bits=bits, chunk=chunk)
     total, relevant = slow_histogram(q, one_hot(ql, classes), b, one_hot(bl, classes))
     assert (found.total == total).all()
     assert (found.relevant == relevant).all()
@@ -47,6 +51,166 @@ def test_multi_label_is_that_of_a_slow_one(seed, bits, classes, chunk):
     total, relevant = slow_histogram(q, ql, b, bl)
     assert (found.total == total).all()
     assert (found.relevant == relevant).all()
+    shared = ql.astype(int) @ bl.T.astype(int)
+    for grade in range(1, found.graded.shape[1] + 1):
+        _, graded = slow_graded(q, b, shared == grade)
+        assert (found.graded[:, grade - 1] == graded).all()
+
+
+def slow_graded(queries, base, chosen):
+    total, counted = np.zeros((2, len(queries), queries.shape[1] + 1), int)
+    for i, j in np.ndindex(len(queries), len(base)):
+        distance = (queries[i] != base[j]).sum()
+        total[i, distance] += 1
+        counted[i, distance] += chosen[i, j]
+    return total, counted
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.integers(1, 70), st.integers(1, 3))
+def test_a_relevance_function_is_asked_for_every_pair(seed, bits, largest):
+    q, _, b, _, rng = random_sets(seed, bits, 3)
+    places, others = rng.integers(0, 9, (len(q), 2)), rng.integers(0, 9, (len(b), 2))
+
+    def nearness(left, right):
+        return np.maximum(largest - np.abs(left[:, None] - right).sum(axis=2), 0)
+
+    cut = int(rng.integers(0, len(b) + 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lbhash.ranking.histogram, "_PAIRS", 2 * len(b))
+        found = RankHistogram(pack(q), places, bits, relevance=nearness)
+        found.update(pack(b[:cut]), others[:cut]).update(pack(b[cut:]), others[cut:])
+    grades = nearness(places, others)
+    for grade in range(1, found.graded.shape[1] + 1):
+        total, counted = slow_graded(q, b, grades == grade)
+        assert (found.graded[:, grade - 1] == counted).all()
+    assert (found.total == total).all()
+    assert found.relevant.sum() == (grades > 0).sum()
+
+
+def test_relevance_by_class_equals_class_numbers():
+    q, ql, b, bl, _ = random_sets(5, 24, 3)
+    by_class = RankHistogram.from_codes(pack(q), ql, pack(b), bl)
+    by_function = RankHistogram.from_codes(
+        pack(q), ql.tolist(), pack(b), bl.tolist(), relevance=lambda x, y: np.equal.outer(x, y)
+    )
+    assert (by_class.total == by_function.total).all()
+    assert (by_class.graded == by_function.graded).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds, st.booleans())
+def test_counts_are_those_of_a_range_search(seed, multi):
+    import faiss
+
+    rng = np.random.default_rng(seed)
+    q, b = rng.integers(0, 256, (7, 4), np.uint8), rng.integers(0, 256, (300, 4), np.uint8)
+    ql, bl = rng.integers(0, 3, 7), rng.integers(0, 3, 300)
+    found = RankHistogram.from_codes(q, one_hot(ql, 3), b, one_hot(bl, 3)) if multi else None
+    found = found or RankHistogram.from_codes(q, ql, b, bl)
+    index = faiss.IndexBinaryFlat(32)
+    index.add(b)
+    for radius in range(33):
+        limits, _, ids = index.range_search(q, radius + 1)
+        assert (np.diff(limits) == found.total[:, : radius + 1].sum(axis=1)).all()
+        hits = [(bl[ids[limits[i] : limits[i + 1]]] == ql[i]).sum() for i in range(7)]
+        assert (hits == found.relevant[:, : radius + 1].sum(axis=1)).all()
+
+
+def test_a_memory_mapped_base_and_one_that_comes_in_parts(tmp_path):
+    q, ql, b, bl, _ = random_sets(3, 40, 3, base=400)
+    np.save(tmp_path / "codes.npy", pack(b))
+    np.save(tmp_path / "labels.npy", bl)
+    whole = RankHistogram.from_codes(pack(q), ql, pack(b), bl)
+    codes, labels = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("codes", "labels"))
+    mapped = RankHistogram.from_codes(pack(q), ql, codes, labels, chunk=100)
+    parts = ((pack(b[start : start + 7]), bl[start : start + 7]) for start in range(0, len(b), 7))
+    streamed = RankHistogram.from_chunks(pack(q), ql, parts)
+    for other in (mapped, streamed):
+        assert (other.total == whole.total).all()
+        assert (other.relevant == whole.relevant).all()
+
+
+def test_parts_whose_lists_of_labels_name_other_classes():
+    codes = pack([[1, 1, 1]] * 2)
+    parts = [(codes, [[0], [2]]), (codes, [[7], [1, 2]])]
+    found = RankHistogram.from_chunks(codes[:1], [[0, 2]], parts)
+    assert found.graded[0, :, 0].tolist() == [3, 0]
+    assert found.base == 4
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_few_queries_share_the_base_among_the_threads(multi, monkeypatch):
+    rng = np.random.default_rng(1)
+    q, b = rng.integers(0, 256, (3, 8), np.uint8), rng.integers(0, 256, (70_001, 8), np.uint8)
+    ql, bl = rng.integers(0, 5, 3), rng.integers(0, 5, 70_001)
+    labels = (one_hot(ql, 5), one_hot(bl, 5)) if multi else (ql, bl)
+    expected = RankHistogram.from_codes(q, labels[0], b, labels[1])
+    monkeypatch.setattr(lbhash.ranking.histogram, "split", lambda queries, rows: (2, 5))
+    found = RankHistogram.from_codes(q, labels[0], b, labels[1])
+    monkeypatch.setattr(lbhash.ranking.histogram, "_FEW", 0)
+    sorted_by_label = RankHistogram.from_codes(q, labels[0], b, labels[1])
+    for other in (found, sorted_by_label):
+        assert (other.total == expected.total).all()
+        assert (other.graded == expected.graded).all()
+    assert expected.relevant[0].sum() == (bl == ql[0]).sum()
+
+
+def test_many_labels_a_row_need_wider_places():
+    rng = np.random.default_rng(2)
+    q, b = rng.choice([-1, 1], (2, 1024)), rng.choice([-1, 1], (30, 1024))
+    ql, bl = rng.random((2, 200)) < 0.5, rng.random((30, 200)) < 0.5
+    found = RankHistogram.from_codes(pack(q), ql, pack(b), bl)
+    assert found.graded.shape[1] * 1025 > 1 << 16
+    shared = ql.astype(int) @ bl.T.astype(int)
+    for grade in np.unique(shared):
+        assert (found.graded[:, grade - 1] == slow_graded(q, b, shared == grade)[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("relevance", "error", "message"),
+    [
+        (lambda x, y: np.ones((1, 1)), TypeError, "relevance returned float64; it must return booleans or integers"),
+        (lambda x, y: np.ones((2, 1), int), ValueError, r"relevance returned shape \(2, 1\); .*\(2, 3\)"),
+        (lambda x, y: np.full((2, 3), -1), ValueError, "relevance returned grades from -1 to -1; they must be from 0"),
+        (lambda x, y: np.full((2, 3), 5000), ValueError, "they must be from 0 to 4,095"),
+    ],
+)
+def test_bad_relevance_functions(relevance, error, message):
+    codes = pack([[1, -1]] * 3)
+    with pytest.raises(error, match=message):
+        RankHistogram.from_codes(codes[:2], "ab", codes, "abc", relevance=relevance)
+    with pytest.raises(error, match=message):
+        list(stable_rankings(codes[:2], "ab", codes, "abc", relevance=relevance))
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.integers(1, 100), st.sampled_from(["single", "multi", "function"]))
+def test_stable_rankings_are_stable_sorts(seed, bits, kind):
+    q, ql, b, bl, rng = random_sets(seed, bits, 3)
+    relevance = None
+    if kind == "multi":
+        ql, bl = (rng.random((len(x), 5)) < 0.5 for x in (q, b))
+        grades = ql.astype(int) @ bl.T.astype(int)
+    elif kind == "single":
+        grades = (ql[:, None] == bl).astype(int)
+    else:
+        grades = (ql[:, None] + bl) % 4
+        relevance = lambda x, y: (x[:, None] + y) % 4  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lbhash.ranking.stable, "_PAIRS", 2 * len(b))
+        blocks = list(stable_rankings(pack(q), ql, pack(b), bl, relevance))
+    assert max(block.queries for block in blocks) <= 2
+    distances = (q[:, None] != b).sum(axis=2)
+    i = 0
+    for block in blocks:
+        assert (block.total == 1).all()
+        for graded in block.graded:
+            order = sorted(range(len(b)), key=lambda j: (distances[i, j], j))
+            ranked = (graded * np.arange(1, len(graded) + 1)[:, None]).sum(axis=0)
+            assert ranked.tolist() == grades[i, order].tolist()
+            i += 1
+    assert i == len(q)
 
 
 @pytest.mark.parametrize("bits", [16, 64, 100, 256, 1024])
@@ -56,10 +220,10 @@ def test_many_tiles_and_blocks(bits, multi):
     rng = np.random.default_rng(bits)
     base = 20_011 if bits <= 64 else 9_001
     q, b = (
-        rng.choice(np.array([-1, 1], np.float32), (37, bits)),
+        rng.choice(np.array([-1, 1], np.float32), (70, bits)),
         rng.choice(np.array([-1, 1], np.float32), (base, bits)),
     )
-    ql, bl = (one_hot(rng.integers(0, 7, n), 70) for n in (37, base))
+    ql, bl = (one_hot(rng.integers(0, 7, n), 70) for n in (70, base))
     distances = ((bits - q @ b.T) / 2).round().astype(int)
     shared = ql.astype(int) @ bl.T > 0
     labels = (ql, bl) if multi else (ql.argmax(axis=1), bl.argmax(axis=1))
@@ -89,7 +253,7 @@ def test_merged_updated_and_permuted_bases_equal_the_whole(seed, multi):
     permuted = RankHistogram.from_codes(q, ql, b[order], bl[order])
     for other in (merged, updated, permuted):
         assert (other.total == whole.total).all()
-        assert (other.relevant == whole.relevant).all()
+        assert (other.graded == whole.graded).all()
 
 
 @settings(max_examples=20, deadline=None)

@@ -4,9 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
 from lbhash.codes import hamming_distances, pack
-from lbhash.recognition import knn_accuracy, knn_predict
+from lbhash.recognition import (
+    classifier_accuracy,
+    classifier_predict,
+    knn_accuracy,
+    knn_predict,
+    linear_probe_accuracy,
+    linear_probe_predict,
+)
 
 
 def slow_predict(queries, base, labels, k):
@@ -62,5 +70,59 @@ CODES = pack([[1, 1], [1, -1]])
     ],
 )
 def test_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# ------------------------------------------------------------------------------------------------ linear classifiers
+
+
+def noisy_codes(seed, n, bits=20, classes=4):
+    centers = np.random.default_rng(1).choice([-1, 1], (classes, bits))
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, n)
+    return centers[labels] * np.where(rng.random((n, bits)) < 0.2, -1, 1), 10 * labels + 3
+
+
+def test_a_linear_probe_is_a_logistic_regression_on_the_bits():
+    (base, labels), (queries, wanted) = noisy_codes(2, 400), noisy_codes(3, 300)
+    model = LogisticRegression(max_iter=1000, tol=1e-3).fit(base, labels)
+    found = linear_probe_predict(pack(queries), pack(base), labels, bits=20)
+    assert np.mean(found == model.predict(queries)) > 0.98  # the same optimum, by fewer rows
+    accuracy = linear_probe_accuracy(pack(queries), wanted, pack(base), labels, bits=20)
+    assert accuracy == np.mean(found == wanted)
+    assert accuracy > 0.85
+
+
+def test_rows_that_occur_often_weigh_as_often():
+    base, labels = pack([[1, 1]] * 5 + [[1, 1]] * 3 + [[-1, -1]] * 4), [0] * 5 + [1] * 3 + [1] * 4
+    assert linear_probe_predict(base[:1], base, labels, bits=2).tolist() == [0]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40))
+def test_the_methods_own_classifier_is_an_argmax(seed, bits):
+    rng = np.random.default_rng(seed)
+    signs, weights = rng.choice([-1, 1], (17, bits)), rng.integers(-3, 4, (5, bits))
+    found = classifier_predict(pack(signs), weights)
+    scores = [[sum(int(w) * int(b) for w, b in zip(row, code, strict=True)) for row in weights] for code in signs]
+    assert found.tolist() == [row.index(max(row)) for row in scores]
+    wanted = rng.integers(0, 5, 17)
+    assert classifier_accuracy(pack(signs), wanted, weights) == np.mean(found == wanted)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: linear_probe_predict(CODES, CODES, [0, 0]), "base_labels has 1 classes; a linear probe needs"),
+        (lambda: linear_probe_predict(CODES, CODES, [0]), "base_labels has 1 rows"),
+        (lambda: linear_probe_predict(CODES, np.zeros((2, 2), np.uint8), [0, 1]), "they must be equal"),
+        (lambda: linear_probe_accuracy(CODES, np.eye(2), CODES, [0, 1]), "query_labels is multi-label"),
+        (lambda: classifier_predict(CODES, np.zeros((2, 20))), "codes has 1 bytes a row; codes of 20 bits have 3"),
+        (lambda: classifier_predict(CODES, np.zeros(8)), r"weights has shape \(8,\); it must be \[classes, bits\]"),
+        (lambda: classifier_accuracy(CODES[:0], [], np.zeros((2, 8))), "query_codes is empty"),
+    ],
+)
+def test_errors_of_linear_classifiers(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -23,7 +23,7 @@ from lbhash.codes import pack
 from lbhash.data import Part, load_dataset
 from lbhash.hasher import Hasher
 from lbhash.model import HashModel
-from lbhash.objectives import METHODS, Task, build_objective
+from lbhash.objectives import CSQ, METHODS, Task, build_objective
 from lbhash.training import Schedule, _ShuffledBatches, train
 from lbhash.workflow import train_model
 
@@ -174,6 +174,64 @@ def test_resuming_with_as_many_other_rows_is_refused(blobs, tmp_path):
     part = Part(blobs.x + np.float32(1e-3), np.arange(160), blobs.y)
     with pytest.raises(ValueError, match=r"^fingerprint of the rows is '\w{16}', and the checkpoint in"):
         Hasher(**{**SETTINGS, "epochs": 1}).fit_part(part, 4, directory=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", "half"])
+def test_a_damaged_checkpoint(blobs, tmp_path, content):
+    fitted(blobs, folder=tmp_path, epochs=1)
+    file = tmp_path / "checkpoints" / "last.ckpt"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2] if content == "half" else content)
+    with pytest.raises(ValueError, match=r"^the checkpoint in '.*' is damaged .*; start anew without resume$") as error:
+        fitted(blobs, folder=tmp_path, epochs=1, resume=True)
+    assert "\n" not in str(error.value)
+    fitted(blobs, folder=tmp_path, epochs=1)
+
+
+def test_a_checkpoint_of_something_else(blobs, tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    torch.save([1, 2], tmp_path / "checkpoints" / "last.ckpt")
+    with pytest.raises(ValueError, match="is damaged or none of lbhash"):
+        fitted(blobs, folder=tmp_path, epochs=1, resume=True)
+
+
+def test_numpys_numbers_in_options_are_resumed(blobs, tmp_path):
+    given = {"options": {"lam": np.float64(0.25)}, "guidance": {"weight": np.float32(0.5)}, "lr": np.float32(0.01)}
+    whole = fitted(blobs, folder=tmp_path, epochs=1, **given)
+    plain = {"options": {"lam": 0.25}, "guidance": {"weight": 0.5}, "lr": float(np.float32(0.01))}
+    assert_same_model(whole, fitted(blobs, folder=tmp_path, epochs=1, resume=True, **plain))
+
+
+def test_a_model_in_evaluation_mode_is_trained_all_the_same(blobs):
+    part, codes = part_of(blobs), []
+    task = Task(8, 4, torch.from_numpy(blobs.y), 2.0 * (torch.rand(4, 8) > 0.5) - 1, epochs=1)
+    for training in (True, False):
+        torch.manual_seed(5)
+        model, objective = HashModel(12, 8, 16), build_objective("csq", task)
+        train(model.train(training), objective.train(training), part, Schedule(epochs=1))
+        codes.append(model.fingerprint())
+        assert not model.training
+    assert codes[0] == codes[1]
+
+
+def test_the_end_of_training_is_told_once(blobs):
+    class Ends(CSQ):
+        ended = 0
+
+        def end_training(self):
+            assert not self.training
+            self.ended += 1
+
+    made = []
+
+    def make(task):
+        made.append(Ends(task))
+        return made[0]
+
+    for guided in (True, False):
+        made.clear()
+        fitted(blobs, epochs=2, method=make, guided=guided)
+        assert made[0].ended == 1
 
 
 def test_a_run_leaves_nothing_behind(blobs):
@@ -409,6 +467,9 @@ def test_defaults_are_the_papers():
         ({"decay_every": 0}, ValueError, "decay_every is 0"),
         ({"lr": 0.0}, ValueError, "lr is 0.0; it must be above 0"),
         ({"lr": float("nan")}, ValueError, "lr is nan; it must be above 0"),
+        ({"lr": float("inf")}, ValueError, "lr is inf; it must be above 0 and finite"),
+        ({"lr": "fast"}, TypeError, "lr is 'fast'; it must be a number above 0"),
+        ({"decay": 0}, ValueError, "decay is 0; it must be above 0"),
     ],
 )
 def test_bad_schedules(settings, error, message):
@@ -453,6 +514,9 @@ def test_the_callers_state_survives_a_failure(blobs):
 def test_threads_and_device_are_checked(blobs, tmp_path):
     with pytest.raises(ValueError, match="threads is 0; it must be at least 1"):
         fitted(blobs, threads=0)
+    for threads in ("2", 1.5, True):
+        with pytest.raises(TypeError, match=f"threads is {threads!r}; it must be an integer, at least 1"):
+            fitted(blobs, threads=threads)
     with pytest.raises(ValueError, match="device is 'abacus', which cannot be used here: "):
         fitted(blobs, device="abacus", folder=tmp_path / "out", logger="csv")
     if not torch.cuda.is_available():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from enum import Enum
 from pathlib import Path
@@ -35,14 +36,38 @@ class LogKind(str, Enum):
     tensorboard = "tensorboard"
 
 
+class TieOrder(str, Enum):
+    """How codes at equal distance are ranked."""
+
+    expected = "expected"
+    stable = "stable"
+
+
+class Normalization(str, Enum):
+    """What average precision is divided by."""
+
+    retrieved = "retrieved"
+    all = "all"
+
+
+class EmptyQueries(str, Enum):
+    """What becomes of queries without a relevant code."""
+
+    skip = "skip"
+    zero = "zero"
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 Data = Annotated[
     str,
     typer.Option(
-        help="'digits'; a .parquet, .npz or .npy file of embeddings; or a folder with the files train, base and query."
+        help="'digits'; a .parquet, .npz or .npy file of embeddings; or a folder with the files train, base and query. "
+        "The labels of NAME.npy are in NAME_labels.npy beside it."
     ),
 ]
-Labels = Annotated[Path | None, typer.Option(help="An .npy with the labels, where the data have none of their own.")]
+Labels = Annotated[Path | None, typer.Option(help="An .npy with the labels of the file --data.")]
+BaseFile = Annotated[Path | None, typer.Option(help="A file of the base rows; --data then holds the train rows.")]
+QueryFile = Annotated[Path | None, typer.Option(help="A file of the query rows, together with --base.")]
 Protocol = Annotated[
     str | None, typer.Option(help="How to draw the splits; the file's own flags where it is not given.")
 ]
@@ -81,10 +106,8 @@ def demo(
 def train(
     out: Annotated[Path, typer.Option(help="Folder of the model; it must not hold one yet.")],
     data: Data = "digits",
-    base: Annotated[
-        Path | None, typer.Option(help="A file of the base rows; --data then holds the train rows.")
-    ] = None,
-    query: Annotated[Path | None, typer.Option(help="A file of the query rows, together with --base.")] = None,
+    base: BaseFile = None,
+    query: QueryFile = None,
     labels: Labels = None,
     protocol: Protocol = None,
     split_seed: SplitSeed = 0,
@@ -139,7 +162,9 @@ def train(
 
     print_metrics([metrics], title=f"{loaded.name}, {bits} bits")
     typer.echo(f"model, metrics.json and logs are in {out}")
-    typer.echo(f"next: lbhash encode --model {out} --data {data} --split base --out base.parquet")
+    given = {"--model": out, "--data": data, "--base": base, "--query": query, "--labels": labels}
+    files = [word for option, value in given.items() if value is not None for word in (option, str(value))]
+    typer.echo(f"next: lbhash encode {shlex.join(files)} --split base --out base.parquet")
 
 
 @app.command()
@@ -147,7 +172,11 @@ def encode(
     model: Model,
     out: Annotated[Path, typer.Option(help="The file of codes, .parquet or .npz.")],
     data: Data = "digits",
-    split: Annotated[Split, typer.Option(help="Which rows.")] = Split.all,
+    split: Annotated[
+        Split, typer.Option(help="Which rows: all of one file, or those of a split, of a folder or with --base too.")
+    ] = Split.all,
+    base: BaseFile = None,
+    query: QueryFile = None,
     labels: Labels = None,
     protocol: Annotated[str | None, typer.Option(help="How to draw the splits; as in training if not given.")] = None,
     split_seed: Annotated[int | None, typer.Option(help="Seed of the draw; as in training if not given.")] = None,
@@ -156,7 +185,17 @@ def encode(
     """Encode embeddings into packed codes."""
     from lbhash.workflow import encode_file
 
-    facts = encode_file(model, data, split.value, out, labels=labels, protocol=protocol, split_seed=split_seed)
+    facts = encode_file(
+        model,
+        data,
+        split.value,
+        out,
+        base=base,
+        query=query,
+        labels=labels,
+        protocol=protocol,
+        split_seed=split_seed,
+    )
     if as_json:
         _print_json(facts)
     else:
@@ -165,29 +204,75 @@ def encode(
 
 @app.command()
 def evaluate(
-    queries: Annotated[Path, typer.Option(help="A file of codes with labels.")],
-    base: Annotated[Path, typer.Option(help="A file of codes with labels.")],
-    at: Annotated[int | None, typer.Option(help="mAP at this rank; the whole base where not given.")] = None,
+    queries: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz or .npy.")] = None,
+    base: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz or .npy.")] = None,
+    deephash: Annotated[
+        Path | None, typer.Option(help="A folder with the four .npy files of DeepHash-pytorch, in the place of both.")
+    ] = None,
+    query_labels: Annotated[Path | None, typer.Option(help="An .npy with the queries' labels.")] = None,
+    base_labels: Annotated[Path | None, typer.Option(help="An .npy with the base's labels.")] = None,
+    bits: Annotated[int | None, typer.Option(help="Length of a code, for files that do not say.")] = None,
+    at: Annotated[
+        int | None, typer.Option(help="mAP, NDCG, ACG and WAP at this rank; the whole base where not given.")
+    ] = None,
+    rank: Annotated[
+        list[int] | None, typer.Option(help="A K of precision, recall and F1 at K; may be given often.")
+    ] = None,
     radius: Annotated[int, typer.Option(help="Hamming radius of precision and recall.")] = 2,
+    k: Annotated[
+        int | None, typer.Option("-k", help="How many codes vote in recognition; 100 where not given.")
+    ] = None,
+    ties: Annotated[
+        TieOrder, typer.Option(help="Tied codes in random order, expected; or stable, in the order of the base.")
+    ] = TieOrder.expected,
+    normalize: Annotated[
+        Normalization, typer.Option(help="Divide average precision by the relevant codes retrieved, or by all.")
+    ] = Normalization.retrieved,
+    empty: Annotated[
+        EmptyQueries, typer.Option(help="Queries without a relevant code: leave them out, or score them 0.")
+    ] = EmptyQueries.skip,
+    probe: Annotated[bool, typer.Option("--probe", help="Fit a linear probe to the base codes too.")] = False,
+    curves: Annotated[Path | None, typer.Option(help="Write pictures and CSV files of the curves here.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell how good codes are: mAP with its range over ties, bound, recognition."""
+    """Tell how good codes are: mAP with its range over ties, and all that goes with it."""
     from lbhash.workflow import evaluate_files
 
-    report = evaluate_files(queries, base, at=at, radius=radius)
+    report = evaluate_files(
+        queries,
+        base,
+        deephash=deephash,
+        query_labels=query_labels,
+        base_labels=base_labels,
+        bits=bits,
+        at=at,
+        ranks=rank or None,
+        radius=radius,
+        k=k,
+        ties=ties.value,
+        normalize=normalize.value,
+        empty=empty.value,
+        probe=probe,
+    )
+    if curves is not None:
+        from lbhash.figures import write_curves
+
+        write_curves({"": report}, curves)
     if as_json:
         _print_json(report.as_dict())
         return
     from lbhash.tables import print_report
 
     print_report(report)
+    if curves is not None:
+        typer.echo(f"curves are in {curves}")
 
 
 @app.command()
 def search(
     model: Model,
     base: Annotated[Path, typer.Option("--base", "--index", help="A file of codes, or an index.")],
-    data: Data = "digits",
+    data: Annotated[str, typer.Option(help="'digits', or one .parquet, .npz or .npy file of embeddings.")] = "digits",
     row: Annotated[int, typer.Option(help="The query: a row of DATA, counted from 0.")] = 0,
     k: Annotated[int, typer.Option("-k", help="How many neighbours.")] = 10,
     as_json: Json = False,

@@ -1,21 +1,25 @@
-"""Files of codes: packed codes with their labels and the rows they come from, as Parquet or ``.npz``."""
+"""Files of codes: packed codes with their labels and the rows they come from, as Parquet or ``.npz``.
+
+Codes of other programs are read from ``.npz`` and ``.npy`` files too, packed or with a column a bit.
+"""
 
 from __future__ import annotations
 
 import json
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, check_bits, check_codes, code_bytes
+from lbhash.codes import PackedCodes, as_packed, check_bits, code_bytes
 from lbhash.files import existing_file, replacing
 from lbhash.labels import check_labels
 
 SUFFIXES = (".parquet", ".npz")
+READABLE = (*SUFFIXES, ".npy")
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,11 @@ class CodeTable:
     model: str = ""
 
 
-def check_suffix(path: str | Path, name: str = "out") -> Path:
+def check_suffix(path: str | Path, name: str = "out", suffixes: tuple[str, ...] = SUFFIXES) -> Path:
     """Return ``path``, or raise ``ValueError`` unless it ends as a file of codes does."""
     file = Path(path)
-    if file.suffix not in SUFFIXES:
-        raise ValueError(f"{name} is {str(path)!r}; it must end in {' or '.join(SUFFIXES)}")
+    if file.suffix not in suffixes:
+        raise ValueError(f"{name} is {str(path)!r}; it must end in {' or '.join(suffixes)}")
     return file
 
 
@@ -58,25 +62,56 @@ def write_codes(path: str | Path, table: CodeTable) -> None:
             np.savez(temporary, **held, model=np.array(table.model))  # type: ignore[arg-type]
 
 
-def read_codes(path: str | Path, name: str = "codes") -> CodeTable:
-    """Read a file that ``write_codes`` wrote, or an ``.npz`` with an array ``codes`` and, maybe, ``labels``.
+def read_codes(
+    path: str | Path,
+    name: str = "codes",
+    *,
+    bits: int | None = None,
+    labels: str | Path | None = None,
+) -> CodeTable:
+    """Read a file of codes.
+
+    Args:
+        path: a file that ``write_codes`` wrote; an ``.npz`` with an array ``codes`` and, maybe, ``labels``; or an
+            ``.npy`` of codes. Codes in arrays may have any form that ``lbhash.codes.as_packed`` takes.
+        name: of the argument, for messages.
+        bits: length of a code, for arrays that do not say.
+        labels: an ``.npy`` with the labels, for files that have none of their own: class numbers or multi-hot.
 
     Raises:
         ValueError: the file is missing, damaged, or holds no codes.
     """
-    file = check_suffix(existing_file(path, name), name)
+    file = check_suffix(existing_file(path, name), name, READABLE)
     try:
-        table = _read_parquet(file, name) if file.suffix == ".parquet" else _read_npz(file, name)
+        if file.suffix == ".parquet":
+            table = _read_parquet(file, name)
+        else:
+            table = _read_npz(file, name, bits) if file.suffix == ".npz" else _read_npy(file, name, bits)
     except (OSError, EOFError, zipfile.BadZipFile) as error:
         line = str(error).splitlines()[0]
         raise ValueError(f"{name} is {str(path)!r}, which is damaged or no file of codes: {line}") from None
+    if labels is not None:
+        table = replace(table, labels=check_labels(read_array(labels, f"labels of {name}"), f"labels of {name}"))
     if code_bytes(check_bits(table.bits, f"bits of {name}")) != table.codes.shape[1]:
         raise ValueError(f"{name} says {table.bits} bits a code and holds {table.codes.shape[1]} bytes")
+    if bits is not None and bits != table.bits:
+        raise ValueError(f"{name} holds codes of {table.bits} bits; with bits {bits} they must have as many")
     if table.labels is not None and len(table.labels) != len(table.codes):
         raise ValueError(f"{name} holds {len(table.codes)} codes and {len(table.labels)} labels")
     if table.rows.shape != (len(table.codes),) or table.rows.dtype.kind not in "iu":
         raise ValueError(f"{name} holds {len(table.codes)} codes and no integer row for each")
     return table
+
+
+def read_array(path: str | Path, name: str) -> npt.NDArray:
+    """Read an ``.npy`` file; ``ValueError`` names the argument where it is missing, damaged or a pickle."""
+    file = existing_file(path, name)
+    try:
+        with file.open("rb") as opened:
+            return np.lib.format.read_array(opened, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        line = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{name} is {str(path)!r}, which is damaged or no .npy file: {line}") from None
 
 
 def _write_parquet(file: Path, table: CodeTable) -> None:
@@ -126,7 +161,7 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
     return CodeTable(codes, facts.get("bits", 8 * width), rows, labels, facts.get("model", ""))
 
 
-def _read_npz(file: Path, name: str) -> CodeTable:
+def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:
     try:
         with np.load(file, allow_pickle=False) as arrays:
             held = {key: arrays[key] for key in arrays.files}
@@ -134,12 +169,16 @@ def _read_npz(file: Path, name: str) -> CodeTable:
         raise OSError(str(error)) from None
     if "codes" not in held:
         raise ValueError(f"{name} is {str(file)!r}, which has no array 'codes' (it has {', '.join(held)})")
-    codes = check_codes(held["codes"], f"codes of {name}")
+    codes = held["codes"]
+    given = check_bits(int(held["bits"]), f"bits of {name}") if "bits" in held else None
+    if given is not None and codes.dtype == np.uint8 and codes.shape[1:] == (code_bytes(given),):
+        length = given  # as write_codes has them, whatever their bytes
+    else:
+        codes, length = as_packed(codes, given or bits, f"codes of {name}")
     labels = check_labels(held["labels"], f"labels of {name}") if "labels" in held else None
-    return CodeTable(
-        codes,
-        int(held.get("bits", 8 * codes.shape[1])),
-        held.get("rows", np.arange(len(codes))),
-        labels,
-        str(held.get("model", "")),
-    )
+    return CodeTable(codes, length, held.get("rows", np.arange(len(codes))), labels, str(held.get("model", "")))
+
+
+def _read_npy(file: Path, name: str, bits: int | None) -> CodeTable:
+    codes, length = as_packed(read_array(file, name), bits, f"codes of {name}")
+    return CodeTable(codes, length, np.arange(len(codes)))

@@ -102,6 +102,49 @@ def pack(signs: npt.ArrayLike) -> PackedCodes:
     return np.packbits(array >= 0, axis=1, bitorder="little")
 
 
+def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes") -> tuple[PackedCodes, int]:
+    """Packed codes and their length from codes in any usual form.
+
+    Args:
+        array: ``[n, ...]``: packed ``uint8``; or a column a bit, of -1 and +1 (a 0 among them is positive, as bin(0) =
+            +1) or of 0 and 1. ``uint8`` of nothing but 0 and 1 is read as a column a bit.
+        bits: the length h of a code, by default what the form says. It tells the two forms of ``uint8`` apart.
+        name: what to call the argument in an error.
+
+    Returns:
+        ``uint8 [n, ceil(bits / 8)]``, and h.
+
+    Raises:
+        TypeError, ValueError: it is none of these, or of another length than ``bits``.
+
+    >>> codes, bits = as_packed([[1, -1, -1, 1]])
+    >>> codes.tolist(), bits
+    ([[9]], 4)
+    """
+    given = np.asarray(array)
+    if given.ndim != 2 or given.dtype.kind not in "biuf":
+        raise ValueError(f"{name} is {given.dtype} {list(given.shape)}; it must be [n, bits] of ±1 or 0/1, or packed")
+    largest = given.max(initial=0)
+    packed = given.dtype == np.uint8 and (largest > 1 if bits is None else given.shape[1] != bits)
+    if packed:
+        codes = check_codes(given, name)
+        return codes, check_width(codes, bits, name)
+    length = check_bits(given.shape[1], f"the number of columns of {name}")
+    if bits is not None and bits != length:
+        raise ValueError(f"{name} has {length} columns; with {check_bits(bits)} bits it must have {bits}")
+    negative = given.min(initial=0) < 0
+    for start in range(0, len(given), 8192):
+        part = given[start : start + 8192]
+        wrong = ~np.isin(part, (-1, 0, 1) if negative else (0, 1))
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"{name} is {part[row, column]} in row {start + row}; it must be packed uint8, or hold only -1 and +1, "
+                "or only 0 and 1 (of real outputs take the signs)"
+            )
+    return np.packbits(given >= 0 if negative else given > 0, axis=1, bitorder="little"), length
+
+
 def unpack(codes: npt.ArrayLike, bits: int) -> npt.NDArray[np.int8]:
     """Unpack codes into signs.
 

@@ -22,6 +22,9 @@ from lbhash.recognition import linear_probe_accuracy, predict_from_counts
 RANKS = (1, 10, 100, 1000)
 """The ranks K that are looked at by default, as far as the base reaches."""
 
+VOTES = 100
+"""How many base codes vote by default, as far as there are so many."""
+
 Order = Literal["expected", "stable"]
 
 
@@ -84,7 +87,7 @@ class Report:
     knn_accuracy: float | None
     """Share of all queries whose class a vote of the ``k`` nearest base codes gets right; ``None`` if multi-label."""
     k: int
-    """How many base codes vote: as asked, or the size of the base if that is less."""
+    """How many base codes vote."""
     probe_accuracy: float | None
     """Share of all queries that a linear probe on the base codes gets right; ``None`` unless asked for."""
     bits: int
@@ -119,7 +122,7 @@ def evaluate(
     base_labels: Any,
     at: int | None = None,
     *,
-    k: int = 100,
+    k: int | None = None,
     ranks: Sequence[int] | None = None,
     radius: int = 2,
     ties: Order = "expected",
@@ -136,7 +139,7 @@ def evaluate(
         base_codes: ``uint8 [base, bytes]``, in memory or memory-mapped.
         base_labels: as the query labels, with as many classes if they are multi-hot.
         at: length of the ranked list for mAP, NDCG, ACG and WAP, from 1 to the size of the base, which is the default.
-        k: how many base codes vote in recognition; reduced to the size of the base if that is less.
+        k: how many base codes vote in recognition; by default 100, or all of a smaller base.
         ranks: the K of precision, recall and F1; by default 1, 10, 100 and 1,000, as far as the base reaches.
         radius: Hamming radius of the look-up, from 0 to the length of a code.
         ties: "expected" over random orders of tied codes; or "stable", in the order of the base, for comparison with
@@ -159,7 +162,7 @@ def evaluate(
             raise ValueError(f"{which}_codes is empty; it must have at least one row")
     length = check_width(base, bits, "base_codes")
     at = len(base) if at is None else check_count(at, "at", len(base), "the size of the base")
-    k = min(check_count(k, "k"), len(base))
+    k = min(VOTES, len(base)) if k is None else check_count(k, "k", len(base), "the size of the base")
     if ranks is None:
         ranks = [rank for rank in RANKS if rank <= len(base)]
     ranks = tuple(sorted({check_count(rank, "ranks", len(base), "the size of the base") for rank in ranks}))
@@ -238,9 +241,11 @@ def _by_rank(
     parts: list[dict[str, npt.NDArray[Any]]] = []
     for ranking in rankings:
         points = metrics.rank_points(ranking)
+        average = metrics.average_precision(ranking, at, "expected", normalize)
+        graded = ranking.graded.shape[1] > 1
         parts.append(
             {
-                "average_precision": metrics.average_precision(ranking, at, "expected", normalize),
+                "average_precision": average,
                 "precision_at": np.stack([metrics.precision_at(ranking, rank) for rank in ranks], axis=1),
                 "recall_at": np.stack([metrics.recall_at(ranking, rank) for rank in ranks], axis=1),
                 "f1_at": np.stack([metrics.f1_at(ranking, rank) for rank in ranks], axis=1),
@@ -248,7 +253,7 @@ def _by_rank(
                 "misrank": metrics.mean_misrank(ranking),
                 "ndcg": metrics.ndcg_at(ranking, at),
                 "acg": metrics.acg_at(ranking, at),
-                "wap": metrics.weighted_average_precision(ranking, at, normalize),
+                "wap": metrics.weighted_average_precision(ranking, at, normalize) if graded else average,
                 "curve_precision": points.precision,
                 "curve_recall": points.recall,
             }

@@ -21,10 +21,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
+        give_usual_rights(temporary)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def give_usual_rights(path: Path) -> None:
+    """Give a file the rights of any new file, where it was made for its owner alone."""
+    path.chmod(0o666 & ~_umask())
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

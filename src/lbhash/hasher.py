@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 import torch
 from safetensors import SafetensorError
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lbhash import __version__
-from lbhash.centers import class_centers
-from lbhash.codes import PackedCodes, check_bits, unpack
-from lbhash.data.dataset import Part
+from lbhash.centers import center_kinds, class_centers
+from lbhash.codes import PackedCodes, check_bits, code_bytes, unpack
+from lbhash.data import Part, check_embeddings
 from lbhash.evaluation import evaluate
-from lbhash.labels import check_labels
+from lbhash.labels import check_labels, is_class_column
 from lbhash.model import HashModel, check_model_folder
-from lbhash.objectives import METHODS, Objective, Task, build_objective
+from lbhash.objectives import Objective, Task, build_objective, method_name
+from lbhash.plain import plain
+from lbhash.posterior import Surrogate
 from lbhash.recognition import knn_predict
 from lbhash.training import Schedule, draw_from, train
 
@@ -38,8 +44,10 @@ class Hasher(TransformerMixin, BaseEstimator):
         centers: kind of the class centres (``lbhash.centers.class_centers``).
         batch_size: rows in a step.
         lr: Adam's learning rate.
-        options: of the method, a dict, for instance ``{"alpha": 0.1}``.
-        guidance: of the guidance, a dict, for instance ``{"mode": "replace"}``.
+        options: of the method, a dict, for instance ``{"alpha": 0.1}``. They are stored with the model, so that they
+            must be what JSON can hold; ``functools.partial`` binds anything else to a method of one's own.
+        guidance: of the guidance, a dict, for instance ``{"mode": "replace"}``. Of a ``surrogate`` the model remembers
+            the shape only.
         device: where to train: auto, cpu, gpu …
         threads: of PyTorch while it trains on a CPU.
         progress: whether to show a progress bar.
@@ -60,7 +68,7 @@ class Hasher(TransformerMixin, BaseEstimator):
     def __init__(
         self,
         bits: int = 64,
-        method: str | type[Objective] = "csq",
+        method: str | Callable[..., Objective] = "csq",
         guided: bool = True,
         epochs: int = 30,
         seed: int = 0,
@@ -95,8 +103,9 @@ class Hasher(TransformerMixin, BaseEstimator):
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Hasher:
         """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``."""
         X, y = validate_data(self, X, y, multi_output=True, dtype=[np.float32, np.float64, np.uint8, np.float16])
-        labels, classes = _encode_labels(np.asarray(y))
+        labels, classes = _encode_labels(_dense(y))
         rows = np.asarray(X)
+        check_embeddings(rows, "X")
         part = Part(rows, np.arange(len(rows)), labels)
         self.fit_part(part, len(classes))
         self.classes_ = classes
@@ -111,10 +120,16 @@ class Hasher(TransformerMixin, BaseEstimator):
             training: further arguments of ``lbhash.training.train``.
         """
         bits = check_bits(self.bits)
+        kinds = ["best", *center_kinds()]
+        if self.centers not in kinds:
+            raise ValueError(f"centers is {self.centers!r}; it must be one of {', '.join(kinds)}")
         epochs, batch_size = _whole(self.epochs, "epochs", 1), _whole(self.batch_size, "batch_size", 2)
         hidden, seed = _whole(self.hidden, "hidden", 0), _whole(self.seed, "seed", 0)
-        schedule = Schedule(epochs=epochs, batch_size=batch_size, lr=float(self.lr))
+        schedule = Schedule(epochs=epochs, batch_size=batch_size, lr=_number(self.lr, "lr"))
+        dropout = _number(self.dropout, "dropout")
+        options, guidance = plain(self.options, "options"), self._plain_guidance()
         centers = class_centers(classes, bits, kind=self.centers, seed=seed)
+        part = _labelled(part, classes)
         assert part.labels is not None
         labels = torch.from_numpy(part.labels)
         task = Task(
@@ -128,20 +143,20 @@ class Hasher(TransformerMixin, BaseEstimator):
         with torch.random.fork_rng():
             draw_from(seed, 0)
             objective = build_objective(
-                self.method, task, guided=self.guided, guidance=self.guidance, options=self.options
+                self.method, task, guided=self.guided, guidance=self._with_surrogate(guidance), options=options
             )
             has_classifier = objective.class_scores(task.centers[:1]) is not None
             classifier = classes if has_classifier else 0
-            about = self._about(schedule, seed, len(part))
+            about = self._about(schedule, seed, len(part)) | {"options": options, "guidance": guidance}
             draw_from(seed, 1)  # so that a host and its guided form start from the same weights
-            model = HashModel(part.dim, bits, hidden, float(self.dropout), classifier, about)
+            model = HashModel(part.dim, bits, hidden, dropout, classifier, about)
         if self.progress:
             from lbhash.progress import EpochBar
 
             training["callbacks"] = [*training.get("callbacks", []), EpochBar(self.name)]
         settings = {"method": self.name, "dim": part.dim, "classes": classes, "bits": bits, "hidden": hidden}
-        settings |= {"guided": bool(self.guided), "dropout": float(self.dropout), "centers": self.centers}
-        settings |= {"options": self.options, "guidance": self.guidance}
+        settings |= {"guided": bool(self.guided), "dropout": dropout, "centers": str(self.centers)}
+        settings |= {"options": options, "guidance": guidance}
         train(
             model,
             objective,
@@ -168,21 +183,23 @@ class Hasher(TransformerMixin, BaseEstimator):
     @property
     def name(self) -> str:
         """The method as the paper writes it: ``csq``, or ``csq_d`` where it is guided."""
-        host = self.method if isinstance(self.method, str) else self.method.__name__.lower()
+        host = method_name(self.method)
         return f"{host}_d" if self.guided else host
 
     def encode(self, X: npt.ArrayLike) -> PackedCodes:
         """Codes of embeddings ``[n, dim]``: ``uint8 [n, ceil(bits / 8)]``."""
         check_is_fitted(self)
-        dtypes = [np.float32, np.float64, np.uint8, np.float16]
-        return self.model_.encode(validate_data(self, X, reset=False, dtype=dtypes))
+        rows = validate_data(self, X, reset=False, dtype=[np.float32, np.float64, np.uint8, np.float16])
+        check_embeddings(rows, "X")
+        return self.model_.encode(rows)
 
     def encode_part(self, part: Part) -> PackedCodes:
         """Codes of a split of a data set, ``uint8 [n, ceil(bits / 8)]``, with the memory of a chunk."""
         check_is_fitted(self)
         if part.dim != self.model_.dim:
             raise ValueError(f"embeddings have {part.dim} numbers a row; the model takes {self.model_.dim}")
-        return np.concatenate([self.model_.encode(chunk) for chunk in part.chunks()])
+        none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
+        return np.concatenate([none, *(self.model_.encode(chunk) for chunk in part.chunks())])
 
     def transform(self, X: npt.ArrayLike) -> npt.NDArray[np.int8]:
         """Codes of embeddings ``[n, dim]`` as features for the next step: ``int8 [n, bits]`` of ±1."""
@@ -200,8 +217,9 @@ class Hasher(TransformerMixin, BaseEstimator):
         """mAP of ``X`` as queries on the training rows as base, in expectation over ties."""
         codes = self.encode(X)
         self._check_memory("score")
-        y = np.asarray(y)
-        labels = y if y.ndim == 2 and y.shape[1] > 1 else _positions(y.ravel(), self.classes_)
+        y = _dense(y)
+        single = self.train_labels_.ndim == 1 and (y.ndim == 1 or y.shape[1:] == (1,))
+        labels = _positions(y.ravel(), self.classes_) if single else y
         return evaluate(codes, labels, self.train_codes_, self.train_labels_).map
 
     def save_pretrained(self, directory: str | Path) -> None:
@@ -214,7 +232,8 @@ class Hasher(TransformerMixin, BaseEstimator):
     def from_pretrained(cls, directory: str | Path) -> Hasher:
         """Load a model folder, or a model of the Hub by its id. Nothing is unpickled.
 
-        The loaded hasher encodes; ``score`` and ``predict`` need the training rows, and ask to be fitted.
+        The loaded hasher encodes; ``score`` and ``predict`` need the training rows, and ask to be fitted. Of a method
+        or a surrogate of one's own the model has the name, which ``fit`` does not take.
         """
         if Path(directory).exists():
             check_model_folder(directory)
@@ -225,10 +244,8 @@ class Hasher(TransformerMixin, BaseEstimator):
             raise ValueError(f"model is {str(directory)!r}, which could not be loaded: {line}") from None
         model.eval()
         about = model.about
-        names = ("guided", "epochs", "seed", "centers", "batch_size", "lr", "options", "guidance")
+        names = ("method", "guided", "epochs", "seed", "centers", "batch_size", "lr", "options", "guidance")
         known: dict[str, Any] = {name: about[name] for name in names if name in about}
-        if about.get("method") in METHODS:
-            known["method"] = about["method"]
         hasher = cls(bits=model.bits, hidden=model.hidden, dropout=model.dropout.probability, **known)
         hasher.model_ = model
         hasher.classes_ = np.asarray(about.get("classes", []))
@@ -237,18 +254,34 @@ class Hasher(TransformerMixin, BaseEstimator):
 
     def _about(self, schedule: Schedule, seed: int, rows: int) -> dict[str, Any]:
         return {
-            "method": self.name.removesuffix("_d") if self.guided else self.name,
+            "method": method_name(self.method),
             "guided": bool(self.guided),
-            "centers": self.centers,
+            "centers": str(self.centers),
             "epochs": schedule.epochs,
             "batch_size": schedule.batch_size,
             "lr": schedule.lr,
-            "options": self.options,
-            "guidance": self.guidance,
             "seed": seed,
             "training rows": rows,
             "lbhash": __version__,
         }
+
+    def _plain_guidance(self) -> dict[str, Any] | None:
+        """The options of the guidance as JSON can hold them: of a surrogate what kind it is."""
+        if not isinstance(self.guidance, dict):
+            return plain(self.guidance, "guidance")
+        held = {
+            name: f"Surrogate(bits={value.bits}, block_bits={value.block_bits}, hidden={value.hidden}, "
+            f"dropout={value.dropout})"
+            if isinstance(value, Surrogate)
+            else value
+            for name, value in self.guidance.items()
+        }
+        return plain(held, "guidance")
+
+    def _with_surrogate(self, guidance: dict[str, Any] | None) -> dict[str, Any] | None:
+        if guidance is None or not isinstance(self.guidance, dict) or "surrogate" not in self.guidance:
+            return guidance
+        return {**guidance, "surrogate": self.guidance["surrogate"]}
 
     def _check_memory(self, what: str) -> None:
         if not hasattr(self, "train_codes_"):
@@ -271,9 +304,40 @@ def _whole(value: Any, name: str, least: int) -> int:
     return int(value)
 
 
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} is {value!r}; it must be a number")
+    return float(value)
+
+
+def _labelled(part: Part, classes: int) -> Part:
+    """The training rows with labels that are checked."""
+    if not len(part):
+        raise ValueError("part has no row; training needs at least one")
+    if part.labels is None:
+        raise ValueError("part has no labels; training needs one for each row")
+    labels = check_labels(part.labels, "labels of part", classes)
+    if len(labels) != len(part):
+        raise ValueError(f"part has {len(part)} rows and {len(labels)} labels; training needs one for each row")
+    return replace(part, labels=labels)
+
+
+def _dense(y: Any) -> npt.NDArray:
+    """Labels as an array; multi-hot ones may come as a sparse matrix."""
+    return np.asarray(y.toarray() if scipy.sparse.issparse(y) else y)
+
+
 def _encode_labels(y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
     """Labels as 0 … C − 1 with their values, or multi-hot as they are."""
-    if y.ndim == 2 and y.shape[1] > 1:
+    if y.dtype.kind == "f" and (y != np.floor(y)).any():
+        value = y[y != np.floor(y)][0]
+        raise ValueError(f"y holds {value}; it must hold classes, [n] or multi-hot [n, C], and no measurements")
+    if y.ndim == 2 and not is_class_column(y):
+        if y.shape[1] == 1:
+            raise ValueError(
+                f"y has shape {y.shape} and holds 0 and 1 only, which is multi-hot of one class; it must be class "
+                "numbers [n], or multi-hot [n, C] of two classes or more"
+            )
         labels = check_labels(y.astype(np.uint8) if set(np.unique(y)) <= {0, 1} else y, "y")
         return labels, np.arange(labels.shape[1])
     classes, labels = np.unique(y.ravel(), return_inverse=True)

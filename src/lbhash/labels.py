@@ -3,6 +3,9 @@
 Single-label data is a vector of class numbers, ``int64 [n]``. Multi-label data is a multi-hot matrix,
 ``uint8 [n, classes]``, 1 where a row has the label. Everything that takes labels passes them through
 ``check_labels`` first, so that what is wrong with them is said once, early, and in one line.
+
+An array of one column, ``[n, 1]``, could be either. It is a column of class numbers if it holds anything but 0 and 1,
+and multi-hot of a single class if it does not.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ def check_labels(labels: Any, name: str = "labels", classes: int | None = None) 
     """Return labels in one of the two forms of this module.
 
     A Python list (or tuple) of lists is read as the class numbers of each row, and a two-dimensional array as
-    multi-hot. A row may have no label at all in the multi-label forms.
+    multi-hot, unless it is a column of class numbers (``is_class_column``). A row may have no label at all in the
+    multi-label forms.
 
     Args:
         labels: class numbers ``[n]`` (integers, or floats that are whole numbers), at least 0; or multi-hot
@@ -48,6 +52,8 @@ def check_labels(labels: Any, name: str = "labels", classes: int | None = None) 
     if _is_list_of_lists(labels, name):
         return _multi_hot_of_lists(labels, name, classes)
     array = _as_numbers(labels, name)
+    if is_class_column(array):
+        array = array.ravel()
     if array.ndim == 1:
         numbers = _class_numbers(array, name)
         _check_below(numbers, np.arange(len(numbers)), name, classes)
@@ -102,9 +108,11 @@ def fit_columns(labels: Any, like: Labels) -> Any:
     return np.pad(hot, ((0, 0), (0, like.shape[1] - hot.shape[1])))
 
 
-def is_multi_label(labels: Any) -> bool:
-    """Whether labels are multi-label (multi-hot, or a list of lists). Raises as ``check_labels`` does."""
-    return check_labels(labels).ndim == 2
+def is_class_column(array: npt.NDArray[Any]) -> bool:
+    """Whether an array is a column ``[n, 1]`` of classes: it holds anything but the 0 and 1 of a multi-hot one."""
+    if array.ndim != 2 or array.shape[1] != 1:
+        return False
+    return array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all()
 
 
 def one_hot(labels: Any, classes: int | None = None) -> npt.NDArray[np.uint8]:
@@ -185,16 +193,18 @@ def _class_numbers(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
             raise ValueError(f"{name} is NaN in row {row}; class numbers must be integers from 0")
         if (row := _first(array != np.floor(array))) is not None:
             raise ValueError(f"{name} is {array[row]} in row {row}; class numbers must be integers from 0")
-    if array.dtype.kind != "b":
-        if (row := _first(array < 0)) is not None:
-            raise ValueError(f"{name} is {array[row]} in row {row}; class numbers must be at least 0")
-        if (row := _first(array >= 2**63)) is not None:
-            raise ValueError(f"{name} is {array[row]} in row {row}; class numbers must be below 2**63")
+    if len(array) and array.min() < 0:
+        row = int(np.argmax(array < 0))
+        raise ValueError(f"{name} is {array[row]} in row {row}; class numbers must be at least 0")
+    if len(array) and array.max() >= 2**63:
+        row = int(np.argmax(array >= 2**63))
+        raise ValueError(f"{name} is {array[row]} in row {row}; class numbers must be below 2**63")
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def _multi_hot(array: npt.NDArray[Any], name: str, classes: int | None) -> npt.NDArray[np.uint8]:
-    if (row := _first(((array != 0) & (array != 1)).any(axis=1))) is not None:
+    binary = array.dtype.kind == "b" or (array.dtype == np.uint8 and array.max(initial=0) <= 1)
+    if not binary and (row := _first(((array != 0) & (array != 1)).any(axis=1))) is not None:
         value = array[row][(array[row] != 0) & (array[row] != 1)][0]
         raise ValueError(f"{name} is {value} in row {row}; a multi-hot array [n, classes] holds only 0 and 1")
     if classes is not None and array.shape[1] != classes:

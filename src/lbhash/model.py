@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from huggingface_hub import PyTorchModelHubMixin
 from safetensors.torch import load_model
 from torch import Tensor, nn
 
-from lbhash.codes import PackedCodes, check_bits, pack
+from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
 from lbhash.dropout import Dropout
+from lbhash.files import give_usual_rights
+from lbhash.plain import plain
 
 PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
 
@@ -59,7 +63,8 @@ class HashModel(
             few training rows, which a head learns by heart without it.
         classifier: number of classes of the method's own linear classifier on codes, stored beside the head; 0
             where the method has none.
-        about: what made the model (method, seed, data …), stored in the configuration.
+        about: what made the model (method, seed, data …), stored in the configuration, so that it must be what JSON
+            can hold.
 
     Shape:
         ``forward(x [n, dim])`` gives ``[n, bits]``. Raw embeddings go in: the standardisation is part of the model.
@@ -83,7 +88,7 @@ class HashModel(
         if hidden < 0:
             raise ValueError(f"hidden is {hidden}; it must be 0 (a linear head) or the width of the hidden layer")
         self.dim, self.bits, self.hidden = dim, check_bits(bits), hidden
-        self.about = about or {}
+        self.about: dict[str, Any] = plain(about or {}, "about")
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
         self.dropout = Dropout(dropout)
@@ -107,13 +112,14 @@ class HashModel(
     def encode(self, x: np.ndarray, batch_size: int = 8192) -> PackedCodes:
         """Codes of embeddings ``[n, dim]`` of any number type, ``uint8 [n, ceil(bits / 8)]``."""
         rows = [pack(self.outputs(x[start : start + batch_size])) for start in range(0, len(x), batch_size)]
-        return np.concatenate(rows) if rows else np.empty((0, -(-self.bits // 8)), np.uint8)
+        return np.concatenate(rows) if rows else np.empty((0, code_bytes(self.bits)), np.uint8)
 
     @torch.inference_mode()
     def outputs(self, x: np.ndarray) -> np.ndarray:
-        """Raw outputs ℓ, ``float32 [n, bits]``, of embeddings ``[n, dim]`` of any number type."""
+        """Raw outputs ℓ, ``float32 [n, bits]``, of embeddings ``[n, dim]`` of any number type, without dropout."""
         inputs = torch.from_numpy(np.array(x, np.float32)).to(self.mean.device)
-        return self(inputs).cpu().numpy()
+        with _evaluating(self):
+            return self(inputs).cpu().numpy()
 
     def fingerprint(self) -> str:
         """16 hexadecimal digits that identify the model: of a SHA-256 of its weights, in the order of their names."""
@@ -124,35 +130,76 @@ class HashModel(
         return digest.hexdigest()[:16]
 
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:
-        """Write ``model.safetensors``, ``config.json`` and a model card; whole files, renamed into place."""
+        """Write ``model.safetensors``, ``config.json`` and a model card; whole files, renamed into place.
+
+        The configuration comes last and holds the weights' fingerprint, so that a save that was cut short is found out
+        when it is loaded.
+
+        Args:
+            save_directory: the folder.
+            kwargs: ``push_to_hub=True`` pushes the model to the Hub, under ``repo_id`` or the folder's name; whatever
+                else is given then goes to ``push_to_hub`` (``private``, ``token`` …).
+        """
         target = Path(save_directory)
+        about = plain(self.about, "about")
+        config: dict[str, Any] = {
+            "dim": self.dim,
+            "bits": self.bits,
+            "hidden": self.hidden,
+            "dropout": self.dropout.probability,
+        }
+        config["classifier"] = 0 if self.classifier is None else self.classifier.out_features
+        config["about"] = {**about, "fingerprint": self.fingerprint()}
+        facts = "\n".join(f"| {key} | {value} |" for key, value in about.items())
+        card = {"dim": self.dim, "bits": self.bits, "code_bytes": code_bytes(self.bits), "facts": facts}
         target.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target, prefix=".saving-") as temporary:
-            facts = "\n".join(f"| {key} | {value} |" for key, value in self.about.items())
-            card = {"dim": self.dim, "bits": self.bits, "code_bytes": -(-self.bits // 8), "facts": facts}
-            super().save_pretrained(temporary, model_card_kwargs=card)
-            for file in sorted(Path(temporary).iterdir()):
+            super().save_pretrained(temporary, config=config, model_card_kwargs=card)
+            for file in sorted(Path(temporary).iterdir(), key=lambda file: (file.name == "config.json", file.name)):
+                give_usual_rights(file)  # safetensors writes for the owner alone
                 os.replace(file, target / file.name)
-        if kwargs.get("push_to_hub"):
-            return super().push_to_hub(kwargs.get("repo_id") or target.name)
-        return None
+        if not kwargs.pop("push_to_hub", False):
+            return None
+        more = {name: kwargs[name] for name in kwargs.keys() - {"repo_id", "config", "model_card_kwargs"}}
+        return self.push_to_hub(kwargs.get("repo_id") or target.name, **more)
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, **kwargs: Any) -> HashModel:
-        """Load safetensors only, every tensor of the model; a folder that holds a pickle is refused."""
+        """Load safetensors only, every tensor of the model; a folder that holds a pickle is refused.
+
+        The weights must be those that the configuration was written with, where it says which.
+        """
         folder = Path(model_id)
         with torch.random.fork_rng(devices=[]):  # a new model draws its weights; the caller's generator stays as it was
-            if not folder.is_dir():
-                return super()._from_pretrained(model_id=model_id, **{**kwargs, "strict": True})
-            check_model_folder(folder)
-            # Not by the mixin, which says on standard output that it loads from a folder.
-            model = cls(**{name: kwargs[name] for name in cls._hub_mixin_init_parameters if name in kwargs})
-        load_model(model, folder / "model.safetensors", strict=True)
+            if folder.is_dir():
+                check_model_folder(folder)
+                # Not by the mixin, which says on standard output that it loads from a folder.
+                model = cls(**{name: kwargs[name] for name in cls._hub_mixin_init_parameters if name in kwargs})
+                load_model(model, folder / "model.safetensors", strict=True)
+            else:
+                model = super()._from_pretrained(model_id=model_id, **{**kwargs, "strict": True})
+        written_with, found = model.about.pop("fingerprint", None), model.fingerprint()
+        if written_with not in (None, found):
+            raise ValueError(
+                f"config.json was written with the weights {written_with} and model.safetensors holds {found}; "
+                "a save was cut short: save the model again, or resume its training"
+            )
         return model.eval()
 
     @classmethod
     def _load_as_pickle(cls, *args: Any, **kwargs: Any) -> Any:
         raise ValueError("the model has no model.safetensors; lbhash never loads pickles")
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """``module`` in evaluation mode, and back as it was."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)
 
 
 def check_model_folder(folder: str | Path, name: str = "model") -> Path:

@@ -16,6 +16,7 @@ from lbhash import __version__
 from lbhash.data import Dataset
 from lbhash.demo import Neighborhood, bits_apart
 from lbhash.evaluation import Report
+from lbhash.figures import precision_recall_figure
 from lbhash.files import write_text
 from lbhash.tables import RESULT_COLUMNS, result_row
 
@@ -101,7 +102,7 @@ def write_report(
             intro=f"{len(dataset.train)} rows to train, {len(dataset.base)} in the base, {len(dataset.query)} queries.",
             head="".join(f"<th>{html.escape(name)}</th>" for name in RESULT_COLUMNS),
             rows=cells,
-            curves=_png(curves_figure(reports)),
+            curves=_png(precision_recall_figure(reports)),
             neighbors=_png(neighbors_figure(dataset, found)),
             bits=next(iter(reports.values())).bits,
             count=len(found[0].rows),
@@ -110,22 +111,6 @@ def write_report(
             seed=seed,
         ),
     )
-
-
-def curves_figure(reports: Mapping[str, Report]) -> Figure:
-    """Precision against recall as the Hamming radius grows, a curve a method."""
-    import seaborn as sns
-    from matplotlib.figure import Figure
-
-    with sns.axes_style("whitegrid"):
-        figure = Figure(figsize=(8, 4.5), layout="constrained")
-        axes = figure.add_subplot()
-    for (name, report), color in zip(reports.items(), sns.color_palette("colorblind"), strict=False):
-        style = "-" if name.endswith("_d") else "--"
-        axes.plot(report.curve.recall, report.curve.precision, style, marker="o", ms=3, label=name, color=color)
-    axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1.01), ylim=(0, 1.02))
-    axes.legend(title="method")
-    return figure
 
 
 def neighbors_figure(dataset: Dataset, found: Sequence[Neighborhood]) -> Figure:

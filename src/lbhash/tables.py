@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -41,7 +42,7 @@ def result_row(metrics: Mapping[str, Any]) -> list[str]:
 
 def number(value: float | None, digits: int = 0) -> str:
     """A number with so many digits after the point; a dash where there is none."""
-    return "–" if value is None else f"{value:.{digits}f}"
+    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
 
 
 def print_metrics(rows: Iterable[Mapping[str, Any]], title: str) -> None:
@@ -60,19 +61,36 @@ def print_metrics(rows: Iterable[Mapping[str, Any]], title: str) -> None:
 
 def print_report(report: Report) -> None:
     """Print an evaluation, a figure a line."""
-    found = report.as_dict()["bound"]
-    depth = "" if report.at == report.base else f"@{report.at}"
-    table = Table(show_header=False)
-    table.add_row(f"mAP{depth}, expected over ties", f"{report.map:.4f}")
-    table.add_row("  worst to best order of ties", f"{report.map_worst:.4f} to {report.map_best:.4f}")
+    order = "expected over ties" if report.ties == "expected" else "ties in the order of the base"
+    depth = "" if report.at == report.base else f"@{report.at:,}"
+    table = Table(show_header=False, box=SIMPLE_HEAD)
+    table.add_row(f"mAP{depth}, {order}", f"{report.map:.4f}")
+    table.add_row("  from the worst to the best order of ties", f"{report.map_worst:.4f} to {report.map_best:.4f}")
+    table.add_row("  lowest that the mis-ranks leave possible, whole base", f"{report.map_floor:.4f}")
+    if report.largest_grade > 1:
+        table.add_row(f"NDCG{depth}", f"{report.ndcg:.4f}")
+        table.add_row(f"ACG{depth}", f"{report.acg:.4f}")
+        table.add_row(f"WAP{depth}", f"{report.wap:.4f}")
+    table.add_row("R-precision", f"{report.r_precision:.4f}")
+    table.add_row("mean mis-rank", f"{report.mean_misrank:,.1f}", end_section=True)
+    for rank, *values in zip(report.ranks, report.precision_at, report.recall_at, report.f1_at, strict=True):
+        shown = ", ".join(f"{value:.4f}" for value in values)
+        table.add_row(f"precision, recall, F1 at {rank:,}", shown, end_section=rank == report.ranks[-1])
     table.add_row(f"precision within radius {report.radius}", f"{report.precision_within_radius:.4f}")
     table.add_row(f"recall within radius {report.radius}", f"{report.recall_within_radius:.4f}")
-    table.add_row(f"accuracy by a vote of {report.k}", number(report.knn_accuracy, 4))
-    table.add_row("min D_inter of the base", number(found["inter"]))
-    table.add_row("max D_intra of the base", number(found["intra"]))
-    table.add_row("D_inter / D_intra", number(found["ratio"], 3))
-    table.add_row("queries, base codes", f"{report.queries:,}, {report.base:,}")
-    table.add_row("queries without a relevant code", f"{report.empty_queries:,}")
+    table.add_row(f"share of empty results within radius {report.radius}", f"{report.empty_within_radius:.4f}")
+    table.add_section()
+    if report.knn_accuracy is not None:
+        table.add_row(f"accuracy by a vote of {report.k}", f"{report.knn_accuracy:.4f}")
+    if report.probe_accuracy is not None:
+        table.add_row("accuracy by a linear probe", f"{report.probe_accuracy:.4f}")
+    strict, mild = report.bound, report.bound.at_percentile(99.9)
+    for title, found in (("D_inter, D_intra, ratio of the base", strict), ("  D_intra at its 99.9th percentile", mild)):
+        table.add_row(title, ", ".join((number(found.inter), number(found.intra, 1), number(found.ratio, 3))))
+    table.add_section()
+    table.add_row("queries, base codes, bits", f"{report.queries:,}, {report.base:,}, {report.bits}")
+    without = {"skip": "left out", "zero": "scored 0"}[report.empty]
+    table.add_row(f"queries without a relevant code ({without})", f"{report.empty_queries:,}")
     Console().print(table)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import logging
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +27,7 @@ from lbhash.bound import bound
 from lbhash.codes import pack
 from lbhash.data.dataset import Part
 from lbhash.files import replacing
+from lbhash.labels import check_count
 from lbhash.model import HashModel
 from lbhash.objectives import Objective
 
@@ -58,8 +61,12 @@ class Schedule:
                 raise TypeError(f"{name} is {value!r}; it must be an integer of at least {least}")
             if value < least:
                 raise ValueError(f"{name} is {value}; it must be at least {least}")
-        if not self.lr > 0:
-            raise ValueError(f"lr is {self.lr}; it must be above 0")
+        for name in ("lr", "decay"):
+            rate: Any = getattr(self, name)
+            if isinstance(rate, bool) or not isinstance(rate, Real):
+                raise TypeError(f"{name} is {rate!r}; it must be a number above 0")
+            if not 0 < float(rate) < math.inf:
+                raise ValueError(f"{name} is {rate}; it must be above 0 and finite")
 
 
 class HashingModule(L.LightningModule):
@@ -211,8 +218,7 @@ def train(
         callbacks: further Lightning callbacks, a progress bar for instance.
         settings: whatever else identifies the run; a checkpoint with other settings is refused.
     """
-    if threads < 1:
-        raise ValueError(f"threads is {threads}; it must be at least 1")
+    threads = check_count(threads, "threads")
     folder = None if directory is None else Path(directory)
     identity = {**asdict(schedule), "seed": seed, "rows": len(part), **(settings or {})}
     if folder is not None:
@@ -251,22 +257,39 @@ def train(
             num_sanity_val_steps=0,
         )
         trainer.logger = _logger(logger, folder, checkpoint)  # only now, for it writes
+        model.train()  # Lightning leaves a module in the mode in which it came
+        objective.train()
         module = HashingModule(model, objective, schedule, seed)
         trainer.fit(module, loader, ckpt_path=checkpoint, weights_only=True)
-    model.cpu().eval()
-    objective.cpu().eval()
+        model.cpu().eval()
+        objective.cpu().eval().end_training()
     # A trainer and its module refer to each other, and stay until Python looks for such cycles: with nothing large.
     del module.model, module.objective
     trainer.strategy.optimizers = []
 
 
+def has_checkpoint(directory: str | Path) -> bool:
+    """Whether there is something to resume."""
+    return _checkpoint(Path(directory)).is_file()
+
+
+def _checkpoint(folder: Path) -> Path:
+    return folder / "checkpoints" / CHECKPOINT
+
+
 def _checkpoint_to_resume(folder: Path | None, identity: dict[str, Any]) -> Path | None:
     if folder is None:
         raise ValueError("resume needs a directory that holds the checkpoint")
-    path = folder / "checkpoints" / CHECKPOINT
-    if not path.is_file():
+    if not has_checkpoint(folder):
         return None
-    held = torch.load(path, weights_only=True, map_location="cpu").get("lbhash_settings", {})
+    path = _checkpoint(folder)
+    try:
+        held = torch.load(path, weights_only=True, map_location="cpu").get("lbhash_settings", {})
+    except Exception as error:  # a damaged file makes PyTorch raise almost anything
+        line = " ".join(str(error).split())[:100]
+        raise ValueError(
+            f"the checkpoint in {str(folder)!r} is damaged or none of lbhash ({line}); start anew without resume"
+        ) from None
     for key in identity:
         if held.get(key) != identity[key]:
             raise ValueError(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from lbhash.codefile import CodeTable, check_suffix, read_codes, write_codes
-from lbhash.data import Dataset, Part, load_dataset, load_table
+from lbhash.data import Dataset, Part, load_dataset, load_table, widened
+from lbhash.deephash import read_deephash
 from lbhash.evaluation import Report, evaluate
 from lbhash.files import existing_file, write_json
-from lbhash.hasher import Hasher
 from lbhash.index import FlatIndex
-from lbhash.model import check_model_folder
+
+if TYPE_CHECKING:
+    from lbhash.hasher import Hasher
 
 
 def train_model(
@@ -31,6 +33,9 @@ def train_model(
 ) -> dict[str, Any]:
     """Train on a data set, evaluate its queries against its base, and write the model folder.
 
+    Classes of the train split get a centre each, whatever their numbers are; the model remembers these. A class that
+    only base or query have is found, or not, without one.
+
     Args:
         dataset: train, base and query.
         out: the folder: the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``.
@@ -45,16 +50,23 @@ def train_model(
     Returns:
         What ``metrics.json`` holds.
     """
+    from lbhash.hasher import Hasher
+    from lbhash.training import has_checkpoint
+
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"out is {str(out)!r}, which is a file; it must be a folder")
-    if (folder / "config.json").exists() and not (resume or overwrite):
-        raise ValueError(f"out is {str(out)!r}, which already holds a model; give another folder, or --overwrite")
+    if (folder / "config.json").exists() and not overwrite and not (resume and has_checkpoint(folder)):
+        unresumed = " and no checkpoint to resume from" if resume else ""
+        raise ValueError(
+            f"out is {str(out)!r}, which already holds a model{unresumed}; give another folder, or --overwrite"
+        )
     if at is not None and not 1 <= at <= len(dataset.base):
         raise ValueError(f"at is {at}; it must be from 1 to the size of the base ({len(dataset.base)})")
     hasher = Hasher(progress=progress, **settings)
     started = time.perf_counter()
-    hasher.fit_part(dataset.train, dataset.classes, directory=folder, resume=resume, logger=log)
+    part, classes = dataset.train.compact()
+    hasher.fit_part(part, len(classes), directory=folder, resume=resume, logger=log)
     seconds = time.perf_counter() - started
     report = evaluate(
         hasher.encode_part(dataset.query),
@@ -74,7 +86,10 @@ def train_model(
         "train_seconds": round(seconds, 2),
         **report.as_dict(),
     }
+    hasher.classes_ = classes
     hasher.model_.about |= {"data": dataset.name, "protocol": dataset.protocol, "split seed": split_seed}
+    if dataset.train.labels is not None and dataset.train.labels.ndim == 2:
+        hasher.model_.about["label columns"] = dataset.classes
     hasher.save_pretrained(folder)
     write_json(folder / "metrics.json", metrics)
     return metrics
@@ -86,51 +101,87 @@ def encode_file(
     split: str,
     out: str | Path,
     *,
+    base: str | Path | None = None,
+    query: str | Path | None = None,
     labels: str | Path | None = None,
     protocol: str | None = None,
     split_seed: int | None = None,
 ) -> dict[str, Any]:
-    """Encode a split of a data set, or ``all`` its rows, into a file of codes.
+    """Encode a split of a data set, or ``all`` the rows of a file, into a file of codes.
 
     Protocol and seed of the split are those of the training where they are not given, so that no training row
-    slips into the queries.
+    slips into the queries. Multi-hot labels get as many columns as those of the training had, so that files that are
+    encoded one at a time go together.
     """
     check_suffix(out)
-    hasher = Hasher.from_pretrained(check_model_folder(model))
+    files = base is not None or query is not None or Path(data).is_dir()
+    if split == "all" and files:
+        what = f"data is the folder {str(data)!r}" if Path(data).is_dir() else "base or query is given"
+        raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
+    hasher = _load_hasher(model)
     about = hasher.model_.about
-    if split == "all" and not Path(data).is_dir():
+    if split == "all":
         table = load_table(data, labels)
         part = Part(table.embeddings, np.arange(len(table.embeddings)), table.labels)
     else:
-        drawn = about.get("protocol") not in ("flags", "files")
+        drawn = about.get("protocol") not in ("flags", "files") and not files
         if protocol is None and drawn:
             protocol = about.get("protocol")
         seed = about.get("split seed", 0) if split_seed is None else split_seed
-        dataset = load_dataset(data, labels=labels, protocol=protocol, seed=seed)
+        dataset = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=seed)
         if protocol is None and dataset.protocol not in ("flags", "files"):
             raise ValueError(
                 f"split is {split!r}, and neither the model nor the data say which rows that is; "
                 "give a protocol, or split all"
             )
         part = dataset.part(split)
+    part = widened(part, about.get("label columns", len(hasher.classes_)))
     codes = hasher.encode_part(part)
     write_codes(out, CodeTable(codes, hasher.bits, part.rows, part.labels, hasher.model_.fingerprint()))
     return {"codes": len(codes), "bits": hasher.bits, "bytes": codes.nbytes, "split": split, "out": str(out)}
 
 
-def evaluate_files(queries: str | Path, base: str | Path, *, at: int | None = None, radius: int = 2) -> Report:
-    """Evaluate one file of codes as queries against another as base."""
-    left, right = read_codes(queries, "queries"), read_codes(base, "base")
+def evaluate_files(
+    queries: str | Path | None,
+    base: str | Path | None,
+    *,
+    deephash: str | Path | None = None,
+    query_labels: str | Path | None = None,
+    base_labels: str | Path | None = None,
+    bits: int | None = None,
+    **options: Any,
+) -> Report:
+    """Evaluate one file of codes as queries against another as base.
+
+    Args:
+        queries: a file of codes (``lbhash.codefile.read_codes``).
+        base: as ``queries``.
+        deephash: a folder of DeepHash-pytorch, in the place of both.
+        query_labels: an ``.npy`` with the queries' labels, where their file has none.
+        base_labels: as ``query_labels``.
+        bits: length of a code, for files that do not say.
+        options: of ``lbhash.evaluate``.
+    """
+    if deephash is not None:
+        if not (queries is base is query_labels is base_labels is None):
+            raise ValueError("deephash is a folder with queries, base and labels of its own; give it alone")
+        left, right = read_deephash(deephash)
+    elif queries is None or base is None:
+        missing = "queries" if queries is None else "base"
+        raise ValueError(f"{missing} is missing; give queries and base, two files of codes, or deephash, a folder")
+    else:
+        left = read_codes(queries, "queries", bits=bits, labels=query_labels)
+        right = read_codes(base, "base", bits=bits, labels=base_labels)
     _check_same_model(left.bits, left.model, right, "queries")
     for table, name in ((left, "queries"), (right, "base")):
         if table.labels is None:
             raise ValueError(f"{name} has no labels; an evaluation needs them")
-    return evaluate(left.codes, left.labels, right.codes, right.labels, at, radius=radius, bits=left.bits)
+    return evaluate(left.codes, left.labels, right.codes, right.labels, bits=left.bits, **options)
 
 
 def search_row(model: str | Path, base: str | Path, data: str | Path, row: int, k: int) -> dict[str, Any]:
-    """The k codes of ``base`` (a file of codes or an index) nearest to one row of ``data``."""
-    hasher = Hasher.from_pretrained(check_model_folder(model))
+    """The k codes of ``base`` (a file of codes or an index) nearest to one row of ``data``, one file."""
+    hasher = _load_hasher(model)
     table = load_table(data)
     if not 0 <= row < len(table.embeddings):
         raise ValueError(f"row is {row}; it must be from 0 to {len(table.embeddings) - 1}")
@@ -156,6 +207,13 @@ def search_row(model: str | Path, base: str | Path, data: str | Path, row: int, 
             for rank, (name, distance) in enumerate(zip(ids[0], distances[0], strict=True), start=1)
         ],
     }
+
+
+def _load_hasher(model: str | Path) -> Hasher:
+    from lbhash.hasher import Hasher
+    from lbhash.model import check_model_folder
+
+    return Hasher.from_pretrained(check_model_folder(model))
 
 
 def _check_same_model(bits: int, fingerprint: str, base: CodeTable, name: str) -> None:

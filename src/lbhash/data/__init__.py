@@ -31,20 +31,32 @@ def load_dataset(
         data: ``"digits"``; a file (``read_table``); or a folder with the files ``train``, ``base`` and ``query``.
         base: a file of the base rows; ``data`` then holds the training rows alone.
         query: a file of the query rows, together with ``base``.
-        labels: an ``.npy`` with the labels of ``data``.
-        protocol: a name of ``PROTOCOLS``. Where it is not given, a file's own flags count, and ``holdout`` where it
-            has none.
+        labels: an ``.npy`` with the labels of the file ``data``.
+        protocol: a name of ``PROTOCOLS``, for one file. Where it is not given, the file's own flags count, and
+            ``holdout`` where it has none.
         seed: of the protocol's draw.
+
+    Raises:
+        ValueError: arguments that do not go together, or what ``read_table`` and ``Dataset`` refuse.
     """
     if protocol is not None and protocol not in PROTOCOLS:
         raise ValueError(f"protocol is {protocol!r}; it must be one of {', '.join(PROTOCOLS)}")
     if (base is None) != (query is None):
         raise ValueError("base and query go together: give both files, or neither")
+    folder = Path(data).is_dir()
+    if protocol is not None and (base is not None or folder):
+        files = f"base is {str(base)!r}" if base is not None else f"data is the folder {str(data)!r}"
+        raise ValueError(f"protocol is {protocol!r} and {files}, whose files are the splits; give one of the two")
+    if labels is not None and folder:
+        raise ValueError(
+            f"labels is {str(labels)!r} and data is the folder {str(data)!r}, whose files have labels of their own "
+            "(for an .npy, train_labels.npy and so on beside it); give labels with a file only"
+        )
     if base is not None and query is not None:
         return _from_tables(
             Path(data).name, read_table(data, labels), read_table(base, name="base"), read_table(query, name="query")
         )
-    if Path(data).is_dir():
+    if folder:
         tables = [read_table(_file_in(Path(data), split), name=split) for split in SPLITS]
         return _from_tables(Path(data).name, *tables)
     table = load_table(data, labels)
@@ -59,7 +71,11 @@ def load_dataset(
 
 def load_table(data: str | Path, labels: str | Path | None = None) -> Table:
     """All rows of a data set by name or from a file."""
-    return DATASETS[str(data)]() if str(data) in DATASETS else read_table(data, labels)
+    if str(data) not in DATASETS:
+        return read_table(data, labels)
+    if labels is not None:
+        raise ValueError(f"labels is {str(labels)!r} and data is {str(data)!r}, which has labels of its own; give one")
+    return DATASETS[str(data)]()
 
 
 def _part(table: Table, rows: np.ndarray) -> Part:
@@ -78,12 +94,12 @@ def _from_flags(table: Table) -> Dataset:
 def _from_tables(name: str, *tables: Table) -> Dataset:
     parts = [_part(table, np.arange(len(table.embeddings))) for table in tables]
     classes = max((p.labels.shape[1] for p in parts if p.labels is not None and p.labels.ndim == 2), default=0)
-    return Dataset(name, "files", *(_widened(part, classes) for part in parts))
+    return Dataset(name, "files", *(widened(part, classes) for part in parts))
 
 
-def _widened(part: Part, classes: int) -> Part:
-    """With so many columns of multi-hot labels: a file of lists has as many as its own largest label asks for."""
-    if part.labels is None or part.labels.ndim == 1:
+def widened(part: Part, classes: int) -> Part:
+    """With at least so many columns of multi-hot labels: a file of lists has as many as its largest label asks for."""
+    if part.labels is None or part.labels.ndim == 1 or part.labels.shape[1] >= classes:
         return part
     return replace(part, labels=np.pad(part.labels, ((0, 0), (0, classes - part.labels.shape[1]))))
 
@@ -96,4 +112,4 @@ def _file_in(folder: Path, split: str) -> Path:
 
 
 __all__ = ["DATASETS", "PROTOCOLS", "SPLITS", "Dataset", "Part", "Protocol", "Table"]
-__all__ += ["check_embeddings", "load_dataset", "load_table"]
+__all__ += ["check_embeddings", "load_dataset", "load_table", "widened"]

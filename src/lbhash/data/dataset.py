@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,9 @@ class Table:
     """Rows as a file holds them.
 
     Attributes:
-        embeddings: ``[n, dim]`` of uint8, float16 or float32, in memory or memory-mapped.
+        embeddings: ``[n, dim]`` of uint8, float16 or float32, in memory or memory-mapped. Other number types are taken
+            and cast to float32 as they are used, so that float64 keeps seven digits: centre numbers that vary less
+            than that before they come here.
         labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``; ``None`` where the file has none.
         flags: split name to ``bool [n]``, where the file says which rows belong to which split.
         name: where the rows come from, for messages.
@@ -59,6 +61,19 @@ class Part:
         """The embeddings in order, ``float32 [up to size, dim]`` at a time."""
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
+
+    def compact(self) -> tuple[Part, npt.NDArray[np.int64]]:
+        """The split with its classes numbered 0 … C − 1 without gaps, and what their numbers were.
+
+        Raises:
+            ValueError: no row has a label.
+        """
+        classes = _classes(self.labels)
+        assert self.labels is not None
+        if not len(classes):
+            raise ValueError("no row of the split has a label")
+        labels = self.labels[:, classes] if self.labels.ndim == 2 else np.searchsorted(classes, self.labels)
+        return replace(self, labels=np.ascontiguousarray(labels)), classes
 
     def fingerprint(self) -> str:
         """16 hexadecimal digits that identify the split: of a SHA-256 of its embeddings and labels, in their order."""
@@ -114,7 +129,7 @@ class Dataset:
         if len(absent):
             raise ValueError(
                 f"class {absent[0]} has no query in {self.name} ({len(absent)} of {self.classes} classes have none); "
-                "every class of the train split must have one"
+                "every class of the train split must have one: leave such a class out, or mark one of its rows in_query"
             )
 
     def part(self, split: str) -> Part:

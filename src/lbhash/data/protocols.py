@@ -18,7 +18,9 @@ class Protocol:
         train: rows of each class drawn for training; ``None`` for the whole base.
         disjoint: whether the training rows are kept out of the base.
 
-    With several labels a row a draw by class has no meaning, so that as many rows are drawn from all.
+    With several labels a row a draw by class has no meaning, so that as many rows are drawn from all. Where that leaves
+    a label without a query, one of its rows takes the place of a query that can be spared. (A label of one row is then
+    a query's only: nothing is trained for it.)
     """
 
     summary: str
@@ -47,9 +49,12 @@ class Protocol:
             if len(rows) <= queries + trains:
                 raise ValueError(
                     f"{name} has {len(rows)} rows; the protocol needs more than {queries + trains} "
-                    f"({queries} queries, {trains} to train)"
+                    f"({queries} queries, {trains} to train): add rows, leave it out, or say by the columns "
+                    "in_train, in_base and in_query who is what"
                 )
             order = rng.permutation(rows)
+            if labels.ndim == 2:
+                order = _with_a_query_each(order, queries, labels)
             query.append(order[:queries])
             rest = order[queries:]
             train.append(rest if self.train is None else rest[:trains])
@@ -76,3 +81,26 @@ def _groups(labels: npt.NDArray) -> list[tuple[str, npt.NDArray[np.int64], int]]
     if labels.ndim == 2:
         return [("the data set", np.arange(len(labels)), labels.shape[1])]
     return [(f"class {label}", np.flatnonzero(labels == label), 1) for label in np.unique(labels)]
+
+
+def _with_a_query_each(order: npt.NDArray[np.int64], queries: int, labels: npt.NDArray) -> npt.NDArray[np.int64]:
+    """The order with as few swaps as need be for each label to be among the first ``queries``, as far as they go.
+
+    The rarest label comes first, those of a single row last; and the last row goes whose labels all have a query
+    besides.
+    """
+    order = order.copy()
+    hot = labels != 0
+    totals = hot.sum(axis=0)
+    counts = hot[order[:queries]].sum(axis=0)
+    missing = np.flatnonzero((counts == 0) & (totals > 0))
+    for label in sorted(missing, key=lambda label: (totals[label] == 1, totals[label])):
+        if counts[label]:
+            continue  # came with a rarer one
+        spare = np.flatnonzero(~(hot[order[:queries]] & (counts < 2)).any(axis=1))
+        if not len(spare):
+            break
+        out, into = spare[-1], queries + np.flatnonzero(hot[order[queries:], label])[0]
+        counts += hot[order[into]].astype(counts.dtype) - hot[order[out]]
+        order[[out, into]] = order[[into, out]]
+    return order

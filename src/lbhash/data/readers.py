@@ -15,6 +15,8 @@ from lbhash.files import existing_file
 from lbhash.labels import check_labels
 
 SUFFIXES = (".parquet", ".npz", ".npy")
+ARRAYS = ("embedding", "embeddings", "label", "labels", *(f"in_{split}" for split in SPLITS))
+"""The arrays of an ``.npz`` that are read."""
 
 
 def read_table(path: str | Path, labels: str | Path | None = None, name: str = "data") -> Table:
@@ -23,14 +25,15 @@ def read_table(path: str | Path, labels: str | Path | None = None, name: str = "
     Args:
         path: a Parquet file with a column ``embedding`` (lists of one length) and, where there are labels, ``label``
             (integers) or ``labels`` (lists of integers); an ``.npz`` with arrays of these names (``embedding`` or
-            ``embeddings``, ``label`` or ``labels``, integers or multi-hot); or an ``.npy`` of the embeddings.
+            ``embeddings``, ``label`` or ``labels``, integers or multi-hot); or an ``.npy`` of the embeddings, with
+            the labels of ``NAME.npy`` in a ``NAME_labels.npy`` beside it where there is one.
             Boolean ``in_train``, ``in_base`` and ``in_query`` say which split a row belongs to.
-        labels: an ``.npy`` with the labels, for files that have none of their own.
+        labels: an ``.npy`` with the labels, in the place of the file's own.
         name: of the argument, for messages.
 
     Raises:
-        ValueError: the file is missing, damaged or holds something else; an embedding is NaN or infinite (the
-            message says which row); labels are negative or missing.
+        ValueError: the file is missing, damaged, empty or holds something else; an embedding is NaN, infinite or
+            beyond float32 (the message says which row); labels are negative or missing.
         TypeError: labels are not integers.
     """
     file = existing_file(path, name)
@@ -38,9 +41,12 @@ def read_table(path: str | Path, labels: str | Path | None = None, name: str = "
     if reader is None:
         raise ValueError(f"{name} is {str(path)!r}; it must end in {', '.join(SUFFIXES)}")
     table = reader(file, name)
+    label_name, beside = "labels", file.with_name(f"{file.stem}_labels.npy")
+    if labels is None and file.suffix == ".npy" and beside.is_file():
+        label_name, labels = f"{beside.name} beside {name}", beside
     if labels is not None:
-        given = np.asarray(_load_npy(existing_file(labels, "labels"), "labels"))
-        table = Table(table.embeddings, check_labels(given, "labels"), table.flags, table.name)
+        given = np.asarray(_load_npy(existing_file(labels, label_name), label_name))
+        table = Table(table.embeddings, check_labels(given, label_name), table.flags, table.name)
     if table.labels is not None and len(table.labels) != len(table.embeddings):
         raise ValueError(f"{name} has {len(table.embeddings)} embeddings and {len(table.labels)} labels")
     for split, flag in table.flags.items():
@@ -49,6 +55,8 @@ def read_table(path: str | Path, labels: str | Path | None = None, name: str = "
                 f"in_{split} of {name} is {flag.dtype} {list(flag.shape)}; it must be a boolean for each row"
             )
     check_embeddings(table.embeddings, f"embeddings of {name}")
+    if not len(table.embeddings):
+        raise ValueError(f"{name} is {str(path)!r}, which has no row")
     return table
 
 
@@ -61,10 +69,13 @@ def check_embeddings(embeddings: npt.NDArray, name: str = "embeddings") -> None:
     if embeddings.dtype.kind != "f":
         return
     for start in range(0, len(embeddings), 8192):
-        finite = np.isfinite(embeddings[start : start + 8192]).all(axis=1)
+        chunk = embeddings[start : start + 8192]
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(chunk.astype(np.float32, copy=False)).all(axis=1)  # which is what a model is given
         if not finite.all():
-            row = start + int(np.flatnonzero(~finite)[0])
-            raise ValueError(f"{name} is NaN or infinite in row {row}; every number must be finite")
+            at = int(np.flatnonzero(~finite)[0])
+            what = "beyond the range of float32" if np.isfinite(chunk[at]).all() else "NaN or infinite"
+            raise ValueError(f"{name} is {what} in row {start + at}; every number must be finite")
 
 
 def _read_parquet(file: Path, name: str) -> Table:
@@ -105,10 +116,10 @@ def _embedding_column(parquet: Any, file: Path, name: str) -> npt.NDArray:
         if column.null_count:
             row = filled + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
             raise ValueError(f"column 'embedding' of {name} is missing in row {row}")
-        if not hasattr(column, "flatten") or not len(column):
-            if len(column):
-                raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold lists of numbers")
+        if not len(column):
             continue
+        if not _holds_lists(column.type):
+            raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold lists of numbers")
         values = column.flatten()
         lengths = column.value_lengths().to_numpy()
         dim = lengths[0] if embeddings is None else embeddings.shape[1]
@@ -137,25 +148,32 @@ def _embedding_column(parquet: Any, file: Path, name: str) -> npt.NDArray:
 
 
 def _label_column(column: Any, name: str) -> npt.NDArray:
-    import pyarrow as pa
-
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])
         raise ValueError(f"{name} is missing in row {row}; every row must have a label")
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        return check_labels(column.to_pylist(), name)
-    return check_labels(column.to_numpy(), name)
+    return check_labels(column.to_pylist() if _holds_lists(column.type) else column.to_numpy(), name)
+
+
+def _holds_lists(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def _read_npz(file: Path, name: str) -> Table:
+    key, held = "", {}
     try:
         with np.load(file, allow_pickle=False) as arrays:
-            held = {key: arrays[key] for key in arrays.files}
+            names = list(arrays.files)
+            for key in names:
+                if key in ARRAYS:
+                    held[key] = arrays[key]
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        _refuse_objects(error, f"array {key!r} of {name}")
         raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npz file: {_first_line(error)}") from None
     embeddings = next((held[key] for key in ("embedding", "embeddings") if key in held), None)
     if embeddings is None:
-        raise ValueError(f"{name} is {str(file)!r}, which has no array 'embeddings' (it has {', '.join(held)})")
+        raise ValueError(f"{name} is {str(file)!r}, which has no array 'embeddings' (it has {', '.join(names)})")
     labels = next((held[key] for key in ("label", "labels") if key in held), None)
     flags = {split: held[f"in_{split}"] for split in SPLITS if f"in_{split}" in held}
     return Table(embeddings, None if labels is None else check_labels(labels, f"labels of {name}"), flags, file.name)
@@ -169,7 +187,14 @@ def _load_npy(file: Path, name: str, mmap_mode: Any = None) -> npt.NDArray:
     try:
         return np.lib.format.open_memmap(file, mode=mmap_mode) if mmap_mode else _load_array(file)
     except (OSError, ValueError, EOFError) as error:
+        _refuse_objects(error, name)
         raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npy file: {_first_line(error)}") from None
+
+
+def _refuse_objects(error: Exception, name: str) -> None:
+    """Say it where NumPy refused an array only because it holds Python objects, which are pickles."""
+    if "Object arrays" in str(error) or "Python objects" in str(error):
+        raise TypeError(f"{name} holds Python objects, which are never loaded; it must hold numbers") from None
 
 
 def _load_array(file: Path) -> npt.NDArray:

@@ -35,12 +35,24 @@ class FlatIndex:
         return int(self._index.ntotal)
 
     def add(self, codes: npt.ArrayLike, ids: npt.ArrayLike | None = None) -> None:
-        """Add codes ``uint8 [n, code_bytes]`` under ``ids`` ``int64 [n]``; by their position where none are given."""
+        """Add codes ``uint8 [n, code_bytes]`` under ``ids`` ``int64 [n]``; by their position where none are given.
+
+        Raises:
+            TypeError: an id is not an integer.
+            ValueError: there is not one id for each code, or two of them are equal.
+        """
         rows = self._check(codes)
-        names = np.arange(len(self), len(self) + len(rows)) if ids is None else np.asarray(ids, np.int64)
+        names = np.arange(len(self), len(self) + len(rows)) if ids is None else np.asarray(ids)
         if names.shape != (len(rows),):
             raise ValueError(f"ids has shape {names.shape}; it must be [{len(rows)}], one for each code")
-        self._index.add_with_ids(rows, names)
+        if len(names) and names.dtype.kind not in "iu":
+            raise TypeError(f"ids holds {names.dtype}; it must hold integers")
+        if len(names) and names.max() >= 2**63:
+            raise ValueError(f"ids holds {names.max()}; an id must be below 2^63")
+        ordered = np.sort(names)
+        if (twice := np.flatnonzero(ordered[1:] == ordered[:-1])).size:
+            raise ValueError(f"ids holds {ordered[twice[0]]} twice; every code must have an id of its own")
+        self._index.add_with_ids(rows, names.astype(np.int64))
 
     def search(self, codes: npt.ArrayLike, k: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         """The k nearest codes of each query.

@@ -10,14 +10,14 @@ import numpy as np
 def harmonic(after: int, count: int) -> float:
     """``sum of 1/(after + k) for k = 1 ... count``, without the cancellation of a difference of two large sums.
 
-    The first terms one by one, and the others by the expansion of the digamma function at n + 1/2,
+    Few terms, and those up to 64, one by one; the others by the expansion of the digamma function at n + 1/2,
     ``H_n = log x + gamma + 1/(24 x^2) - 7/(960 x^4) + 31/(8064 x^6) - ...`` with x = n + 1/2.
     """
     total = 0.0
     stop = after + count
-    for k in range(after + 1, min(stop, max(after, 64) + 64) + 1):
+    low = stop if count <= 16 else min(stop, max(after, 64))
+    for k in range(after + 1, low + 1):
         total += 1.0 / k
-    low = max(after, 64) + 64
     if stop > low:
         x, y = low + 0.5, stop + 0.5
         p, q = 1.0 / (x * x), 1.0 / (y * y)

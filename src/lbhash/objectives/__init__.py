@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lbhash.objectives.base import Objective, Task
@@ -25,7 +27,7 @@ METHODS: dict[str, type[Objective]] = {
 
 
 def build_objective(
-    method: str | type[Objective],
+    method: str | Callable[..., Objective],
     task: Task,
     *,
     guided: bool = True,
@@ -35,18 +37,52 @@ def build_objective(
     """A host method, plain or guided.
 
     Args:
-        method: a name of ``METHODS``, or an ``Objective`` of one's own.
+        method: a name of ``METHODS``, or an ``Objective`` of one's own (its class, or whatever makes it from a task).
         task: what is to be learnt.
         guided: whether to add the guidance.
         guidance: options of ``Guided``.
         options: options of the method.
+
+    Raises:
+        ValueError: there is no such method.
+        TypeError: ``options`` or ``guidance`` names something that the method or the guidance does not take.
     """
-    kind = METHODS.get(method) if isinstance(method, str) else method
-    if kind is None:
-        raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
+    kind: Any = METHODS.get(method) if isinstance(method, str) else method
+    name = method_name(method)
+    if kind is None or not callable(kind):
+        raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}, or an Objective of one's own")
+    _check_names(options, "options", kind, 1, f"method {name}")
+    _check_names(guidance, "guidance", Guided, 2, "the guidance")
     host = kind(task, **(options or {}))
     return Guided(host, task, **(guidance or {})) if guided else host
 
 
+def method_name(method: Any) -> str:
+    """The method's name; of one's own, that of its class or function in small letters."""
+    if isinstance(method, str):
+        return str(method)
+    function = getattr(method, "func", method)  # of a functools.partial
+    return getattr(function, "__name__", type(function).__name__).lower()
+
+
+def _check_names(given: Any, argument: str, kind: Callable[..., Any], leading: int, whose: str) -> None:
+    """Raise ``TypeError`` unless ``given`` is a dict of arguments that ``kind`` takes behind its ``leading`` ones."""
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{argument} is {given!r}; it must be a dict")
+    try:
+        parameters = list(inspect.signature(kind).parameters.values())
+    except ValueError:  # of a class written in C
+        return
+    if any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    named = [p.name for p in parameters[leading:] if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for key in given:
+        if key not in named:
+            takes = f"it may have {', '.join(named)}" if named else "it takes none"
+            raise TypeError(f"{argument} has {key!r}, which {whose} does not take; {takes}")
+
+
 __all__ = ["CSQ", "DBDH", "DCH", "DSDH", "METHODS", "GreedyHash", "Guided", "HashNet", "Objective", "Task"]
-__all__ += ["build_objective"]
+__all__ += ["build_objective", "method_name"]

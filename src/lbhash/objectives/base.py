@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +53,9 @@ class Objective(nn.Module):
     def begin_epoch(self, epoch: int) -> None:
         """Called before each epoch, which counts from 0."""
 
+    def end_training(self) -> None:
+        """Called once after the last epoch: for what was set before it and should know its outputs."""
+
     def class_scores(self, signs: Tensor) -> Tensor | None:
         """Scores ``[n, C]`` of the method's own classifier for codes ``float [n, bits]`` of ±1, if it has one."""
         return None
@@ -57,3 +63,25 @@ class Objective(nn.Module):
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """The loss of a batch, a scalar."""
         raise NotImplementedError
+
+
+def check_weight(value: Any, name: str, *, above_zero: bool = False) -> float:
+    """Return a method's weight: a finite number of at least 0; above 0 where a loss divides by it.
+
+    Raises:
+        TypeError: it is not a number.
+        ValueError: it is out of range.
+    """
+    limits = "above 0" if above_zero else "at least 0"
+    if check_finite(value, name) < 0 or (above_zero and value == 0):
+        raise ValueError(f"{name} is {value}; it must be {limits}")
+    return float(value)
+
+
+def check_finite(value: Any, name: str) -> float:
+    """Return a number, or raise ``TypeError`` where it is none and ``ValueError`` where it is NaN or infinite."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} is {value!r}; it must be a number")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} is {value}; it must be finite")
+    return float(value)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task
+from lbhash.objectives.base import Objective, Task, check_weight
 
 
 class CSQ(Objective):
@@ -15,7 +15,7 @@ class CSQ(Objective):
     u = tanh ℓ,  L = mean_ik BCE((u_ik + 1)/2, (c_ik + 1)/2) + λ mean (|u| − 1)²
 
     With several labels a row, c is the bit-wise majority of the labels' centres, its ties broken by one random code
-    that is drawn once.
+    that is drawn once. A row without any label has no centre, and is left out of the cross-entropy.
 
     Args:
         task: what is to be learnt; its centres are the targets.
@@ -29,13 +29,13 @@ class CSQ(Objective):
 
     def __init__(self, task: Task, *, lam: float = 1e-4) -> None:
         super().__init__()
-        self.lam = lam
+        self.lam = check_weight(lam, "lam")
         self.register_buffer("centers", task.centers.float())
         coins = torch.randint(0, 2, (task.bits,), generator=task.generator())
         self.register_buffer("tie_break", 2.0 * coins - 1)
 
     def targets(self, labels: Tensor) -> Tensor:
-        """The centre that each row is pulled to, ``float [n, bits]`` of ±1."""
+        """The centre that each row is pulled to, ``float [n, bits]`` of ±1; of no meaning for a row without label."""
         if labels.ndim == 1:
             return self.centers[labels]
         votes = labels.float() @ self.centers
@@ -45,5 +45,10 @@ class CSQ(Objective):
         """The loss of a batch, a scalar."""
         ones = (self.targets(labels) + 1) / 2
         # (tanh ℓ + 1)/2 is the logistic function of 2ℓ, which gives the cross-entropy without rounding to log 0.
-        bce = F.binary_cross_entropy_with_logits(2 * logits, ones)
+        if labels.ndim == 1:
+            bce = F.binary_cross_entropy_with_logits(2 * logits, ones)
+        else:
+            labelled = labels.any(dim=1)
+            of_rows = F.binary_cross_entropy_with_logits(2 * logits, ones, reduction="none").mean(dim=1)
+            bce = (of_rows * labelled).sum() / labelled.sum().clamp(min=1)
         return bce + self.lam * (logits.tanh().abs() - 1).square().mean()

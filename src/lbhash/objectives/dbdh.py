@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task
+from lbhash.objectives.base import Objective, Task, check_weight
 from lbhash.objectives.pairs import Memory
 
 
@@ -25,7 +25,7 @@ class DBDH(Objective):
 
     def __init__(self, task: Task, *, alpha: float = 0.1) -> None:
         super().__init__()
-        self.alpha = alpha
+        self.alpha = check_weight(alpha, "alpha")
         self.memory = Memory(task.labels, task.bits)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:

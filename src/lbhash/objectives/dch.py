@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task
+from lbhash.objectives.base import Objective, Task, check_weight
 from lbhash.objectives.pairs import balance_weights, distinct_pairs, similar
 
 
@@ -24,8 +24,8 @@ class DCH(Objective):
 
     def __init__(self, task: Task, *, gamma: float = 20.0, lam: float = 0.1) -> None:
         super().__init__()
-        self.gamma = gamma
-        self.lam = lam
+        self.gamma = check_weight(gamma, "gamma", above_zero=True)
+        self.lam = check_weight(lam, "lam")
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """The loss of a batch, a scalar; a batch of one row has its quantisation only."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task
+from lbhash.labels import check_count
+from lbhash.objectives.base import Objective, Task, check_weight
 from lbhash.objectives.pairs import Memory, one_hot
 
 
@@ -33,7 +34,10 @@ class DSDH(Objective):
 
     def __init__(self, task: Task, *, mu: float = 1.0, nu: float = 1.0, eta: float = 1.0, sweeps: int = 3) -> None:
         super().__init__()
-        self.mu, self.nu, self.eta, self.sweeps = mu, nu, eta, sweeps
+        self.mu = check_weight(mu, "mu", above_zero=True)
+        self.nu = check_weight(nu, "nu", above_zero=True)  # else BᵀB may have no inverse
+        self.eta = check_weight(eta, "eta")
+        self.sweeps = check_count(sweeps, "sweeps")
         self.memory = Memory(task.labels, task.bits)
         self.register_buffer("targets", one_hot(task.labels, task.classes), persistent=False)
         self.register_buffer("weights", torch.zeros(task.bits, task.classes))
@@ -42,6 +46,10 @@ class DSDH(Objective):
 
     def begin_epoch(self, epoch: int) -> None:
         """Set W and B from the latest outputs."""
+        self.update_codes()
+
+    def end_training(self) -> None:
+        """Set W and B from the outputs of the last epoch, which W else would not know."""
         self.update_codes()
 
     @torch.no_grad()

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lbhash.objectives.base import Objective, Task
+from lbhash.objectives.base import Objective, Task, check_weight
 from lbhash.objectives.pairs import one_hot
 
 
@@ -24,7 +24,7 @@ class GreedyHash(Objective):
 
     def __init__(self, task: Task, *, alpha: float = 0.1) -> None:
         super().__init__()
-        self.alpha = alpha
+        self.alpha = check_weight(alpha, "alpha")
         self.classifier = nn.Linear(task.bits, task.classes, bias=False)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:

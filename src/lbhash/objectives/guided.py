@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task
+from lbhash.objectives.base import Objective, Task, check_finite
 from lbhash.posterior import Surrogate
 
 
@@ -16,7 +17,7 @@ class Guided(Objective):
 
     L = L_X + w·L_θ,   L_θ = Σ_blocks −log P(center of the class | ℓ), which moves the model only;
     and at the same time the surrogate P learns, L_π = Σ_blocks −log P(code seen | ℓ), which moves P only. A row
-    with several labels is pulled to the centre of each.
+    with several labels is pulled to the centre of each, and one without any to none.
 
     ``forward`` gives the sum of all three: their gradients part inside ``Surrogate.losses``, so that one backward
     pass and one optimiser over model and surrogate make both updates of the algorithm.
@@ -26,7 +27,7 @@ class Guided(Objective):
         task: what is to be learnt; its centres are where the codes are pulled.
         mode: ``"add"`` the guidance to the host's loss, or let it ``"replace"`` it (the paper's ablation).
         weight: w.
-        surrogate: the network P; the paper's where it is not given.
+        surrogate: the network P, of which a copy is trained; the paper's where it is not given.
     """
 
     centers: Tensor
@@ -45,8 +46,10 @@ class Guided(Objective):
             raise ValueError(f"mode is {mode!r}; it must be 'add' or 'replace'")
         self.host = host
         self.mode = mode
-        self.weight = weight
-        self.surrogate = surrogate or Surrogate(task.bits)
+        self.weight = check_finite(weight, "weight")
+        self.surrogate = Surrogate(task.bits) if surrogate is None else copy.deepcopy(surrogate)
+        if not isinstance(self.surrogate, Surrogate):
+            raise TypeError(f"surrogate is {surrogate!r}; it must be a Surrogate, or None for the paper's")
         if self.surrogate.bits != task.bits:
             raise ValueError(f"surrogate is one of {self.surrogate.bits} bits; it must be one of {task.bits}")
         self.register_buffer("centers", self.surrogate.block_index(task.centers))
@@ -54,6 +57,10 @@ class Guided(Objective):
     def begin_epoch(self, epoch: int) -> None:
         """Pass it on to the host."""
         self.host.begin_epoch(epoch)
+
+    def end_training(self) -> None:
+        """Pass it on to the host."""
+        self.host.end_training()
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """L_X + w·L_θ + L_π of a batch, a scalar (without L_X where the guidance replaces it)."""

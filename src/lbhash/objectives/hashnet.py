@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task
+from lbhash.objectives.base import Objective, Task, check_weight
 from lbhash.objectives.pairs import balance_weights, distinct_pairs, likelihood_loss, similar
 
 
@@ -24,8 +24,8 @@ class HashNet(Objective):
 
     def __init__(self, task: Task, *, alpha: float | None = None, continuation: float = 20.0) -> None:
         super().__init__()
-        self.alpha = 10 / task.bits if alpha is None else alpha
-        self.continuation = continuation
+        self.alpha = 10 / task.bits if alpha is None else check_weight(alpha, "alpha", above_zero=True)
+        self.continuation = check_weight(continuation, "continuation", above_zero=True)
         self.beta = 1.0
 
     def begin_epoch(self, epoch: int) -> None:

@@ -15,7 +15,17 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width
 from lbhash.labels import Labels, check_count, check_label_pair, check_labels, fit_columns
-from lbhash.ranking.kernels import KERNELS, Words, by_word, count_equal, count_given, count_runs, count_shared, split
+from lbhash.ranking.kernels import (
+    KERNELS,
+    Words,
+    by_word,
+    count_equal,
+    count_given,
+    count_groups,
+    count_runs,
+    count_shared,
+    split,
+)
 
 Counts = npt.NDArray[np.int64]
 Relevance = Callable[[Any, Any], npt.ArrayLike]
@@ -25,6 +35,7 @@ CHUNK = 1 << 20
 """Base codes that are taken at a time: it bounds the copies, not the result."""
 
 _FEW = 64  # queries from which on it pays to sort a chunk of the base by label
+_GROUP = 16  # codes a set of labels from which on it pays to put codes of the same labels together
 _PAIRS = 1 << 24  # pairs whose grades a relevance function is asked for at a time
 _LARGEST_GRADE = 1 << 12
 
@@ -137,8 +148,9 @@ class RankHistogram(Ranking):
         histogram = cls(query_codes, query_labels, bits, relevance)
         codes = check_codes(base_codes, "base_codes")
         check_lengths(codes, base_labels, "base")
-        for start in range(0, max(len(codes), 1), chunk):
-            histogram.update(codes[start : start + chunk], base_labels[start : start + chunk])
+        check_width(codes, histogram.bits, "base_codes")
+        for start in range(0, len(codes), chunk):
+            histogram._count(codes[start : start + chunk], base_labels[start : start + chunk])
         return histogram
 
     @classmethod
@@ -171,8 +183,12 @@ class RankHistogram(Ranking):
         if self._relevance is None:
             _, base_labels = check_label_pair(self._labels, fit_columns(base_labels, self._labels))
         check_lengths(codes, base_labels, "base")
+        self._count(codes, base_labels)
+        return self
+
+    def _count(self, codes: PackedCodes, base_labels: Any) -> None:
         if len(codes) == 0 or self.queries == 0:
-            return self
+            return
         if self._relevance is not None:
             self._count_given(codes, base_labels)
         elif base_labels.ndim == 2:
@@ -181,7 +197,6 @@ class RankHistogram(Ranking):
             self._count_equal(codes, base_labels)
         else:
             self._count_runs(codes, base_labels)
-        return self
 
     def merge(self, other: RankHistogram) -> RankHistogram:
         """The histogram over both bases: for the same queries, counted over two parts of a base.
@@ -229,10 +244,19 @@ class RankHistogram(Ranking):
     def _count_shared(self, codes: PackedCodes, labels: Labels) -> None:
         block, parts = split(self.queries, len(codes))
         counted = np.zeros((parts, self.queries, self.graded.shape[1] + 1, self.bits + 1), np.int64)
+        words, query_labels, base_labels = as_words(codes), _label_words(self._labels), _label_words(labels)
+        if base_labels.shape[1] == 1 and self.queries >= _FEW:
+            sets, members = np.unique(base_labels[:, 0], return_inverse=True)
+            if len(codes) >= _GROUP * len(sets):
+                order = np.argsort(members.astype(np.uint16) if len(sets) < 1 << 16 else members, kind="stable")
+                starts = np.append(0, np.cumsum(np.bincount(members)))
+                with KERNELS:
+                    count_groups(self._words, by_word(words[order]), query_labels[:, 0], sets, starts, block, counted)
+                self._add(counted.sum(axis=0))
+                return
         like = np.empty(0, np.uint16 if counted[0, 0].size <= 1 << 16 else np.uint32)
-        words = as_words(codes), _label_words(self._labels), _label_words(labels)
         with KERNELS:
-            count_shared(self._words, by_word(words[0]), words[1], by_word(words[2]), block, like, counted)
+            count_shared(self._words, by_word(words), query_labels, by_word(base_labels), block, like, counted)
         self._add(counted.sum(axis=0))
 
     def _count_given(self, codes: PackedCodes, labels: Any) -> None:

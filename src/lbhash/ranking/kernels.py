@@ -17,7 +17,9 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 Words = npt.NDArray[np.uint64]
@@ -26,6 +28,7 @@ KERNELS = threading.Lock()
 """Held while a parallel kernel runs: Numba's fallback thread pool ends the process if two threads enter it at once."""
 
 _TILE_WORDS = 1 << 14  # 128 KiB: a tile of the base stays in L2 while a block of queries passes over it
+_TILE_GROUPS = 1 << 16  # 512 KiB, where the codes of a tile are in groups that would else be short
 _TILE_CODES = 1 << 13  # at least so many codes a tile, or the sums over its histograms would cost as much as they do
 _TILE_SLOTS = 16  # and so many for every slot of a histogram, for the same reason
 _STEP = 2048  # codes whose distances are written down at a time: 4 KiB, which stays in L1
@@ -58,6 +61,42 @@ def _popcount(typing_context: Any, word: Any) -> Any:
 
 popcount: Any = intrinsic(_popcount)
 """Number of ones of an integer, as one instruction; for use inside Numba kernels."""
+
+
+def _any_near(typing_context: Any, codes: Any, first: Any, word: Any, limit: Any) -> Any:
+    if not isinstance(codes, types.Array):
+        return None
+    lanes = ir.VectorType(ir.IntType(64), LANES)
+
+    def splat(builder: Any, value: Any) -> Any:
+        one = builder.insert_element(ir.Constant(lanes, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+        order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        return builder.shuffle_vector(one, ir.Constant(lanes, ir.Undefined), order)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), lanes.as_pointer())
+        held = builder.load(place, align=8)
+        ones = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(lanes, [lanes]), f"llvm.ctpop.v{LANES}i64"
+        )
+        distances = builder.call(ones, [builder.xor(held, splat(builder, arguments[2]))])
+        near = builder.icmp_unsigned("<=", distances, splat(builder, arguments[3]))
+        mask = builder.bitcast(near, ir.IntType(LANES))
+        return builder.icmp_unsigned("!=", mask, ir.Constant(ir.IntType(LANES), 0))
+
+    return types.boolean(codes, types.intp, types.uint64, types.uint64), generate
+
+
+LANES = 8
+"""Words that ``any_near`` looks at."""
+
+any_near: Any = intrinsic(_any_near)
+"""``any_near(words, first, word, limit)``: is one of the eight words from ``first`` on within ``limit`` of ``word``?
+
+The words must be contiguous. LLVM counts ones by scalar instructions where a loop leaves it the choice, although by
+table look-ups in vector registers it is quicker; so the vector is written down here.
+"""
 
 
 @numba.njit(nogil=True, cache=True)
@@ -205,6 +244,38 @@ def count_shared(queries: Any, base: Any, query_labels: Any, labels: Any, block:
                             here[row] += bins * popcount(mine & column[row])
                     _add_places(here, counts, slots)
                 _add_sum(counts, slots, counted[part, query].reshape(slots))
+
+
+@numba.njit(parallel=True, nogil=True, cache=True)
+def count_groups(queries: Any, base: Any, query_labels: Any, sets: Any, starts: Any, block: int, counted: Any) -> None:
+    """As ``count_shared``, where the base is in the order of its sets of labels.
+
+    Those of group g, ``base[:, starts[g] : starts[g + 1]]``, all have the labels ``sets[g]``, a word of label bits, so
+    that their grade is computed once. ``query_labels`` is ``[queries]``, a word each.
+    """
+    words, rows = base.shape
+    parts, _, levels, bins = counted.shape
+    blocks = (len(queries) + block - 1) // block
+    slots = levels * bins
+    tile = max(_TILE_GROUPS // words, _TILE_CODES, _TILE_SLOTS * slots)
+    for task in numba.prange(parts * blocks):
+        part, own = task // blocks, task % blocks
+        counts = np.zeros((levels, 4 * bins), np.int32)
+        places = np.empty(_STEP, np.uint16)
+        end = rows * (part + 1) // parts
+        for low in range(rows * part // parts, end, tile):
+            high = min(low + tile, end)
+            group = np.searchsorted(starts, low, side="right") - 1
+            for query in range(own * block, min((own + 1) * block, len(queries))):
+                counts[:] = 0
+                at, here = group, low
+                while here < high:
+                    until = min(starts[at + 1], high)
+                    grade = popcount(query_labels[query] & sets[at])
+                    _add_run(queries[query], base, here, until, places, counts[grade], bins)
+                    at, here = at + 1, until
+                for grade in range(levels):
+                    _add_sum(counts[grade], bins, counted[part, query, grade])
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)

@@ -10,9 +10,12 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width
 from lbhash.labels import Labels, check_count, check_single
-from lbhash.ranking import check_lengths, distance_counts
+from lbhash.ranking import CHUNK, check_lengths, distance_counts
 from lbhash.ranking.histogram import Counts
-from lbhash.ranking.kernels import KERNELS, by_word, popcount
+from lbhash.ranking.kernels import KERNELS, LANES, any_near, by_word, popcount
+
+_GROUP = 64  # codes that are looked at together before any of them is
+_VOTES = 1 << 25  # counts that are held at a time
 
 
 def knn_predict(
@@ -85,29 +88,80 @@ def predict_from_counts(
     each = np.arange(len(queries))
     tied = total[each, radius]
     left = k - (ends[each, radius] - tied)
-    classes, members = np.unique(labels, return_inverse=True)
-    winners = np.empty(len(queries), np.int64)
+    classes, members = _numbered(labels)
+    winners = [np.empty(0, np.int64)]
+    step = max(1, _VOTES // len(classes))
+    for start in range(0, len(queries), step):
+        some = slice(start, start + step)
+        votes = np.zeros((len(queries[some]), len(classes)), np.int64)
+        for low in range(0, len(base), CHUNK):
+            part = slice(low, low + CHUNK)
+            _count_votes(queries[some], base[part], members[part], radius[some], tied[some], left[some], votes)
+        winners.append(votes.argmax(axis=1))
+    return classes[np.concatenate(winners)]
+
+
+def _count_votes(
+    queries: PackedCodes,
+    base: PackedCodes,
+    members: npt.NDArray[np.int64],
+    radius: Counts,
+    tied: Counts,
+    left: Counts,
+    votes: Counts,
+) -> None:
+    # Codes of a class lie together, so put them together: then most groups of neighbours are too far off as a whole.
+    narrow = members.astype(np.uint16) if members.max() < 1 << 16 else members  # NumPy sorts 16 bits by radix
+    order = np.argsort(narrow, kind="stable")
+    words = as_words(base)[order]
+    groups = -(-len(words) // _GROUP)
+    pivots, reach = np.zeros((groups, words.shape[1]), np.uint64), np.zeros(groups, np.int64)
+    _describe_groups(words, pivots, reach)
     with KERNELS:
-        _vote(
-            as_words(queries),
-            by_word(as_words(base)),
-            members.astype(np.int64),
-            len(classes),
-            radius,
-            tied,
-            left,
-            winners,
-        )
-    return classes[winners]
+        _vote(as_words(queries), by_word(words), members[order], pivots, reach, radius, tied, left, votes)
+
+
+def _numbered(labels: Labels) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The classes, and the number of each row's class among them: its own number, unless those are far apart."""
+    if labels.max() < max(len(labels), 1 << 16):
+        return np.arange(labels.max() + 1), labels
+    classes, members = np.unique(labels, return_inverse=True)
+    return classes, members.astype(np.int64)
 
 
 @numba.njit(nogil=True, cache=True)
-def _add_votes(query: Any, base: Any, members: Any, limit: Any, near: int, far: int, votes: Any) -> None:
-    """Add ``near`` votes for each code nearer than ``limit`` and ``far`` for each one at it."""
+def _describe_groups(words: Any, pivots: Any, reach: Any) -> None:
+    """The bit-wise majority of each group of codes, and the largest distance of one of them from it."""
+    for group in range(len(pivots)):
+        held = words[group * _GROUP : (group + 1) * _GROUP]
+        for word in range(words.shape[1]):
+            ones = np.zeros(64, np.uint64)
+            for row in range(len(held)):
+                code = held[row, word]
+                for bit in range(64):
+                    ones[bit] += (code >> np.uint64(bit)) & np.uint64(1)
+            for bit in range(64):
+                if 2 * ones[bit] > np.uint64(len(held)):
+                    pivots[group, word] |= np.uint64(1) << np.uint64(bit)
+        for row in range(len(held)):
+            distance = 0
+            for word in range(words.shape[1]):
+                distance += popcount(held[row, word] ^ pivots[group, word])
+            reach[group] = max(reach[group], distance)
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_votes(
+    query: Any, base: Any, low: int, high: int, members: Any, limit: Any, near: int, far: int, votes: Any
+) -> None:
+    """Of the codes from ``low`` to ``high``, add ``near`` votes for each within ``limit``, ``far`` for each at it."""
     mine, column = query[0], base[0]
-    for row in range(column.size):
-        distance = popcount(mine ^ column[np.uint64(row)])  # the first word alone rejects most codes
-        if distance <= limit:
+    for first in range(low, high, LANES):
+        # The first word alone rejects most codes, many at a time.
+        if first + LANES <= high and not any_near(column, first, mine, limit):
+            continue
+        for row in range(first, min(first + LANES, high)):
+            distance = popcount(mine ^ column[row])
             for word in range(1, query.size):
                 distance += popcount(query[word] ^ base[word, row])
             if distance <= limit:
@@ -115,9 +169,20 @@ def _add_votes(query: Any, base: Any, members: Any, limit: Any, near: int, far: 
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)
-def _vote(queries: Any, base: Any, members: Any, classes: int, radius: Any, tied: Any, left: Any, winners: Any) -> None:
-    """A code nearer than the radius has ``tied`` votes and one at the radius has ``left``, of which tied makes one."""
+def _vote(
+    queries: Any, base: Any, members: Any, pivots: Any, reach: Any, radius: Any, tied: Any, left: Any, votes: Any
+) -> None:
+    """A code nearer than the radius has ``tied`` votes and one at the radius has ``left``, of which tied makes one.
+
+    No code of a group is nearer than the group's pivot is, less its reach (the triangle inequality).
+    """
+    rows = base.shape[1]
     for query in numba.prange(len(queries)):
-        votes = np.zeros(classes, np.int64)
-        _add_votes(queries[query], base, members, np.uint64(radius[query]), tied[query], left[query], votes)
-        winners[query] = np.argmax(votes)
+        mine, limit = queries[query], np.uint64(radius[query])
+        for group in range(len(pivots)):
+            distance = 0
+            for word in range(mine.size):
+                distance += popcount(mine[word] ^ pivots[group, word])
+            if distance - reach[group] <= radius[query]:
+                low, high = group * _GROUP, min((group + 1) * _GROUP, rows)
+                _add_votes(mine, base, low, high, members, limit, tied[query], left[query], votes[query])

@@ -1,0 +1,165 @@
+"""What an evaluation costs, beside what people use: ratios measured side by side in one run.
+
+    python benchmarks/evaluation.py
+
+- "loop" is the NumPy loop of public hashing code: for each query a product of ±1 matrices, an argsort, and the mean of
+  precisions at the relevant ranks; it gives mAP in one order of ties. "evaluate" is ``lbhash.evaluate`` with everything
+  in its report.
+- "scan" is ``RankHistogram`` alone: both histograms of every query, from packed codes and labels. "FAISS" is the search
+  of ``IndexBinaryFlat`` for the nearest code (k = 1) of the same queries in the same base. They take turns, and the
+  figures are the least of several rounds, in nanoseconds a pair of a query and a base code.
+- "memory-mapped" evaluates a base of 10 million codes that lies in a file, in a process of its own, and reports the
+  most memory that this process had.
+
+Codes are random ones around a random centre a class, an eighth of the bits flipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import faiss
+import numba
+import numpy as np
+
+from lbhash import evaluate
+from lbhash.codes import unpack
+from lbhash.labels import one_hot
+from lbhash.ranking import RankHistogram
+
+CASES = {
+    "1,000 × 54,000, 10 classes": (1_000, 54_000, 10, False),
+    "5,000 × 128,503, 100 classes": (5_000, 128_503, 100, False),
+    "2,100 × 193,734, 21 labels": (2_100, 193_734, 21, True),
+}
+SCANS = {64: (1_000, 54_000), 128: (1_000, 54_000), 256: (1_000, 54_000)}
+
+CHILD = """
+import resource, sys, time
+import numpy as np
+from lbhash import evaluate
+folder = sys.argv[1]
+queries, query_labels = np.load(folder + "/q.npy"), np.load(folder + "/ql.npy")
+base, base_labels = np.load(folder + "/b.npy", mmap_mode="r"), np.load(folder + "/bl.npy", mmap_mode="r")
+evaluate(queries[:2], query_labels[:2], base[:1000], base_labels[:1000])
+started = time.perf_counter()
+evaluate(queries, query_labels, base, base_labels)
+print(time.perf_counter() - started, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def make(rows: int, bits: int, classes: int, several: bool, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Packed codes and labels of a seed; the centres are the same for all seeds."""
+    centers = np.random.default_rng(0).integers(0, 256, (classes, bits // 8), np.uint8)
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, rows)
+    flips = np.bitwise_and.reduce(rng.integers(0, 256, (3, rows, bits // 8), np.uint8))
+    codes = centers[labels] ^ flips
+    if not several:
+        return codes, labels
+    hot = one_hot(labels, classes)
+    hot[np.arange(rows), rng.integers(0, classes, rows)] = 1
+    return codes, hot
+
+
+def loop_map(query: np.ndarray, query_hot: np.ndarray, base: np.ndarray, base_hot: np.ndarray) -> float:
+    """mAP as public hashing code has it."""
+    summed = 0.0
+    for code, label in zip(query, query_hot, strict=True):
+        relevant = (label @ base_hot.T > 0).astype(np.float32)
+        distances = 0.5 * (base.shape[1] - code @ base.T)
+        ranked = relevant[np.argsort(distances)]
+        found = int(ranked.sum())
+        if found:
+            ranks = np.flatnonzero(ranked == 1) + 1.0
+            summed += float(np.mean(np.linspace(1, found, found) / ranks))
+    return summed / len(query)
+
+
+def seconds(work: Callable[[], object], rounds: int = 1) -> float:
+    """The least time of some rounds."""
+    times = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def against_the_loop(rounds: int) -> None:
+    """Whole evaluations."""
+    print("| work, 64 bits | loop, s | evaluate, s | ratio | mAP of the loop | mAP, worst to best |")
+    print("|:--|--:|--:|--:|--:|--:|")
+    for name, (queries, base, classes, several) in CASES.items():
+        q, ql = make(queries, 64, classes, several, seed=1)
+        b, bl = make(base, 64, classes, several, seed=2)
+        evaluate(q[:100], ql[:100], b[:1000], bl[:1000])  # compiled by now
+        arguments = [unpack(q, 64), one_hot(ql, classes), unpack(b, 64), one_hot(bl, classes)]
+        arguments = [array.astype(np.float32) for array in arguments]
+        found: list[float] = []
+        slow = seconds(lambda arguments=arguments, found=found: found.append(loop_map(*arguments)))
+        report = evaluate(q, ql, b, bl)
+        quick = seconds(lambda q=q, ql=ql, b=b, bl=bl: evaluate(q, ql, b, bl), rounds)
+        spread = f"{report.map:.4f}, {report.map_worst:.4f} to {report.map_best:.4f}"
+        print(f"| {name} | {slow:.1f} | {quick:.3f} | {slow / quick:.0f} | {found[0]:.4f} | {spread} |", flush=True)
+
+
+def against_faiss(rounds: int) -> None:
+    """Scans of all pairs."""
+    print("\n| bits | queries × base | scan, ns a pair | FAISS k = 1, ns a pair | FAISS / scan |")
+    print("|--:|:--|--:|--:|--:|")
+    shapes = [(bits, *shape) for bits, shape in SCANS.items()] + [(64, 1, 1_000_000), (64, 1, 10_000_000)]
+    for bits, queries, base in shapes:
+        q, ql = make(queries, bits, 10, False, seed=1)
+        b, bl = make(base, bits, 10, False, seed=2)
+        index = faiss.IndexBinaryFlat(bits)
+        index.add(b)
+        scans, searches = [], []
+        RankHistogram.from_codes(q, ql, b[:2], bl[:2])
+        for _ in range(rounds):
+            scans.append(seconds(lambda q=q, ql=ql, b=b, bl=bl: RankHistogram.from_codes(q, ql, b, bl)))
+            searches.append(seconds(lambda index=index, q=q: index.search(q, 1)))
+        scan, search = (1e9 * min(times) / (queries * base) for times in (scans, searches))
+        shape = f"{queries:,} × {base:,}"
+        print(f"| {bits} | {shape} | {scan:.3f} | {search:.3f} | {search / scan:.2f} |", flush=True)
+
+
+def memory_mapped(rows: int) -> None:
+    """A base in a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        codes, labels = make(rows, 64, 100, False, seed=2)
+        np.save(Path(folder) / "b.npy", codes)
+        np.save(Path(folder) / "bl.npy", labels)
+        codes, labels = make(100, 64, 100, False, seed=1)
+        np.save(Path(folder) / "q.npy", codes)
+        np.save(Path(folder) / "ql.npy", labels)
+        del codes, labels
+        done = subprocess.run([sys.executable, "-c", CHILD, folder], capture_output=True, text=True, check=True)
+    took, peak = map(float, done.stdout.split())
+    print(f"\nmemory-mapped: 100 × {rows:,} at 64 bits, evaluate {took:.2f} s, peak memory {peak / 1e6:.0f} MB")
+
+
+def main() -> None:
+    """Run all three."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--rows", type=int, default=10_000_000, help="codes of the memory-mapped base")
+    given = parser.parse_args()
+    numba.set_num_threads(given.threads)
+    faiss.omp_set_num_threads(given.threads)
+    print(f"{given.threads} threads, the least of {given.rounds} rounds\n")
+    against_the_loop(given.rounds)
+    against_faiss(given.rounds)
+    memory_mapped(given.rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""The four arrays that DeepHash-pytorch saves with its best model, so that runs of it can be scored again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codefile import CodeTable, read_array
+from lbhash.codes import as_packed
+from lbhash.labels import check_labels
+
+FILES = ("tst_binary", "tst_label", "trn_binary", "trn_label")
+
+
+def read_deephash(folder: str | Path, name: str = "deephash") -> tuple[CodeTable, CodeTable]:
+    """Read the queries (``tst``) and the base (``trn``) of a run of DeepHash-pytorch.
+
+    Args:
+        folder: with the files ``tst_binary.npy`` and ``trn_binary.npy`` (±1, ``[n, bits]``; a 0 that ``sign`` left is
+            positive here) and ``tst_label.npy`` and ``trn_label.npy`` (one-hot or multi-hot ``[n, C]``). Older versions
+            begin their names with the data set and the mAP; such a beginning may be there, the same in all four.
+        name: of the argument, for messages.
+
+    Returns:
+        Queries and base. Where every row of both has one label, the labels are class numbers.
+
+    Raises:
+        TypeError, ValueError: a file is missing, there is more than one set of them, or one holds something else.
+    """
+    path = Path(folder)
+    if not path.is_dir():
+        raise ValueError(f"{name} is {str(folder)!r}, and there is no such folder")
+    found = sorted(file.name.removesuffix("tst_binary.npy") for file in path.glob("*tst_binary.npy"))
+    if len(found) != 1:
+        what = f"{len(found)} files that end" if found else "no file that ends"
+        raise ValueError(f"{name} is {str(folder)!r}, which has {what} in tst_binary.npy; it must have one")
+    arrays = {kind: read_array(path / f"{found[0]}{kind}.npy", f"{kind} of {name}") for kind in FILES}
+    tables = []
+    single = all(_one_hot(arrays[f"{part}_label"]) for part in ("tst", "trn"))
+    for part in ("tst", "trn"):
+        codes, bits = as_packed(arrays[f"{part}_binary"], name=f"{part}_binary of {name}")
+        labels = check_labels(arrays[f"{part}_label"], f"{part}_label of {name}")
+        if len(labels) != len(codes):
+            raise ValueError(f"{name} has {len(codes)} codes in {part}_binary and {len(labels)} rows in {part}_label")
+        labels = labels.argmax(axis=1).astype(np.int64) if single else labels
+        tables.append(CodeTable(codes, bits, np.arange(len(codes)), labels))
+    return tables[0], tables[1]
+
+
+def _one_hot(labels: npt.NDArray) -> bool:
+    return labels.ndim == 2 and bool(np.isin(labels, (0, 1)).all() and (labels.sum(axis=1) == 1).all())

@@ -1,0 +1,43 @@
+"""Values as JSON holds them: what a model or a checkpoint remembers of its making."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+_MAY_BE = "it must be a finite number, a string, None, or a list or a dict of them, which JSON can hold"
+
+
+def plain(value: Any, name: str) -> Any:
+    """``value`` in Python's own types, a tuple as a list and NumPy's numbers as Python's.
+
+    Raises:
+        TypeError: it holds something that JSON cannot hold; the message says where.
+        ValueError: a number is NaN or infinite.
+
+    >>> plain({"alpha": np.float32(0.5), "steps": (1, 2)}, "options")
+    {'alpha': 0.5, 'steps': [1, 2]}
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{name} is {value}; {_MAY_BE}")
+        return float(value)
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"{name} has the key {key!r}; its keys must be strings")
+        return {str(key): plain(item, f"{name}[{key!r}]") for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item, f"{name}[{at}]") for at, item in enumerate(value)]
+    raise TypeError(f"{name} is of type {type(value).__name__}; {_MAY_BE}")

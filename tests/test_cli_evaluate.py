@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from lbhash import evaluate
+from lbhash.codes import pack, unpack
+from lbhash.labels import one_hot
+from test_deephash import write_run
+
+
+@pytest.fixture(scope="module")
+def codes(tmp_path_factory):
+    """Codes of another program: ±1 in .npy files with labels beside them."""
+    folder = tmp_path_factory.mktemp("codes")
+    rng = np.random.default_rng(0)
+    for name, n in (("q", 20), ("b", 150)):
+        np.save(folder / f"{name}.npy", rng.choice(np.array([-1, 1], np.int8), (n, 20)))
+        np.save(folder / f"{name}l.npy", rng.integers(0, 3, n))
+        np.save(folder / f"{name}m.npy", (rng.random((n, 5)) < 0.4).astype(np.int64))
+    return folder
+
+
+def files(folder, labels="l"):
+    named = {"--queries": "q", "--base": "b", "--query-labels": f"q{labels}", "--base-labels": f"b{labels}"}
+    return [part for option, name in named.items() for part in (option, folder / f"{name}.npy")]
+
+
+def arrays(folder, labels="l"):
+    q, ql, b, bl = (np.load(folder / f"{name}.npy") for name in ("q", f"q{labels}", "b", f"b{labels}"))
+    return pack(q), ql, pack(b), bl
+
+
+def json_of(result):
+    status, out, errors = result
+    assert status == 0, errors
+    return json.loads(out)
+
+
+def refused(result, *parts):
+    status, out, errors = result
+    assert (status, out) == (2, "")
+    assert errors.startswith("lbhash: error: ")
+    assert errors.count("\n") == 1
+    for part in parts:
+        assert part in errors, errors
+
+
+@pytest.mark.parametrize("labels", ["l", "m"])
+def test_every_option_reaches_the_evaluation(codes, command, labels):
+    options = {"at": 30, "radius": 5, "ties": "stable", "normalize": "all", "empty": "zero"}
+    given = [part for option, value in options.items() for part in (f"--{option}", value)]
+    found = json_of(command("evaluate", *files(codes, labels), *given, "-k", 9, "--rank", 7, "--rank", 50, "--json"))
+    report = evaluate(*arrays(codes, labels), bits=20, k=9, ranks=[7, 50], **options)
+    assert found == report.as_dict()
+    assert (found["ties"], found["ranks"], found["k"], found["at"], found["radius"]) == ("stable", [7, 50], 9, 30, 5)
+    assert found["bits"] == 20
+
+
+def test_the_table_has_the_range_of_ties_beside_the_map(codes, command):
+    status, out, errors = command("evaluate", *files(codes), "--at", 30, "--probe")
+    assert (status, errors) == (0, "")
+    report = evaluate(*arrays(codes), at=30, bits=20, probe=True)
+    lines = out.splitlines()
+    place = next(i for i, line in enumerate(lines) if "mAP@30, expected over ties" in line)
+    assert f"{report.map:.4f}" in lines[place]
+    assert f"{report.map_worst:.4f} to {report.map_best:.4f}" in lines[place + 1]
+    for part in (
+        f"{report.probe_accuracy:.4f}",
+        f"{report.knn_accuracy:.4f}",
+        f"{report.empty_within_radius:.4f}",
+        f"{report.mean_misrank:,.1f}",
+        "precision, recall, F1 at 100",
+        "99.9th percentile",
+        "20, 150, 20",
+    ):
+        assert part in out
+    assert "NDCG" not in out
+    several = command("evaluate", *files(codes, "m"), "--ties", "stable")[1]
+    assert "NDCG" in several
+    assert "mAP, ties in the order of the base" in several
+    assert "a vote" not in several
+
+
+def test_curves(codes, command, tmp_path):
+    status, out, _ = command("evaluate", *files(codes), "--curves", tmp_path / "out")
+    assert status == 0
+    assert f"curves are in {tmp_path / 'out'}" in out.replace("\n", "")
+    names = ["precision_at_k.png", "precision_recall.png", "precision_within_radius.png", "radii.csv", "ranks.csv"]
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == names
+    quiet = json_of(command("evaluate", *files(codes), "--curves", tmp_path / "more", "--json"))
+    assert quiet["curve"]["precision"] == evaluate(*arrays(codes), bits=20).as_dict()["curve"]["precision"]
+
+
+def test_a_run_of_deephash(command, tmp_path):
+    held = write_run(tmp_path)
+    found = json_of(command("evaluate", "--deephash", tmp_path, "--json"))
+    tst, trn = (held[f"{part}_label"].argmax(axis=1) for part in ("tst", "trn"))
+    report = evaluate(pack(held["tst_binary"]), tst, pack(held["trn_binary"]), trn, bits=12)
+    assert found == report.as_dict()
+    assert found["knn_accuracy"] is not None
+
+
+def test_single_labels_as_one_hot_give_the_same_map(codes, command, tmp_path):
+    for name in ("q", "b"):
+        labels = np.load(codes / f"{name}l.npy")
+        np.save(tmp_path / f"{name}l.npy", one_hot(labels, 3))
+        np.save(tmp_path / f"{name}.npy", unpack(pack(np.load(codes / f"{name}.npy")), 20) > 0)
+    one, other = (json_of(command("evaluate", *files(folder), "--json")) for folder in (codes, tmp_path))
+    assert one["map"] == other["map"]
+    assert other["knn_accuracy"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--rank", 151), "ranks is 151; it must be from 1 to the size of the base (150)"),
+        (("--rank", 0), "ranks is 0"),
+        (("-k", 151), "k is 151; it must be from 1 to the size of the base (150)"),
+        (("--at", 0), "at is 0"),
+        (("--radius", 21), "radius is 21; it must be an integer from 0 to the length of a code (20)"),
+        (("--ties", "best"), "'best' is not one of"),
+        (("--bits", 16), "codes of queries has 20 columns; with 16 bits it must have 16"),
+        (("--query-labels", "no.npy"), "labels of queries is 'no.npy', and there is no such file"),
+        (("--deephash", "."), "deephash is a folder with queries, base and labels of its own; give it alone"),
+    ],
+)
+def test_bad_arguments(codes, command, arguments, said):
+    refused(command("evaluate", *files(codes), *arguments), said)
+
+
+def test_missing_arguments(codes, command, tmp_path):
+    refused(command("evaluate", "--queries", codes / "q.npy"), "base is missing; give queries and base")
+    refused(command("evaluate"), "queries is missing; give queries and base, two files of codes, or deephash")
+    refused(command("evaluate", "--deephash", tmp_path), "which has no file that ends in tst_binary.npy")
+    refused(command("evaluate", *files(codes)[:6]), "base has no labels; an evaluation needs them")
+    refused(command("evaluate", *files(codes, "m"), "--probe"), "probe is True, and the labels are multi-label")

@@ -1,0 +1,143 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torchmetrics.functional.retrieval import (
+    retrieval_average_precision,
+    retrieval_normalized_dcg,
+    retrieval_precision,
+    retrieval_r_precision,
+    retrieval_recall,
+)
+
+from lbhash.codes import pack
+from lbhash.metrics import (
+    acg_at,
+    average_precision,
+    f1_at,
+    ndcg_at,
+    precision_at,
+    r_precision,
+    recall_at,
+    weighted_average_precision,
+)
+from lbhash.ranking import RankHistogram
+
+BITS = 4
+items = st.lists(st.tuples(st.integers(0, BITS), st.integers(0, 3)), min_size=1, max_size=7)
+
+
+def histogram(ranked, bits=BITS):
+    """One query with three labels and base codes at given distances; each of ``ranked`` is (distance, grade)."""
+    base = [[-1] * d + [1] * (bits - d) for d, _ in ranked]
+    labels = [[1] * grade + [0] * (3 - grade) for _, grade in ranked]
+    return RankHistogram.from_codes(pack([[1] * bits]), np.ones((1, 3)), pack(base), np.array(labels), bits=bits)
+
+
+def all_orders(ranked):
+    """Grades of every ranking that the ties allow, each as often as the next."""
+    groups = [[g for d, g in ranked if d == distance] for distance in sorted({d for d, _ in ranked})]
+    orders = itertools.product(*(itertools.permutations(group) for group in groups))
+    return [list(itertools.chain(*order)) for order in orders]
+
+
+def slow_wap(grades, at, normalize):
+    hits = [i for i, grade in enumerate(grades[:at]) if grade]
+    summed = sum(sum(grades[: i + 1]) / (i + 1) for i in hits)
+    below = len(hits) if normalize == "retrieved" else min(at, sum(g > 0 for g in grades))
+    return summed / below if below else 0.0
+
+
+def slow_dcg(grades, k, gain):
+    return sum(gain(grade) / math.log2(i + 2) for i, grade in enumerate(grades[:k]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(items, st.data(), st.sampled_from(["retrieved", "all"]))
+def test_graded_metrics_are_those_over_all_orders_of_ties(ranked, data, normalize):
+    k = data.draw(st.integers(1, len(ranked)))
+    hist, orders = histogram(ranked), all_orders(ranked)
+    assert acg_at(hist, k)[0] == pytest.approx(np.mean([sum(order[:k]) / k for order in orders]), abs=1e-12)
+    if not any(grade for _, grade in ranked):
+        nothing = [ndcg_at(hist, k), weighted_average_precision(hist, k), f1_at(hist, k), r_precision(hist)]
+        assert np.isnan(nothing).all()
+        return
+    expected = np.mean([slow_wap(order, k, normalize) for order in orders])
+    assert weighted_average_precision(hist, k, normalize)[0] == pytest.approx(expected, abs=1e-12)
+    for name, gain in (("exponential", lambda g: 2**g - 1), ("linear", lambda g: g)):
+        ideal = slow_dcg(sorted((g for _, g in ranked), reverse=True), k, gain)
+        expected = np.mean([slow_dcg(order, k, gain) for order in orders]) / ideal
+        assert ndcg_at(hist, k, name)[0] == pytest.approx(expected, abs=1e-12)
+    every = sum(grade > 0 for _, grade in ranked)
+    found = [sum(grade > 0 for grade in order[:k]) for order in orders]
+    f1 = [2 * (x / k) * (x / every) / (x / k + x / every) if x else 0.0 for x in found]
+    assert f1_at(hist, k)[0] == pytest.approx(np.mean(f1), abs=1e-12)
+    within = [sum(grade > 0 for grade in order[:every]) / every for order in orders]
+    assert r_precision(hist)[0] == pytest.approx(np.mean(within), abs=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60).filter(any), st.data())
+def test_without_ties_they_are_torchmetrics(grades, data):
+    k = data.draw(st.integers(1, len(grades)))
+    hist = histogram(list(enumerate(grades)), bits=64)
+    scores, target = 100.0 - torch.arange(len(grades)), torch.tensor(grades)
+    relevant = target > 0
+    close = {"rel": 1e-5, "abs": 1e-6}
+    assert ndcg_at(hist, k, "linear")[0] == pytest.approx(
+        retrieval_normalized_dcg(scores, target, top_k=k).item(), **close
+    )
+    exponential = retrieval_normalized_dcg(scores, 2**target - 1, top_k=k).item()
+    assert ndcg_at(hist, k)[0] == pytest.approx(exponential, **close)
+    precision = retrieval_precision(scores, relevant, top_k=k).item()
+    assert precision_at(hist, k)[0] == pytest.approx(precision, **close)
+    assert recall_at(hist, k)[0] == pytest.approx(retrieval_recall(scores, relevant, top_k=k).item(), **close)
+    assert r_precision(hist)[0] == pytest.approx(retrieval_r_precision(scores, relevant).item(), **close)
+    assert average_precision(hist)[0] == pytest.approx(retrieval_average_precision(scores, relevant).item(), **close)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, BITS), st.integers(0, 1)), min_size=1, max_size=40), st.data())
+def test_of_two_grades_wap_is_ap_and_acg_is_precision(ranked, data):
+    at = data.draw(st.integers(1, len(ranked)))
+    hist = histogram(ranked)
+    for normalize in ("retrieved", "all"):
+        np.testing.assert_allclose(
+            weighted_average_precision(hist, at, normalize), average_precision(hist, at, "expected", normalize)
+        )
+    np.testing.assert_allclose(acg_at(hist, at), precision_at(hist, at))
+
+
+def test_defaults_are_the_whole_base():
+    hist = histogram([(0, 2), (1, 0), (1, 3), (3, 1)])
+    assert ndcg_at(hist) == ndcg_at(hist, 4)
+    assert acg_at(hist)[0] == 6 / 4
+    assert weighted_average_precision(hist) == weighted_average_precision(hist, 4)
+
+
+def test_more_than_sixty_grades_stay_finite():
+    labels = np.ones((1, 1500), np.uint8)
+    hist = RankHistogram.from_codes(pack([[1]]), labels, pack([[1], [-1]]), np.concatenate([labels, 1 - labels]))
+    assert ndcg_at(hist)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda h: ndcg_at(h, 0), ValueError, r"k is 0; it must be from 1 to the size of the base \(2\)"),
+        (lambda h: ndcg_at(h, 3), ValueError, "k is 3"),
+        (lambda h: ndcg_at(h, 1, "square"), ValueError, "gain is 'square'; it must be one of 'exponential', 'linear'"),
+        (lambda h: acg_at(h, 2.0), TypeError, "k is 2.0"),
+        (lambda h: f1_at(h, 3), ValueError, "k is 3"),
+        (lambda h: weighted_average_precision(h, 5), ValueError, "at is 5"),
+        (lambda h: weighted_average_precision(h, 1, "x"), ValueError, "normalize is 'x'"),
+        (lambda h: r_precision(RankHistogram(pack([[1]]), [0])), ValueError, "hist is empty"),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call(histogram([(0, 1), (1, 0)]))
