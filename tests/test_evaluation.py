@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from lbhash import metrics
-from lbhash.bound import bound
 from lbhash.codes import pack, unpack
 from lbhash.evaluation import evaluate
 from lbhash.labels import one_hot
+from lbhash.lower_bound import bound
 from lbhash.metrics import mean_average_precision, precision_within, recall_within
 from lbhash.ranking import RankHistogram
 from lbhash.recognition import knn_accuracy, linear_probe_accuracy

@@ -43,3 +43,16 @@ def test_every_public_name_is_there():
 def test_what_evaluates_loads_no_training(python_script):
     script = "import sys, lbhash.workflow; print([name for name in ('torch', 'lightning') if name in sys.modules])"
     assert ast.literal_eval(python_script(script)) == []
+
+
+def test_no_module_takes_the_place_of_a_public_name(python_script):
+    # A module that is imported becomes an attribute of its package, whatever stood there.
+    script = """
+import importlib, pkgutil
+import lbhash
+for module in pkgutil.walk_packages(lbhash.__path__, "lbhash."):
+    importlib.import_module(module.name)
+from lbhash import Bound, Hasher, Report, bound, class_centers, evaluate
+print([callable(name) for name in (Bound, Hasher, Report, bound, class_centers, evaluate)])
+"""
+    assert ast.literal_eval(python_script(script)) == [True] * 6

@@ -3,11 +3,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lbhash.ranking.distinct
 import lbhash.ranking.histogram
 import lbhash.ranking.stable
 from lbhash.codes import pack
 from lbhash.labels import one_hot
 from lbhash.ranking import RankHistogram, distance_counts, stable_rankings
+from lbhash.ranking.distinct import compress, distinct_rows
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -263,6 +265,57 @@ def test_single_label_equals_its_one_hot_form(seed):
     single = RankHistogram.from_codes(pack(q), ql, pack(b), bl)
     multi = RankHistogram.from_codes(pack(q), one_hot(ql, 5), pack(b), one_hot(bl, 5))
     assert (single.relevant == multi.relevant).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.sampled_from([3, 64, 100, 200]), st.booleans(), st.sampled_from([0, 100]))
+def test_codes_that_repeat_count_as_often(seed, bits, multi, few):
+    rng = np.random.default_rng(seed)
+    kinds = rng.choice([-1, 1], (int(rng.integers(1, 6)), bits))
+    q, b = kinds[rng.integers(0, len(kinds), 12)], kinds[rng.integers(0, len(kinds), 120)]
+    ql, bl = rng.integers(0, 3, 12), rng.integers(0, 3, 120)
+    if multi:
+        ql, bl = (rng.random((12, 4)) < 0.4).astype(np.uint8), (rng.random((120, 4)) < 0.4).astype(np.uint8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lbhash.ranking.histogram, "_FEW", few)
+        patch.setattr(lbhash.ranking.histogram, "_GROUP", 1)
+        found = RankHistogram.from_codes(pack(q), ql, pack(b), bl, bits=bits)
+    shared = ql.astype(int) @ bl.T.astype(int) if multi else (ql[:, None] == bl).astype(int)
+    total, relevant = slow_graded(q, b, shared > 0)
+    assert (found.total == total).all()
+    assert (found.relevant == relevant).all()
+    for grade in range(1, found.graded.shape[1] + 1):
+        assert (found.graded[:, grade - 1] == slow_graded(q, b, shared == grade)[1]).all()
+    assert len(found.distinct) <= 12
+    assert (found.total[found.distinct][found.kind] == found.total).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.integers(1, 4), st.integers(1, 30))
+def test_distinct_rows_and_compressed_codes_stand_for_all(seed, words, most):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 80))
+    rows = rng.integers(0, 2**64, (most, words), np.uint64)[rng.integers(0, most, n)]
+    one, kind = distinct_rows(rows)
+    assert (rows[one][kind] == rows).all()
+    assert len(one) == len(np.unique(rows, axis=0))  # no two kinds have one key here
+    groups = rng.integers(0, 3, n)
+    held, of, weights = compress(rows, groups)
+    assert (np.diff(of) >= 0).all()
+    weights = weights if weights.size else np.ones(len(held), int)
+    back = np.repeat(np.column_stack([of.astype(np.uint64), held]), weights, axis=0)
+    expected = np.column_stack([groups.astype(np.uint64), rows])
+    assert sorted(map(tuple, back.tolist())) == sorted(map(tuple, expected.tolist()))
+
+
+def test_rows_of_one_key_are_kept_apart(monkeypatch):
+    monkeypatch.setattr(lbhash.ranking.distinct, "_keys", lambda rows: np.zeros(len(rows), np.uint64))
+    rows = np.array([[1], [2], [1], [2], [2]], np.uint64)
+    one, kind = distinct_rows(rows)
+    assert (rows[one][kind] == rows).all()
+    held, _, weights = compress(np.repeat(rows, 9, axis=0), np.zeros(45, int))
+    assert weights.sum() == 45
+    assert {int(code): int(weights[held[:, 0] == code].sum()) for code in (1, 2)} == {1: 18, 2: 27}
 
 
 def test_large_and_unknown_class_numbers():

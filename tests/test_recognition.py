@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
+import lbhash.recognition.vote
 from lbhash.codes import hamming_distances, pack
 from lbhash.recognition import (
     classifier_accuracy,
@@ -72,6 +73,30 @@ CODES = pack([[1, 1], [1, -1]])
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([5, 64, 130]), st.integers(1, 300))
+def test_votes_of_codes_that_repeat_in_many_groups(seed, bits, k):
+    rng = np.random.default_rng(seed)
+    kinds = rng.choice([-1, 1], (9, bits))
+    base, queries = pack(kinds[rng.integers(0, 9, 300)]), pack(kinds[rng.integers(0, 9, 6)])
+    labels = rng.integers(0, 4, 300)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lbhash.recognition.vote, "CHUNK", 170)
+        patch.setattr(lbhash.recognition.vote, "_VOTES", 8)
+        found = knn_predict(queries, base, labels, k)
+    assert found.tolist() == slow_predict(queries, base, labels.tolist(), k)
+
+
+def test_votes_where_whole_groups_are_too_far_off():
+    rng = np.random.default_rng(0)
+    centers = rng.choice([-1, 1], (5, 96))
+    labels = rng.integers(0, 5, 2000)
+    base = pack(centers[labels] * np.where(rng.random((2000, 96)) < 0.05, -1, 1))
+    queries = pack(centers * np.where(rng.random((5, 96)) < 0.05, -1, 1))
+    found = knn_predict(queries, base, labels, 50)
+    assert found.tolist() == slow_predict(queries, base, labels.tolist(), 50) == [0, 1, 2, 3, 4]
 
 
 # ------------------------------------------------------------------------------------------------ linear classifiers

@@ -18,10 +18,10 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
 
 import lbhash.training
-from lbhash.bound import bound
 from lbhash.codes import pack
 from lbhash.data import Part, load_dataset
 from lbhash.hasher import Hasher
+from lbhash.lower_bound import bound
 from lbhash.model import HashModel
 from lbhash.objectives import CSQ, METHODS, Task, build_objective
 from lbhash.training import Schedule, _ShuffledBatches, train

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from lbhash.bound import Bound, bound
     from lbhash.centers import class_centers
     from lbhash.evaluation import Report, evaluate
     from lbhash.hasher import Hasher
+    from lbhash.lower_bound import Bound, bound
 
 _HOMES = {
-    "Bound": "lbhash.bound",
+    "Bound": "lbhash.lower_bound",
     "Hasher": "lbhash.hasher",
     "Report": "lbhash.evaluation",
-    "bound": "lbhash.bound",
+    "bound": "lbhash.lower_bound",
     "class_centers": "lbhash.centers",
     "evaluate": "lbhash.evaluation",
 }

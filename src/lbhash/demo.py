@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from lbhash.codes import code_bytes
 from lbhash.data import Dataset, load_dataset
 from lbhash.evaluation import Report, evaluate
 from lbhash.hasher import Hasher
@@ -59,7 +60,7 @@ def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
 
     hasher.model_.about |= {"data": "digits", "protocol": "digits", "split seed": seed}
     hasher.save_pretrained(folder / "model")
-    index = FlatIndex(-(-BITS // 8))
+    index = FlatIndex(code_bytes(BITS))
     index.add(hasher.encode_part(dataset.base), dataset.base.rows)
     index.save(folder / "index.faiss")
     found = search_examples(hasher, index, dataset)

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash import metrics
-from lbhash.bound import Bound, bound
 from lbhash.codes import check_codes, check_same_width, check_width
 from lbhash.labels import check_count, check_label_pair
-from lbhash.metrics import Curve, Empty, Normalize, check_choice, mean_over_queries
+from lbhash.lower_bound import Bound, bound
+from lbhash.metrics import Curve, Empty, Normalize, check_choice
 from lbhash.metrics.common import EMPTY, NORMALIZE, Floats, check_radius
 from lbhash.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
 from lbhash.recognition import linear_probe_accuracy, predict_from_counts
@@ -182,10 +182,12 @@ def evaluate(
             "no base code is relevant to any query: base_labels and query_labels have no label in common, "
             "so there is nothing to evaluate"
         )
-    ordered: Iterable[Ranking] = (histogram,)
+    # Queries of equal codes and labels have equal figures, which are computed once; and trained codes repeat.
+    kind, once = histogram.kind, Ranking(histogram.total[histogram.distinct], histogram.graded[histogram.distinct])
     if ties == "stable":
-        ordered = stable_rankings(queries, wanted, base, labels)
-    by_rank = _by_rank(ordered, at, ranks, normalize)
+        by_rank = _by_rank(stable_rankings(queries, wanted, base, labels), at, ranks, normalize)
+    else:
+        by_rank = {name: values[kind] for name, values in _by_rank((once,), at, ranks, normalize).items()}
     scored = some_relevant if empty == "skip" else np.ones(len(queries), bool)
 
     def mean(values: Floats) -> Any:
@@ -193,14 +195,15 @@ def evaluate(
         values = values[scored]
         return np.where(np.isnan(values), 0.0, values).mean(axis=0)
 
+    radii = metrics.radius_points(once)
     accuracy = None
     if labels.ndim == 1:
         accuracy = float(np.mean(predict_from_counts(queries, base, labels, histogram.total, k) == wanted))
     return Report(
         map=float(mean(by_rank["average_precision"])),
-        map_best=metrics.mean_average_precision(histogram, at, "best", normalize, empty),
-        map_worst=metrics.mean_average_precision(histogram, at, "worst", normalize, empty),
-        map_floor=mean_over_queries(metrics.average_precision_floor(histogram), empty),
+        map_best=float(mean(metrics.average_precision(once, at, "best", normalize)[kind])),
+        map_worst=float(mean(metrics.average_precision(once, at, "worst", normalize)[kind])),
+        map_floor=float(mean(metrics.average_precision_floor(once)[kind])),
         at=at,
         ties=ties,
         normalize=normalize,
@@ -215,10 +218,10 @@ def evaluate(
         acg=float(mean(by_rank["acg"])),
         wap=float(mean(by_rank["wap"])),
         radius=radius,
-        precision_within_radius=float(mean(metrics.precision_within(histogram, radius))),
-        recall_within_radius=float(mean(metrics.recall_within(histogram, radius))),
-        empty_within_radius=float(metrics.empty_within(histogram, radius)[scored].mean()),
-        curve=metrics.precision_recall_curve(histogram, "radius", empty=empty),
+        precision_within_radius=float(mean(metrics.precision_within(once, radius)[kind])),
+        recall_within_radius=float(mean(metrics.recall_within(once, radius)[kind])),
+        empty_within_radius=float(mean(metrics.empty_within(once, radius)[kind])),
+        curve=metrics.mean_curve(radii.at, radii.precision[kind], radii.recall[kind], empty),
         rank_curve=metrics.mean_curve(
             metrics.curve_ranks(len(base)), by_rank["curve_precision"], by_rank["curve_recall"], empty
         ),

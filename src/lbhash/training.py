@@ -23,11 +23,11 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from lbhash.bound import bound
 from lbhash.codes import pack
 from lbhash.data.dataset import Part
 from lbhash.files import replacing
 from lbhash.labels import check_count
+from lbhash.lower_bound import bound
 from lbhash.model import HashModel
 from lbhash.objectives import Objective
 

@@ -10,7 +10,7 @@ Every metric takes a ``RankHistogram``, or a ``Ranking`` of ``stable_rankings``,
 
 from lbhash.metrics.average_precision import average_precision, mean_average_precision
 from lbhash.metrics.common import Empty, Normalize, Ties, check_choice, mean_over_queries
-from lbhash.metrics.curves import Curve, curve_ranks, mean_curve, precision_recall_curve, rank_points
+from lbhash.metrics.curves import Curve, curve_ranks, mean_curve, precision_recall_curve, radius_points, rank_points
 from lbhash.metrics.graded import acg_at, ndcg_at, weighted_average_precision
 from lbhash.metrics.misrank import (
     average_precision_floor,
@@ -44,6 +44,7 @@ __all__ = [
     "precision_recall_curve",
     "precision_within",
     "r_precision",
+    "radius_points",
     "rank_points",
     "recall_at",
     "recall_within",

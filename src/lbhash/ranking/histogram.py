@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width
 from lbhash.labels import Labels, check_count, check_label_pair, check_labels, fit_columns
+from lbhash.ranking.distinct import compress, distinct_rows
 from lbhash.ranking.kernels import (
     KERNELS,
     Words,
@@ -87,6 +88,8 @@ class RankHistogram(Ranking):
     Attributes:
         total: ``int64 [queries, bits + 1]``, base codes at each distance.
         graded: ``int64 [queries, grades, bits + 1]``, codes of grade 1, 2, … among them.
+        distinct: positions of queries no two of which have the same code and labels; their rows are all the rows.
+        kind: which of ``distinct`` has a query's code and labels, ``int64 [queries]``.
 
     Raises:
         TypeError, ValueError: the codes or labels are not as above, or differ in length.
@@ -113,12 +116,21 @@ class RankHistogram(Ranking):
         self._labels = check_labels(query_labels, "query_labels") if relevance is None else query_labels
         check_lengths(codes, self._labels, "query")
         self._words = as_words(codes)
+        self.distinct, self.kind = self._distinct_queries()
         grades = 1
         if relevance is None and self._labels.ndim == 2:  # no base code shares more labels than the query has
             grades = max(1, int(self._labels.sum(axis=1, dtype=np.int64).max(initial=1)))
         super().__init__(
             np.zeros((len(codes), self.bits + 1), np.int64), np.zeros((len(codes), grades, self.bits + 1), np.int64)
         )
+
+    def _distinct_queries(self) -> tuple[Counts, Counts]:
+        if self._relevance is not None:
+            every = np.arange(len(self._words))
+            return every, every
+        single = self._labels.ndim == 1
+        labels = self._labels.astype(np.uint64)[:, None] if single else label_words(self._labels)
+        return distinct_rows(np.concatenate([self._words, labels], axis=1))
 
     @classmethod
     def from_codes(
@@ -211,6 +223,7 @@ class RankHistogram(Ranking):
         merged = object.__new__(RankHistogram)
         merged.bits, merged._relevance = self.bits, self._relevance
         merged._words, merged._labels = self._words, self._labels
+        merged.distinct, merged.kind = self.distinct, self.kind
         merged.total = self.total + other.total
         small, large = sorted((self.graded, other.graded), key=lambda graded: graded.shape[1])
         merged.graded = large.copy()
@@ -219,20 +232,20 @@ class RankHistogram(Ranking):
 
     def _count_runs(self, codes: PackedCodes, labels: Labels) -> None:
         # In the order of the labels, the codes relevant to a query are one run: the kernel reads no labels at all.
-        narrow = labels.astype(np.uint16) if labels.max() < 1 << 16 else labels  # NumPy sorts 16 bits by radix
-        order = np.argsort(narrow, kind="stable")
-        ordered = labels[order]
-        first = np.searchsorted(ordered, self._labels, side="left")
-        last = np.searchsorted(ordered, self._labels, side="right")
-        self._add_runs(by_word(as_words(codes)[order]), first, last)
+        words, ordered, weights = compress(as_words(codes), labels)
+        wanted = self._labels[self.distinct]
+        first = np.searchsorted(ordered, wanted, side="left")
+        last = np.searchsorted(ordered, wanted, side="right")
+        self._add_runs(words, weights, first, last)
 
-    def _add_runs(self, base: Words, first: Counts, last: Counts) -> None:
-        block, parts = split(self.queries, base.shape[1])
-        counted = np.zeros((2, parts, *self.total.shape), np.int64)
+    def _add_runs(self, words: Words, weights: npt.NDArray[np.int32], first: Counts, last: Counts) -> None:
+        block, parts = split(len(self.distinct), len(words))
+        counted = np.zeros((2, parts, len(self.distinct), self.bits + 1), np.int64)
         with KERNELS:
-            count_runs(self._words, base, first, last, block, counted[0], counted[1])
-        self.total += counted[0].sum(axis=0)
-        self.graded[:, 0] += counted[1].sum(axis=0)
+            asked = self._words[self.distinct]
+            count_runs(asked, by_word(words), weights, first, last, block, counted[0], counted[1])
+        self.total += counted[0].sum(axis=0)[self.kind]
+        self.graded[:, 0] += counted[1].sum(axis=0)[self.kind]
 
     def _count_equal(self, codes: PackedCodes, labels: Labels) -> None:
         block, parts = split(self.queries, len(codes))
@@ -244,20 +257,26 @@ class RankHistogram(Ranking):
     def _count_shared(self, codes: PackedCodes, labels: Labels) -> None:
         block, parts = split(self.queries, len(codes))
         counted = np.zeros((parts, self.queries, self.graded.shape[1] + 1, self.bits + 1), np.int64)
-        words, query_labels, base_labels = as_words(codes), _label_words(self._labels), _label_words(labels)
+        words, query_labels, base_labels = as_words(codes), label_words(self._labels), label_words(labels)
         if base_labels.shape[1] == 1 and self.queries >= _FEW:
             sets, members = np.unique(base_labels[:, 0], return_inverse=True)
             if len(codes) >= _GROUP * len(sets):
-                order = np.argsort(members.astype(np.uint16) if len(sets) < 1 << 16 else members, kind="stable")
-                starts = np.append(0, np.cumsum(np.bincount(members)))
-                with KERNELS:
-                    count_groups(self._words, by_word(words[order]), query_labels[:, 0], sets, starts, block, counted)
-                self._add(counted.sum(axis=0))
+                self._count_groups(words, sets, members, query_labels[:, 0])
                 return
         like = np.empty(0, np.uint16 if counted[0, 0].size <= 1 << 16 else np.uint32)
         with KERNELS:
             count_shared(self._words, by_word(words), query_labels, by_word(base_labels), block, like, counted)
         self._add(counted.sum(axis=0))
+
+    def _count_groups(self, words: Words, sets: Words, members: Counts, query_labels: Words) -> None:
+        words, members, weights = compress(words, members)
+        starts = np.searchsorted(members, np.arange(len(sets) + 1))
+        block, parts = split(len(self.distinct), len(words))
+        counted = np.zeros((parts, len(self.distinct), self.graded.shape[1] + 1, self.bits + 1), np.int64)
+        with KERNELS:
+            asked = self._words[self.distinct]
+            count_groups(asked, by_word(words), weights, query_labels[self.distinct], sets, starts, block, counted)
+        self._add(counted.sum(axis=0)[self.kind])
 
     def _count_given(self, codes: PackedCodes, labels: Any) -> None:
         assert self._relevance is not None
@@ -283,10 +302,10 @@ class RankHistogram(Ranking):
 
 def distance_counts(query_codes: PackedCodes, base_codes: PackedCodes, bits: int) -> Counts:
     """How many base codes lie at each distance of each query: ``int64 [queries, bits + 1]``, for checked codes."""
-    none = np.zeros(len(query_codes), np.int64)
-    histogram = RankHistogram(query_codes, none, bits)
+    histogram = RankHistogram(query_codes, np.zeros(len(query_codes), np.int64), bits)
     if len(base_codes):
-        histogram._add_runs(by_word(as_words(base_codes)), none, none)
+        none = np.zeros(len(histogram.distinct), np.int64)
+        histogram._add_runs(as_words(base_codes), np.empty(0, np.int32), none, none)
     return histogram.total
 
 
@@ -317,6 +336,7 @@ def check_grades(grades: npt.ArrayLike, queries: int, base: int) -> npt.NDArray[
     return array.astype(np.uint16)
 
 
-def _label_words(labels: npt.NDArray[np.uint8]) -> Words:
+def label_words(labels: npt.NDArray[np.uint8]) -> Words:
+    """Multi-hot labels as words, ``uint64 [n, words]``, a bit a class."""
     packed = np.packbits(labels, axis=1, bitorder="little")
     return np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8))).view(np.uint64)

@@ -133,8 +133,14 @@ def _add_sum(counts: Any, slots: int, into: Any) -> None:
 
 
 @numba.njit(nogil=True, cache=True)
-def _add_run(query: Any, base: Any, first: int, last: int, places: Any, counts: Any, bins: int) -> None:
-    """Add the distances of base codes ``first`` to ``last`` to the four histograms in ``counts``."""
+def _add_run(query: Any, base: Any, weights: Any, first: int, last: int, places: Any, counts: Any, bins: int) -> None:
+    """Add the distances of base codes ``first`` to ``last`` to the four histograms in ``counts``.
+
+    Each counts as its weight says, or once where there are no weights.
+    """
+    if weights.size:
+        _add_weighted(query, base, weights, first, last, counts, bins)
+        return
     if query.size > 1:
         for low in range(first, last, _STEP):
             part = places[: min(_STEP, last - low)]
@@ -155,11 +161,27 @@ def _add_run(query: Any, base: Any, first: int, last: int, places: Any, counts: 
         counts[popcount(mine ^ codes[np.uint64(row)])] += np.int32(1)
 
 
+@numba.njit(nogil=True, cache=True)
+def _add_weighted(query: Any, base: Any, weights: Any, first: int, last: int, counts: Any, bins: int) -> None:
+    turn, turns = np.uint64(0), np.uint64(4 * bins)
+    for row in range(np.uint64(first), np.uint64(last)):
+        distance = popcount(query[0] ^ base[0, row])
+        for word in range(1, query.size):
+            distance += popcount(query[word] ^ base[word, row])
+        counts[turn + distance] += weights[row]
+        turn += np.uint64(bins)
+        if turn == turns:
+            turn = np.uint64(0)
+
+
 @numba.njit(parallel=True, nogil=True, cache=True)
-def count_runs(queries: Any, base: Any, first: Any, last: Any, block: int, total: Any, relevant: Any) -> None:
+def count_runs(
+    queries: Any, base: Any, weights: Any, first: Any, last: Any, block: int, total: Any, relevant: Any
+) -> None:
     """Count where the base codes relevant to query i are ``first[i]`` to ``last[i]``.
 
-    ``total`` and ``relevant`` are ``int64 [parts, queries, bins]``, and ``block`` is queries a task.
+    ``weights`` is ``int32 [n]``, how often each base code occurs, or empty where that is once each. ``total`` and
+    ``relevant`` are ``int64 [parts, queries, bins]``, and ``block`` is queries a task.
     """
     words, rows = base.shape
     parts, _, bins = total.shape
@@ -177,10 +199,10 @@ def count_runs(queries: Any, base: Any, first: Any, last: Any, block: int, total
                 stop = min(max(last[query], low), high)
                 counts[:] = 0
                 if start < stop:
-                    _add_run(queries[query], base, start, stop, places, counts, bins)
+                    _add_run(queries[query], base, weights, start, stop, places, counts, bins)
                     _add_sum(counts, bins, relevant[part, query])
-                _add_run(queries[query], base, low, start, places, counts, bins)
-                _add_run(queries[query], base, stop, high, places, counts, bins)
+                _add_run(queries[query], base, weights, low, start, places, counts, bins)
+                _add_run(queries[query], base, weights, stop, high, places, counts, bins)
                 _add_sum(counts, bins, total[part, query])
 
 
@@ -247,11 +269,14 @@ def count_shared(queries: Any, base: Any, query_labels: Any, labels: Any, block:
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)
-def count_groups(queries: Any, base: Any, query_labels: Any, sets: Any, starts: Any, block: int, counted: Any) -> None:
+def count_groups(
+    queries: Any, base: Any, weights: Any, query_labels: Any, sets: Any, starts: Any, block: int, counted: Any
+) -> None:
     """As ``count_shared``, where the base is in the order of its sets of labels.
 
     Those of group g, ``base[:, starts[g] : starts[g + 1]]``, all have the labels ``sets[g]``, a word of label bits, so
-    that their grade is computed once. ``query_labels`` is ``[queries]``, a word each.
+    that their grade is computed once. ``query_labels`` is ``[queries]``, a word each; ``weights`` is that of
+    ``count_runs``.
     """
     words, rows = base.shape
     parts, _, levels, bins = counted.shape
@@ -272,7 +297,7 @@ def count_groups(queries: Any, base: Any, query_labels: Any, sets: Any, starts: 
                 while here < high:
                     until = min(starts[at + 1], high)
                     grade = popcount(query_labels[query] & sets[at])
-                    _add_run(queries[query], base, here, until, places, counts[grade], bins)
+                    _add_run(queries[query], base, weights, here, until, places, counts[grade], bins)
                     at, here = at + 1, until
                 for grade in range(levels):
                     _add_sum(counts[grade], bins, counted[part, query, grade])

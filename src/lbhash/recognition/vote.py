@@ -11,8 +11,9 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width
 from lbhash.labels import Labels, check_count, check_single
 from lbhash.ranking import CHUNK, check_lengths, distance_counts
+from lbhash.ranking.distinct import compress, distinct_rows
 from lbhash.ranking.histogram import Counts
-from lbhash.ranking.kernels import KERNELS, LANES, any_near, by_word, popcount
+from lbhash.ranking.kernels import KERNELS, LANES, Words, any_near, by_word, popcount
 
 _GROUP = 64  # codes that are looked at together before any of them is
 _VOTES = 1 << 25  # counts that are held at a time
@@ -83,26 +84,28 @@ def predict_from_counts(
     queries: PackedCodes, base: PackedCodes, labels: Labels, total: Counts, k: int
 ) -> npt.NDArray[np.int64]:
     """``knn_predict`` for checked arguments, where ``total`` already says how many codes lie at each distance."""
+    one, kind = distinct_rows(as_words(queries))  # equal codes have equal neighbours
+    asked, total = as_words(queries)[one], total[one]
     ends = np.cumsum(total, axis=1)
     radius = np.argmax(ends >= k, axis=1)
-    each = np.arange(len(queries))
+    each = np.arange(len(one))
     tied = total[each, radius]
     left = k - (ends[each, radius] - tied)
     classes, members = _numbered(labels)
     winners = [np.empty(0, np.int64)]
     step = max(1, _VOTES // len(classes))
-    for start in range(0, len(queries), step):
+    for start in range(0, len(one), step):
         some = slice(start, start + step)
-        votes = np.zeros((len(queries[some]), len(classes)), np.int64)
+        votes = np.zeros((len(one[some]), len(classes)), np.int64)
         for low in range(0, len(base), CHUNK):
             part = slice(low, low + CHUNK)
-            _count_votes(queries[some], base[part], members[part], radius[some], tied[some], left[some], votes)
+            _count_votes(asked[some], base[part], members[part], radius[some], tied[some], left[some], votes)
         winners.append(votes.argmax(axis=1))
-    return classes[np.concatenate(winners)]
+    return classes[np.concatenate(winners)[kind]]
 
 
 def _count_votes(
-    queries: PackedCodes,
+    queries: Words,
     base: PackedCodes,
     members: npt.NDArray[np.int64],
     radius: Counts,
@@ -111,14 +114,14 @@ def _count_votes(
     votes: Counts,
 ) -> None:
     # Codes of a class lie together, so put them together: then most groups of neighbours are too far off as a whole.
-    narrow = members.astype(np.uint16) if members.max() < 1 << 16 else members  # NumPy sorts 16 bits by radix
-    order = np.argsort(narrow, kind="stable")
-    words = as_words(base)[order]
+    words, members, weights = compress(as_words(base), members)
+    if not weights.size:
+        weights = np.ones(len(words), np.int32)
     groups = -(-len(words) // _GROUP)
     pivots, reach = np.zeros((groups, words.shape[1]), np.uint64), np.zeros(groups, np.int64)
     _describe_groups(words, pivots, reach)
     with KERNELS:
-        _vote(as_words(queries), by_word(words), members[order], pivots, reach, radius, tied, left, votes)
+        _vote(queries, by_word(words), weights, members, pivots, reach, radius, tied, left, votes)
 
 
 def _numbered(labels: Labels) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -152,7 +155,16 @@ def _describe_groups(words: Any, pivots: Any, reach: Any) -> None:
 
 @numba.njit(nogil=True, cache=True)
 def _add_votes(
-    query: Any, base: Any, low: int, high: int, members: Any, limit: Any, near: int, far: int, votes: Any
+    query: Any,
+    base: Any,
+    weights: Any,
+    low: int,
+    high: int,
+    members: Any,
+    limit: Any,
+    near: int,
+    far: int,
+    votes: Any,
 ) -> None:
     """Of the codes from ``low`` to ``high``, add ``near`` votes for each within ``limit``, ``far`` for each at it."""
     mine, column = query[0], base[0]
@@ -165,12 +177,21 @@ def _add_votes(
             for word in range(1, query.size):
                 distance += popcount(query[word] ^ base[word, row])
             if distance <= limit:
-                votes[members[row]] += near if distance < limit else far
+                votes[members[row]] += weights[row] * (near if distance < limit else far)
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)
 def _vote(
-    queries: Any, base: Any, members: Any, pivots: Any, reach: Any, radius: Any, tied: Any, left: Any, votes: Any
+    queries: Any,
+    base: Any,
+    weights: Any,
+    members: Any,
+    pivots: Any,
+    reach: Any,
+    radius: Any,
+    tied: Any,
+    left: Any,
+    votes: Any,
 ) -> None:
     """A code nearer than the radius has ``tied`` votes and one at the radius has ``left``, of which tied makes one.
 
@@ -185,4 +206,4 @@ def _vote(
                 distance += popcount(mine[word] ^ pivots[group, word])
             if distance - reach[group] <= radius[query]:
                 low, high = group * _GROUP, min((group + 1) * _GROUP, rows)
-                _add_votes(mine, base, low, high, members, limit, tied[query], left[query], votes[query])
+                _add_votes(mine, base, weights, low, high, members, limit, tied[query], left[query], votes[query])
