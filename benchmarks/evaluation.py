@@ -11,7 +11,9 @@
 - "memory-mapped" evaluates a base of 10 million codes that lies in a file, in a process of its own, and reports the
   most memory that this process had.
 
-Codes are random ones around a random centre a class, an eighth of the bits flipped.
+Codes are random ones around a random centre a class, an eighth of the bits flipped: no two are alike. Trained codes
+repeat, and equal ones are looked at once; ``--queries`` and ``--base`` add a row for such, from files of codes
+(``lbhash encode``).
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import numba
 import numpy as np
 
 from lbhash import evaluate
+from lbhash.codefile import read_codes
 from lbhash.codes import unpack
 from lbhash.labels import one_hot
 from lbhash.ranking import RankHistogram
@@ -40,6 +43,8 @@ CASES = {
     "2,100 × 193,734, 21 labels": (2_100, 193_734, 21, True),
 }
 SCANS = {64: (1_000, 54_000), 128: (1_000, 54_000), 256: (1_000, 54_000)}
+
+Codes = tuple[np.ndarray, np.ndarray]
 
 CHILD = """
 import resource, sys, time
@@ -93,22 +98,34 @@ def seconds(work: Callable[[], object], rounds: int = 1) -> float:
     return min(times)
 
 
-def against_the_loop(rounds: int) -> None:
+def against_the_loop(rounds: int, files: tuple[Path, Path] | None) -> None:
     """Whole evaluations."""
-    print("| work, 64 bits | loop, s | evaluate, s | ratio | mAP of the loop | mAP, worst to best |")
-    print("|:--|--:|--:|--:|--:|--:|")
+    print("| work | bits | distinct | loop, s | evaluate, s | ratio | mAP of the loop | mAP, worst to best |")
+    print("|:--|--:|--:|--:|--:|--:|--:|--:|")
     for name, (queries, base, classes, several) in CASES.items():
-        q, ql = make(queries, 64, classes, several, seed=1)
-        b, bl = make(base, 64, classes, several, seed=2)
-        evaluate(q[:100], ql[:100], b[:1000], bl[:1000])  # compiled by now
-        arguments = [unpack(q, 64), one_hot(ql, classes), unpack(b, 64), one_hot(bl, classes)]
-        arguments = [array.astype(np.float32) for array in arguments]
-        found: list[float] = []
-        slow = seconds(lambda arguments=arguments, found=found: found.append(loop_map(*arguments)))
-        report = evaluate(q, ql, b, bl)
-        quick = seconds(lambda q=q, ql=ql, b=b, bl=bl: evaluate(q, ql, b, bl), rounds)
-        spread = f"{report.map:.4f}, {report.map_worst:.4f} to {report.map_best:.4f}"
-        print(f"| {name} | {slow:.1f} | {quick:.3f} | {slow / quick:.0f} | {found[0]:.4f} | {spread} |", flush=True)
+        sets = make(queries, 64, classes, several, seed=1), make(base, 64, classes, several, seed=2)
+        _row_against_the_loop(name, 64, classes, *sets, rounds)
+    if files is not None:
+        held = [read_codes(file, name) for file, name in zip(files, ("queries", "base"), strict=True)]
+        (q, ql), (b, bl) = ((table.codes, table.labels) for table in held)
+        classes = ql.shape[1] if ql.ndim == 2 else int(max(ql.max(), bl.max())) + 1
+        name = f"{len(q):,} × {len(b):,}, given codes"
+        _row_against_the_loop(name, held[1].bits, classes, (q, ql), (b, bl), rounds)
+
+
+def _row_against_the_loop(name: str, bits: int, classes: int, query: Codes, base: Codes, rounds: int) -> None:
+    (q, ql), (b, bl) = query, base
+    evaluate(q[:100], ql[:100], b[:1000], bl[:1000])  # compiled by now
+    signs, others = unpack(q, bits).astype(np.float32), unpack(b, bits).astype(np.float32)
+    hot, other_hot = one_hot(ql, classes).astype(np.float32), one_hot(bl, classes).astype(np.float32)
+    found: list[float] = []
+    slow = seconds(lambda: found.append(loop_map(signs, hot, others, other_hot)))
+    report = evaluate(q, ql, b, bl)
+    quick = seconds(lambda: evaluate(q, ql, b, bl), rounds)
+    distinct = len(np.unique(b, axis=0)) / len(b)
+    spread = f"{report.map:.4f}, {report.map_worst:.4f} to {report.map_best:.4f}"
+    cells = [name, bits, f"{distinct:.0%}", f"{slow:.1f}", f"{quick:.3f}", f"{slow / quick:.0f}", f"{found[0]:.4f}"]
+    print(f"| {' | '.join(map(str, cells))} | {spread} |", flush=True)
 
 
 def against_faiss(rounds: int) -> None:
@@ -151,12 +168,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--queries", type=Path, help="a file of codes")
+    parser.add_argument("--base", type=Path, help="a file of codes")
     parser.add_argument("--rows", type=int, default=10_000_000, help="codes of the memory-mapped base")
     given = parser.parse_args()
+    if (given.queries is None) != (given.base is None):
+        parser.error("queries and base go together: give both files, or neither")
     numba.set_num_threads(given.threads)
     faiss.omp_set_num_threads(given.threads)
     print(f"{given.threads} threads, the least of {given.rounds} rounds\n")
-    against_the_loop(given.rounds)
+    against_the_loop(given.rounds, given.queries and (given.queries, given.base))
     against_faiss(given.rounds)
     memory_mapped(given.rows)
 

@@ -17,6 +17,7 @@ from lbhash.codes import hamming_distances
 from lbhash.data import load_dataset
 from lbhash.files import write_text
 from lbhash.index import FlatIndex
+from lbhash.model import HashModel
 from lbhash.objectives import METHODS
 
 TINY = ("--bits", "12", "--hidden", "16", "--epochs", "2")
@@ -559,3 +560,19 @@ def test_an_npy_without_a_row(inside, command, tmp_path):
     np.save(tmp_path / "d.npy", np.zeros((0, 64)))
     arguments = ("--model", "model", "--data", tmp_path / "d.npy", "--out", tmp_path / "c.npz")
     assert_refused(command("encode", *arguments), "data is ", "which has no row")
+
+
+@pytest.mark.parametrize("method", ["greedyhash", "dsdh", "csq"])
+def test_the_methods_own_classifier_is_scored(command, tmp_path, monkeypatch, method):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("--method", method, "--no-guided", "--bits", 16, "--hidden", 32, "--epochs", 3, "--batch-size", 16)
+    metrics = json_of(command("train", *arguments, "--dropout", 0.2, "--out", "m", "--json"))
+    if method == "csq":
+        assert metrics["classifier_accuracy"] is None
+        return
+    model = HashModel.from_pretrained("m")
+    query = load_dataset("digits").query
+    signs = np.where(model.outputs(query.take(slice(None))) >= 0, 1.0, -1.0)
+    found = (signs @ model.classifier.weight.detach().numpy().T.astype(float)).argmax(axis=1)
+    assert metrics["classifier_accuracy"] == pytest.approx(np.mean(found == query.labels), abs=0.011)
+    assert metrics["classifier_accuracy"] > 0.6

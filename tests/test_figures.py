@@ -41,6 +41,14 @@ def test_curves_are_written(reports, tmp_path):
             assert [float(row["recall"]) for row in own] == points.recall.tolist()
 
 
+def test_one_evaluation_without_a_name(reports, tmp_path):
+    write_curves({"": reports["csq"]}, tmp_path)
+    lines = (tmp_path / "radii.csv").read_text().splitlines()
+    assert lines[0] == "radius,precision,recall"
+    assert lines[1].startswith("0,")
+    assert len(lines) == 14
+
+
 def test_the_lines_are_the_curves(reports):
     for by, curve in (("radius", "curve"), ("rank", "rank_curve")):
         lines = precision_recall_figure(reports, by).axes[0].get_lines()

@@ -23,7 +23,8 @@ def write_curves(reports: Mapping[str, Report], folder: str | Path) -> list[Path
     """Draw precision against recall, precision at K and precision within a radius, and write the points as CSV.
 
     Args:
-        reports: evaluations by the name that the legend gives them; the CSV files have it in a column.
+        reports: evaluations by the name that the legend gives them; the CSV files have it in a column. A single one
+            may have the name "", and goes without.
         folder: where ``precision_recall``, ``precision_at_k`` and ``precision_within_radius`` go, ``.png`` each, and
             ``ranks.csv`` and ``radii.csv``.
 
@@ -106,8 +107,9 @@ def _with_legend(figure: Figure, axes: Axes, reports: Mapping[str, Report]) -> F
 def _csv(by: str, curves: Mapping[str, Curve]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["name", by, "precision", "recall"])
+    named = any(curves)  # one evaluation without a name needs no column for it
+    writer.writerow(["name"] * named + [by, "precision", "recall"])
     for name, curve in curves.items():
-        for at, precision, recall in zip(*(np.asarray(values).tolist() for values in curve), strict=True):
-            writer.writerow([name, at, precision, recall])
+        for point in zip(*(np.asarray(values).tolist() for values in curve), strict=True):
+            writer.writerow([name] * named + list(point))
     return text.getvalue()

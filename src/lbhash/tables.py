@@ -66,7 +66,7 @@ def print_report(report: Report) -> None:
     table = Table(show_header=False, box=SIMPLE_HEAD)
     table.add_row(f"mAP{depth}, {order}", f"{report.map:.4f}")
     table.add_row("  from the worst to the best order of ties", f"{report.map_worst:.4f} to {report.map_best:.4f}")
-    table.add_row("  lowest that the mis-ranks leave possible, whole base", f"{report.map_floor:.4f}")
+    table.add_row("  lowest that its mis-ranks allow, whole base", f"{report.map_floor:.4f}")
     if report.largest_grade > 1:
         table.add_row(f"NDCG{depth}", f"{report.ndcg:.4f}")
         table.add_row(f"ACG{depth}", f"{report.acg:.4f}")

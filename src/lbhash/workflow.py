@@ -14,6 +14,7 @@ from lbhash.deephash import read_deephash
 from lbhash.evaluation import Report, evaluate
 from lbhash.files import existing_file, write_json
 from lbhash.index import FlatIndex
+from lbhash.recognition import classifier_predict
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
@@ -68,14 +69,12 @@ def train_model(
     part, classes = dataset.train.compact()
     hasher.fit_part(part, len(classes), directory=folder, resume=resume, logger=log)
     seconds = time.perf_counter() - started
-    report = evaluate(
-        hasher.encode_part(dataset.query),
-        dataset.query.labels,
-        hasher.encode_part(dataset.base),
-        dataset.base.labels,
-        at,
-        bits=hasher.bits,
-    )
+    query, base = hasher.encode_part(dataset.query), hasher.encode_part(dataset.base)
+    report = evaluate(query, dataset.query.labels, base, dataset.base.labels, at, bits=hasher.bits)
+    recognised = None
+    if hasher.model_.classifier is not None and not dataset.multi_label:
+        found = classes[classifier_predict(query, hasher.model_.classifier.weight.detach().numpy())]
+        recognised = float(np.mean(found == dataset.query.labels))
     metrics = {
         "data": dataset.name,
         "protocol": dataset.protocol,
@@ -85,6 +84,7 @@ def train_model(
         "epochs": hasher.epochs,
         "train_seconds": round(seconds, 2),
         **report.as_dict(),
+        "classifier_accuracy": recognised,  # of the method's own classifier, where it has one
     }
     hasher.classes_ = classes
     hasher.model_.about |= {"data": dataset.name, "protocol": dataset.protocol, "split seed": split_seed}
