@@ -576,3 +576,11 @@ def test_the_methods_own_classifier_is_scored(command, tmp_path, monkeypatch, me
     found = (signs @ model.classifier.weight.detach().numpy().T.astype(float)).argmax(axis=1)
     assert metrics["classifier_accuracy"] == pytest.approx(np.mean(found == query.labels), abs=0.011)
     assert metrics["classifier_accuracy"] > 0.6
+
+
+def test_resuming_from_nothing_says_so(command, tmp_path):
+    arguments = ("train", *TINY, "--out", tmp_path / "m", "--resume", "--json")
+    status, _, errors = command(*arguments)
+    assert status == 0
+    assert "has no checkpoint to resume from; training begins anew" in errors
+    assert "training begins anew" not in command(*arguments)[2]

@@ -630,3 +630,13 @@ def test_bad_protocol_and_seed(folder):
 
 def test_suffixes_are_the_ones_that_the_reader_takes():
     assert set(lbhash.data.readers.SUFFIXES) == {".parquet", ".npz", ".npy"}
+
+
+@pytest.mark.parametrize("split", ["train", "base"])
+def test_a_query_in_another_split_is_refused(tmp_path, write_parquet, split):
+    flags = {name: np.arange(40) % 3 == i for i, name in enumerate(("train", "base", "query"))}
+    flags[split] = flags[split] | (np.arange(40) == 5)
+    columns = {f"in_{name}": flag for name, flag in flags.items()}
+    write_parquet(tmp_path / "x.parquet", np.ones((40, 3), np.float32), label=np.zeros(40, int), **columns)
+    with pytest.raises(ValueError, match=rf"in_query and in_{split} of x.parquet are both true in row 5 \(1 rows\)"):
+        load_dataset(tmp_path / "x.parquet")

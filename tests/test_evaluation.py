@@ -190,3 +190,13 @@ def test_errors_are_one_clear_line(change, error, message):
     with pytest.raises(error, match=message) as caught:
         evaluate(**{**GOOD, **change})
     assert "\n" not in str(caught.value)
+
+
+def test_codes_of_a_column_a_bit_are_not_taken_for_packed_ones():
+    bits = np.random.default_rng(0).integers(0, 2, (60, 16)).astype(np.uint8)
+    labels = np.arange(60) % 3
+    with pytest.raises(ValueError, match=r"base_codes holds nothing but 0 and 1.* or say that bits is 128"):
+        evaluate(bits[:20], labels[:20], bits[20:], labels[20:])
+    assert evaluate(bits[:20], labels[:20], bits[20:], labels[20:], bits=128).bits == 128
+    zeros = np.zeros((60, 8), np.uint8)
+    assert evaluate(zeros[:20], labels[:20], zeros[20:], labels[20:]).bits == 64

@@ -383,3 +383,46 @@ def test_a_batch_of_codes_is_the_codes_of_its_rows(blobs):
     np.testing.assert_array_equal(hasher.encode(blobs.query_x), pack(outputs))
     rows = [hasher.encode(row[None])[0] for row in blobs.query_x]
     np.testing.assert_array_equal(hasher.encode(blobs.query_x), rows)
+
+
+class Rows(Objective):
+    def __init__(self, task):
+        super().__init__()
+
+    def forward(self, logits, labels, index):
+        return logits.square().mean(dim=1)
+
+
+class Number(Rows):
+    def forward(self, logits, labels, index):
+        return 0.5
+
+
+class Detached(Rows):
+    def forward(self, logits, labels, index):
+        return logits.detach().square().mean()
+
+
+class NoObjective(torch.nn.Module):
+    def __init__(self, task):
+        super().__init__()
+
+
+@pytest.mark.parametrize("guided", [True, False])
+@pytest.mark.parametrize(
+    ("method", "error", "message"),
+    [
+        (Rows, TypeError, r"method Rows returned a tensor of shape \[\d+\]; its loss must be a scalar tensor"),
+        (Number, TypeError, "method Number returned 0.5; its loss must be a scalar tensor"),
+        (Detached, ValueError, "method Detached returned a loss without a gradient"),
+        (NoObjective, TypeError, "method is .*NoObjective.*, which made a NoObjective; it must make an Objective"),
+    ],
+)
+def test_methods_of_ones_own_that_are_none(blobs, method, error, message, guided):
+    with pytest.raises(error, match=message):
+        Hasher(bits=8, method=method, guided=guided, hidden=0, epochs=1).fit(blobs.x, blobs.y)
+
+
+def test_a_name_that_is_no_folder_is_not_looked_up():
+    with pytest.raises(ValueError, match="model is 'nope', and there is no such folder"):
+        Hasher.from_pretrained("nope")

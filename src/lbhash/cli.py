@@ -131,9 +131,12 @@ def train(
 ) -> None:
     """Train a model, evaluate it, and leave both in a folder."""
     from lbhash.data import load_dataset
+    from lbhash.training import has_checkpoint
     from lbhash.workflow import train_model
 
     loaded = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed)
+    if resume and not has_checkpoint(out) and (overwrite or not (out / "config.json").exists()):
+        typer.echo(f"{out} has no checkpoint to resume from; training begins anew", err=True)
     metrics = train_model(
         loaded,
         out,
@@ -231,7 +234,7 @@ def evaluate(
     empty: Annotated[
         EmptyQueries, typer.Option(help="Queries without a relevant code: leave them out, or score them 0.")
     ] = EmptyQueries.skip,
-    probe: Annotated[bool, typer.Option("--probe", help="Fit a linear probe to the base codes too.")] = False,
+    probe: Annotated[bool, typer.Option("--probe", help="Fit a linear probe to single-label codes too.")] = False,
     curves: Annotated[Path | None, typer.Option(help="Write pictures and CSV files of the curves here.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -161,6 +161,11 @@ def evaluate(
         if len(codes) == 0:
             raise ValueError(f"{which}_codes is empty; it must have at least one row")
     length = check_width(base, bits, "base_codes")
+    if bits is None and base.shape[1] >= 8 and base.max() == 1 and queries.max() <= 1:
+        raise ValueError(
+            "base_codes holds nothing but 0 and 1, as codes of a column a bit do; pack them (lbhash.codes.as_packed), "
+            f"or say that bits is {length}"
+        )
     at = len(base) if at is None else check_count(at, "at", len(base), "the size of the base")
     k = min(VOTES, len(base)) if k is None else check_count(k, "k", len(base), "the size of the base")
     if ranks is None:

@@ -235,7 +235,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         The loaded hasher encodes; ``score`` and ``predict`` need the training rows, and ask to be fitted. Of a method
         or a surrogate of one's own the model has the name, which ``fit`` does not take.
         """
-        if Path(directory).exists():
+        if Path(directory).exists() or str(directory).count("/") != 1:  # a model of the Hub is "user/name"
             check_model_folder(directory)
         try:
             model = HashModel.from_pretrained(str(directory))

@@ -30,6 +30,7 @@ from lbhash.labels import check_count
 from lbhash.lower_bound import bound
 from lbhash.model import HashModel
 from lbhash.objectives import Objective
+from lbhash.objectives.base import check_loss
 
 CHECKPOINT = "last.ckpt"
 
@@ -101,6 +102,7 @@ class HashingModule(L.LightningModule):
         x, labels, index = batch
         logits = self.model(x)
         loss = self.objective(logits, labels, index)
+        check_loss(loss, self.objective, logits)
         if not torch.isfinite(loss):
             raise ValueError(f"the loss is {loss.item()} in epoch {self.current_epoch}; a smaller lr may help")
         self._codes.append(pack(logits.detach().float().cpu().numpy()))

@@ -88,6 +88,13 @@ def _from_flags(table: Table) -> Dataset:
         raise ValueError(
             f"{table.name} has no flag in_{missing[0]}; it must have one for train, base and query, or none"
         )
+    for split in ("train", "base"):
+        both = table.flags["query"] & table.flags[split]
+        if both.any() and table.labels is not None:
+            raise ValueError(
+                f"in_query and in_{split} of {table.name} are both true in row {np.argmax(both)} ({both.sum()} rows); "
+                "a query must be in no other split, or it finds itself"
+            )
     return Dataset(table.name, "flags", *(_part(table, np.flatnonzero(table.flags[split])) for split in SPLITS))
 
 

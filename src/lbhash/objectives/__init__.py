@@ -54,6 +54,8 @@ def build_objective(
     _check_names(options, "options", kind, 1, f"method {name}")
     _check_names(guidance, "guidance", Guided, 2, "the guidance")
     host = kind(task, **(options or {}))
+    if not isinstance(host, Objective):
+        raise TypeError(f"method is {method!r}, which made a {type(host).__name__}; it must make an Objective")
     return Guided(host, task, **(guidance or {})) if guided else host
 
 

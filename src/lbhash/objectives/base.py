@@ -65,6 +65,17 @@ class Objective(nn.Module):
         raise NotImplementedError
 
 
+def check_loss(loss: Any, objective: nn.Module, logits: Tensor) -> Tensor:
+    """Return a loss; raise ``TypeError`` or ``ValueError`` unless it is a scalar that can be learnt from."""
+    name = type(objective).__name__
+    if not isinstance(loss, Tensor) or loss.ndim:
+        what = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+        raise TypeError(f"method {name} returned {what}; its loss must be a scalar tensor")
+    if logits.requires_grad and not loss.requires_grad:
+        raise ValueError(f"method {name} returned a loss without a gradient; it must be computed from the logits")
+    return loss
+
+
 def check_weight(value: Any, name: str, *, above_zero: bool = False) -> float:
     """Return a method's weight: a finite number of at least 0; above 0 where a loss divides by it.
 

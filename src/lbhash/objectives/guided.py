@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task, check_finite
+from lbhash.objectives.base import Objective, Task, check_finite, check_loss
 from lbhash.posterior import Surrogate
 
 
@@ -66,7 +66,9 @@ class Guided(Objective):
         """L_X + w·L_θ + L_π of a batch, a scalar (without L_X where the guidance replaces it)."""
         fit, pull = self.guidance(logits, labels)
         loss = fit + self.weight * pull
-        return loss + self.host(logits, labels, index) if self.mode == "add" else loss
+        if self.mode == "replace":
+            return loss
+        return loss + check_loss(self.host(logits, labels, index), self.host, logits)
 
     def guidance(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """L_π and L_θ of a batch."""
