@@ -7,6 +7,7 @@ install: .venv/.installed
 
 # The stamp is older than the files that say what to install only where nothing has changed.
 .venv/.installed: pyproject.toml constraints.txt
+	@echo "installing into .venv, which takes a minute or two"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@

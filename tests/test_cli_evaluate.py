@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
 from lbhash import evaluate
 from lbhash.codes import pack, unpack
 from lbhash.labels import one_hot
+from test_cli import assert_refused, json_of
 from test_deephash import write_run
 
 
@@ -31,21 +30,6 @@ def files(folder, labels="l"):
 def arrays(folder, labels="l"):
     q, ql, b, bl = (np.load(folder / f"{name}.npy") for name in ("q", f"q{labels}", "b", f"b{labels}"))
     return pack(q), ql, pack(b), bl
-
-
-def json_of(result):
-    status, out, errors = result
-    assert status == 0, errors
-    return json.loads(out)
-
-
-def refused(result, *parts):
-    status, out, errors = result
-    assert (status, out) == (2, "")
-    assert errors.startswith("lbhash: error: ")
-    assert errors.count("\n") == 1
-    for part in parts:
-        assert part in errors, errors
 
 
 @pytest.mark.parametrize("labels", ["l", "m"])
@@ -128,12 +112,12 @@ def test_single_labels_as_one_hot_give_the_same_map(codes, command, tmp_path):
     ],
 )
 def test_bad_arguments(codes, command, arguments, said):
-    refused(command("evaluate", *files(codes), *arguments), said)
+    assert_refused(command("evaluate", *files(codes), *arguments), said)
 
 
 def test_missing_arguments(codes, command, tmp_path):
-    refused(command("evaluate", "--queries", codes / "q.npy"), "base is missing; give queries and base")
-    refused(command("evaluate"), "queries is missing; give queries and base, two files of codes, or deephash")
-    refused(command("evaluate", "--deephash", tmp_path), "which has no file that ends in tst_binary.npy")
-    refused(command("evaluate", *files(codes)[:6]), "base has no labels; an evaluation needs them")
-    refused(command("evaluate", *files(codes, "m"), "--probe"), "probe is True, and the labels are multi-label")
+    assert_refused(command("evaluate", "--queries", codes / "q.npy"), "base is missing; give queries and base")
+    assert_refused(command("evaluate"), "queries is missing; give queries and base, two files of codes, or deephash")
+    assert_refused(command("evaluate", "--deephash", tmp_path), "which has no file that ends in tst_binary.npy")
+    assert_refused(command("evaluate", *files(codes)[:6]), "base has no labels; an evaluation needs them")
+    assert_refused(command("evaluate", *files(codes, "m"), "--probe"), "probe is True, and the labels are multi-label")

@@ -7,13 +7,7 @@ from hypothesis import strategies as st
 
 from lbhash.dropout import Dropout, keep_mask
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("probability", [0.5, 0.2])

@@ -23,12 +23,7 @@ methods = pytest.mark.parametrize("method", list(METHODS))
 labellings = pytest.mark.parametrize("multi", [False, True])
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Nothing(Objective):

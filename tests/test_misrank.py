@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.codes import pack
 from lbhash.metrics import (
     average_precision,
     average_precision_floor,
@@ -15,14 +14,9 @@ from lbhash.metrics import (
     mean_misrank,
 )
 from lbhash.ranking import RankHistogram
+from test_metrics import BITS, histogram
 
-BITS = 5
 items = st.lists(st.tuples(st.integers(0, BITS), st.booleans()), min_size=1, max_size=9)
-
-
-def histogram(ranked, bits=BITS):
-    base = [[-1] * d + [1] * (bits - d) for d, _ in ranked]
-    return RankHistogram.from_codes(pack([[1] * bits]), [1], pack(base), [int(r) for _, r in ranked], bits=bits)
 
 
 def misranks(relevance):

@@ -31,12 +31,7 @@ CLASSES = 4
 ROWS = 11  # of the training set
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 SINGLE = torch.tensor([0, 1, 1, 2, 0, 0, 1, 2, 2, 3, 3])

@@ -32,12 +32,7 @@ HIDDEN = 12
 N = 7
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def make(bits, block_bits=8, dropout=0.0, seed=0):

@@ -131,12 +131,9 @@ def train(
 ) -> None:
     """Train a model, evaluate it, and leave both in a folder."""
     from lbhash.data import load_dataset
-    from lbhash.training import has_checkpoint
     from lbhash.workflow import train_model
 
     loaded = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed)
-    if resume and not has_checkpoint(out) and (overwrite or not (out / "config.json").exists()):
-        typer.echo(f"{out} has no checkpoint to resume from; training begins anew", err=True)
     metrics = train_model(
         loaded,
         out,

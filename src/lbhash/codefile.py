@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_packed, check_bits, code_bytes
-from lbhash.files import existing_file, replacing
+from lbhash.files import existing_file, read_npy, replacing
 from lbhash.labels import check_labels
 
 SUFFIXES = (".parquet", ".npz")
@@ -107,8 +107,7 @@ def read_array(path: str | Path, name: str) -> npt.NDArray:
     """Read an ``.npy`` file; ``ValueError`` names the argument where it is missing, damaged or a pickle."""
     file = existing_file(path, name)
     try:
-        with file.open("rb") as opened:
-            return np.lib.format.read_array(opened, allow_pickle=False)
+        return read_npy(file)
     except (OSError, ValueError, EOFError) as error:
         line = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(f"{name} is {str(path)!r}, which is damaged or no .npy file: {line}") from None

@@ -192,8 +192,7 @@ def hamming_distances(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.int3
     [[0, 2]]
     """
     left, right = check_codes(a, "a"), check_codes(b, "b")
-    if left.shape[1] != right.shape[1]:
-        raise ValueError(f"b has {right.shape[1]} bytes a row and a has {left.shape[1]}; they must be equal")
+    check_same_width(right, left, "b", "a")
     distances = np.zeros((len(left), len(right)), np.int32)
     for byte in range(left.shape[1]):
         distances += _POPCOUNT[left[:, byte, None] ^ right[None, :, byte]]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from lbhash import metrics
 from lbhash.codes import check_codes, check_same_width, check_width
-from lbhash.labels import check_count, check_label_pair
+from lbhash.labels import check_count, check_label_pair, number_classes
 from lbhash.lower_bound import Bound, bound
 from lbhash.metrics import Curve, Empty, Normalize, check_choice
 from lbhash.metrics.common import EMPTY, NORMALIZE, Floats, check_radius
@@ -230,7 +230,7 @@ def evaluate(
         rank_curve=metrics.mean_curve(
             metrics.curve_ranks(len(base)), by_rank["curve_precision"], by_rank["curve_recall"], empty
         ),
-        bound=_bound(base, labels, length),
+        bound=bound(base, number_classes(labels)[1] if labels.ndim == 1 else labels, bits=length),
         knn_accuracy=accuracy,
         k=k,
         probe_accuracy=linear_probe_accuracy(queries, wanted, base, labels, length) if probe else None,
@@ -267,13 +267,6 @@ def _by_rank(
             }
         )
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _bound(codes: npt.NDArray[np.uint8], labels: npt.NDArray[Any], bits: int) -> Bound:
-    """The bound; of class numbers that are far apart (product numbers, say) only those that occur are kept."""
-    if labels.ndim == 1 and labels.max() >= max(len(labels), 1 << 16):
-        labels = np.unique(labels, return_inverse=True)[1]
-    return bound(codes, labels, bits=bits)
 
 
 def _plain(value: Any) -> Any:

@@ -53,6 +53,14 @@ def existing_file(path: str | os.PathLike[str], name: str) -> Path:
     return found
 
 
+def read_npy(path: str | os.PathLike[str]) -> Any:
+    """The array of an ``.npy`` file, never unpickled; raises ``OSError``, ``ValueError`` or ``EOFError``."""
+    import numpy as np
+
+    with Path(path).open("rb") as opened:
+        return np.lib.format.read_array(opened, allow_pickle=False)
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -242,7 +242,6 @@ class Hasher(TransformerMixin, BaseEstimator):
         except (AttributeError, KeyError, OSError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
             line = " ".join(str(error).split())
             raise ValueError(f"model is {str(directory)!r}, which could not be loaded: {line}") from None
-        model.eval()
         about = model.about
         names = ("method", "guided", "epochs", "seed", "centers", "batch_size", "lr", "options", "guidance")
         known: dict[str, Any] = {name: about[name] for name in names if name in about}

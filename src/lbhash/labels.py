@@ -89,6 +89,18 @@ def check_label_pair(
     return left, right
 
 
+def number_classes(labels: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The classes of class numbers, and of each row the position of its class among them.
+
+    The positions are the numbers themselves, unless those are far apart (product numbers, say): then only the classes
+    that occur are kept, so that what is counted by class does not grow with the numbers.
+    """
+    if labels.max() < max(len(labels), 1 << 16):
+        return np.arange(labels.max() + 1), labels
+    classes, positions = np.unique(labels, return_inverse=True)
+    return classes, positions.astype(np.int64)
+
+
 def check_single(labels: Any, name: str = "labels") -> npt.NDArray[np.int64]:
     """Return class numbers ``int64 [n]``; raises as ``check_labels`` does, and for multi-label ones ``ValueError``."""
     checked = check_labels(labels, name)

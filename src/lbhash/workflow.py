@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -57,7 +58,8 @@ def train_model(
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"out is {str(out)!r}, which is a file; it must be a folder")
-    if (folder / "config.json").exists() and not overwrite and not (resume and has_checkpoint(folder)):
+    resumable = resume and has_checkpoint(folder)
+    if (folder / "config.json").exists() and not overwrite and not resumable:
         unresumed = " and no checkpoint to resume from" if resume else ""
         raise ValueError(
             f"out is {str(out)!r}, which already holds a model{unresumed}; give another folder, or --overwrite"
@@ -65,6 +67,8 @@ def train_model(
     if at is not None and not 1 <= at <= len(dataset.base):
         raise ValueError(f"at is {at}; it must be from 1 to the size of the base ({len(dataset.base)})")
     hasher = Hasher(progress=progress, **settings)
+    if resume and not resumable:
+        print(f"{out} has no checkpoint to resume from; training begins anew", file=sys.stderr)
     started = time.perf_counter()
     part, classes = dataset.train.compact()
     hasher.fit_part(part, len(classes), directory=folder, resume=resume, logger=log)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS, Table
-from lbhash.files import existing_file
+from lbhash.files import existing_file, read_npy
 from lbhash.labels import check_labels
 
 SUFFIXES = (".parquet", ".npz", ".npy")
@@ -185,7 +185,7 @@ def _read_npy(file: Path, name: str) -> Table:
 
 def _load_npy(file: Path, name: str, mmap_mode: Any = None) -> npt.NDArray:
     try:
-        return np.lib.format.open_memmap(file, mode=mmap_mode) if mmap_mode else _load_array(file)
+        return np.lib.format.open_memmap(file, mode=mmap_mode) if mmap_mode else read_npy(file)
     except (OSError, ValueError, EOFError) as error:
         _refuse_objects(error, name)
         raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npy file: {_first_line(error)}") from None
@@ -195,11 +195,6 @@ def _refuse_objects(error: Exception, name: str) -> None:
     """Say it where NumPy refused an array only because it holds Python objects, which are pickles."""
     if "Object arrays" in str(error) or "Python objects" in str(error):
         raise TypeError(f"{name} holds Python objects, which are never loaded; it must hold numbers") from None
-
-
-def _load_array(file: Path) -> npt.NDArray:
-    with file.open("rb") as opened:
-        return np.lib.format.read_array(opened, allow_pickle=False)
 
 
 def _first_line(error: Exception) -> str:

@@ -20,7 +20,6 @@ from lbhash.ranking.kernels import (
     KERNELS,
     Words,
     by_word,
-    count_equal,
     count_given,
     count_groups,
     count_runs,
@@ -128,9 +127,7 @@ class RankHistogram(Ranking):
         if self._relevance is not None:
             every = np.arange(len(self._words))
             return every, every
-        single = self._labels.ndim == 1
-        labels = self._labels.astype(np.uint64)[:, None] if single else label_words(self._labels)
-        return distinct_rows(np.concatenate([self._words, labels], axis=1))
+        return distinct_rows(np.concatenate([self._words, label_words(self._labels)], axis=1))
 
     @classmethod
     def from_codes(
@@ -203,10 +200,8 @@ class RankHistogram(Ranking):
             return
         if self._relevance is not None:
             self._count_given(codes, base_labels)
-        elif base_labels.ndim == 2:
+        elif base_labels.ndim == 2 or self.queries < _FEW:
             self._count_shared(codes, base_labels)
-        elif self.queries < _FEW:
-            self._count_equal(codes, base_labels)
         else:
             self._count_runs(codes, base_labels)
 
@@ -247,25 +242,19 @@ class RankHistogram(Ranking):
         self.total += counted[0].sum(axis=0)[self.kind]
         self.graded[:, 0] += counted[1].sum(axis=0)[self.kind]
 
-    def _count_equal(self, codes: PackedCodes, labels: Labels) -> None:
-        block, parts = split(self.queries, len(codes))
-        counted = np.zeros((parts, self.queries, 2, self.bits + 1), np.int64)
-        with KERNELS:
-            count_equal(self._words, by_word(as_words(codes)), self._labels, labels, block, counted)
-        self._add(counted.sum(axis=0))
-
     def _count_shared(self, codes: PackedCodes, labels: Labels) -> None:
-        block, parts = split(self.queries, len(codes))
-        counted = np.zeros((parts, self.queries, self.graded.shape[1] + 1, self.bits + 1), np.int64)
+        single = labels.ndim == 1
         words, query_labels, base_labels = as_words(codes), label_words(self._labels), label_words(labels)
-        if base_labels.shape[1] == 1 and self.queries >= _FEW:
+        if not single and base_labels.shape[1] == 1 and self.queries >= _FEW:
             sets, members = np.unique(base_labels[:, 0], return_inverse=True)
             if len(codes) >= _GROUP * len(sets):
                 self._count_groups(words, sets, members, query_labels[:, 0])
                 return
+        block, parts = split(self.queries, len(codes))
+        counted = np.zeros((parts, self.queries, self.graded.shape[1] + 1, self.bits + 1), np.int64)
         like = np.empty(0, np.uint16 if counted[0, 0].size <= 1 << 16 else np.uint32)
         with KERNELS:
-            count_shared(self._words, by_word(words), query_labels, by_word(base_labels), block, like, counted)
+            count_shared(self._words, by_word(words), query_labels, by_word(base_labels), single, block, like, counted)
         self._add(counted.sum(axis=0))
 
     def _count_groups(self, words: Words, sets: Words, members: Counts, query_labels: Words) -> None:
@@ -291,7 +280,7 @@ class RankHistogram(Ranking):
                 self.graded = np.pad(self.graded, ((0, 0), (0, more), (0, 0)))
             counted = np.zeros((len(grades), self.graded.shape[1] + 1, self.bits + 1), np.int64)
             with KERNELS:
-                count_given(self._words[some], base, grades, 0, counted)
+                count_given(self._words[some], base, grades, counted)
             self._add(counted, some)
 
     def _add(self, counted: Counts, queries: slice = slice(None)) -> None:
@@ -336,7 +325,9 @@ def check_grades(grades: npt.ArrayLike, queries: int, base: int) -> npt.NDArray[
     return array.astype(np.uint16)
 
 
-def label_words(labels: npt.NDArray[np.uint8]) -> Words:
-    """Multi-hot labels as words, ``uint64 [n, words]``, a bit a class."""
+def label_words(labels: Labels) -> Words:
+    """Labels as words, ``uint64 [n, words]``: a class number as it is, multi-hot ones a bit a class."""
+    if labels.ndim == 1:
+        return labels.view(np.uint64)[:, None]
     packed = np.packbits(labels, axis=1, bitorder="little")
     return np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8))).view(np.uint64)

@@ -207,41 +207,14 @@ def count_runs(
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)
-def count_equal(queries: Any, base: Any, query_labels: Any, labels: Any, block: int, counted: Any) -> None:
-    """Count by grade where a base code is relevant, of grade 1, if it has the query's label.
-
-    ``counted`` is ``int64 [parts, queries, 2, bins]``.
-    """
-    words, rows = base.shape
-    parts, _, levels, bins = counted.shape
-    blocks = (len(queries) + block - 1) // block
-    slots = levels * bins
-    tile = max(_TILE_WORDS // words, _TILE_CODES, _TILE_SLOTS * slots)
-    for task in numba.prange(parts * blocks):
-        part, own = task // blocks, task % blocks
-        counts = np.zeros(4 * slots, np.int32)
-        places = np.empty(_STEP, np.uint16)
-        end = rows * (part + 1) // parts
-        for low in range(rows * part // parts, end, tile):
-            high = min(low + tile, end)
-            for query in range(own * block, min((own + 1) * block, len(queries))):
-                counts[:] = 0
-                for step in range(low, high, _STEP):
-                    here = places[: min(_STEP, high - step)]
-                    _distances(queries[query], base, step, here)
-                    mine, column = query_labels[query], labels[step : step + here.size]
-                    for row in range(here.size):
-                        here[row] += np.uint16(bins) * np.uint16(column[row] == mine)
-                    _add_places(here, counts, slots)
-                _add_sum(counts, slots, counted[part, query].reshape(slots))
-
-
-@numba.njit(parallel=True, nogil=True, cache=True)
-def count_shared(queries: Any, base: Any, query_labels: Any, labels: Any, block: int, like: Any, counted: Any) -> None:
+def count_shared(
+    queries: Any, base: Any, query_labels: Any, labels: Any, single: bool, block: int, like: Any, counted: Any
+) -> None:
     """Count by grade where the grade of a base code is the number of labels that it shares with the query.
 
-    ``query_labels`` are words of label bits ``[queries, words]`` and ``labels`` the base's ``[words, n]``. ``counted``
-    is ``int64 [parts, queries, grades, bins]``, and a place in it must fit into the type of ``like``.
+    ``query_labels`` are words ``[queries, words]`` and ``labels`` the base's ``[words, n]``: of label bits, or where
+    ``single``, class numbers, of which equal ones are grade 1. ``counted`` is ``int64 [parts, queries, grades, bins]``,
+    and a place in it must fit into the type of ``like``.
     """
     words, rows = base.shape
     parts, _, levels, bins = counted.shape
@@ -262,8 +235,12 @@ def count_shared(queries: Any, base: Any, query_labels: Any, labels: Any, block:
                     _distances(queries[query], base, step, here)
                     for word in range(len(labels)):
                         mine, column = query_labels[query, word], labels[word, step : step + here.size]
-                        for row in range(here.size):
-                            here[row] += bins * popcount(mine & column[row])
+                        if single:
+                            for row in range(here.size):
+                                here[row] += bins * (mine == column[row])
+                        else:
+                            for row in range(here.size):
+                                here[row] += bins * popcount(mine & column[row])
                     _add_places(here, counts, slots)
                 _add_sum(counts, slots, counted[part, query].reshape(slots))
 
@@ -304,8 +281,8 @@ def count_groups(
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)
-def count_given(queries: Any, base: Any, grades: Any, low: int, counted: Any) -> None:
-    """Count by grade where ``grades`` ``[queries, m]`` holds those of base codes ``low`` to ``low + m``.
+def count_given(queries: Any, base: Any, grades: Any, counted: Any) -> None:
+    """Count by grade where ``grades`` ``[queries, n]`` holds those of the base codes.
 
     ``counted`` is ``int64 [queries, grades, bins]``.
     """
@@ -313,7 +290,7 @@ def count_given(queries: Any, base: Any, grades: Any, low: int, counted: Any) ->
         places = np.empty(_STEP, np.uint16)
         for step in range(0, grades.shape[1], _STEP):
             here = places[: min(_STEP, grades.shape[1] - step)]
-            _distances(queries[query], base, low + step, here)
+            _distances(queries[query], base, step, here)
             for row in range(here.size):
                 counted[query, grades[query, step + row], here[row]] += 1
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width, unpack
 from lbhash.labels import check_single
 from lbhash.ranking import check_lengths
+from lbhash.recognition.vote import check_query_labels
 
 _CHUNK = 1 << 16
 
@@ -68,7 +69,7 @@ def linear_probe_accuracy(
     strength: float = 1.0,
 ) -> float:
     """Share of the queries whose class ``linear_probe_predict`` gets right, from 0 to 1."""
-    labels = _query_labels(query_codes, query_labels)
+    labels = check_query_labels(query_codes, query_labels)
     return float(np.mean(linear_probe_predict(query_codes, base_codes, base_labels, bits, strength) == labels))
 
 
@@ -98,16 +99,8 @@ def classifier_predict(codes: npt.ArrayLike, weights: npt.ArrayLike) -> npt.NDAr
 
 def classifier_accuracy(query_codes: npt.ArrayLike, query_labels: Any, weights: npt.ArrayLike) -> float:
     """Share of the queries whose class ``classifier_predict`` gets right, from 0 to 1."""
-    labels = _query_labels(query_codes, query_labels)
+    labels = check_query_labels(query_codes, query_labels)
     return float(np.mean(classifier_predict(query_codes, weights) == labels))
-
-
-def _query_labels(codes: npt.ArrayLike, labels: Any) -> npt.NDArray[np.int64]:
-    queries, wanted = check_codes(codes, "query_codes"), check_single(labels, "query_labels")
-    check_lengths(queries, wanted, "query")
-    if len(queries) == 0:
-        raise ValueError("query_codes is empty; it must have at least one row")
-    return wanted
 
 
 def _chunks(codes: PackedCodes) -> list[PackedCodes]:

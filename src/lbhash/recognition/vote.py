@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width
-from lbhash.labels import Labels, check_count, check_single
+from lbhash.labels import Labels, check_count, check_single, number_classes
 from lbhash.ranking import CHUNK, check_lengths, distance_counts
 from lbhash.ranking.distinct import compress, distinct_rows
 from lbhash.ranking.histogram import Counts
@@ -73,11 +73,17 @@ def knn_accuracy(
     Raises:
         TypeError, ValueError: as ``knn_predict``; or there are no queries.
     """
+    labels = check_query_labels(query_codes, query_labels)
+    return float(np.mean(knn_predict(query_codes, base_codes, base_labels, k) == labels))
+
+
+def check_query_labels(query_codes: npt.ArrayLike, query_labels: Any) -> npt.NDArray[np.int64]:
+    """Return the class numbers of queries to be recognised, of which there must be at least one."""
     codes, labels = check_codes(query_codes, "query_codes"), check_single(query_labels, "query_labels")
     check_lengths(codes, labels, "query")
     if len(codes) == 0:
         raise ValueError("query_codes is empty; it must have at least one row")
-    return float(np.mean(knn_predict(codes, base_codes, base_labels, k) == labels))
+    return labels
 
 
 def predict_from_counts(
@@ -91,7 +97,7 @@ def predict_from_counts(
     each = np.arange(len(one))
     tied = total[each, radius]
     left = k - (ends[each, radius] - tied)
-    classes, members = _numbered(labels)
+    classes, members = number_classes(labels)
     winners = [np.empty(0, np.int64)]
     step = max(1, _VOTES // len(classes))
     for start in range(0, len(one), step):
@@ -122,14 +128,6 @@ def _count_votes(
     _describe_groups(words, pivots, reach)
     with KERNELS:
         _vote(queries, by_word(words), weights, members, pivots, reach, radius, tied, left, votes)
-
-
-def _numbered(labels: Labels) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The classes, and the number of each row's class among them: its own number, unless those are far apart."""
-    if labels.max() < max(len(labels), 1 << 16):
-        return np.arange(labels.max() + 1), labels
-    classes, members = np.unique(labels, return_inverse=True)
-    return classes, members.astype(np.int64)
 
 
 @numba.njit(nogil=True, cache=True)
