@@ -12,6 +12,7 @@ import pytest
 
 import lbhash.cli
 from lbhash import Hasher
+from lbhash.centers import center_kinds
 from lbhash.codefile import read_codes
 from lbhash.codes import hamming_distances
 from lbhash.data import load_dataset
@@ -153,6 +154,11 @@ def test_centers_and_methods(inside, command, tmp_path):
     facts = json_of(command("centers", "--classes", 10, "--bits", 16, "--out", out, "--json"))
     assert (facts["classes"], facts["bits"], facts["minimum_distance"]) == (10, 16, 8)
     assert np.load(out).shape == (10, 16)
+    assert (facts["upper_bound"], facts["bound"], facts["optimal"]) == (8, "Plotkin", True)
+    assert sum(facts["histogram"].values()) == 45
+    compared = json_of(command("centers", "--classes", 10, "--bits", 16, "--compare", "--json"))
+    assert [row["kind"] for row in compared["kinds"]] == ["best", *center_kinds()]
+    assert compared["bounds"]["Plotkin"] == 8
     rows = json_of(command("methods", "--json"))["methods"]
     assert [row["name"] for row in rows] == list(METHODS)
     assert all(row["summary"] and row["source"] for row in rows)
@@ -163,7 +169,14 @@ def test_centers_and_methods(inside, command, tmp_path):
     [
         (("evaluate", "--queries", "query.npz", "--base", "base.parquet"), ("mAP, expected over ties", "200, 1,597")),
         (("search", "--model", "model", "--base", "base.parquet", "--row", "3", "-k", "2"), ("nearest to row 3",)),
-        (("centers", "--classes", "4", "--bits", "8"), ("4 centers of 8 bits", "minimum distance")),
+        (
+            ("centers", "--classes", "12", "--bits", "24"),
+            ("12 centers of 24 bits", "minimum distance", "12 (Plotkin)", "proven optimal", "Hadamard C_24"),
+        ),
+        (
+            ("centers", "--classes", "100", "--bits", "16", "--compare"),
+            ("reed-solomon", "Nordstrom-Robinson code", "has not as many words", "Griesmer, linear codes"),
+        ),
         (("methods",), tuple(METHODS)),
         (("--version",), (f"lbhash {lbhash.__version__}",)),
         ((), ("Usage:", "train", "encode")),
@@ -228,7 +241,7 @@ def test_overwrite_and_resume(tmp_path, command, monkeypatch):
         (("--lr", "-1"), "lr is -1.0; it must be above 0"),
         (("--hidden", "-1"), "hidden is -1; it must be at least 0"),
         (("--dropout", "1"), "dropout is 1.0; it must be at least 0 and below 1"),
-        (("--centers", "far"), "'far'; it must be one of best, hadamard"),
+        (("--centers", "far"), "'far'; it must be one of best, levenshtein"),
         (("--seed", "-1"), "seed is -1; it must be at least 0"),
         (("--threads", "0"), "threads is 0; it must be at least 1"),
         (("--device", "abacus"), "device is 'abacus', which cannot be used here"),
@@ -373,6 +386,9 @@ def test_bad_centers(inside, command):
         (("--bits", 3), "classes is 10; with 3 bits it must be from 1 to 2^3 = 8"),
         (("--bits", 8, "--kind", "far"), "kind is 'far'; it must be one of"),
         (("--bits", 8, "--out", "c.txt"), "out is 'c.txt'; it must end in .npy"),
+        (("--bits", 4, "--kind", "kerdock"), "kind is 'kerdock', which has no 10 words of 4 bits"),
+        (("--bits", 8, "--compare", "--out", "c.npy"), "out is 'c.npy'; --compare writes no centers"),
+        (("--bits", 0), "bits is 0; it must be from 1 to 1024"),
     ):
         assert_refused(command("centers", "--classes", 10, *arguments), said)
 

@@ -293,16 +293,27 @@ def search(
 def centers(
     classes: Annotated[int, typer.Option(help="Number of classes.")],
     bits: Annotated[int, typer.Option(help="Length of a code.")],
-    kind: Annotated[str, typer.Option(help="hadamard, bch, reed-solomon, random, or the best of them.")] = "best",
+    kind: Annotated[str, typer.Option(help="best, or one of the constructions that --compare lists.")] = "best",
     seed: Annotated[int, typer.Option(help="Of what is random.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write them as .npy, int8 [classes, bits] of ±1.")] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="All constructions and all upper bounds.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make class centers that are far apart, and say how far."""
-    from lbhash.centers import class_centers, describe
+    """Make class centers that are far apart, and say how far, how far any could be, and what made them."""
+    from lbhash.centers import compare_centers, design_centers
 
-    made = class_centers(classes, bits, kind=kind, seed=seed)
-    facts = {"classes": classes, "bits": bits, "kind": kind, **describe(made)}
+    if compare:
+        if out is not None:
+            raise ValueError(f"out is {str(out)!r}; --compare writes no centers, leave one of the two out")
+        compared = compare_centers(classes, bits, seed)
+        if as_json:
+            _print_json(compared)
+            return
+        from lbhash.tables import print_compared_centers
+
+        print_compared_centers(compared)
+        return
+    design = design_centers(classes, bits, kind=kind, seed=seed)
     if out is not None:
         import numpy as np
 
@@ -311,7 +322,8 @@ def centers(
         if out.suffix != ".npy":
             raise ValueError(f"out is {str(out)!r}; it must end in .npy")
         with replacing(out) as temporary:
-            np.save(temporary, made)
+            np.save(temporary, design.centers)
+    facts = design.as_dict()
     if as_json:
         _print_json(facts)
         return

@@ -107,15 +107,44 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
 
 
 def print_centers(facts: Mapping[str, Any]) -> None:
-    """Print how far apart centers are."""
-    table = Table(show_header=False, title=f"{facts['classes']} centers of {facts['bits']} bits", title_justify="left")
-    table.add_row("kind", facts["kind"])
+    """Print how far apart centers are, and how far any could be."""
+    title = f"{facts['classes']:,} centers of {facts['bits']} bits, kind {facts['kind']}"
+    table = Table(show_header=False, title=title, title_justify="left")
+    table.add_row("construction", facts["construction"])
     table.add_row("minimum distance", str(facts["minimum_distance"]))
+    table.add_row("upper bound", f"{facts['upper_bound']} ({facts['bound']})")
+    table.add_row("certificate", certificate(facts))
     table.add_row("mean distance", number(facts["mean_distance"], 2))
     table.add_row("bit balance, worst |mean|", number(facts["bit_balance"], 3))
     for distance, count in facts["histogram"].items():
         table.add_row(f"pairs at distance {distance}", f"{count:,}")
     Console().print(table)
+
+
+def certificate(facts: Mapping[str, Any]) -> str:
+    """Whether a minimum distance is proven optimal, or how far it may be from it."""
+    if facts["optimal"]:
+        return "proven optimal"
+    gap = facts["upper_bound"] - facts["minimum_distance"]
+    return f"at most {gap} {'bit' if gap == 1 else 'bits'} below the optimum"
+
+
+def print_compared_centers(compared: Mapping[str, Any]) -> None:
+    """Print the constructions side by side, and the upper bounds."""
+    title = f"{compared['classes']:,} centers of {compared['bits']} bits"
+    table = Table("kind", "minimum", "mean", "balance", "construction", title=title, title_justify="left")
+    for facts in compared["kinds"]:
+        if facts["minimum_distance"] is None:
+            table.add_row(facts["kind"], "–", "–", "–", "has not as many words")
+            continue
+        minimum, mean = str(facts["minimum_distance"]), number(facts["mean_distance"], 2)
+        table.add_row(facts["kind"], minimum, mean, number(facts["bit_balance"], 3), facts["construction"])
+    bounds = Table("upper bound", "minimum distance")
+    for name, distance in compared["bounds"].items():
+        bounds.add_row(name, str(distance))
+    console = Console()
+    console.print(table)
+    console.print(bounds)
 
 
 def method_rows() -> list[dict[str, str]]:

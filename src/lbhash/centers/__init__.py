@@ -1,17 +1,17 @@
 """Class centres: ±1 codes, one a class, as far apart as possible in Hamming distance.
 
 The lower bound of average precision grows with the smallest distance between two centres (D_inter), so that is what
-the constructions are held against. Each is one file and is named in a registry; ``class_centers`` is the way in.
+the constructions are held against. Each is one file; ``class_centers`` is the way in, ``design_centers`` says besides
+how far from the best possible they are (``bounds``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from lbhash.centers.bch import bch_centers
-from lbhash.centers.bernoulli import bernoulli_centers
+from lbhash.centers.design import KINDS, CenterDesign, certified, compared, make_centers
 from lbhash.centers.distance import (
     Centers,
     bit_balance,
@@ -21,33 +21,27 @@ from lbhash.centers.distance import (
     minimum_distance,
     pairwise_distances,
 )
-from lbhash.centers.hadamard import hadamard_centers
-from lbhash.centers.reed_solomon import reed_solomon_centers
 from lbhash.codes import check_bits
 
 __all__ = [
+    "CenterDesign",
     "Centers",
     "bit_balance",
     "center_kinds",
     "check_centers",
     "class_centers",
+    "compare_centers",
     "describe",
+    "design_centers",
     "mean_distance",
     "minimum_distance",
     "pairwise_distances",
 ]
 
-_KINDS: dict[str, Callable[[int, int, int], Centers]] = {
-    "hadamard": hadamard_centers,
-    "bch": bch_centers,
-    "reed-solomon": reed_solomon_centers,
-    "random": bernoulli_centers,
-}
-
 
 def center_kinds() -> list[str]:
-    """Names of the constructions, in the order of the registry; ``class_centers`` takes "best" besides."""
-    return list(_KINDS)
+    """Names of the constructions; ``class_centers`` takes "best" besides. The last four are the paper's."""
+    return list(KINDS)
 
 
 def class_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) -> Centers:
@@ -56,21 +50,51 @@ def class_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) ->
     Args:
         classes: number of classes C, from 1 to ``2**bits``.
         bits: length h of a code.
-        kind: one of ``center_kinds()``, or "best" for the one of them with the largest minimum distance, then the
-            largest mean distance, then the best bit balance, then the first in the registry.
-        seed: of the random numbers where a construction uses any; the same seed gives the same centres.
+        kind: one of ``center_kinds()``, or "best" for the largest minimum distance that any of them has or a bounded
+            search finds, then the largest mean distance, then the best bit balance. What "best" makes is kept in the
+            user's cache folder (``LBHASH_CACHE`` names another).
+        seed: of the random numbers where a construction uses any ("hadamard" when it fills up, and "random").
 
     Returns:
-        ``int8 [C, bits]`` of -1 and +1, all rows distinct; row c is the centre of class c.
+        ``int8 [C, bits]`` of -1 and +1, all rows distinct; row c is the centre of class c. The same arguments give the
+        same centres.
 
     Raises:
         TypeError: ``classes``, ``bits`` or ``seed`` is not an integer.
-        ValueError: ``kind`` is not known, or a number is out of its range.
+        ValueError: ``kind`` is not known or has not as many words, or a number is out of its range.
 
-    >>> centers = class_centers(10, 16)
+    >>> centers = class_centers(10, 32)
     >>> centers.shape, minimum_distance(centers)
-    ((10, 16), 8)
+    ((10, 32), 17)
     """
+    classes, bits, seed = _checked(classes, bits, kind, seed)
+    return make_centers(classes, bits, kind, seed)[0].copy()
+
+
+def design_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) -> CenterDesign:
+    """Make class centres with a certificate; arguments and errors are those of ``class_centers``.
+
+    >>> design = design_centers(21, 48)
+    >>> design.minimum_distance, design.upper_bound, design.optimal
+    (24, 24, True)
+    """
+    classes, bits, seed = _checked(classes, bits, kind, seed)
+    return certified(classes, bits, kind, seed)
+
+
+def compare_centers(classes: int, bits: int, seed: int = 0) -> dict[str, Any]:
+    """All kinds of centres and all upper bounds side by side; arguments and errors are those of ``class_centers``.
+
+    Returns:
+        ``kinds``, of each kind a dict with ``kind``, ``construction``, ``minimum_distance``, ``mean_distance`` and
+        ``bit_balance``, all None but the first where the kind has not as many words; and ``bounds``, the largest
+        distance that each bound leaves, by its name.
+    """
+    classes, bits, seed = _checked(classes, bits, "best", seed)
+    return compared(classes, bits, seed)
+
+
+def _checked(classes: int, bits: int, kind: str, seed: int) -> tuple[int, int, int]:
     bits = check_bits(bits)
     classes = _check_integer(classes, "classes", f"an integer from 1 to 2^bits = 2^{bits}")
     if not 1 <= classes <= 2**bits:
@@ -78,16 +102,9 @@ def class_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) ->
     seed = _check_integer(seed, "seed", "an integer of at least 0")
     if seed < 0:
         raise ValueError(f"seed is {seed}; it must be at least 0")
-    if kind == "best":
-        return max((make(classes, bits, seed) for make in _KINDS.values()), key=_merit)
-    if kind not in _KINDS:
-        raise ValueError(f"kind is {kind!r}; it must be one of {', '.join(['best', *_KINDS])}")
-    return _KINDS[kind](classes, bits, seed)
-
-
-def _merit(centers: Centers) -> tuple[int, float, float]:
-    """What "best" compares, larger is better; ``max`` keeps the first of equals."""
-    return minimum_distance(centers), mean_distance(centers), -bit_balance(centers)
+    if kind not in ("best", *KINDS):
+        raise ValueError(f"kind is {kind!r}; it must be one of {', '.join(['best', *KINDS])}")
+    return classes, bits, seed
 
 
 def _check_integer(value: int, name: str, allowed: str) -> int:

@@ -92,3 +92,20 @@ def _least_distance(weights: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64
     """Smallest distance between two chosen words of a code; for one word, which has no pair, the largest weight."""
     pairs = (weights[chosen[:i] ^ chosen[i]].min() for i in range(1, len(chosen)))
     return int(min(pairs, default=weights.max()))
+
+
+def row_reduced(generator: Generator) -> Generator:
+    """The reduced row echelon form over GF(2), without zero rows."""
+    matrix = generator.copy()
+    rank = 0
+    for column in range(matrix.shape[1]):
+        pivots = np.flatnonzero(matrix[rank:, column]) + rank
+        if len(pivots) == 0:
+            continue
+        matrix[[rank, pivots[0]]] = matrix[[pivots[0], rank]]
+        others = np.flatnonzero(matrix[:, column])
+        matrix[others[others != rank]] ^= matrix[rank]
+        rank += 1
+        if rank == len(matrix):
+            break
+    return matrix[:rank]

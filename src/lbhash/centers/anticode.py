@@ -1,0 +1,46 @@
+"""Simplex codes without an anticode, many of which meet the Griesmer bound.
+
+The simplex code [2^k - 1, k, 2^(k-1)] has as columns all nonzero vectors of k bits. Without those of disjoint subspaces
+of dimensions u_1, u_2, ..., which an anticode is made of, it is [2^k - 1 - Σ(2^u - 1), k, 2^(k-1) - Σ 2^(u-1)].
+
+Source: Solomon and Stiffler, Algebraically punctured cyclic codes (1965); MacWilliams and Sloane (1977), section 17.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from lbhash.centers.linear import Generator
+
+
+def subspace_dimensions(k: int) -> Iterator[tuple[int, ...]]:
+    """The dimensions of disjoint subspaces spanned by different unit vectors; those less than k, and at most three."""
+    yield ()
+    for u in range(1, k):
+        yield (u,)
+        for v in range(1, min(u, k - u + 1)):
+            yield (u, v)
+            for w in range(1, min(v, k - u - v + 1)):
+                yield (u, v, w)
+
+
+def anticode_parameters(k: int, removed: tuple[int, ...]) -> tuple[int, int]:
+    """Length and minimum distance.
+
+    >>> anticode_parameters(4, (2,))
+    (12, 6)
+    """
+    return 2**k - 1 - sum(2**u - 1 for u in removed), 2 ** (k - 1) - sum(2 ** (u - 1) for u in removed)
+
+
+def anticode_generator(k: int, removed: tuple[int, ...]) -> Generator:
+    """Generator matrix: ``uint8 [k, length]``; a column is the binary digits of its number."""
+    columns = np.arange(1, 2**k)
+    start = 0
+    for u in removed:
+        inside = ((2**u - 1) << start) & columns == columns
+        columns = columns[~inside]
+        start += u
+    return (columns >> np.arange(k)[:, None] & 1).astype(np.uint8)

@@ -1,0 +1,72 @@
+"""Choosing class centres among more words than are needed, so that every bit is +1 in half of them.
+
+A bit that is +1 in p of C centres differs in p (C - p) of their pairs, so the mean distance is largest when every p is
+C / 2: the balance of the bits and the mean distance are one aim. With S the sum of the chosen ±1 words, both are best
+where |S|² is least. A code that holds the negative of each of its words reaches that least value by pairs {w, -w}; of
+another, words are exchanged as long as |S|² falls.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.centers.distance import Centers
+from lbhash.codes import pack
+
+_POOL = 4096
+_EXCHANGES = 2000
+
+
+def choose_balanced(words: Centers, count: int, seed: int = 0) -> Centers:
+    """Choose words whose bits are balanced.
+
+    Args:
+        words: ``int8 [n, bits]`` of -1 and +1, distinct.
+        count: how many, at most n.
+        seed: of the random order in which words are tried.
+
+    Returns:
+        ``int8 [count, bits]``, distinct rows of ``words``.
+    """
+    if count == len(words):
+        return words.copy()
+    rng = np.random.default_rng(seed)
+    opposite = _opposites(words)
+    if opposite is None:
+        return words[_exchange(words, rng.permutation(len(words)), count)]
+    # One word of each pair, in random order, followed by its negative; an odd count leaves one half of a pair over.
+    first = rng.permutation(np.flatnonzero(np.arange(len(words)) < opposite))
+    return words[np.stack([first, opposite[first]], axis=1).ravel()[:count]]
+
+
+def _opposites(words: Centers) -> npt.NDArray[np.int64] | None:
+    """Position of the negative of every word, or None where one has none."""
+    kind = np.dtype((np.void, -(-words.shape[1] // 8)))
+    mine, negatives = (np.ascontiguousarray(pack(side)).view(kind)[:, 0] for side in (words, -words))
+    order, other = np.argsort(mine), np.argsort(negatives)
+    if (mine[order] != negatives[other]).any():
+        return None
+    opposite = np.empty(len(words), np.int64)
+    opposite[other] = order
+    return opposite
+
+
+def _exchange(words: Centers, order: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    """Exchange a chosen word for another while |S|² falls, steepest first among up to ``_POOL`` others."""
+    chosen, others = order[:count].copy(), order[count : count + _POOL].copy()
+    values = words[np.concatenate([chosen, others])].astype(np.float32)
+    inside, outside = values[:count], values[count:]
+    total = inside.sum(axis=0)
+    for _ in range(_EXCHANGES):
+        # |S - a + b|² - |S|² = 2 <S, b - a> + |b - a|², and |b - a|² = 2 bits - 2 <a, b>.
+        a = int((inside @ total).argmax())
+        without = total - inside[a]
+        b = int((outside @ without).argmin())
+        changed = without + outside[b]
+        if changed @ changed >= total @ total:
+            break
+        total = changed
+        chosen[a], others[b] = others[b], chosen[a]
+        inside[[a]], outside[[b]] = outside[[b]], inside[[a]].copy()
+    return chosen

@@ -1,0 +1,42 @@
+"""Conference-matrix codes: 2 (q + 1) words of q bits, (q - 1) / 2 apart.
+
+For q ≡ 1 (mod 4) a prime or the square of one, the Jacobsthal matrix Q of GF(q) is symmetric, and Q Qᵀ = q I - J. The
+rows of (Q + I + J) / 2 and of (-Q + I + J) / 2, the zero word and the word of ones are a (q, 2 (q + 1), (q - 1) / 2)
+code: (9, 20, 4) and (13, 28, 6) are the first. They serve between the Hadamard codes, of h bits and 2h words, and the
+larger linear codes.
+
+Source: Sloane and Seidel, A new family of nonlinear codes obtained from conference matrices (1970); MacWilliams and
+Sloane (1977), section 2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from lbhash.centers.distance import Centers
+from lbhash.centers.juxtaposition import Block
+from lbhash.centers.paley import jacobsthal
+
+
+def conference_blocks(classes: int, length: int) -> Iterator[Block]:
+    """The codes with at least so many words and at most so long."""
+    for q in range(5, length + 1, 4):
+        if 2 * (q + 1) >= classes and jacobsthal(q) is not None:
+            yield Block(f"conference code of length {q}", q, (q - 1) // 2, partial(conference_words, q))
+
+
+def conference_words(q: int) -> Centers:
+    """The words of the code of length q: ``int8 [2 (q + 1), q]`` of -1 and +1.
+
+    Raises:
+        ValueError: q is not 1 modulo 4 and a prime or the square of one.
+    """
+    core = jacobsthal(q) if q % 4 == 1 else None
+    if core is None:
+        raise ValueError(f"q is {q}; it must be 1 modulo 4 and a prime or the square of one")
+    unit = np.eye(q, dtype=np.int8)
+    ones = np.ones((1, q), np.int8)
+    return np.concatenate([core + unit, unit - core, -ones, ones])

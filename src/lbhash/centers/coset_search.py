@@ -1,0 +1,163 @@
+"""A bounded search for codes that are a union of cosets of a small linear code.
+
+Let L be a linear code of minimum distance at least d. The union of cosets x_1 + L, x_2 + L, ... has minimum distance d
+where every two cosets are at least d apart, that is where each word of x_i + x_j + L has weight d or more. With the
+cosets as the nodes of a graph and an edge between two that are far enough apart, such a union is a clique. Many of the
+best known nonlinear codes are of this kind, the Nordstrom-Robinson code among them.
+
+Cliques are searched for by adding a node joined to all, else exchanging one for a node joined to all but it, else
+dropping one; a node that was dropped rests for a while.
+
+Source: MacWilliams and Sloane (1977), section 2.8, for nonlinear codes as unions of cosets; Battiti and Protasi,
+Reactive local search for the maximum clique problem (2001), for the search.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.centers.distance import Centers
+from lbhash.centers.linear import Generator, row_reduced, span
+from lbhash.codes import as_words, unpack
+from lbhash.ranking.kernels import popcount
+
+MAX_COSETS = 2048
+"""Of more cosets a random choice is searched; the graph takes their square in bytes."""
+
+
+def coset_search(generator: Generator, classes: int, distance: int, steps: int, seed: int = 0) -> Centers | None:
+    """Search for a union of cosets with words enough.
+
+    Only words of even weight are looked at, which is no loss: a code of odd distance is one of the next even distance
+    without its parity bit.
+
+    Args:
+        generator: of the linear code L, ``uint8 [r, bits]``, words of even weight of at least ``distance``.
+        classes: number of words wanted.
+        distance: minimum distance d wanted, even.
+        steps: how many times a node is added, exchanged or dropped.
+        seed: of the random choices.
+
+    Returns:
+        ``int8 [n, bits]`` of -1 and +1 with n >= ``classes`` a multiple of 2^r, or None if none was found.
+    """
+    bits = generator.shape[1]
+    rng = np.random.default_rng(seed)
+    kernel = span(generator)
+    leaders = _leaders(generator, rng)
+    words, inner = as_words(leaders), as_words(kernel)
+    far = _weights(words, inner, distance)
+    words = np.concatenate([np.zeros((1, words.shape[1]), np.uint64), words[far]])[:MAX_COSETS]
+    wanted = -(-classes // len(kernel))
+    if len(words) < wanted:
+        return None
+    clique = _clique(_graph(words, inner, distance), wanted, steps, int(rng.integers(2**31)))
+    if len(clique) < wanted:
+        return None
+    chosen = np.concatenate([np.zeros((1, kernel.shape[1]), np.uint8), leaders[far]])[clique]
+    return unpack((chosen[:, None] ^ kernel).reshape(-1, kernel.shape[1]), bits)
+
+
+def _leaders(generator: Generator, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
+    """Words of even weight of different cosets of L, all or a random choice: 0 where L's reduced rows begin."""
+    reduced = row_reduced(generator)
+    free = np.setdiff1d(np.arange(generator.shape[1]), reduced.argmax(axis=1))
+    if len(free) <= 16:
+        values = np.arange(1, 2 ** len(free))[:, None] >> np.arange(len(free)) & 1
+    else:
+        values = np.unique(rng.integers(0, 2, (16 * MAX_COSETS, len(free))), axis=0)
+    values = rng.permutation(values[values.sum(axis=1) % 2 == 0])
+    leaders = np.zeros((len(values), generator.shape[1]), np.uint8)
+    leaders[:, free] = values
+    return np.packbits(leaders, axis=1, bitorder="little")
+
+
+@numba.njit(cache=True)
+def _weights(words: Any, kernel: Any, distance: int) -> Any:
+    far = np.ones(len(words), np.bool_)
+    for i in range(len(words)):
+        for other in kernel:
+            weight = 0
+            for word in range(words.shape[1]):
+                weight += popcount(words[i, word] ^ other[word])
+            if weight < distance:
+                far[i] = False
+                break
+    return far
+
+
+@numba.njit(cache=True)
+def _graph(words: Any, kernel: Any, distance: int) -> Any:
+    size = len(words)
+    joined = np.zeros((size, size), np.bool_)
+    for i in range(size):
+        for j in range(i):
+            near = False
+            for other in kernel:
+                weight = 0
+                for word in range(words.shape[1]):
+                    weight += popcount(words[i, word] ^ words[j, word] ^ other[word])
+                if weight < distance:
+                    near = True
+                    break
+            joined[i, j] = joined[j, i] = not near
+    return joined
+
+
+@numba.njit(cache=True)
+def _clique(joined: Any, wanted: int, steps: int, seed: int) -> Any:
+    np.random.seed(seed)  # noqa: NPY002 - numba's own generator
+    size = len(joined)
+    inside = np.zeros(size, np.bool_)
+    missing = np.zeros(size, np.int64)  # how many of the clique a node is not joined to
+    rests = np.zeros(size, np.int64)
+    count = 0
+    for step in range(steps):
+        if count >= wanted:
+            break
+        # Add, exchange or drop, whichever is possible first, one of the candidates at random.
+        adds = exchanges = 0
+        add = exchange = -1
+        for node in range(size):
+            if not inside[node] and rests[node] <= step:
+                if missing[node] == 0:
+                    adds += 1
+                    if np.random.randint(adds) == 0:  # noqa: NPY002
+                        add = node
+                elif missing[node] == 1 and adds == 0:
+                    exchanges += 1
+                    if np.random.randint(exchanges) == 0:  # noqa: NPY002
+                        exchange = node
+        chosen = add if add >= 0 else exchange
+        if chosen >= 0:
+            if add < 0:
+                for node in range(size):
+                    if inside[node] and not joined[chosen, node]:
+                        count -= _leave(joined, node, inside, missing)
+                        rests[node] = step + 7 + np.random.randint(10)  # noqa: NPY002
+            inside[chosen] = True
+            count += 1
+            for node in range(size):
+                if node != chosen and not joined[chosen, node]:
+                    missing[node] += 1
+        else:
+            nodes = np.flatnonzero(inside)
+            if len(nodes) == 0:
+                continue
+            node = nodes[np.random.randint(len(nodes))]  # noqa: NPY002
+            count -= _leave(joined, node, inside, missing)
+            rests[node] = step + 7
+    return np.flatnonzero(inside)
+
+
+@numba.njit(cache=True)
+def _leave(joined: Any, node: int, inside: Any, missing: Any) -> int:
+    inside[node] = False
+    for other in range(len(joined)):
+        if other != node and not joined[node, other]:
+            missing[other] -= 1
+    return 1

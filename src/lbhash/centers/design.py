@@ -1,0 +1,105 @@
+"""Class centres with a certificate: how far apart they are, how far apart any could be, and what made them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from lbhash.centers import store
+from lbhash.centers.bernoulli import bernoulli_centers
+from lbhash.centers.best import BLOCKS, PAPER, best_centers, plan_for
+from lbhash.centers.bounds import bounds_table, upper_bound
+from lbhash.centers.choose import choose_balanced
+from lbhash.centers.distance import Centers, describe, minimum_distance
+from lbhash.centers.lexicode import lexicode_centers
+
+_OTHERS: dict[str, Callable[[int, int, int], Centers]] = {
+    "lexicode": lexicode_centers,
+    **PAPER,
+    "random": bernoulli_centers,
+}
+
+_COMPARED = ("construction", "minimum_distance", "mean_distance", "bit_balance")
+
+KINDS = (*BLOCKS, *_OTHERS)
+"""All constructions but "best"; the last four are the paper's."""
+
+
+@dataclass(frozen=True)
+class CenterDesign:
+    """Class centres and what is known of them.
+
+    Attributes:
+        centers: ``int8 [C, bits]`` of -1 and +1.
+        kind: what was asked for.
+        construction: what made them, in the literature's terms.
+        minimum_distance: smallest Hamming distance between two of them, counted over all pairs.
+        upper_bound: no C words of this length are all farther apart.
+        bound: what proves the upper bound.
+    """
+
+    centers: Centers
+    kind: str
+    construction: str
+    minimum_distance: int
+    upper_bound: int
+    bound: str
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the minimum distance is proven to be the largest possible."""
+        return self.minimum_distance == self.upper_bound
+
+    def as_dict(self) -> dict[str, Any]:
+        """All but the centres, with the mean distance, the balance and the histogram of distances (``describe``)."""
+        certificate = {"upper_bound": self.upper_bound, "bound": self.bound, "optimal": self.optimal}
+        return {"kind": self.kind, "construction": self.construction, **describe(self.centers), **certificate}
+
+
+def certified(classes: int, bits: int, kind: str, seed: int) -> CenterDesign:
+    """Centres as of ``make_centers``, with their distance counted and bounded."""
+    centers, construction = make_centers(classes, bits, kind, seed)
+    bound = upper_bound(classes, bits)
+    return CenterDesign(centers, kind, construction, minimum_distance(centers), bound.distance, bound.source)
+
+
+def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers, str]:
+    """Centres and the name of their construction; the arguments are in their ranges.
+
+    Raises:
+        ValueError: the kind has not that many words of that length.
+    """
+    if kind == "best":
+        return _best(classes, bits)
+    if kind in BLOCKS:
+        plan = plan_for(kind, classes, bits)
+        if plan is None:
+            raise ValueError(f"kind is {kind!r}, which has no {classes} words of {bits} bits; 'best' always has")
+        return choose_balanced(plan.words(), classes), plan.name
+    return _OTHERS[kind](classes, bits, seed), kind
+
+
+@lru_cache(maxsize=256)
+def _best(classes: int, bits: int) -> tuple[Centers, str]:
+    found = store.load_centers(classes, bits)
+    if found is None:
+        found = best_centers(classes, bits)
+        store.save_centers(*found)
+    found[0].setflags(write=False)
+    return found
+
+
+def compared(classes: int, bits: int, seed: int) -> dict[str, Any]:
+    """Every kind of centres and every upper bound, without the centres themselves."""
+    kinds = []
+    for kind in ("best", *KINDS):
+        try:
+            centers, construction = make_centers(classes, bits, kind, seed)
+        except ValueError:  # the kind has not as many words
+            kinds.append({"kind": kind} | dict.fromkeys(_COMPARED))
+            continue
+        facts = {"construction": construction, **describe(centers)}
+        kinds.append({"kind": kind} | {name: facts[name] for name in _COMPARED})
+    return {"classes": classes, "bits": bits, "kinds": kinds, "bounds": bounds_table(classes, bits)}

@@ -1,0 +1,113 @@
+"""Kerdock codes, of which the first is the Nordstrom-Robinson code: nonlinear, and larger than any linear code.
+
+The Kerdock code of length 2^m, m even, has 4^m words at least 2^(m-1) - 2^((m-2)/2) apart: (16, 256, 6), (64, 4096, 28)
+and (256, 65536, 120). It is the Gray image of a linear code over the integers modulo 4. Let r = m - 1 (odd), and let xi
+be a root of order 2^r - 1 in the Galois ring GR(4^r). The words of the quaternary code are the sums, modulo 4, of the
+rows of
+
+    [ 1  1  1   1    ...  1          ]
+    [ 0  1  xi  xi^2 ...  xi^(2^r - 2) ]    (an element of the ring as a column of its r coefficients)
+
+with coefficients 0 to 3, and the Gray map writes the digits 0, 1, 2, 3 as 00, 01, 11, 10.
+
+Source: Hammons, Kumar, Calderbank, Sloane and Solé, The Z4-linearity of Kerdock, Preparata, Goethals, and related
+codes (1994); Kerdock (1972); Nordstrom and Robinson (1967); MacWilliams and Sloane (1977), chapter 15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.centers.distance import Centers
+from lbhash.centers.galois_field import PRIMITIVE_POLYNOMIALS
+from lbhash.centers.juxtaposition import Block
+
+LENGTHS = (16, 64, 256)
+"""The lengths 2^m that are built; the next, 1,024, has a million words."""
+
+
+def kerdock_distance(bits: int) -> int:
+    """Minimum distance of the Kerdock code of a length of ``LENGTHS``.
+
+    >>> [kerdock_distance(bits) for bits in LENGTHS]
+    [6, 28, 120]
+    """
+    m = bits.bit_length() - 1
+    return int(2 ** (m - 1) - 2 ** ((m - 2) // 2))
+
+
+def kerdock_blocks(classes: int, length: int) -> Iterator[Block]:
+    """The codes, and what is left of them after shortening, with at least so many words and at most so long."""
+    for full in LENGTHS:
+        for dropped in range(2 * full.bit_length() - 2):
+            if full * full >> dropped >= classes and full - dropped <= length:
+                name = "Nordstrom-Robinson code" if full == 16 else f"Kerdock code of length {full}"
+                suffix = f", shortened by {dropped}" if dropped else ""
+                words = partial(shortened_kerdock, full, dropped)
+                yield Block(name + suffix, full - dropped, kerdock_distance(full), words)
+
+
+def shortened_kerdock(bits: int, dropped: int) -> Centers:
+    """The words of a Kerdock code with the most frequent beginning, without it: at least bits² / 2^dropped.
+
+    Args:
+        bits: a length of ``LENGTHS``.
+        dropped: how many bits the beginning has.
+    """
+    words = kerdock_words(bits)
+    for _ in range(dropped):
+        positive = words[:, 0] > 0
+        words = words[positive == (2 * positive.sum() >= len(words)), 1:]
+    return words
+
+
+def kerdock_words(bits: int) -> Centers:
+    """All words of the Kerdock code of a length of ``LENGTHS``: ``int8 [bits², bits]`` of -1 and +1.
+
+    Of the words, the first 4 ``bits`` are the sums with a single row each; the zero word is the first.
+    """
+    if bits not in LENGTHS:
+        raise ValueError(f"bits is {bits}; it must be one of {', '.join(map(str, LENGTHS))}")
+    words = np.zeros((1, bits // 2), np.uint8)
+    for row in quaternary_generator(bits.bit_length() - 2):
+        multiples = np.arange(4, dtype=np.uint8)[:, None] * row
+        words = ((multiples[:, None] + words) % 4).reshape(-1, bits // 2)
+    gray = np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]], np.int8)
+    return gray[words].reshape(len(words), bits)
+
+
+def quaternary_generator(r: int) -> npt.NDArray[np.uint8]:
+    """Generator matrix over the integers modulo 4 of the quaternary Kerdock code: ``uint8 [r + 1, 2^r]``."""
+    lifted = hensel_lift(PRIMITIVE_POLYNOMIALS[r], r)
+    matrix = np.zeros((r + 1, 2**r), np.uint8)
+    matrix[0] = 1
+    element = np.zeros(r, np.int64)
+    element[0] = 1
+    for column in range(1, 2**r):
+        matrix[1:, column] = element
+        # Times xi; the lifted polynomial is monic, so xi^r is minus its lower coefficients.
+        element = (np.append(0, element[:-1]) - element[-1] * lifted[:r]) % 4
+    return matrix
+
+
+def hensel_lift(polynomial: int, degree: int) -> npt.NDArray[np.int64]:
+    """The monic divisor of x^(2^r - 1) - 1 modulo 4 that is a given primitive polynomial modulo 2, by Graeffe's method.
+
+    With f = e - o, its even and its odd powers, the lift g is g(x²) = ±(e(x)² - o(x)²).
+
+    Args:
+        polynomial: bit j is the coefficient of x^j.
+        degree: r.
+
+    Returns:
+        Coefficients modulo 4, ``int64 [r + 1]``, that of x^j at j.
+    """
+    coefficients = np.array([polynomial >> j & 1 for j in range(degree + 1)])
+    powers = np.arange(degree + 1)
+    even, odd = np.where(powers % 2 == 0, coefficients, 0), np.where(powers % 2 == 1, coefficients, 0)
+    lifted = (np.convolve(even, even) - np.convolve(odd, odd))[::2]
+    return lifted * lifted[-1] % 4

@@ -1,0 +1,53 @@
+"""Levenshtein's codes: Hadamard codes side by side, which meet the Plotkin bound.
+
+A Hadamard matrix of order m, normalised, gives three codes (length, words, distance):
+
+    A_m   (m - 1, m, m / 2)      its rows without the first column,
+    A'_m  (m - 2, m / 2, m / 2)  the rows of A_m that begin with +1, without that bit,
+    C_m   (m, 2m, m / 2)         the rows and their negatives.
+
+Levenshtein proved that A_m and A'_m side by side have as many words as the Plotkin bound allows, 2 floor(d / (2d - n))
+for even d < n < 2d, wherever the Hadamard matrices exist. He gives the numbers of copies in closed form;
+``juxtaposition.best_plan`` finds them, and others where an order is missing.
+
+Source: Levenshtein, The application of Hadamard matrices to a problem in coding (1961); MacWilliams and Sloane (1977),
+section 2.3, theorem 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from lbhash.centers.distance import Centers
+from lbhash.centers.juxtaposition import Block
+from lbhash.centers.paley import hadamard_matrix
+
+
+def hadamard_blocks(classes: int, length: int) -> Iterator[Block]:
+    """The codes A_m, A'_m and C_m with at least so many words and at most so long."""
+    if classes <= 2:
+        yield Block("repeated bit", 1, 1, partial(hadamard_code, "A", 2))
+        return
+    for order in (2, *range(4, 2 * length + 5, 4)):
+        for kind, n, words in (("A", order - 1, order), ("A'", order - 2, order // 2), ("C", order, 2 * order)):
+            if words >= classes and 1 <= n <= length and hadamard_matrix(order) is not None:
+                yield Block(f"Hadamard {kind}_{order}", n, order // 2, partial(hadamard_code, kind, order))
+
+
+def hadamard_code(kind: str, order: int) -> Centers:
+    """The words of the code "A", "A'" or "C" of an order: ``int8 [words, length]`` of -1 and +1.
+
+    Raises:
+        ValueError: no construction has the order.
+    """
+    matrix = hadamard_matrix(order)
+    if matrix is None:
+        raise ValueError(f"order is {order}; there is no construction of a Hadamard matrix of that order here")
+    if kind == "A":
+        return matrix[:, 1:]
+    if kind == "A'":
+        return matrix[matrix[:, 1] > 0, 2:]
+    return np.concatenate([matrix, -matrix])

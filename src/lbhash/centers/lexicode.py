@@ -1,0 +1,83 @@
+"""Lexicodes: of all words in the order of their numbers, each that is far enough from those taken before.
+
+The lexicode of a length and a distance is linear, so that a basis is enough: its next vector is the first word far
+enough from the span of those before. Lexicodes of small length are often best: the Hamming, the extended Hamming and
+the Golay code are among them.
+
+Source: Conway and Sloane, Lexicographic codes: error-correcting codes from game theory (1986).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from lbhash.centers.distance import Centers
+from lbhash.centers.linear import dimension_for
+from lbhash.ranking.kernels import popcount
+
+MAX_BITS = 20
+"""Of longer words there are too many to look through."""
+
+
+def lexicode_centers(classes: int, bits: int, seed: int = 0) -> Centers:
+    """The lexicode with the largest distance that has words enough, its first words.
+
+    Args:
+        classes: number of centres C, at most ``2**bits``.
+        bits: length h of a centre, at most ``MAX_BITS``.
+        seed: not used; a lexicode is not random.
+
+    Returns:
+        ``int8 [C, bits]`` of -1 and +1, distinct.
+
+    Raises:
+        ValueError: ``bits`` is more than ``MAX_BITS``.
+    """
+    if bits > MAX_BITS:
+        raise ValueError(f"bits is {bits}; a lexicode is searched for up to {MAX_BITS} bits")
+    dimension = dimension_for(classes)
+    for distance in range(bits, 0, -1):
+        basis = lexicode_basis(bits, distance, dimension)
+        if len(basis) == dimension:
+            words = np.zeros(1, np.int64)
+            for vector in basis:
+                words = np.concatenate([words, words ^ vector])
+            return (2 * (words[:classes, None] >> np.arange(bits) & 1) - 1).astype(np.int8)
+    raise AssertionError("all words are a lexicode of distance 1")
+
+
+def lexicode_basis(bits: int, distance: int, dimension: int) -> list[int]:
+    """The first vectors of the basis, as numbers: ``dimension`` of them, or all if there are fewer.
+
+    >>> lexicode_basis(7, 3, 4)
+    [7, 25, 42, 75]
+    """
+    span = np.zeros(1, np.uint64)
+    basis: list[int] = []
+    start = 1
+    while len(basis) < dimension:
+        found = _first_far(span, start, 1 << bits, distance)
+        if found < 0:
+            break
+        basis.append(int(found))
+        span = np.concatenate([span, span ^ np.uint64(found)])
+        start = found + 1
+    return basis
+
+
+@numba.njit(cache=True)
+def _first_far(span: Any, start: int, stop: int, distance: int) -> int:
+    """The first number from ``start`` whose distance to all of the span is at least ``distance``, or -1."""
+    for number in range(start, stop):
+        word = np.uint64(number)
+        near = False
+        for other in span:
+            if popcount(word ^ other) < distance:
+                near = True
+                break
+        if not near:
+            return number
+    return -1

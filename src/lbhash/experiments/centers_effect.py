@@ -1,0 +1,231 @@
+"""What class centres that are farther apart do to the codes. Writes a part of ``docs/centers.md`` and its picture.
+
+    python -m lbhash.experiments.centers_effect --cifar10 FILE --tiny-imagenet FILE --mosaic FILE
+
+CSQ and CSQ_D with five kinds of centres. Kinds that give the same centres share one run. Each run leaves a JSON file
+under ``--runs``; an interrupted table goes on with the runs that are missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import zlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lbhash.experiments.pool import run_missing
+from lbhash.files import existing_file, replacing, write_text
+
+KINDS = ("best", "hadamard", "bch", "reed-solomon", "random")
+BITS = (16, 32, 48, 64)
+SEEDS = (0, 1, 2)
+AT = {"cifar10": None, "tiny-imagenet": 1000, "mosaic": 5000}
+TITLES = {
+    "cifar10": "CIFAR-10, 10 classes, mAP over the whole base",
+    "tiny-imagenet": "Tiny ImageNet 100, 100 classes, mAP@1,000",
+    "mosaic": "Mosaic, 21 labels, mAP@5,000",
+}
+BEGIN, END = "<!-- effect: begin -->", "<!-- effect: end -->"
+
+
+class Cell(NamedTuple):
+    """One kind of centres for one method, length and seed."""
+
+    data: str
+    guided: bool
+    bits: int
+    kind: str
+    seed: int
+
+
+Results = dict[Cell, dict[str, Any]]
+
+
+@cache
+def _dataset(file: str) -> Any:
+    from lbhash.data import load_dataset
+
+    return load_dataset(file)
+
+
+def execute(cell: Cell, file: str, epochs: int) -> dict[str, Any]:
+    """Train, encode and evaluate."""
+    from lbhash.centers import minimum_distance
+    from lbhash.evaluation import evaluate
+    from lbhash.hasher import Hasher
+
+    data = _dataset(file)
+    hasher = Hasher(cell.bits, "csq", cell.guided, epochs, cell.seed, centers=cell.kind, device="cpu")
+    hasher.fit_part(data.train, data.classes)
+    query, base = hasher.encode_part(data.query), hasher.encode_part(data.base)
+    report = evaluate(query, data.query.labels, base, data.base.labels, AT[cell.data])
+    return {
+        "minimum_distance": minimum_distance(hasher.centers_),
+        "map": report.map,
+        "inter": report.bound.inter,
+        "intra": report.bound.intra,
+        "ratio": report.bound.ratio,
+        "ratio_of_most": report.bound.at_percentile(intra=99).ratio,
+        "intra_mean": _mean_intra(report.bound),
+        "knn_accuracy": report.knn_accuracy,
+    }
+
+
+def main() -> None:
+    """Run what is missing, and write the table and the picture."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cifar10", required=True, help="Parquet of CIFAR-10 embeddings with split flags")
+    parser.add_argument("--tiny-imagenet", required=True, help="Parquet of Tiny ImageNet embeddings with split flags")
+    parser.add_argument("--mosaic", required=True, help="Parquet of multi-label embeddings with split flags")
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--out", type=Path, default=Path("docs/centers.md"))
+    parser.add_argument("--picture", type=Path, default=Path("docs/centers.png"))
+    parser.add_argument("--runs", type=Path, default=Path("runs/centers"), help="folder of the runs' JSON files")
+    parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
+    given = parser.parse_args()
+    files = {"cifar10": given.cifar10, "tiny-imagenet": given.tiny_imagenet, "mosaic": given.mosaic}
+    try:
+        for name, file in files.items():
+            existing_file(file, name)
+        page = existing_file(given.out, "out").read_text(encoding="utf-8")
+        if page.count(BEGIN) != 1 or page.count(END) != 1:
+            raise ValueError(f"out is {str(given.out)!r}; it must hold {BEGIN} and {END} once")
+    except ValueError as error:
+        parser.error(str(error))
+    classes = {name: _dataset(file).classes for name, file in files.items()}
+    names = {cell: _name(cell, classes[cell.data], given.epochs) for cell in _cells()}
+    runs: dict[str, tuple[Any, ...]] = {}
+    for cell, name in names.items():
+        runs.setdefault(name, (cell, files[cell.data], given.epochs))
+    results, minutes = run_missing(runs, execute, given.runs, given.workers, lambda result: f"mAP {result['map']:.4f}")
+    table = {cell: results[name] for cell, name in names.items()}
+    draw(table, given.picture)
+    text = report(table, given.epochs, len(runs), minutes)
+    write_text(given.out, f"{page[: page.index(BEGIN)]}{BEGIN}\n{text}\n{page[page.index(END) :]}")
+
+
+def _cells() -> Iterator[Cell]:
+    for seed in SEEDS:
+        for bits in BITS:
+            for data in AT:
+                for guided in (False, True):
+                    for kind in KINDS:
+                        yield Cell(data, guided, bits, kind, seed)
+
+
+def _name(cell: Cell, classes: int, epochs: int) -> str:
+    """Of the run's file: after the centres themselves, not after what they are called."""
+    from lbhash.centers import class_centers
+
+    centers = zlib.crc32(class_centers(classes, cell.bits, cell.kind, cell.seed).tobytes())
+    method = "csq_d" if cell.guided else "csq"
+    return f"{cell.data}-{method}-{cell.bits}bits-{epochs}epochs-seed{cell.seed}-centers{centers:08x}"
+
+
+def _mean_intra(found: Any) -> float:
+    """Mean distance of a code to its class's centre, in bits."""
+    counts = found.intra_counts.sum(axis=0)
+    return float(counts @ np.arange(len(counts)) / counts.sum())
+
+
+def report(table: Results, epochs: int, runs: int, minutes: float | None) -> str:
+    """The tables in Markdown: of each data set, mAP and ratio of every kind, with the kind's minimum distance."""
+    seeds = sorted({cell.seed for cell in table})
+    said = f"{runs} runs of {epochs} epochs, seeds {', '.join(map(str, seeds))}"
+    parts = [said + (f", {minutes:.0f} minutes." if minutes is not None else ".")]
+    for data, title in TITLES.items():
+        of_data = {cell: result for cell, result in table.items() if cell.data == data}
+        parts.append(f"### {title}")
+        parts.append(_grid(of_data, "map", 3))
+        parts.append("The ratio D_inter / D_intra of the codes, with the 99th percentile of D_intra:")
+        parts.append(_grid(of_data, "ratio_of_most", 2))
+    parts.append("### Does a larger distance help?")
+    parts.append(_summary(table))
+    return "\n\n".join(parts)
+
+
+def _grid(table: Results, measure: str, digits: int) -> str:
+    lines = [f"| bits | method | {' | '.join(KINDS)} |", "|--:|:--|" + "--:|" * len(KINDS)]
+    for bits in BITS:
+        for guided in (False, True):
+            cells = [f"{bits}", "csq_d" if guided else "csq"]
+            for kind in KINDS:
+                found = [r for c, r in table.items() if (c.bits, c.guided, c.kind) == (bits, guided, kind)]
+                values = np.array([result[measure] for result in found])
+                distances = sorted({result["minimum_distance"] for result in found})
+                apart = str(distances[0]) if len(distances) == 1 else f"{distances[0]}–{distances[-1]}"
+                cells.append(f"{values.mean():.{digits}f} ± {values.std(ddof=1):.{digits}f} ({apart})")
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _summary(table: Results) -> str:
+    """Rank correlation of mAP with distance, and the best centres against the others, by data set and method."""
+    from scipy.stats import spearmanr
+
+    heads = ["data", "method", "rank correlation of mAP and distance", "of ratio and distance"]
+    heads += [f"mAP of best − {kind}" for kind in KINDS[1:]]
+    lines = [f"| {' | '.join(heads)} |", "|:--|:--|" + "--:|" * (len(heads) - 2)]
+    for data in TITLES:
+        for guided in (False, True):
+            correlations = []
+            for measure in ("map", "ratio_of_most"):
+                of_bits = []
+                for bits in BITS:
+                    found = [r for c, r in table.items() if (c.data, c.guided, c.bits) == (data, guided, bits)]
+                    distances, values = zip(*((r["minimum_distance"], r[measure]) for r in found), strict=True)
+                    if len(set(distances)) > 1:
+                        of_bits.append(spearmanr(distances, values).statistic)
+                correlations.append(f"{np.mean(of_bits):+.2f}")
+            differences = []
+            for kind in KINDS[1:]:
+                pairs = [
+                    100 * (table[c._replace(kind="best")]["map"] - r["map"])
+                    for c, r in table.items()
+                    if (c.data, c.guided, c.kind) == (data, guided, kind)
+                ]
+                error = np.std(pairs, ddof=1) / np.sqrt(len(pairs))
+                differences.append(f"{np.mean(pairs):+.1f} ± {error:.1f}")
+            cells = [data, "csq_d" if guided else "csq", *correlations, *differences]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def draw(table: Results, file: Path) -> None:
+    """mAP and ratio against the centres' minimum distance, a column a data set."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+    import seaborn as sns
+
+    colors = dict(zip(BITS, sns.color_palette("viridis", len(BITS)), strict=True))
+    with sns.axes_style("whitegrid"):
+        figure, axes = plt.subplots(2, len(TITLES), figsize=(13, 7), constrained_layout=True)
+    measures = {"map": "mAP", "ratio_of_most": "D_inter / D_intra (99 %)"}
+    for column, (data, title) in enumerate(TITLES.items()):
+        for row, (measure, label) in enumerate(measures.items()):
+            axis = axes[row, column]
+            for bits in BITS:
+                for guided, marker in ((False, "o"), (True, "^")):
+                    found = [r for c, r in table.items() if (c.data, c.bits, c.guided) == (data, bits, guided)]
+                    x, y = zip(*((r["minimum_distance"] / bits, r[measure]) for r in found), strict=True)
+                    name = f"{bits} bits, {'CSQ_D' if guided else 'CSQ'}"
+                    axis.scatter(x, y, s=26, alpha=0.75, color=colors[bits], marker=marker, linewidth=0, label=name)
+            axis.set_ylabel(label)
+            axis.set_xlabel("minimum distance of the centres / bits")
+            if row == 0:
+                axis.set_title(title, fontsize=10)
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
+    with replacing(file) as temporary:
+        figure.savefig(temporary, dpi=110)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()

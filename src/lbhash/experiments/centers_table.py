@@ -1,0 +1,116 @@
+"""How far apart class centres are, for many numbers of classes and bits. Writes a part of ``docs/centers.md``.
+
+    python -m lbhash.experiments.centers_table
+
+Every cell is made anew, without the cache, and every distance is counted over all pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from lbhash.files import existing_file, write_text
+
+CLASSES = (2, 10, 21, 77, 81, 100, 150, 200, 365, 1000, 10000, 21841)
+BITS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
+PAPER = ("reed-solomon", "bch", "hadamard")
+PUBLISHED = {
+    "reed-solomon": {(10, 16): 6, (10, 32): 14, (10, 48): 21, (21, 16): 5, (21, 32): 12, (21, 48): 19}
+    | {(100, 16): 4, (100, 32): 10, (100, 48): 16},
+    "bch": {(10, 16): 7, (10, 32): 16, (10, 48): 21, (21, 16): 4, (21, 32): 12, (21, 48): 19}
+    | {(100, 16): 2, (100, 32): 9, (100, 48): 14},
+    "hadamard": {(10, 16): 8, (10, 32): 16, (10, 48): 19, (21, 16): 8, (21, 32): 16, (21, 48): 19}
+    | {(100, 16): 3, (100, 32): 8, (100, 48): 14},
+}
+"""Minimum distances in the paper's table of centres; Hadamard stands for "Hadamard or random" with 100 classes."""
+
+BEGIN, END = "<!-- distances: begin -->", "<!-- distances: end -->"
+
+
+def main() -> None:
+    """Make all cells, and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("docs/centers.md"))
+    given = parser.parse_args()
+    try:
+        page = existing_file(given.out, "out").read_text(encoding="utf-8")
+        if page.count(BEGIN) != 1 or page.count(END) != 1:
+            raise ValueError(f"out is {str(given.out)!r}; it must hold {BEGIN} and {END} once")
+    except ValueError as error:
+        parser.error(str(error))
+    cells = {(c, h): cell(c, h) for c in CLASSES for h in BITS if c <= 2**h}
+    text = "\n\n".join(
+        [grid(cells), "### Beside the paper's", beside_the_paper(cells), "### Cell by cell", details(cells)]
+    )
+    write_text(given.out, f"{page[: page.index(BEGIN)]}{BEGIN}\n{text}\n{page[page.index(END) :]}")
+
+
+def cell(classes: int, bits: int) -> dict[str, Any]:
+    """The best centres of a cell beside the paper's three constructions."""
+    from lbhash.centers import class_centers, minimum_distance
+    from lbhash.centers.best import best_centers
+    from lbhash.centers.bounds import upper_bound
+
+    started = time.perf_counter()
+    centers, construction = best_centers(classes, bits)
+    distance = minimum_distance(centers)
+    seconds = time.perf_counter() - started
+    bound = upper_bound(classes, bits)
+    paper = {kind: minimum_distance(class_centers(classes, bits, kind)) for kind in PAPER}
+    print(f"{classes} x {bits}: {distance} of {bound.distance}, {seconds:.2f} s", file=sys.stderr, flush=True)
+    return {
+        "distance": distance,
+        "bound": bound,
+        "construction": construction,
+        "seconds": seconds,
+        "paper": paper,
+    }
+
+
+def grid(cells: dict[tuple[int, int], dict[str, Any]]) -> str:
+    """Minimum distances, a row a number of classes; with the upper bound where it is larger."""
+    lines = [f"| classes | {' | '.join(f'{bits} bits' for bits in BITS)} |", "|--:" * (len(BITS) + 1) + "|"]
+    for classes in CLASSES:
+        row = [f"{classes:,}"]
+        for bits in BITS:
+            found = cells.get((classes, bits))
+            row.append("–" if found is None else _distance(found))
+        lines.append(f"| {' | '.join(row)} |")
+    proven = sum(found["distance"] == found["bound"].distance for found in cells.values())
+    lines.append(f"\n{proven} of the {len(cells)} distances are proven optimal.")
+    return "\n".join(lines)
+
+
+def beside_the_paper(cells: dict[tuple[int, int], dict[str, Any]]) -> str:
+    """Minimum distances of the paper's three constructions here, and in parentheses those that the paper reports."""
+    lines = [f"| classes | bits | {' | '.join(PAPER)} | best |", "|--:|--:|--:|--:|--:|--:|"]
+    for cell_of in sorted(PUBLISHED["bch"]):
+        found = cells[cell_of]
+        values = [f"{found['paper'][kind]} ({PUBLISHED[kind][cell_of]})" for kind in PAPER]
+        lines.append(f"| {cell_of[0]} | {cell_of[1]} | {' | '.join(values)} | {found['distance']} |")
+    return "\n".join(lines)
+
+
+def details(cells: dict[tuple[int, int], dict[str, Any]]) -> str:
+    """A row a cell."""
+    columns = ["classes", "bits", "distance", "upper bound", "proven by", "construction", *PAPER, "seconds"]
+    lines = [f"| {' | '.join(columns)} |", "|--:|--:|--:|--:|:--|:--|--:|--:|--:|--:|"]
+    for (classes, bits), found in cells.items():
+        values = [f"{classes:,}", bits, found["distance"], found["bound"].distance, found["bound"].source]
+        values += [found["construction"].replace("|", "\\|")]
+        values += [found["paper"][kind] for kind in PAPER] + [f"{found['seconds']:.2f}"]
+        lines.append(f"| {' | '.join(map(str, values))} |")
+    return "\n".join(lines)
+
+
+def _distance(found: dict[str, Any]) -> str:
+    distance, bound = found["distance"], found["bound"].distance
+    return f"**{distance}**" if distance == bound else f"{distance} (≤ {bound})"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Running the runs of a table that are missing, a few at a time, each leaving a JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from lbhash.files import write_json
+
+
+def run_missing(
+    runs: Mapping[str, tuple[Any, ...]],
+    execute: Callable[..., dict[str, Any]],
+    folder: Path,
+    workers: int,
+    say: Callable[[dict[str, Any]], str],
+) -> tuple[dict[str, dict[str, Any]], float | None]:
+    """Run what has no file yet.
+
+    Args:
+        runs: arguments of ``execute`` by the run's name, which is its file's.
+        execute: makes a run's result, in a process of its own with one thread.
+        folder: of the files.
+        workers: runs at a time.
+        say: what to print of a result when it is there.
+
+    Returns:
+        All results by name, and the minutes they took if all of them were missing, else None.
+    """
+    missing = {name: arguments for name, arguments in runs.items() if not (folder / f"{name}.json").exists()}
+    os.environ["NUMBA_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # the workers are what runs in parallel
+    started = time.perf_counter()
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(execute, *arguments): name for name, arguments in missing.items()}
+        for count, future in enumerate(as_completed(waiting), start=1):
+            name, result = waiting[future], future.result()
+            write_json(folder / f"{name}.json", result)
+            minutes = (time.perf_counter() - started) / 60
+            print(f"[{count}/{len(missing)}] {name}: {say(result)}, {minutes:.1f} minutes", file=sys.stderr, flush=True)
+    results = {name: json.loads((folder / f"{name}.json").read_text()) for name in runs}
+    return results, (time.perf_counter() - started) / 60 if len(missing) == len(runs) else None

@@ -1,0 +1,226 @@
+"""The best centres: distances that must be reached, certificates, and the cache."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lbhash.centers import (
+    class_centers,
+    compare_centers,
+    describe,
+    design,
+    design_centers,
+    mean_distance,
+    minimum_distance,
+    store,
+)
+from lbhash.centers.bounds import upper_bound
+from lbhash.centers.linear import dimension_for
+
+BITS = (8, 12, 16, 24, 32, 48, 64)
+
+LINEAR = {
+    # The largest known d of a binary linear [n, k, d] code, n of BITS by k; Grassl, Bounds on the minimum distance of
+    # linear codes (codetables.de), the continuation of Brouwer's table (Handbook of Coding Theory, 1998).
+    1: (8, 12, 16, 24, 32, 48, 64),
+    4: (4, 6, 8, 12, 16, 24, 33),
+    5: (2, 4, 8, 12, 16, 24, 32),
+    7: (2, 4, 6, 10, 14, 22, 32),
+    8: (1, 3, 5, 8, 13, 22, 29),
+    9: (None, 2, 4, 8, 12, 20, 28),
+    10: (None, 2, 4, 8, 12, 20, 28),
+    14: (None, None, 2, 6, 8, 16, 24),
+    15: (None, None, 2, 4, 8, 16, 24),
+}
+
+PAPER = {
+    # Minimum distances of the paper's Reed-Solomon, BCH and Hadamard centres, the largest of the three, at 16, 32 and
+    # 48 bits (its table of centres).
+    10: (8, 16, 21),
+    21: (8, 16, 19),
+    100: (4, 10, 16),
+}
+
+
+def by_hand(centers):
+    return min(int(np.sum(a != b)) for i, a in enumerate(centers) for b in centers[:i])
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        (10, {16: 8, 32: 17, 48: 26, 64: 35}),
+        (21, {16: 8, 24: 12, 32: 16, 48: 24, 64: 33}),
+        (77, {48: 24, 64: 32, 256: 129}),
+        (100, {16: 6, 24: 10, 32: 14, 48: 23, 64: 32}),
+        (150, {16: 6, 24: 9, 96: 48}),
+        (1000, {16: 4, 32: 12, 64: 28, 256: 120}),
+    ],
+)
+def test_distances_that_are_reached(classes, expected):
+    assert {bits: minimum_distance(class_centers(classes, bits)) for bits in expected} == expected
+
+
+@pytest.mark.parametrize("classes", [2, 10, 21, 77, 81, 100, 150, 200, 365, 1000])
+def test_no_worse_than_the_best_known_linear_codes_and_the_paper(classes):
+    published = dict(zip(BITS, LINEAR[dimension_for(classes)], strict=True))
+    for bits in BITS:
+        if classes <= 2**bits:
+            distance = minimum_distance(class_centers(classes, bits))
+            assert distance >= published[bits]
+            for kind in ("hadamard", "bch", "reed-solomon") if classes <= 365 else ():
+                assert distance >= minimum_distance(class_centers(classes, bits, kind))
+    for bits, distance in zip((16, 32, 48), PAPER.get(classes, (0, 0, 0)), strict=True):
+        assert minimum_distance(class_centers(classes, bits)) >= distance
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", [10_000, 21_841])
+def test_no_worse_than_the_best_known_linear_codes_with_many_classes(classes):
+    for bits, published in zip(BITS, LINEAR[dimension_for(classes)], strict=True):
+        if published is not None:
+            started = time.perf_counter()
+            made = design_centers(classes, bits)
+            assert time.perf_counter() - started < 60
+            assert made.upper_bound >= made.minimum_distance >= published
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5, 8, 10, 13, 16, 20, 21])
+@pytest.mark.parametrize("bits", [8, 12, 16, 24, 32, 48, 64, 96, 128, 256])
+def test_few_centers_are_proven_optimal(classes, bits):
+    made = design_centers(classes, bits)
+    assert made.minimum_distance == by_hand(made.centers)
+    assert made.optimal
+    assert (made.upper_bound, made.bound) == tuple(upper_bound(classes, bits))
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_any_cell(data):
+    bits = data.draw(st.integers(1, 40), "bits")
+    classes = data.draw(st.integers(1, min(2**bits, 60)), "classes")
+    made = design_centers(classes, bits)
+    assert made.centers.shape == (classes, bits)
+    assert set(np.unique(made.centers)) <= {-1, 1}
+    assert len(np.unique(made.centers, axis=0)) == classes
+    assert made.minimum_distance == (by_hand(made.centers) if classes > 1 else bits)
+    assert made.minimum_distance <= made.upper_bound
+    np.testing.assert_array_equal(made.centers, class_centers(classes, bits))
+
+
+def test_more_classes_are_never_farther_apart_than_fewer_can_be():
+    distances = [design_centers(classes, 18) for classes in (2, 3, 5, 8, 13, 21, 34, 55, 89)]
+    for fewer, more in itertools.pairwise(distances):
+        assert more.upper_bound <= fewer.upper_bound
+        assert more.minimum_distance <= fewer.upper_bound
+
+
+@pytest.mark.parametrize(("classes", "bits"), [(100, 16), (100, 64), (1000, 32), (21, 48), (365, 64)])
+def test_mean_distances_are_the_largest_where_words_come_with_their_negatives(classes, bits):
+    largest = bits * (classes // 2) * ((classes + 1) // 2) / (classes * (classes - 1) / 2)
+    assert mean_distance(class_centers(classes, bits)) == pytest.approx(largest)
+
+
+def test_words_up_to_all_of_them():
+    for bits in (1, 2, 3, 4, 5):
+        for classes in range(1, 2**bits + 1):
+            made = design_centers(classes, bits)
+            assert len(np.unique(made.centers, axis=0)) == classes
+
+
+def test_more_classes_than_the_linear_codes_have_words():
+    made = class_centers(2**20 + 1, 21)
+    assert made.shape == (2**20 + 1, 21)
+    numbers = (made > 0) @ (1 << np.arange(21))
+    assert np.bincount(numbers).max() == 1
+
+
+def test_a_design_says_everything():
+    made = design_centers(100, 48)
+    facts = made.as_dict()
+    assert facts == {
+        "kind": "best",
+        "construction": "conference code of length 49, 1 bit dropped",
+        **describe(made.centers),
+        "upper_bound": 23,
+        "bound": "Plotkin",
+        "optimal": True,
+    }
+    assert not design_centers(100, 48, "random").optimal
+
+
+def test_the_upper_bound_of_one_class_is_the_number_of_bits():
+    made = design_centers(1, 16)
+    assert (made.minimum_distance, made.upper_bound, made.optimal) == (16, 16, True)
+
+
+def test_all_kinds_side_by_side():
+    compared = compare_centers(100, 16)
+    kinds = {facts["kind"]: facts for facts in compared["kinds"]}
+    assert list(kinds) == ["best", *[k for k in kinds if k != "best"]]
+    assert kinds["best"]["minimum_distance"] == kinds["linear"]["minimum_distance"] == 6
+    assert kinds["kerdock"]["construction"] == "Nordstrom-Robinson code"
+    assert kinds["conference"]["minimum_distance"] is None
+    assert compared["bounds"]["Singleton"] >= compared["bounds"]["Hamming"] == 6
+
+
+# The cache
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "cache"))
+    design._best.cache_clear()
+    yield tmp_path / "cache"
+    design._best.cache_clear()
+
+
+def test_centers_are_kept_and_read_again(folder, monkeypatch):
+    made = design_centers(81, 24)
+    assert len(list(folder.rglob("81x24-*.npz"))) == 1
+    design._best.cache_clear()
+    monkeypatch.setattr(design, "best_centers", lambda *_: pytest.fail("made again"))
+    again = design_centers(81, 24)
+    np.testing.assert_array_equal(again.centers, made.centers)
+    assert again.as_dict() == made.as_dict()
+
+
+def test_a_damaged_file_is_made_again(folder):
+    made = class_centers(10, 16)
+    (file,) = folder.rglob("*.npz")
+    for damage in (b"", file.read_bytes()[:100], b"nonsense"):
+        file.write_bytes(damage)
+        design._best.cache_clear()
+        np.testing.assert_array_equal(class_centers(10, 16), made)
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(folder):
+    folder.write_text("a file where the folder should be")
+    assert class_centers(10, 16).shape == (10, 16)
+
+
+def test_other_sources_read_nothing(folder, monkeypatch):
+    class_centers(10, 16)
+    monkeypatch.setattr(store, "_sources", lambda: "other")
+    assert store.load_centers(10, 16) is None
+
+
+def test_what_is_returned_is_ones_own(folder):
+    centers = class_centers(10, 16)
+    centers[:] = 0
+    assert class_centers(10, 16).all()
+    design_centers(10, 16)
+    with pytest.raises(ValueError, match="read-only"):
+        design_centers(10, 16).centers[0] = 0
+
+
+def test_the_cache_is_where_the_platform_has_it(monkeypatch, tmp_path):
+    monkeypatch.delenv("LBHASH_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert store.cache_folder().name == "lbhash"
