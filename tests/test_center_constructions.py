@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lbhash.centers import minimum_distance
 from lbhash.centers.anticode import anticode_generator, anticode_parameters, subspace_dimensions
 from lbhash.centers.choose import choose_balanced
+from lbhash.centers.concatenation import concatenated_generator
 from lbhash.centers.conference import conference_blocks, conference_words
 from lbhash.centers.coset_search import coset_search
 from lbhash.centers.juxtaposition import Block, best_plan
@@ -18,9 +19,10 @@ from lbhash.centers.levenshtein import hadamard_blocks, hadamard_code
 from lbhash.centers.lexicode import lexicode_basis, lexicode_centers
 from lbhash.centers.linear import row_reduced, span
 from lbhash.centers.linear_table import LinearCode, best_linear_code, linear_blocks, linear_words
-from lbhash.centers.paley import hadamard_matrix, jacobsthal
+from lbhash.centers.paley import hadamard_matrix, has_hadamard_matrix, has_jacobsthal, jacobsthal
 from lbhash.centers.quadratic_residue import DISTANCES, quadratic_residue_generator
 from lbhash.centers.reed_muller import reed_muller_dimension, reed_muller_generator
+from lbhash.centers.reed_solomon import generator_matrix as reed_solomon_generator
 from lbhash.codes import hamming_distances, unpack
 
 
@@ -56,23 +58,25 @@ def test_jacobsthal_matrices_hold_the_quadratic_character(q):
 
 @pytest.mark.parametrize("q", [1, 2, 4, 8, 15, 21, 27, 36])
 def test_there_is_no_jacobsthal_matrix_of_other_orders(q):
-    assert jacobsthal(q) is None
+    assert not has_jacobsthal(q)
+    with pytest.raises(ValueError, match=f"q is {q}; it must be an odd prime"):
+        jacobsthal(q)
 
 
 def test_hadamard_matrices_of_all_orders_but_the_known_gaps():
     missing = []
     for order in [1, 2, *range(4, 257, 4)]:
-        matrix = hadamard_matrix(order)
-        if matrix is None:
+        if not has_hadamard_matrix(order):
             missing.append(order)
             continue
-        rows = matrix.astype(int)
+        rows = hadamard_matrix(order).astype(int)
         np.testing.assert_array_equal(rows @ rows.T, order * np.eye(order, dtype=int))
         assert (rows[0] == 1).all()
         assert (rows[:, 0] == 1).all()
     assert missing == [92, 116, 156, 172, 184, 188, 232, 236]
     for order in (-4, 0, 3, 6, 10):
-        assert hadamard_matrix(order) is None
+        with pytest.raises(ValueError, match=f"order is {order}"):
+            hadamard_matrix(order)
 
 
 # Hadamard codes and Levenshtein's
@@ -221,6 +225,27 @@ def test_simplex_codes_without_an_anticode(k):
             assert least_weight(generator) == d
 
 
+# Concatenation
+
+
+@pytest.mark.parametrize(
+    ("m", "symbols", "dimension", "inner"), [(2, 4, 2, (3, 2)), (3, 8, 2, (7, 3)), (4, 9, 2, (8, 4))]
+)
+def test_concatenated_codes_multiply_their_distances(m, symbols, dimension, inner):
+    code = best_linear_code(*inner)
+    generator = concatenated_generator(m, symbols, dimension, code.generator())
+    assert generator.shape == (dimension * m, symbols * code.n)
+    assert least_weight(generator) >= (symbols - dimension + 1) * code.d
+
+
+def test_words_of_a_concatenated_code_are_inner_words_of_the_symbols():
+    inner = anticode_generator(2, ())
+    outer = (unpack(span(reed_solomon_generator(2, 4, 2)), 8) > 0).reshape(16, 4, 2)
+    by_hand = {((symbols @ inner) % 2).astype(np.uint8).tobytes() for symbols in outer.astype(int)}
+    words = unpack(span(concatenated_generator(2, 4, 2, inner)), 12) > 0
+    assert {word.astype(np.uint8).tobytes() for word in words} == by_hand
+
+
 # The table of linear codes
 
 
@@ -252,8 +277,17 @@ def test_every_derivation_is_used_and_true():
         for n in range(k, 100):
             for code in parts_of(best_linear_code(n, k)):
                 if code.k <= 12:
-                    seen.setdefault(code.name.split(" of ")[0].split(" RM")[0], code)
-    derived = {"punctured", "shortened", "subcode", "parity bit", "juxtaposition", "u | u + v", "construction X"}
+                    seen.setdefault(code.name.split(" of ")[0].split(" RM")[0].split(",")[0], code)
+    derived = {
+        "punctured",
+        "shortened",
+        "subcode",
+        "parity bit",
+        "juxtaposition",
+        "u | u + v",
+        "construction X",
+        "concatenation",
+    }
     bases = {"all words", "Reed-Muller", "BCH", "Golay", "simplex", "simplex without an anticode", "found by search"}
     assert derived | bases <= set(seen)
     for code in seen.values():

@@ -18,13 +18,13 @@ import numpy as np
 
 from lbhash.centers.distance import Centers
 from lbhash.centers.juxtaposition import Block
-from lbhash.centers.paley import jacobsthal
+from lbhash.centers.paley import has_jacobsthal, jacobsthal
 
 
 def conference_blocks(classes: int, length: int) -> Iterator[Block]:
     """The codes with at least so many words and at most so long."""
     for q in range(5, length + 1, 4):
-        if 2 * (q + 1) >= classes and jacobsthal(q) is not None:
+        if 2 * (q + 1) >= classes and has_jacobsthal(q):
             yield Block(f"conference code of length {q}", q, (q - 1) // 2, partial(conference_words, q))
 
 
@@ -34,9 +34,9 @@ def conference_words(q: int) -> Centers:
     Raises:
         ValueError: q is not 1 modulo 4 and a prime or the square of one.
     """
-    core = jacobsthal(q) if q % 4 == 1 else None
-    if core is None:
+    if q % 4 != 1 or not has_jacobsthal(q):
         raise ValueError(f"q is {q}; it must be 1 modulo 4 and a prime or the square of one")
+    core = jacobsthal(q)
     unit = np.eye(q, dtype=np.int8)
     ones = np.ones((1, q), np.int8)
     return np.concatenate([core + unit, unit - core, -ones, ones])

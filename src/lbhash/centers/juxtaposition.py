@@ -68,27 +68,33 @@ class Plan(NamedTuple):
 
 
 def best_plan(blocks: Iterable[Block], bits: int) -> Plan | None:
-    """The largest distance that the blocks reach side by side; of equal plans the one that adds most in a block."""
+    """The largest distance that the blocks reach side by side, with the largest blocks that do; None if there are none.
+
+    Args:
+        blocks: each may be used any number of times.
+        bits: length of the words wanted.
+    """
     longest = bits + MAX_DROPPED
+    usable = sorted((block for block in blocks if block.length <= longest), key=lambda b: (b.distance, b.length))
+    if not usable:
+        return None
+    lengths = np.array([block.length for block in usable])
+    distances = np.array([block.distance for block in usable])
     best = np.zeros(longest + 1, np.int64)
-    last: list[Block | None] = [None] * (longest + 1)
-    for block in sorted((b for b in blocks if b.length <= longest), key=lambda b: (b.distance, b.length)):
-        # Blocks one by one, each in any number of copies; on a tie the later, larger block stands.
-        for length in range(block.length, longest + 1):
-            if best[length - block.length] + block.distance >= max(1, best[length]):
-                best[length], last[length] = best[length - block.length] + block.distance, block
-        # Free bits.
-        for length in range(1, longest + 1):
-            if best[length - 1] > best[length]:
-                best[length], last[length] = best[length - 1], None
+    last = np.full(longest + 1, -1)  # a free bit
+    for length in range(1, longest + 1):
+        sums = np.where(lengths <= length, best[length - lengths] + distances, 0)
+        largest = len(sums) - 1 - int(sums[::-1].argmax())
+        best[length] = max(best[length - 1], sums[largest])
+        if sums[largest] == best[length] > 0:
+            last[length] = largest
     sure = best[bits:] - np.arange(MAX_DROPPED + 1)
-    length = bits + int(sure.argmax())
     if sure.max() <= 0:
         return None
-    chosen = []
+    length = bits + int(sure.argmax())
+    chosen: list[Block] = []
     while length > 0:
-        found = last[length]
-        if found is not None:
-            chosen.append(found)
-        length -= 1 if found is None else found.length
-    return Plan(bits, int(sure.max()), tuple(reversed(chosen))) if chosen else None
+        if last[length] >= 0:
+            chosen.append(usable[last[length]])
+        length -= 1 if last[length] < 0 else lengths[last[length]]
+    return Plan(bits, int(sure.max()), tuple(reversed(chosen)))

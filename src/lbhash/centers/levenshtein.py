@@ -23,7 +23,7 @@ import numpy as np
 
 from lbhash.centers.distance import Centers
 from lbhash.centers.juxtaposition import Block
-from lbhash.centers.paley import hadamard_matrix
+from lbhash.centers.paley import hadamard_matrix, has_hadamard_matrix
 
 
 def hadamard_blocks(classes: int, length: int) -> Iterator[Block]:
@@ -33,7 +33,7 @@ def hadamard_blocks(classes: int, length: int) -> Iterator[Block]:
         return
     for order in (2, *range(4, 2 * length + 5, 4)):
         for kind, n, words in (("A", order - 1, order), ("A'", order - 2, order // 2), ("C", order, 2 * order)):
-            if words >= classes and 1 <= n <= length and hadamard_matrix(order) is not None:
+            if words >= classes and 1 <= n <= length and has_hadamard_matrix(order):
                 yield Block(f"Hadamard {kind}_{order}", n, order // 2, partial(hadamard_code, kind, order))
 
 
@@ -44,8 +44,6 @@ def hadamard_code(kind: str, order: int) -> Centers:
         ValueError: no construction has the order.
     """
     matrix = hadamard_matrix(order)
-    if matrix is None:
-        raise ValueError(f"order is {order}; there is no construction of a Hadamard matrix of that order here")
     if kind == "A":
         return matrix[:, 1:]
     if kind == "A'":

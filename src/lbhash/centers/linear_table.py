@@ -10,6 +10,7 @@ from old ones, as in the public tables of best known codes:
     a subcode           [n, k, d]                   -> [n, k - 1, d]
     juxtaposition       [n, k, d], [n', k, d']      -> [n + n', k, d + d']
     u | u + v           [n, k, d], [n, k', d']      -> [2n, k + k', min(2d, d')]
+    concatenation       (``concatenation.py``)
     construction X      [n, k, d] ⊃ [n, k', d'], [a, k - k', e] -> [n + a, k, min(d + e, d')]
 
 An entry is a node that knows its parts, and its generator matrix is built when it is asked for.
@@ -29,6 +30,7 @@ import numpy as np
 
 from lbhash.centers import bch, known_linear
 from lbhash.centers.anticode import anticode_generator, anticode_parameters, subspace_dimensions
+from lbhash.centers.concatenation import concatenated_generator
 from lbhash.centers.distance import Centers
 from lbhash.centers.juxtaposition import Block
 from lbhash.centers.linear import Generator, dimension_for, row_reduced, span
@@ -92,12 +94,19 @@ def _table() -> Table:
     for code in _bases():
         _offer(table, *code)
     _construction_x(table)
+    _close(table)
+    _concatenate(table)
+    _close(table)
+    return table
+
+
+def _close(table: Table) -> None:
+    """Derive codes from codes until none is better."""
     total = -1
     while total != (total := sum(code.d for code in table.values())):
         _derive_from_one(table)
         _juxtapose(table)
         _add_plotkin_sums(table)
-    return table
 
 
 def _offer(
@@ -185,6 +194,19 @@ def _add_plotkin_sums(table: Table) -> None:
 
 def _all_words(k: int) -> Generator:
     return np.eye(k, dtype=np.uint8)
+
+
+def _concatenate(table: Table) -> None:
+    for m in range(2, 11):
+        for dimension in range(1, MAX_DIMENSION // m + 1):
+            for symbols in range(dimension + 1, min(2**m, MAX_LENGTH // m) + 1):
+                for n in range(m, MAX_LENGTH // symbols + 1):
+                    inner = table.get((n, m))
+                    if inner is not None:
+                        d = (symbols - dimension + 1) * inner.d
+                        name = f"concatenation, outer Reed-Solomon code [{symbols}, {dimension}] over GF({2**m}), inner"
+                        make = partial(concatenated_generator, m, symbols, dimension)
+                        _offer(table, symbols * n, dimension * m, d, name, (inner,), make)
 
 
 def _punctured(generator: Generator) -> Generator:

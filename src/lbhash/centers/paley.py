@@ -23,43 +23,64 @@ from lbhash.centers.distance import Centers
 _SYLVESTER = np.array([[1, 1], [1, -1]], np.int8)
 
 
-@cache
-def hadamard_matrix(order: int) -> Centers | None:
-    """A Hadamard matrix, its first row and column +1; None where none of the constructions has the order.
-
-    The orders up to 256 that exist and are missed are 92, 116, 156, 172, 184, 188, 232 and 236.
+def hadamard_matrix(order: int) -> Centers:
+    """A Hadamard matrix, its first row and column +1.
 
     Args:
-        order: number of rows n; Hadamard matrices have n = 1, 2 or a multiple of 4.
+        order: number of rows n, for which ``has_hadamard_matrix``.
 
     Returns:
-        ``int8 [n, n]`` of -1 and +1, not to be written to, or None.
+        ``int8 [n, n]`` of -1 and +1.
+
+    Raises:
+        ValueError: none of the constructions has the order.
     """
+    if not has_hadamard_matrix(order):
+        raise ValueError(f"order is {order}; there is no construction of a Hadamard matrix of that order here")
     matrix = _construct(order)
-    if matrix is not None:
-        matrix = matrix * matrix[:1]
-        matrix = matrix * matrix[:, :1]
-        matrix.setflags(write=False)
-    return matrix
+    matrix = matrix * matrix[:1]
+    return matrix * matrix[:, :1]
 
 
 @cache
-def jacobsthal(q: int) -> Centers | None:
-    """The Jacobsthal matrix of GF(q): ``int8 [q, q]`` of chi(a - b), 0 on the diagonal; None unless q = p or p², p odd.
+def has_hadamard_matrix(order: int) -> bool:
+    """Whether one of the constructions has the order.
+
+    Orders are 1, 2 and multiples of 4; those up to 256 that exist and are missed are 92, 116, 156, 172, 184, 188, 232
+    and 236.
+    """
+    if order in (1, 2):
+        return True
+    if order < 1 or order % 4:
+        return False
+    return _is_first(order) or _is_second(order) or _factor(order) is not None
+
+
+def jacobsthal(q: int) -> Centers:
+    """The Jacobsthal matrix of GF(q): ``int8 [q, q]`` of chi(a - b), 0 on the diagonal.
+
+    Raises:
+        ValueError: q is neither an odd prime nor the square of one.
 
     >>> jacobsthal(3).tolist()
     [[0, -1, 1], [1, 0, -1], [-1, 1, 0]]
     """
-    root = isqrt(q)
-    if q % 2 and _is_prime(q):
-        chi = np.full(q, -1, np.int8)
-        chi[np.arange(q) ** 2 % q] = 1
-        chi[0] = 0
-        a = np.arange(q)
-        return chi[(a[:, None] - a) % q]
-    if root * root == q and root % 2 and _is_prime(root):
-        return _jacobsthal_of_square(root)
-    return None
+    if not has_jacobsthal(q):
+        raise ValueError(f"q is {q}; it must be an odd prime or the square of one")
+    if not _is_prime(q):
+        return _jacobsthal_of_square(isqrt(q))
+    chi = np.full(q, -1, np.int8)
+    chi[np.arange(q) ** 2 % q] = 1
+    chi[0] = 0
+    a = np.arange(q)
+    return chi[(a[:, None] - a) % q]
+
+
+@cache
+def has_jacobsthal(q: int) -> bool:
+    """Whether q is an odd prime or the square of one, the fields that are built here."""
+    root = isqrt(max(q, 0))
+    return q % 2 == 1 and (_is_prime(q) or (root * root == q and _is_prime(root)))
 
 
 def _jacobsthal_of_square(p: int) -> Centers:
@@ -73,23 +94,37 @@ def _jacobsthal_of_square(p: int) -> Centers:
     return chi[(x[:, None] - x) % p + p * ((y[:, None] - y) % p)]
 
 
-def _construct(order: int) -> Centers | None:
+def _construct(order: int) -> Centers:
     if order == 1:
         return np.ones((1, 1), np.int8)
     if order == 2:
         return _SYLVESTER
-    if order < 1 or order % 4:
-        return None
-    if (order - 2) % 4 == 2 and (core := jacobsthal(order - 1)) is not None:
-        return np.eye(order, dtype=np.int8) + _bordered(core, -1)
-    if (order // 2 - 1) % 4 == 1 and (core := jacobsthal(order // 2 - 1)) is not None:
+    if _is_first(order):
+        return np.eye(order, dtype=np.int8) + _bordered(jacobsthal(order - 1), -1)
+    if _is_second(order):
         turned = np.array([[1, -1], [-1, -1]], np.int8)
-        return np.kron(_bordered(core, 1), _SYLVESTER) + np.kron(np.eye(order // 2, dtype=np.int8), turned)
+        core = _bordered(jacobsthal(order // 2 - 1), 1)
+        return np.kron(core, _SYLVESTER) + np.kron(np.eye(order // 2, dtype=np.int8), turned)
+    factor = _factor(order)
+    assert factor is not None
+    return np.kron(hadamard_matrix(factor), hadamard_matrix(order // factor))
+
+
+def _is_first(order: int) -> bool:
+    """Of Paley's first construction."""
+    return (order - 1) % 4 == 3 and has_jacobsthal(order - 1)
+
+
+def _is_second(order: int) -> bool:
+    """Of Paley's second construction."""
+    return (order // 2 - 1) % 4 == 1 and has_jacobsthal(order // 2 - 1)
+
+
+def _factor(order: int) -> int | None:
+    """The smallest factor that leaves two orders that are had."""
     for factor in range(2, isqrt(order) + 1):
-        if order % factor == 0:
-            left, right = hadamard_matrix(factor), hadamard_matrix(order // factor)
-            if left is not None and right is not None:
-                return np.kron(left, right)
+        if order % factor == 0 and has_hadamard_matrix(factor) and has_hadamard_matrix(order // factor):
+            return factor
     return None
 
 
