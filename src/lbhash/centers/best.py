@@ -56,11 +56,9 @@ def best_centers(classes: int, bits: int) -> tuple[Centers, str]:
     Returns:
         ``int8 [C, bits]`` of -1 and +1, distinct, and the name of the construction.
     """
-    made: list[tuple[Centers, str]] = []
-    plans = [plan for plan in _plans(classes, bits) if plan is not None]
-    for plan in plans:
-        if plan.distance == max(plan.distance for plan in plans):
-            made.append((choose_balanced(plan.words(), classes), plan.name))
+    plans = {plan.name: plan for plan in _plans(classes, bits) if plan is not None}
+    farthest = max((plan.distance for plan in plans.values()), default=0)
+    made = [(choose_balanced(plan.words(), classes), name) for name, plan in plans.items() if plan.distance == farthest]
     if not made:  # more classes than the linear codes have words, and too many to count their pairs
         return bernoulli_centers(classes, bits), "random"
     if classes <= _MAX_PAPER_CLASSES:

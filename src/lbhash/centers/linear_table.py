@@ -185,7 +185,7 @@ def _juxtaposed(left: LinearCode, right: LinearCode) -> LinearCode:
 
 
 def _add_plotkin_sums(table: Table) -> None:
-    for (n, k), u in list(table.items()):
+    for (n, k), u in [(key, code) for key, code in table.items() if 2 * key[0] <= MAX_LENGTH]:
         for k_v in range(1, MAX_DIMENSION - k + 1):
             v = table.get((n, k_v))
             if v is not None:

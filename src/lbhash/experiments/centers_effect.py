@@ -9,7 +9,6 @@ under ``--runs``; an interrupted table goes on with the runs that are missing.
 from __future__ import annotations
 
 import argparse
-import zlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lbhash.experiments.pool import run_missing
+from lbhash.experiments.pool import centers_mark, run_missing
 from lbhash.files import existing_file, replacing, write_text
 
 KINDS = ("best", "hadamard", "bch", "reed-solomon", "random")
@@ -118,12 +117,9 @@ def _cells() -> Iterator[Cell]:
 
 
 def _name(cell: Cell, classes: int, epochs: int) -> str:
-    """Of the run's file: after the centres themselves, not after what they are called."""
-    from lbhash.centers import class_centers
-
-    centers = zlib.crc32(class_centers(classes, cell.bits, cell.kind, cell.seed).tobytes())
     method = "csq_d" if cell.guided else "csq"
-    return f"{cell.data}-{method}-{cell.bits}bits-{epochs}epochs-seed{cell.seed}-centers{centers:08x}"
+    mark = centers_mark(classes, cell.bits, cell.kind, cell.seed)
+    return f"{cell.data}-{method}-{cell.bits}bits-{epochs}epochs-seed{cell.seed}-{mark}"
 
 
 def _mean_intra(found: Any) -> float:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -13,6 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from lbhash.files import write_json
+
+
+def centers_mark(classes: int, bits: int, kind: str, seed: int) -> str:
+    """What stands for class centres in a run's name: of the centres themselves, so that other ones are run anew."""
+    from lbhash.centers import class_centers
+
+    return f"centers{zlib.crc32(class_centers(classes, bits, kind, seed).tobytes()):08x}"
 
 
 def run_missing(

@@ -8,19 +8,15 @@ Each run leaves a JSON file under ``--runs``; an interrupted table goes on with 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import resource
-import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from lbhash.files import existing_file, write_json, write_text
+from lbhash.experiments.pool import centers_mark, run_missing
+from lbhash.files import existing_file, write_text
 from lbhash.tables import number
 
 METHODS = ("hashnet", "dbdh", "dsdh", "dch", "greedyhash", "csq")
@@ -59,11 +55,13 @@ class Run:
     epochs: int
     seed: int
 
-    @property
-    def name(self) -> str:
+    def name(self, classes: int) -> str:
         """Of the run's file."""
         suffix = "_d" if self.guided else ""
-        return f"{self.data}-{self.method}{suffix}-{self.bits}bits-{self.epochs}epochs-seed{self.seed}"
+        name = f"{self.data}-{self.method}{suffix}-{self.bits}bits-{self.epochs}epochs-seed{self.seed}"
+        if self.guided or self.method == "csq":  # the others do not use class centres
+            name += f"-{centers_mark(classes, self.bits, 'best', self.seed)}"
+        return name
 
 
 @cache
@@ -111,27 +109,24 @@ def main() -> None:
             existing_file(file, name)
         except ValueError as error:
             parser.error(str(error))
-    runs = [
-        Run(data, method, guided, bits, given.epochs, given.seed)
+    classes = {name: _dataset(file).classes for name, file in files.items()}
+    names = {
+        run: run.name(classes[data])
         for data in files
         for bits in BITS
         for method in METHODS
         for guided in (False, True)
-    ]
-    missing = [run for run in runs if not (given.runs / f"{run.name}.json").exists()]
-    os.environ["NUMBA_NUM_THREADS"] = "1"  # the workers are what runs in parallel
-    started = time.perf_counter()
-    with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(execute, run, files[run.data]): run for run in missing}
-        for count, future in enumerate(as_completed(waiting), start=1):
-            run, result = waiting[future], future.result()
-            write_json(given.runs / f"{run.name}.json", result)
-            elapsed = (time.perf_counter() - started) / 60
-            said = f"[{count}/{len(missing)}] {run.name}: mAP {result['all']['map']:.4f}, {elapsed:.1f} minutes"
-            print(said, file=sys.stderr, flush=True)
-    results = {run: json.loads((given.runs / f"{run.name}.json").read_text()) for run in runs}
-    minutes = (time.perf_counter() - started) / 60 if len(missing) == len(runs) else None
-    write_text(given.out, page(results, given.epochs, given.seed, given.workers, minutes))
+        for run in [Run(data, method, guided, bits, given.epochs, given.seed)]
+    }
+    results, minutes = run_missing(
+        {name: (run, files[run.data]) for run, name in names.items()},
+        execute,
+        given.runs,
+        given.workers,
+        lambda result: f"mAP {result['all']['map']:.4f}",
+    )
+    table = {run: results[name] for run, name in names.items()}
+    write_text(given.out, page(table, given.epochs, given.seed, given.workers, minutes))
 
 
 def page(results: dict[Run, dict[str, Any]], epochs: int, seed: int, workers: int, minutes: float | None) -> str:
