@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -10,7 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lbhash.centers import best as best_module
 from lbhash.centers import (
+    center_kinds,
     class_centers,
     compare_centers,
     describe,
@@ -21,6 +27,7 @@ from lbhash.centers import (
     store,
 )
 from lbhash.centers.bounds import upper_bound
+from lbhash.centers.distance import maximum_distance
 from lbhash.centers.linear import dimension_for
 
 BITS = (8, 12, 16, 24, 32, 48, 64)
@@ -111,7 +118,39 @@ def test_any_cell(data):
     assert len(np.unique(made.centers, axis=0)) == classes
     assert made.minimum_distance == (by_hand(made.centers) if classes > 1 else bits)
     assert made.minimum_distance <= made.upper_bound
+    design._stored.cache_clear()
+    store._sources.cache_clear()
     np.testing.assert_array_equal(made.centers, class_centers(classes, bits))
+
+
+def test_two_fresh_processes_make_the_same(tmp_path):
+    script = "import sys, zlib; from lbhash.centers import class_centers as c; print([zlib.crc32(c(n, b, k).tobytes()) "
+    script += "for n, b in ((10, 16), (30, 20), (100, 24)) for k in ('best', 'best-ratio')])"
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"LBHASH_CACHE": str(tmp_path / str(i))},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for i in range(2)
+    ]
+    assert said[0] == said[1] != b""
+
+
+@pytest.mark.parametrize(
+    ("classes", "bits"), [(223, 54), (200, 51), (60, 30), (37, 17), (12, 24), (164, 81), (252, 125)]
+)
+def test_no_kind_beats_the_best_in_any_measure(classes, bits):
+    best = best_module.merit(class_centers(classes, bits))
+    for kind in center_kinds():
+        with contextlib.suppress(ValueError):
+            assert best_module.merit(class_centers(classes, bits, kind)) <= best
+
+
+@pytest.mark.parametrize(("classes", "bits", "distance"), [(200, 51, 24), (164, 81, 40), (252, 125, 62)])
+def test_cells_that_need_cyclic_codes_and_prime_powers(classes, bits, distance):
+    assert design_centers(classes, bits).minimum_distance == distance
 
 
 def test_more_classes_are_never_farther_apart_than_fewer_can_be():
@@ -125,6 +164,22 @@ def test_more_classes_are_never_farther_apart_than_fewer_can_be():
 def test_mean_distances_are_the_largest_where_words_come_with_their_negatives(classes, bits):
     largest = bits * (classes // 2) * ((classes + 1) // 2) / (classes * (classes - 1) / 2)
     assert mean_distance(class_centers(classes, bits)) == pytest.approx(largest)
+
+
+@pytest.mark.parametrize(("classes", "bits", "least", "most"), [(10, 16, 8, 8), (100, 16, 6, 10), (21, 32, 16, 16)])
+def test_the_best_ratio_avoids_opposite_words(classes, bits, least, most):
+    centers = class_centers(classes, bits, "best-ratio")
+    assert (minimum_distance(centers), maximum_distance(centers)) == (least, most)
+    assert maximum_distance(class_centers(classes, bits)) == bits
+    assert maximum_distance(centers) == max(describe(centers)["histogram"])
+
+
+@pytest.mark.parametrize("bits", [5, 12, 24, 33, 64])
+@pytest.mark.parametrize("classes", [1, 2, 7, 20])
+def test_the_best_ratio_has_the_best_minimum_distance_and_no_larger_maximum(classes, bits):
+    best, ratio = class_centers(classes, bits), class_centers(classes, bits, "best-ratio")
+    assert minimum_distance(ratio) == minimum_distance(best)
+    assert maximum_distance(ratio) <= maximum_distance(best)
 
 
 def test_words_up_to_all_of_them():
@@ -163,7 +218,7 @@ def test_the_upper_bound_of_one_class_is_the_number_of_bits():
 def test_all_kinds_side_by_side():
     compared = compare_centers(100, 16)
     kinds = {facts["kind"]: facts for facts in compared["kinds"]}
-    assert list(kinds) == ["best", *[k for k in kinds if k != "best"]]
+    assert list(kinds) == center_kinds()
     assert kinds["best"]["minimum_distance"] == kinds["linear"]["minimum_distance"] == 6
     assert kinds["kerdock"]["construction"] == "Nordstrom-Robinson code"
     assert kinds["conference"]["minimum_distance"] is None
@@ -176,16 +231,16 @@ def test_all_kinds_side_by_side():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "cache"))
-    design._best.cache_clear()
+    design._stored.cache_clear()
     yield tmp_path / "cache"
-    design._best.cache_clear()
+    design._stored.cache_clear()
 
 
 def test_centers_are_kept_and_read_again(folder, monkeypatch):
     made = design_centers(81, 24)
-    assert len(list(folder.rglob("81x24-*.npz"))) == 1
-    design._best.cache_clear()
-    monkeypatch.setattr(design, "best_centers", lambda *_: pytest.fail("made again"))
+    assert len(list(folder.rglob("best-81x24-*.npz"))) == 1
+    design._stored.cache_clear()
+    monkeypatch.setitem(design.SEARCHED, "best", lambda *_: pytest.fail("made again"))
     again = design_centers(81, 24)
     np.testing.assert_array_equal(again.centers, made.centers)
     assert again.as_dict() == made.as_dict()
@@ -196,7 +251,7 @@ def test_a_damaged_file_is_made_again(folder):
     (file,) = folder.rglob("*.npz")
     for damage in (b"", file.read_bytes()[:100], b"nonsense"):
         file.write_bytes(damage)
-        design._best.cache_clear()
+        design._stored.cache_clear()
         np.testing.assert_array_equal(class_centers(10, 16), made)
 
 
@@ -208,7 +263,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(folder):
 def test_other_sources_read_nothing(folder, monkeypatch):
     class_centers(10, 16)
     monkeypatch.setattr(store, "_sources", lambda: "other")
-    assert store.load_centers(10, 16) is None
+    assert store.load_centers("best", 10, 16) is None
 
 
 def test_what_is_returned_is_ones_own(folder):

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from lbhash.centers import minimum_distance
 from lbhash.centers.anticode import anticode_generator, anticode_parameters, subspace_dimensions
-from lbhash.centers.choose import choose_balanced
+from lbhash.centers.choose import choose_balanced, choose_one_sided
 from lbhash.centers.concatenation import concatenated_generator
 from lbhash.centers.conference import conference_blocks, conference_words
 from lbhash.centers.coset_search import coset_search
+from lbhash.centers.cyclic import CHECKS, cyclic_generator
 from lbhash.centers.juxtaposition import Block, best_plan
 from lbhash.centers.kerdock import hensel_lift, kerdock_blocks, kerdock_distance, kerdock_words, quaternary_generator
 from lbhash.centers.levenshtein import hadamard_blocks, hadamard_code
@@ -24,6 +25,7 @@ from lbhash.centers.quadratic_residue import DISTANCES, quadratic_residue_genera
 from lbhash.centers.reed_muller import reed_muller_dimension, reed_muller_generator
 from lbhash.centers.reed_solomon import generator_matrix as reed_solomon_generator
 from lbhash.codes import hamming_distances, unpack
+from lbhash.experiments.cyclic_codes import best_cyclic
 
 
 def least_distance(words):
@@ -47,7 +49,7 @@ def is_a_block(block, classes):
 # Paley's matrices
 
 
-@pytest.mark.parametrize("q", [3, 5, 7, 9, 11, 13, 25, 49])
+@pytest.mark.parametrize("q", [3, 5, 7, 9, 11, 13, 25, 27, 49, 81, 125])
 def test_jacobsthal_matrices_hold_the_quadratic_character(q):
     core = jacobsthal(q).astype(int)
     unit, ones = np.eye(q, dtype=int), np.ones((q, q), int)
@@ -56,10 +58,10 @@ def test_jacobsthal_matrices_hold_the_quadratic_character(q):
     np.testing.assert_array_equal(core, core.T if q % 4 == 1 else -core.T)
 
 
-@pytest.mark.parametrize("q", [1, 2, 4, 8, 15, 21, 27, 36])
+@pytest.mark.parametrize("q", [1, 2, 4, 8, 15, 21, 36, 45])
 def test_there_is_no_jacobsthal_matrix_of_other_orders(q):
     assert not has_jacobsthal(q)
-    with pytest.raises(ValueError, match=f"q is {q}; it must be an odd prime"):
+    with pytest.raises(ValueError, match=f"q is {q}; it must be the power of an odd prime"):
         jacobsthal(q)
 
 
@@ -225,6 +227,32 @@ def test_simplex_codes_without_an_anticode(k):
             assert least_weight(generator) == d
 
 
+# Cyclic codes
+
+
+@pytest.mark.parametrize(("n", "k"), list(CHECKS))
+def test_cyclic_codes_are_cyclic_and_as_far_apart_as_the_table_says(n, k):
+    distance, check_poly = CHECKS[n, k]
+    generator = cyclic_generator(n, check_poly)
+    assert generator.shape == (k, n)
+    assert least_weight(generator) == distance
+    both = np.concatenate([generator, np.roll(generator, 1, axis=1)])
+    assert len(row_reduced(both)) == len(row_reduced(generator)) == k
+
+
+def test_polynomials_that_do_not_divide_are_refused():
+    with pytest.raises(ValueError, match="check_poly is 0x7; it must divide x\\^7 - 1"):
+        cyclic_generator(7, 0b111)
+
+
+def test_enumeration_finds_the_hamming_and_the_simplex_code():
+    assert best_cyclic(7, 4)[0] == 3
+    assert best_cyclic(15, 4)[0] == 8
+    assert best_cyclic(51, 8) == CHECKS[51, 8]
+    assert best_cyclic(15, 3)[0] == 5
+    assert best_cyclic(13, 2) is None
+
+
 # Concatenation
 
 
@@ -277,7 +305,7 @@ def test_every_derivation_is_used_and_true():
         for n in range(k, 100):
             for code in parts_of(best_linear_code(n, k)):
                 if code.k <= 12:
-                    seen.setdefault(code.name.split(" of ")[0].split(" RM")[0].split(",")[0], code)
+                    seen.setdefault(code.name.split(" of ")[0].split(" under")[0].split(" RM")[0].split(",")[0], code)
     derived = {
         "punctured",
         "shortened",
@@ -408,6 +436,26 @@ def test_exchanges_balance_words_without_negatives():
     assert np.abs(words[:40, 1:].sum(axis=0, dtype=int)).max() > 10
     assert np.abs(chosen[:, 1:].sum(axis=0, dtype=int)).max() <= 2
     np.testing.assert_array_equal(chosen, choose_balanced(words, 40))
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_two_of_one_sided_words_are_opposite(data):
+    bits, half = data.draw(st.integers(2, 20)), data.draw(st.integers(1, 20))
+    some = np.random.default_rng(data.draw(st.integers(0, 99))).choice([-1, 1], (half, bits)).astype(np.int8)
+    words = np.unique(np.concatenate([some, -some]), axis=0)
+    count = data.draw(st.integers(1, len(words) // 2))
+    chosen = choose_one_sided(words, count)
+    taken = {word.tobytes() for word in chosen}
+    assert len(taken) == count
+    assert taken <= {word.tobytes() for word in words}
+    assert not any((-word).tobytes() in taken for word in chosen)
+
+
+def test_one_sided_words_are_balanced_as_far_as_their_signs_allow():
+    rows = hadamard_code("C", 16)
+    assert np.abs(choose_one_sided(rows, 10).sum(axis=0, dtype=int)).max() <= 6
+    assert len(choose_one_sided(rows, 17)) == 17  # then some are opposite
 
 
 # The search

@@ -146,7 +146,19 @@ def test_best_is_no_worse_than_any_kind(classes, bits):
 
 
 def test_kinds_are_listed_in_order_and_the_list_is_a_copy():
-    kinds = ["levenshtein", "conference", "kerdock", "linear", "lexicode", "hadamard", "bch", "reed-solomon", "random"]
+    kinds = [
+        "best",
+        "best-ratio",
+        "levenshtein",
+        "conference",
+        "kerdock",
+        "linear",
+        "lexicode",
+        "hadamard",
+        "bch",
+        "reed-solomon",
+        "random",
+    ]
     assert center_kinds() == kinds
     center_kinds().clear()
     assert center_kinds() == kinds
@@ -184,7 +196,7 @@ def test_random_centers_depend_on_the_seed_and_the_others_do_not():
         (
             (2, 8, "golay"),
             ValueError,
-            r"kind is 'golay'; it must be one of best, levenshtein, conference, kerdock, linear",
+            r"kind is 'golay'; it must be one of best, best-ratio, levenshtein, conference, kerdock, linear",
         ),
         ((2, 8, "random", 0.5), TypeError, r"seed is 0.5; it must be an integer of at least 0"),
         ((2, 8, "random", -1), ValueError, r"seed is -1; it must be at least 0"),

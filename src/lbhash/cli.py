@@ -295,7 +295,7 @@ def centers(
     bits: Annotated[int, typer.Option(help="Length of a code.")],
     kind: Annotated[str, typer.Option(help="best, or one of the constructions that --compare lists.")] = "best",
     seed: Annotated[int, typer.Option(help="Of what is random.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Write them as .npy, int8 [classes, bits] of ±1.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write them as .npy, int8, classes x bits of ±1.")] = None,
     compare: Annotated[bool, typer.Option("--compare", help="All constructions and all upper bounds.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -313,14 +313,14 @@ def centers(
 
         print_compared_centers(compared)
         return
+    if out is not None and out.suffix != ".npy":
+        raise ValueError(f"out is {str(out)!r}; it must end in .npy")
     design = design_centers(classes, bits, kind=kind, seed=seed)
     if out is not None:
         import numpy as np
 
         from lbhash.files import replacing
 
-        if out.suffix != ".npy":
-            raise ValueError(f"out is {str(out)!r}; it must end in .npy")
         with replacing(out) as temporary:
             np.save(temporary, design.centers)
     facts = design.as_dict()
@@ -341,6 +341,42 @@ def methods(as_json: Json = False) -> None:
         _print_json({"methods": method_rows()})
     else:
         print_methods()
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="An experiment that --list names.")] = None,
+    list_names: Annotated[bool, typer.Option("--list", help="Name the experiments, and do nothing else.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for NAME.md, .csv, .png and .svg.")] = Path("runs/reproduce"),
+    seeds: Annotated[int, typer.Option(help="Repetitions of what is random.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of the first repetition.")] = 0,
+    data: Annotated[
+        str | None, typer.Option(help="'digits' or a file of embeddings, for the experiments that take data.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a table and a figure of the paper again."""
+    from lbhash.reproduce import Settings, experiments, run_experiment
+
+    if list_names:
+        lines = {known: experiment.summary for known, experiment in experiments().items()}
+        if as_json:
+            _print_json({"experiments": [{"name": known, "summary": line} for known, line in lines.items()]})
+            return
+        for known, line in lines.items():
+            typer.echo(f"{known:<16}{line}")
+        return
+    if name is None:
+        raise ValueError("give the name of an experiment (lbhash reproduce --list)")
+    result = run_experiment(name, Settings(seeds=seeds, seed=seed, data=data), out)
+    from lbhash.reproduce.write import as_json as result_as_json
+    from lbhash.reproduce.write import print_result
+
+    if as_json:
+        _print_json(result_as_json(name, result))
+        return
+    print_result(result)
+    typer.echo(f"{name}.md and its files are in {out}")
 
 
 def _print_json(value: dict[str, Any]) -> None:

@@ -120,9 +120,8 @@ class Hasher(TransformerMixin, BaseEstimator):
             training: further arguments of ``lbhash.training.train``.
         """
         bits = check_bits(self.bits)
-        kinds = ["best", *center_kinds()]
-        if self.centers not in kinds:
-            raise ValueError(f"centers is {self.centers!r}; it must be one of {', '.join(kinds)}")
+        if self.centers not in center_kinds():
+            raise ValueError(f"centers is {self.centers!r}; it must be one of {', '.join(center_kinds())}")
         epochs, batch_size = _whole(self.epochs, "epochs", 1), _whole(self.batch_size, "batch_size", 2)
         hidden, seed = _whole(self.hidden, "hidden", 0), _whole(self.seed, "seed", 0)
         schedule = Schedule(epochs=epochs, batch_size=batch_size, lr=_number(self.lr, "lr"))

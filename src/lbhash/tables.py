@@ -108,7 +108,7 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
 
 def print_centers(facts: Mapping[str, Any]) -> None:
     """Print how far apart centers are, and how far any could be."""
-    title = f"{facts['classes']:,} centers of {facts['bits']} bits, kind {facts['kind']}"
+    title = f"{_centers_of(facts)}, kind {facts['kind']}"
     table = Table(show_header=False, title=title, title_justify="left")
     table.add_row("construction", facts["construction"])
     table.add_row("minimum distance", str(facts["minimum_distance"]))
@@ -121,6 +121,11 @@ def print_centers(facts: Mapping[str, Any]) -> None:
     Console().print(table)
 
 
+def _centers_of(facts: Mapping[str, Any]) -> str:
+    classes, bits = facts["classes"], facts["bits"]
+    return f"{classes:,} center{'' if classes == 1 else 's'} of {bits} bit{'' if bits == 1 else 's'}"
+
+
 def certificate(facts: Mapping[str, Any]) -> str:
     """Whether a minimum distance is proven optimal, or how far it may be from it."""
     if facts["optimal"]:
@@ -131,15 +136,15 @@ def certificate(facts: Mapping[str, Any]) -> str:
 
 def print_compared_centers(compared: Mapping[str, Any]) -> None:
     """Print the constructions side by side, and the upper bounds."""
-    title = f"{compared['classes']:,} centers of {compared['bits']} bits"
-    table = Table("kind", "minimum", "mean", "balance", "construction", title=title, title_justify="left")
+    columns = ("kind", "minimum", "mean", "balance", "construction")
+    table = Table(*columns, title=_centers_of(compared), title_justify="left")
     for facts in compared["kinds"]:
         if facts["minimum_distance"] is None:
-            table.add_row(facts["kind"], "–", "–", "–", "has not as many words")
+            table.add_row(facts["kind"], "–", "–", "–", facts["why_not"])
             continue
         minimum, mean = str(facts["minimum_distance"]), number(facts["mean_distance"], 2)
         table.add_row(facts["kind"], minimum, mean, number(facts["bit_balance"], 3), facts["construction"])
-    bounds = Table("upper bound", "minimum distance")
+    bounds = Table("upper bound by", "minimum distance at most")
     for name, distance in compared["bounds"].items():
         bounds.add_row(name, str(distance))
     console = Console()

@@ -40,7 +40,7 @@ __all__ = [
 
 
 def center_kinds() -> list[str]:
-    """Names of the constructions; ``class_centers`` takes "best" besides. The last four are the paper's."""
+    """Names of the kinds that ``class_centers`` takes; the last four are the paper's."""
     return list(KINDS)
 
 
@@ -50,9 +50,10 @@ def class_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) ->
     Args:
         classes: number of classes C, from 1 to ``2**bits``.
         bits: length h of a code.
-        kind: one of ``center_kinds()``, or "best" for the largest minimum distance that any of them has or a bounded
-            search finds, then the largest mean distance, then the best bit balance. What "best" makes is kept in the
-            user's cache folder (``LBHASH_CACHE`` names another).
+        kind: one of ``center_kinds()``. "best" has the largest minimum distance that any of them has or a bounded
+            search finds, then the largest mean distance, then the best bit balance; "best-ratio" the largest minimum
+            distance, then the smallest maximum distance. What these two make is kept in the user's cache folder
+            (``LBHASH_CACHE`` names another).
         seed: of the random numbers where a construction uses any ("hadamard" when it fills up, and "random").
 
     Returns:
@@ -86,9 +87,9 @@ def compare_centers(classes: int, bits: int, seed: int = 0) -> dict[str, Any]:
     """All kinds of centres and all upper bounds side by side; arguments and errors are those of ``class_centers``.
 
     Returns:
-        ``kinds``, of each kind a dict with ``kind``, ``construction``, ``minimum_distance``, ``mean_distance`` and
-        ``bit_balance``, all None but the first where the kind has not as many words; and ``bounds``, the largest
-        distance that each bound leaves, by its name.
+        ``kinds``, of each kind a dict with ``kind``, ``minimum_distance``, ``mean_distance``, ``bit_balance`` and
+        ``construction``, or, where it has no such words, None in their places and the reason as ``why_not``; and
+        ``bounds``, the largest distance that each bound leaves, by its name.
     """
     classes, bits, seed = _checked(classes, bits, "best", seed)
     return compared(classes, bits, seed)
@@ -98,12 +99,14 @@ def _checked(classes: int, bits: int, kind: str, seed: int) -> tuple[int, int, i
     bits = check_bits(bits)
     classes = _check_integer(classes, "classes", f"an integer from 1 to 2^bits = 2^{bits}")
     if not 1 <= classes <= 2**bits:
-        raise ValueError(f"classes is {classes}; with {bits} bits it must be from 1 to 2^{bits}{_written_out(bits)}")
+        plural = "bit" if bits == 1 else "bits"
+        largest = f"2^{bits}{_written_out(bits)}"
+        raise ValueError(f"classes is {classes}; with {bits} {plural} it must be from 1 to {largest}")
     seed = _check_integer(seed, "seed", "an integer of at least 0")
     if seed < 0:
         raise ValueError(f"seed is {seed}; it must be at least 0")
-    if kind not in ("best", *KINDS):
-        raise ValueError(f"kind is {kind!r}; it must be one of {', '.join(['best', *KINDS])}")
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r}; it must be one of {', '.join(KINDS)}")
     return classes, bits, seed
 
 

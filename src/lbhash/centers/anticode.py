@@ -1,7 +1,7 @@
 """Simplex codes without an anticode, many of which meet the Griesmer bound.
 
 The simplex code [2^k - 1, k, 2^(k-1)] has as columns all nonzero vectors of k bits. Without those of disjoint subspaces
-of dimensions u_1, u_2, ..., which an anticode is made of, it is [2^k - 1 - Σ(2^u - 1), k, 2^(k-1) - Σ 2^(u-1)].
+of dimensions u_1 > u_2 > ..., which an anticode is made of, it is [2^k - 1 - Σ(2^u - 1), k, 2^(k-1) - Σ 2^(u-1)].
 
 Source: Solomon and Stiffler, Algebraically punctured cyclic codes (1965); MacWilliams and Sloane (1977), section 17.6.
 """
@@ -16,7 +16,7 @@ from lbhash.centers.linear import Generator
 
 
 def subspace_dimensions(k: int) -> Iterator[tuple[int, ...]]:
-    """The dimensions of disjoint subspaces spanned by different unit vectors; those less than k, and at most three."""
+    """Falling dimensions of up to three disjoint subspaces, spanned by different unit vectors."""
     yield ()
     for u in range(1, k):
         yield (u,)

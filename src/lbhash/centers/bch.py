@@ -76,7 +76,7 @@ def bch_codes(m: int) -> list[BCHCode]:
         if i < n:
             coset = cyclotomic_coset(i, n)
             roots.update(coset)
-            generator_poly = _multiply(generator_poly, _minimal_polynomial(coset, field))
+            generator_poly = multiply_polynomials(generator_poly, minimal_polynomial(coset, field))
     return codes
 
 
@@ -147,16 +147,16 @@ def _punctured(matrix: Generator, count: int, checks: int) -> Iterator[Generator
         yield np.hstack([matrix[:, :-checks], matrix[:, count - checks + matrix.shape[1] :]])
 
 
-def _minimal_polynomial(coset: list[int], field: GaloisField) -> int:
-    """The product of (x - alpha^i) over a coset; its coefficients are 0 and 1."""
+def minimal_polynomial(exponents: list[int], field: GaloisField) -> int:
+    """The product of (x - alpha^i) over exponents closed under doubling; its coefficients are 0 and 1."""
     polynomial = np.ones(1, np.int64)  # the coefficient of x^j at j
-    for i in coset:
+    for i in exponents:
         by_root = field.multiply(polynomial, field.exp[i])
         polynomial = np.append(0, polynomial) ^ np.append(by_root, 0)
     return sum(int(coefficient) << j for j, coefficient in enumerate(polynomial))
 
 
-def _multiply(a: int, b: int) -> int:
+def multiply_polynomials(a: int, b: int) -> int:
     """Product of two polynomials over GF(2)."""
     product = 0
     for j in range(b.bit_length()):

@@ -1,8 +1,9 @@
-"""The best centres of all constructions: the largest minimum distance, then the largest mean distance, then balance.
+"""The best centres of all constructions: the largest minimum distance, and among those the best by another measure.
 
-Theory gives every construction's distance beforehand (``Plan.distance``), so that only those with the largest are made.
-From their words the classes' are chosen with balanced bits, and what is returned was counted. Where a distance is still
-below the upper bound and the words are few, a bounded search tries for one more.
+Theory gives what is sure of every construction's distance beforehand (``Plan.distance``), so that only those with the
+largest are made, or with up to two less, as more may be counted than is sure. From their words the classes' are chosen
+with balanced bits. Where the distance is still below the upper bound and the words are few, a bounded search tries for
+one more.
 """
 
 from __future__ import annotations
@@ -12,10 +13,17 @@ from collections.abc import Callable, Iterator
 from lbhash.centers.bch import bch_centers
 from lbhash.centers.bernoulli import bernoulli_centers
 from lbhash.centers.bounds import upper_bound
-from lbhash.centers.choose import choose_balanced
+from lbhash.centers.choose import choose_balanced, choose_one_sided
 from lbhash.centers.conference import conference_blocks
 from lbhash.centers.coset_search import coset_search
-from lbhash.centers.distance import Centers, bit_balance, mean_distance, minimum_distance
+from lbhash.centers.distance import (
+    Centers,
+    bit_balance,
+    largest_mean_distance,
+    maximum_distance,
+    mean_distance,
+    minimum_distance,
+)
 from lbhash.centers.hadamard import hadamard_centers
 from lbhash.centers.juxtaposition import MAX_DROPPED, Block, Plan, best_plan
 from lbhash.centers.kerdock import kerdock_blocks
@@ -35,7 +43,9 @@ BLOCKS: dict[str, Callable[[int, int], Iterator[Block]]] = {
 PAPER = {"hadamard": hadamard_centers, "bch": bch_centers, "reed-solomon": reed_solomon_centers}
 """The paper's three constructions, each with a choice of words of its own."""
 
-_MAX_PAPER_CLASSES = 1024
+_QUICK = ("levenshtein", "conference", "kerdock")
+_MAX_COUNTED_CLASSES = 1024
+_MARGIN = 2
 _MAX_SEARCHED_CLASSES = 256
 _MAX_SEARCHED_BITS = 32
 _SEARCH_STEPS = 3000
@@ -47,7 +57,7 @@ def plan_for(kind: str, classes: int, bits: int) -> Plan | None:
 
 
 def best_centers(classes: int, bits: int) -> tuple[Centers, str]:
-    """The best centres, and how they were made.
+    """The centres with the largest minimum distance, then mean distance, then balance, and how they were made.
 
     Args:
         classes: number of centres C, at most ``2**bits``.
@@ -56,17 +66,56 @@ def best_centers(classes: int, bits: int) -> tuple[Centers, str]:
     Returns:
         ``int8 [C, bits]`` of -1 and +1, distinct, and the name of the construction.
     """
+    for kind in _QUICK:
+        plan = plan_for(kind, classes, bits)
+        if plan is not None and plan.distance == upper_bound(classes, bits).distance:
+            centers = choose_balanced(plan.words(), classes)
+            if mean_distance(centers) == largest_mean_distance(classes, bits):
+                return centers, plan.name  # nothing can be better
+    found = _farthest(classes, bits)
+    return found[0] if len(found) == 1 else max(found, key=lambda made: merit(made[0]))
+
+
+def best_ratio_centers(classes: int, bits: int) -> tuple[Centers, str]:
+    """As ``best_centers``, but after the minimum distance it is the largest distance that counts, which is to be small.
+
+    A code that is taken for another class's lies at that class's centre, so the largest distance between centres bounds
+    max D_intra, and with it the ratio min D_inter / max D_intra. Opposite words, which raise the mean distance, are
+    what hurts it most; they are avoided where there are enough others.
+    """
+    found = _farthest(classes, bits, choose_one_sided)
+    if len(found) == 1:
+        return found[0]
+    return max(
+        found + _farthest(classes, bits),
+        key=lambda made: (minimum_distance(made[0]), -maximum_distance(made[0]), *merit(made[0])[1:]),
+    )
+
+
+def _farthest(
+    classes: int, bits: int, choose: Callable[[Centers, int], Centers] = choose_balanced
+) -> list[tuple[Centers, str]]:
+    """Centres of all constructions that may have the largest minimum distance, chosen from their words."""
     plans = {plan.name: plan for plan in _plans(classes, bits) if plan is not None}
     farthest = max((plan.distance for plan in plans.values()), default=0)
-    made = [(choose_balanced(plan.words(), classes), name) for name, plan in plans.items() if plan.distance == farthest]
-    if not made:  # more classes than the linear codes have words, and too many to count their pairs
-        return bernoulli_centers(classes, bits), "random"
-    if classes <= _MAX_PAPER_CLASSES:
-        made.extend((make(classes, bits), f"{kind} (the paper's)") for kind, make in PAPER.items())
-    centers, name = max(made, key=lambda found: merit(found[0]))
-    while (better := _searched(classes, bits, minimum_distance(centers) + 1)) is not None:
-        centers, name = better
-    return centers, name
+    if not plans:  # more classes than the linear codes have words, and too many to count their pairs
+        return [(bernoulli_centers(classes, bits), "random")]
+    # What a plan promises can be less than what is counted.
+    margin = _MARGIN if classes <= _MAX_COUNTED_CLASSES else 0
+    made = [(choose(plan.words(), classes), name) for name, plan in plans.items() if plan.distance >= farthest - margin]
+    if classes <= _MAX_COUNTED_CLASSES:
+        made.extend((make(classes, bits), kind) for kind, make in PAPER.items())
+    if classes > _MAX_SEARCHED_CLASSES or bits > _MAX_SEARCHED_BITS:
+        return made
+    distance = max(minimum_distance(centers) for centers, _ in made)
+    while distance < upper_bound(classes, bits).distance:
+        better = _searched(classes, bits, distance + 1)
+        if better is None:
+            break
+        words, name = better
+        made.append((choose(words, classes), name))
+        distance = minimum_distance(made[-1][0])
+    return made
 
 
 def merit(centers: Centers) -> tuple[int, float, float]:
@@ -83,9 +132,7 @@ def _plans(classes: int, bits: int) -> Iterator[Plan | None]:
 
 
 def _searched(classes: int, bits: int, distance: int) -> tuple[Centers, str] | None:
-    """Centres by ``coset_search``, if any are found; cosets of the largest linear codes are tried first."""
-    if classes > _MAX_SEARCHED_CLASSES or bits > _MAX_SEARCHED_BITS or distance > upper_bound(classes, bits).distance:
-        return None
+    """Words by ``coset_search``, if any are found; cosets of the largest linear codes are tried first."""
     odd = distance % 2
     for dimension in range(dimension_for(classes) - 1, 0, -1):
         code = best_linear_code(bits + odd, dimension)
@@ -94,5 +141,5 @@ def _searched(classes: int, bits: int, distance: int) -> tuple[Centers, str] | N
             if (generator.sum(axis=1) % 2 == 0).all():
                 words = coset_search(generator, classes, distance + odd, _SEARCH_STEPS)
                 if words is not None:
-                    return choose_balanced(words[:, :bits], classes), f"search among cosets of {code}"
+                    return words[:, :bits], f"search among cosets of {code}"
     return None

@@ -16,6 +16,7 @@ from lbhash.codes import pack
 
 _POOL = 4096
 _EXCHANGES = 2000
+_DRAWS = 1000
 
 
 def choose_balanced(words: Centers, count: int, seed: int = 0) -> Centers:
@@ -38,6 +39,23 @@ def choose_balanced(words: Centers, count: int, seed: int = 0) -> Centers:
     # One word of each pair, in random order, followed by its negative; an odd count leaves one half of a pair over.
     first = rng.permutation(np.flatnonzero(np.arange(len(words)) < opposite))
     return words[np.stack([first, opposite[first]], axis=1).ravel()[:count]]
+
+
+def choose_one_sided(words: Centers, count: int, seed: int = 0) -> Centers:
+    """Choose balanced words of which no two are opposite, where there are as many; arguments as ``choose_balanced``.
+
+    Of every pair {w, -w} one word is taken. Of random choices that with the least |S|² is, and among equals, as all are
+    for orthogonal words, the one whose worst bit is best balanced.
+    """
+    opposite = _opposites(words)
+    if opposite is None or 2 * count > len(words):
+        return choose_balanced(words, count, seed)
+    rng = np.random.default_rng(seed)
+    one = words[rng.permutation(np.flatnonzero(np.arange(len(words)) < opposite))[:count]]
+    signs = rng.choice(np.array([-1, 1], np.int8), (_DRAWS, count))
+    totals = signs.astype(np.float32) @ one.astype(np.float32)
+    least = np.lexsort([np.abs(totals).max(axis=1), np.square(totals).sum(axis=1)])[0]
+    return one * signs[least][:, None]
 
 
 def _opposites(words: Centers) -> npt.NDArray[np.int64] | None:

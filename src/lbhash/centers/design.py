@@ -9,8 +9,8 @@ from typing import Any
 
 from lbhash.centers import store
 from lbhash.centers.bernoulli import bernoulli_centers
-from lbhash.centers.best import BLOCKS, PAPER, best_centers, plan_for
-from lbhash.centers.bounds import bounds_table, upper_bound
+from lbhash.centers.best import BLOCKS, PAPER, best_centers, best_ratio_centers, plan_for
+from lbhash.centers.bounds import UpperBound, bounds_table, upper_bound
 from lbhash.centers.choose import choose_balanced
 from lbhash.centers.distance import Centers, describe, minimum_distance
 from lbhash.centers.lexicode import lexicode_centers
@@ -21,18 +21,22 @@ _OTHERS: dict[str, Callable[[int, int, int], Centers]] = {
     "random": bernoulli_centers,
 }
 
-_COMPARED = ("construction", "minimum_distance", "mean_distance", "bit_balance")
+SEARCHED: dict[str, Callable[[int, int], tuple[Centers, str]]] = {
+    "best": best_centers,
+    "best-ratio": best_ratio_centers,
+}
+"""The best of all constructions, by one measure and another; these are kept."""
 
-KINDS = (*BLOCKS, *_OTHERS)
-"""All constructions but "best"; the last four are the paper's."""
+KINDS = (*SEARCHED, *BLOCKS, *_OTHERS)
+"""All kinds; the last four are the paper's."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CenterDesign:
     """Class centres and what is known of them.
 
     Attributes:
-        centers: ``int8 [C, bits]`` of -1 and +1.
+        centers: ``int8 [C, bits]`` of -1 and +1, read-only.
         kind: what was asked for.
         construction: what made them, in the literature's terms.
         minimum_distance: smallest Hamming distance between two of them, counted over all pairs.
@@ -61,7 +65,8 @@ class CenterDesign:
 def certified(classes: int, bits: int, kind: str, seed: int) -> CenterDesign:
     """Centres as of ``make_centers``, with their distance counted and bounded."""
     centers, construction = make_centers(classes, bits, kind, seed)
-    bound = upper_bound(classes, bits)
+    centers.setflags(write=False)
+    bound = _stored_bound(classes, bits)
     return CenterDesign(centers, kind, construction, minimum_distance(centers), bound.distance, bound.source)
 
 
@@ -71,8 +76,8 @@ def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers
     Raises:
         ValueError: the kind has not that many words of that length.
     """
-    if kind == "best":
-        return _best(classes, bits)
+    if kind in SEARCHED:
+        return _stored(kind, classes, bits)
     if kind in BLOCKS:
         plan = plan_for(kind, classes, bits)
         if plan is None:
@@ -81,25 +86,36 @@ def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers
     return _OTHERS[kind](classes, bits, seed), kind
 
 
-@lru_cache(maxsize=256)
-def _best(classes: int, bits: int) -> tuple[Centers, str]:
-    found = store.load_centers(classes, bits)
+def _stored_bound(classes: int, bits: int) -> UpperBound:
+    """The upper bound, kept too: a linear program can take half a second."""
+    found = store.load_bound(classes, bits)
     if found is None:
-        found = best_centers(classes, bits)
-        store.save_centers(*found)
+        found = upper_bound(classes, bits)
+        store.save_bound(classes, bits, found)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _stored(kind: str, classes: int, bits: int) -> tuple[Centers, str]:
+    found = store.load_centers(kind, classes, bits)
+    if found is None:
+        found = SEARCHED[kind](classes, bits)
+        store.save_centers(kind, *found)
     found[0].setflags(write=False)
     return found
 
 
 def compared(classes: int, bits: int, seed: int) -> dict[str, Any]:
     """Every kind of centres and every upper bound, without the centres themselves."""
-    kinds = []
-    for kind in ("best", *KINDS):
+    kinds: list[dict[str, Any]] = []
+    for kind in KINDS:
         try:
             centers, construction = make_centers(classes, bits, kind, seed)
-        except ValueError:  # the kind has not as many words
-            kinds.append({"kind": kind} | dict.fromkeys(_COMPARED))
+        except ValueError as error:
+            nothing = {"minimum_distance": None, "mean_distance": None, "bit_balance": None}
+            kinds.append({"kind": kind, **nothing, "construction": None, "why_not": str(error)})
             continue
-        facts = {"construction": construction, **describe(centers)}
-        kinds.append({"kind": kind} | {name: facts[name] for name in _COMPARED})
+        facts = describe(centers)
+        measures = {name: facts[name] for name in ("minimum_distance", "mean_distance", "bit_balance")}
+        kinds.append({"kind": kind, **measures, "construction": construction, "why_not": None})
     return {"classes": classes, "bits": bits, "kinds": kinds, "bounds": bounds_table(classes, bits)}

@@ -76,6 +76,18 @@ def minimum_distance(centers: npt.ArrayLike) -> int:
     return smallest
 
 
+def maximum_distance(centers: npt.ArrayLike) -> int:
+    """Largest Hamming distance between two centres, counted over all pairs; 0 for one centre, which has no pair.
+
+    Args:
+        centers: ``[C, bits]`` of -1 and +1.
+
+    >>> maximum_distance([[1, 1, 1], [1, -1, -1], [-1, 1, -1]])
+    2
+    """
+    return max(int(block.max()) for _, block in _distance_blocks(check_centers(centers)))
+
+
 def mean_distance(centers: npt.ArrayLike) -> float:
     """Mean Hamming distance over all pairs of centres, in bits; ``bits`` for one centre, which has no pair.
 
@@ -89,6 +101,17 @@ def mean_distance(centers: npt.ArrayLike) -> float:
     # A bit that is +1 in p of the C centres differs in p (C - p) pairs.
     positive = (words > 0).sum(axis=0, dtype=np.int64)
     return float((positive * (classes - positive)).sum() / (classes * (classes - 1) / 2))
+
+
+def largest_mean_distance(classes: int, bits: int) -> float:
+    """The largest mean distance that any centres have: that of perfectly balanced bits.
+
+    >>> largest_mean_distance(4, 6)
+    4.0
+    """
+    if classes == 1:
+        return float(bits)
+    return float(bits * (classes // 2) * ((classes + 1) // 2) / (classes * (classes - 1) / 2))
 
 
 def bit_balance(centers: npt.ArrayLike) -> float:

@@ -66,10 +66,7 @@ def shortened_kerdock(bits: int, dropped: int) -> Centers:
 
 
 def kerdock_words(bits: int) -> Centers:
-    """All words of the Kerdock code of a length of ``LENGTHS``: ``int8 [bits², bits]`` of -1 and +1.
-
-    Of the words, the first 4 ``bits`` are the sums with a single row each; the zero word is the first.
-    """
+    """All words of the Kerdock code of a length of ``LENGTHS``: ``int8 [bits², bits]`` of -1 and +1."""
     if bits not in LENGTHS:
         raise ValueError(f"bits is {bits}; it must be one of {', '.join(map(str, LENGTHS))}")
     words = np.zeros((1, bits // 2), np.uint8)

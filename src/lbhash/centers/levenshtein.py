@@ -31,7 +31,7 @@ def hadamard_blocks(classes: int, length: int) -> Iterator[Block]:
     if classes <= 2:
         yield Block("repeated bit", 1, 1, partial(hadamard_code, "A", 2))
         return
-    for order in (2, *range(4, 2 * length + 5, 4)):
+    for order in (2, *range(4, length + 3, 4)):
         for kind, n, words in (("A", order - 1, order), ("A'", order - 2, order // 2), ("C", order, 2 * order)):
             if words >= classes and 1 <= n <= length and has_hadamard_matrix(order):
                 yield Block(f"Hadamard {kind}_{order}", n, order // 2, partial(hadamard_code, kind, order))

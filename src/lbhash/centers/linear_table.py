@@ -1,8 +1,8 @@
 """The largest minimum distance of a linear code of each length and dimension that the constructions here reach.
 
-The table begins with base codes (Reed-Muller, BCH, quadratic-residue, simplex codes without an anticode, and those
-of ``known_linear``), and is closed under the standard derivations of new codes
-from old ones, as in the public tables of best known codes:
+The table begins with base codes (Reed-Muller, BCH, quadratic-residue and other cyclic codes, simplex codes without an
+anticode, and those of ``known_linear``), and is closed under the standard derivations of new codes from old ones, as in
+the public tables of best known codes:
 
     puncturing          [n, k, d]                   -> [n - 1, k, d - 1]
     shortening          [n, k, d]                   -> [n - 1, k - 1, d]
@@ -13,7 +13,8 @@ from old ones, as in the public tables of best known codes:
     concatenation       (``concatenation.py``)
     construction X      [n, k, d] ⊃ [n, k', d'], [a, k - k', e] -> [n + a, k, min(d + e, d')]
 
-An entry is a node that knows its parts, and its generator matrix is built when it is asked for.
+Construction X is applied to BCH codes alone. An entry is a node that knows its parts, and its generator matrix is built
+when it is asked for.
 
 Source: MacWilliams and Sloane (1977), chapter 1, section 9, and chapter 18; Brouwer, Bounds on linear codes, in
 Handbook of Coding Theory (1998); Sloane, Reddy and Chen, New binary codes (1972), for construction X.
@@ -21,6 +22,7 @@ Handbook of Coding Theory (1998); Sloane, Reddy and Chen, New binary codes (1972
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import groupby
@@ -31,6 +33,7 @@ import numpy as np
 from lbhash.centers import bch, known_linear
 from lbhash.centers.anticode import anticode_generator, anticode_parameters, subspace_dimensions
 from lbhash.centers.concatenation import concatenated_generator
+from lbhash.centers.cyclic import CHECKS, cyclic_generator
 from lbhash.centers.distance import Centers
 from lbhash.centers.juxtaposition import Block
 from lbhash.centers.linear import Generator, dimension_for, row_reduced, span
@@ -59,17 +62,32 @@ class LinearCode(NamedTuple):
         return self.make(*(part.generator() for part in self.parts))
 
     def __str__(self) -> str:
-        """From the base codes on: "BCH [31, 11, 11], parity bit, 2 × subcode"; joined codes are in parentheses."""
+        """From the base codes on, "BCH [31, 11, 11], subcode, parity bit"; joined codes are in parentheses."""
         steps: list[str] = []
         code = self
         while len(code.parts) == 1 and code.name in _STEPS:
-            steps.insert(0, code.name)
+            useless = code.name == "parity bit" and code.d == code.parts[0].d
+            steps.insert(0, "free bit" if useless else code.name)
             code = code.parts[0]
-        inside = " | ".join(f"({part})" for part in code.parts)
-        start = f"{code.name} [{code.n}, {code.k}, {code.d}]" + (f" of {inside}" if inside else "")
+        start = f"{code.name} [{code.n}, {code.k}, {code.d}]"
+        if code.parts:
+            parts = Counter(f"({part})" for part in code._joined())
+            inside = " | ".join(part if count == 1 else f"{count} × {part}" for part, count in parts.items())
+            start += f" of {inside if len(inside) <= _MAX_NAME else 'codes joined in turn'}"
         counted = [(step, len(list(same))) for step, same in groupby(steps)]
         return ", ".join([start, *(step if count == 1 else f"{count} × {step}" for step, count in counted)])
 
+    def _joined(self) -> Iterator[LinearCode]:
+        """The parts, and in the place of a part that is itself a juxtaposition of a juxtaposition, its parts."""
+        for part in self.parts:
+            if self.name == part.name == "juxtaposition":
+                yield from part._joined()
+            else:
+                yield part
+
+
+_MAX_NAME = 120
+"""Names of parts longer than this say nothing to a reader."""
 
 _STEPS = ("punctured", "shortened", "subcode", "parity bit")
 """Names of the derivations from one code."""
@@ -92,9 +110,9 @@ def best_linear_code(n: int, k: int) -> LinearCode | None:
 def _table() -> Table:
     table: Table = {}
     for code in _bases():
-        _offer(table, *code)
-    _construction_x(table)
+        _offer(table, *_within(code))
     _close(table)
+    _construction_x(table)
     _concatenate(table)
     _close(table)
     return table
@@ -119,6 +137,13 @@ def _offer(
             table[n, k] = LinearCode(n, k, d, name, parts, make)
 
 
+def _within(code: LinearCode) -> LinearCode:
+    """A code of too large a dimension, shortened until it is not."""
+    while code.k > MAX_DIMENSION and code.n > code.k:
+        code = LinearCode(code.n - 1, code.k - 1, code.d, "shortened", (code,), _shortened)
+    return code
+
+
 def _bases() -> Iterator[LinearCode]:
     for k in range(1, MAX_DIMENSION + 1):
         yield LinearCode(k, k, 1, "all words", (), partial(_all_words, k))
@@ -137,12 +162,14 @@ def _bases() -> Iterator[LinearCode]:
     for m in range(3, 9):
         for code in bch.bch_codes(m):
             yield LinearCode(code.n, code.k, code.delta, "BCH", (), partial(bch.generator_matrix, code))
+    for (n, k), (d, check_poly) in CHECKS.items():
+        yield LinearCode(n, k, d, "cyclic", (), partial(cyclic_generator, n, check_poly))
     for n, k, d in known_linear.known():
         yield LinearCode(n, k, d, "found by search", (), partial(known_linear.generator, n, k))
 
 
 def _construction_x(table: Table) -> None:
-    """Of pairs of nested BCH codes, with the best tail that the base codes have."""
+    """Of pairs of nested BCH codes, with the best tail that the table has."""
     for m in range(4, 9):
         codes = [code for code in bch.bch_codes(m) if code.k <= MAX_DIMENSION]
         for i, large in enumerate(codes):
@@ -189,7 +216,10 @@ def _add_plotkin_sums(table: Table) -> None:
         for k_v in range(1, MAX_DIMENSION - k + 1):
             v = table.get((n, k_v))
             if v is not None:
-                _offer(table, 2 * n, k + k_v, min(2 * u.d, v.d), "u | u + v", (u, v), _plotkin_sum)
+                d = min(2 * u.d, v.d)
+                present = table.get((2 * n, k + k_v))
+                if present is None or d > present.d:  # asked here too, for speed: this is the innermost loop
+                    _offer(table, 2 * n, k + k_v, d, "u | u + v", (u, v), _plotkin_sum)
 
 
 def _all_words(k: int) -> Generator:
@@ -204,7 +234,7 @@ def _concatenate(table: Table) -> None:
                     inner = table.get((n, m))
                     if inner is not None:
                         d = (symbols - dimension + 1) * inner.d
-                        name = f"concatenation, outer Reed-Solomon code [{symbols}, {dimension}] over GF({2**m}), inner"
+                        name = f"concatenation under Reed-Solomon [{symbols}, {dimension}] over GF({2**m})"
                         make = partial(concatenated_generator, m, symbols, dimension)
                         _offer(table, symbols * n, dimension * m, d, name, (inner,), make)
 

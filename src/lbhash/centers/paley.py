@@ -13,7 +13,7 @@ Source: Paley, On orthogonal matrices (1933); MacWilliams and Sloane (1977), sec
 from __future__ import annotations
 
 from functools import cache
-from math import isqrt
+from math import isqrt, log
 
 import numpy as np
 import numpy.typing as npt
@@ -60,38 +60,55 @@ def jacobsthal(q: int) -> Centers:
     """The Jacobsthal matrix of GF(q): ``int8 [q, q]`` of chi(a - b), 0 on the diagonal.
 
     Raises:
-        ValueError: q is neither an odd prime nor the square of one.
+        ValueError: q is not the power of an odd prime.
 
     >>> jacobsthal(3).tolist()
     [[0, -1, 1], [1, 0, -1], [-1, 1, 0]]
     """
     if not has_jacobsthal(q):
-        raise ValueError(f"q is {q}; it must be an odd prime or the square of one")
-    if not _is_prime(q):
-        return _jacobsthal_of_square(isqrt(q))
+        raise ValueError(f"q is {q}; it must be the power of an odd prime")
+    p, k = _prime_power(q)
+    digits = np.arange(q)[:, None] // p ** np.arange(k) % p
     chi = np.full(q, -1, np.int8)
-    chi[np.arange(q) ** 2 % q] = 1
+    chi[_squares(digits, p)] = 1
     chi[0] = 0
-    a = np.arange(q)
-    return chi[(a[:, None] - a) % q]
+    differences = np.zeros((q, q), np.int64)
+    for i in range(k):
+        differences += (digits[:, None, i] - digits[:, i]) % p * p**i
+    return chi[differences]
 
 
 @cache
 def has_jacobsthal(q: int) -> bool:
-    """Whether q is an odd prime or the square of one, the fields that are built here."""
-    root = isqrt(max(q, 0))
-    return q % 2 == 1 and (_is_prime(q) or (root * root == q and _is_prime(root)))
+    """Whether q is the power of an odd prime."""
+    return q > 2 and q % 2 == 1 and _prime_power(q)[1] > 0
 
 
-def _jacobsthal_of_square(p: int) -> Centers:
-    """Of GF(p²) = GF(p)[t] / (t² - r), r not a square; the element x + y t is the number x + p y."""
-    squares = set((np.arange(p) ** 2 % p).tolist())
-    r = next(r for r in range(2, p) if r not in squares)
-    x, y = np.arange(p * p) % p, np.arange(p * p) // p
-    chi = np.full(p * p, -1, np.int8)
-    chi[(x * x + r * y * y) % p + p * (2 * x * y % p)] = 1
-    chi[0] = 0
-    return chi[(x[:, None] - x) % p + p * ((y[:, None] - y) % p)]
+def _prime_power(q: int) -> tuple[int, int]:
+    """p and k of q = p^k; k = 0 for no power of a prime."""
+    p = next((factor for factor in range(2, isqrt(q) + 1) if q % factor == 0), q)
+    k = round(log(q, p))
+    return p, k if p**k == q else 0
+
+
+def _squares(digits: npt.NDArray[np.int64], p: int) -> npt.NDArray[np.int64]:
+    """The numbers of the squares of all elements of GF(p^k) = GF(p)[t] / f(t); an element's number has p-ary digits.
+
+    The first f = t^k - Σ a_i t^i is taken that makes a field: then 0 alone has the square 0, and there are (q + 1) / 2
+    squares. A ring that is no field has fewer, or more elements with the square 0.
+    """
+    q, k = digits.shape
+    for reduction in digits:
+        product = np.zeros((q, 2 * k - 1), np.int64)
+        for i in range(k):
+            for j in range(k):
+                product[:, i + j] += digits[:, i] * digits[:, j]
+        for high in range(2 * k - 2, k - 1, -1):
+            product[:, high - k : high] += product[:, high : high + 1] % p * reduction
+        squares = product[:, :k] % p @ p ** np.arange(k)
+        if (squares == 0).sum() == 1 and len(np.unique(squares)) == (q + 1) // 2:
+            return squares
+    raise AssertionError(f"there is an irreducible polynomial of degree {k} over GF({p})")
 
 
 def _construct(order: int) -> Centers:
@@ -134,7 +151,3 @@ def _bordered(core: Centers, sign: int) -> npt.NDArray[np.int8]:
     bordered[1:, 0] = sign
     bordered[1:, 1:] = core
     return bordered
-
-
-def _is_prime(number: int) -> bool:
-    return number > 1 and all(number % factor for factor in range(2, isqrt(number) + 1))

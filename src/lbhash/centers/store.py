@@ -1,4 +1,4 @@
-"""Keeping class centres that took seconds to make, in the user's cache folder.
+"""Keeping class centres and bounds that took seconds to make, in the user's cache folder.
 
 A file is named after what was asked for and after the sources that made it, so that another version of the
 constructions never reads what this one wrote. A cache that cannot be written or read is as good as none.
@@ -6,7 +6,10 @@ constructions never reads what this one wrote. A cache that cannot be written or
 
 from __future__ import annotations
 
+import json
 import os
+import zlib
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -14,44 +17,55 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from lbhash.centers.bounds import UpperBound
 from lbhash.centers.distance import Centers
 from lbhash.codes import pack, unpack
-from lbhash.files import replacing
+from lbhash.files import replacing, write_text
 
 
 def cache_folder() -> Path:
     """The folder: ``$LBHASH_CACHE``, or the platform's for caches."""
     chosen = os.environ.get("LBHASH_CACHE")
     if chosen:
-        return Path(chosen)
+        return Path(chosen).expanduser()
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("lbhash", appauthor=False))
 
 
-def load_centers(classes: int, bits: int) -> tuple[Centers, str] | None:
+def load_centers(kind: str, classes: int, bits: int) -> tuple[Centers, str] | None:
     """Centres that ``save_centers`` kept, and the name of their construction; None if there are none."""
     try:
-        with np.load(_file(classes, bits), allow_pickle=False) as stored:
+        with np.load(_file(kind, classes, bits), allow_pickle=False) as stored:
             centers = unpack(stored["codes"], bits)
             return (centers, str(stored["construction"])) if centers.shape == (classes, bits) else None
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+    except (OSError, ValueError, KeyError, EOFError, RuntimeError, BadZipFile, zlib.error):
         return None
 
 
-def save_centers(centers: Centers, construction: str) -> None:
+def save_centers(kind: str, centers: Centers, construction: str) -> None:
     """Keep centres, if the folder can be written to."""
-    file = _file(*centers.shape)
+    with suppress(OSError), replacing(_file(kind, *centers.shape)) as temporary, temporary.open("wb") as opened:
+        np.savez(opened, codes=pack(centers), construction=np.array(construction))
+
+
+def load_bound(classes: int, bits: int) -> UpperBound | None:
+    """The upper bound that ``save_bound`` kept, or None."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as temporary, temporary.open("wb") as opened:
-            np.savez(opened, codes=pack(centers), construction=np.array(construction))
-    except OSError:
-        return
+        distance, source = json.loads(_file("bound", classes, bits).with_suffix(".json").read_text(encoding="utf-8"))
+        return UpperBound(int(distance), str(source))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
-def _file(classes: int, bits: int) -> Path:
-    return cache_folder() / "centers" / f"{classes}x{bits}-{_sources()}.npz"
+def save_bound(classes: int, bits: int, bound: UpperBound) -> None:
+    """Keep an upper bound, if the folder can be written to."""
+    with suppress(OSError):
+        write_text(_file("bound", classes, bits).with_suffix(".json"), json.dumps([bound.distance, bound.source]))
+
+
+def _file(kind: str, classes: int, bits: int) -> Path:
+    return cache_folder() / "centers" / f"{kind}-{classes}x{bits}-{_sources()}.npz"
 
 
 @cache

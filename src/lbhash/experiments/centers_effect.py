@@ -16,19 +16,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lbhash.experiments.page import check_part, replace_part
 from lbhash.experiments.pool import centers_mark, run_missing
-from lbhash.files import existing_file, replacing, write_text
+from lbhash.files import existing_file, replacing
 
-KINDS = ("best", "hadamard", "bch", "reed-solomon", "random")
+KINDS = ("best", "best-ratio", "hadamard", "bch", "reed-solomon", "random")
 BITS = (16, 32, 48, 64)
-SEEDS = (0, 1, 2)
 AT = {"cifar10": None, "tiny-imagenet": 1000, "mosaic": 5000}
 TITLES = {
     "cifar10": "CIFAR-10, 10 classes, mAP over the whole base",
     "tiny-imagenet": "Tiny ImageNet 100, 100 classes, mAP@1,000",
     "mosaic": "Mosaic, 21 labels, mAP@5,000",
 }
-BEGIN, END = "<!-- effect: begin -->", "<!-- effect: end -->"
 
 
 class Cell(NamedTuple):
@@ -81,6 +80,7 @@ def main() -> None:
     parser.add_argument("--tiny-imagenet", required=True, help="Parquet of Tiny ImageNet embeddings with split flags")
     parser.add_argument("--mosaic", required=True, help="Parquet of multi-label embeddings with split flags")
     parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--seeds", type=int, default=3, help="at least 2, for the standard deviations")
     parser.add_argument("--out", type=Path, default=Path("docs/centers.md"))
     parser.add_argument("--picture", type=Path, default=Path("docs/centers.png"))
     parser.add_argument("--runs", type=Path, default=Path("runs/centers"), help="folder of the runs' JSON files")
@@ -88,27 +88,26 @@ def main() -> None:
     given = parser.parse_args()
     files = {"cifar10": given.cifar10, "tiny-imagenet": given.tiny_imagenet, "mosaic": given.mosaic}
     try:
+        if given.seeds < 2:
+            raise ValueError(f"seeds is {given.seeds}; it must be at least 2")
         for name, file in files.items():
             existing_file(file, name)
-        page = existing_file(given.out, "out").read_text(encoding="utf-8")
-        if page.count(BEGIN) != 1 or page.count(END) != 1:
-            raise ValueError(f"out is {str(given.out)!r}; it must hold {BEGIN} and {END} once")
+        check_part(given.out, "effect")
     except ValueError as error:
         parser.error(str(error))
     classes = {name: _dataset(file).classes for name, file in files.items()}
-    names = {cell: _name(cell, classes[cell.data], given.epochs) for cell in _cells()}
+    names = {cell: _name(cell, classes[cell.data], given.epochs) for cell in _cells(given.seeds)}
     runs: dict[str, tuple[Any, ...]] = {}
     for cell, name in names.items():
         runs.setdefault(name, (cell, files[cell.data], given.epochs))
     results, minutes = run_missing(runs, execute, given.runs, given.workers, lambda result: f"mAP {result['map']:.4f}")
     table = {cell: results[name] for cell, name in names.items()}
     draw(table, given.picture)
-    text = report(table, given.epochs, len(runs), minutes)
-    write_text(given.out, f"{page[: page.index(BEGIN)]}{BEGIN}\n{text}\n{page[page.index(END) :]}")
+    replace_part(given.out, "effect", report(table, given.epochs, len(runs), minutes))
 
 
-def _cells() -> Iterator[Cell]:
-    for seed in SEEDS:
+def _cells(seeds: int) -> Iterator[Cell]:
+    for seed in range(seeds):
         for bits in BITS:
             for data in AT:
                 for guided in (False, True):

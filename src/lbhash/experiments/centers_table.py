@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lbhash.files import existing_file, write_text
+from lbhash.experiments.page import check_part, replace_part
 
 CLASSES = (2, 10, 21, 77, 81, 100, 150, 200, 365, 1000, 10000, 21841)
 BITS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
@@ -28,8 +28,6 @@ PUBLISHED = {
 }
 """Minimum distances in the paper's table of centres; Hadamard stands for "Hadamard or random" with 100 classes."""
 
-BEGIN, END = "<!-- distances: begin -->", "<!-- distances: end -->"
-
 
 def main() -> None:
     """Make all cells, and write the tables."""
@@ -37,16 +35,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/centers.md"))
     given = parser.parse_args()
     try:
-        page = existing_file(given.out, "out").read_text(encoding="utf-8")
-        if page.count(BEGIN) != 1 or page.count(END) != 1:
-            raise ValueError(f"out is {str(given.out)!r}; it must hold {BEGIN} and {END} once")
+        check_part(given.out, "distances")
     except ValueError as error:
         parser.error(str(error))
     cells = {(c, h): cell(c, h) for c in CLASSES for h in BITS if c <= 2**h}
-    text = "\n\n".join(
-        [grid(cells), "### Beside the paper's", beside_the_paper(cells), "### Cell by cell", details(cells)]
-    )
-    write_text(given.out, f"{page[: page.index(BEGIN)]}{BEGIN}\n{text}\n{page[page.index(END) :]}")
+    parts = [grid(cells), "### Beside the paper's", beside_the_paper(cells), "### Cell by cell", details(cells)]
+    replace_part(given.out, "distances", "\n\n".join(parts))
 
 
 def cell(classes: int, bits: int) -> dict[str, Any]:

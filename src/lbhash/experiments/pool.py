@@ -7,8 +7,9 @@ import os
 import sys
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,8 @@ def run_missing(
         All results by name, and the minutes they took if all of them were missing, else None.
     """
     missing = {name: arguments for name, arguments in runs.items() if not (folder / f"{name}.json").exists()}
-    os.environ["NUMBA_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # the workers are what runs in parallel
     started = time.perf_counter()
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         waiting = {pool.submit(execute, *arguments): name for name, arguments in missing.items()}
         for count, future in enumerate(as_completed(waiting), start=1):
             name, result = waiting[future], future.result()
@@ -54,3 +54,18 @@ def run_missing(
             print(f"[{count}/{len(missing)}] {name}: {say(result)}, {minutes:.1f} minutes", file=sys.stderr, flush=True)
     results = {name: json.loads((folder / f"{name}.json").read_text()) for name in runs}
     return results, (time.perf_counter() - started) / 60 if len(missing) == len(runs) else None
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """The workers are what runs in parallel; they read the environment when they start."""
+    before = {name: os.environ.get(name) for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")}
+    os.environ.update(dict.fromkeys(before, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from lbhash.files import existing_file, write_text
+from lbhash.experiments.page import check_part, replace_part
+from lbhash.files import existing_file
 
 BITS = (16, 32, 64)
-BEGIN, END = "<!-- ties: begin -->", "<!-- ties: end -->"
 COLUMNS = ("bits", "expected", "worst", "best", "file order", "by class", "by class, reversed", "NumPy's argsort")
 
 
@@ -30,9 +30,7 @@ def main() -> None:
     given = parser.parse_args()
     try:
         existing_file(given.cifar10, "cifar10")
-        page = existing_file(given.out, "out").read_text(encoding="utf-8")
-        if page.count(BEGIN) != 1 or page.count(END) != 1:
-            raise ValueError(f"out is {str(given.out)!r}; it must hold {BEGIN} and {END} once")
+        check_part(given.out, "ties")
     except ValueError as error:
         parser.error(str(error))
     from lbhash.data import load_dataset
@@ -44,7 +42,7 @@ def main() -> None:
         lines.append(f"| {bits} | " + " | ".join(f"{value:.4f}" for value in values) + " |")
         print(lines[-1], flush=True)
     table = "\n".join(lines)
-    write_text(given.out, f"{page[: page.index(BEGIN)]}{BEGIN}\n{table}\n{page[page.index(END) :]}")
+    replace_part(given.out, "ties", table)
 
 
 def mean_average_precisions(dataset: Any, bits: int, epochs: int, seed: int) -> list[float]:

@@ -90,7 +90,7 @@ def bounds_table(classes: int, bits: int) -> dict[str, int]:
 
     Returns:
         Distances in bits, from the simplest bound on. "published" is the tables', which end at 28 bits; it is missing
-        where they have nothing. "Griesmer, linear codes" holds only for the words of a linear code of the smallest
+        where they have nothing. "Griesmer (linear codes only)" holds for the words of a linear code of the smallest
         dimension with C words; C of them, or other words, can be further apart.
 
     Raises:
@@ -103,7 +103,7 @@ def bounds_table(classes: int, bits: int) -> dict[str, int]:
     }
     if bits > PUBLISHED_BITS:
         del table[_PUBLISHED]
-    table["Griesmer, linear codes"] = bits if classes == 1 else griesmer_distance(bits, dimension_for(classes))
+    table["Griesmer (linear codes only)"] = bits if classes == 1 else griesmer_distance(bits, dimension_for(classes))
     return table
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import comb
+from threading import Lock
 
 
 def even_form(length: int, distance: int) -> tuple[int, int]:
@@ -113,9 +114,14 @@ def constant_weight(length: int, distance: int, weight: int) -> int:
         return comb(length, weight)
     rows = _constant_weight_rows(distance)
     # Row after row instead of a recursion, which would be as deep as the words are long.
-    while len(rows) <= length - distance:
-        rows.append(_next_row(rows[-1], distance + len(rows), distance))
+    with _LOCK:
+        while len(rows) <= length - distance:
+            rows.append(_next_row(rows[-1], distance + len(rows), distance))
     return rows[length - distance][weight - distance // 2]
+
+
+_LOCK = Lock()
+"""Of the rows, which grow as they are asked for."""
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,47 @@
+"""Cyclic codes that are better than what BCH codes and the derivations from them give.
+
+A cyclic [n, k] code, n odd, is fixed by its check polynomial h(x), a divisor of x^n - 1 of degree k; it holds the
+multiples of g(x) = (x^n - 1) / h(x). The table has, of the cyclic codes of odd length below 128 with k <= 11 and at
+most three irreducible factors in h, the best where it beats the other codes; ``experiments.cyclic_codes`` enumerates
+them, and the tests count their distances.
+
+Source: MacWilliams and Sloane (1977), chapter 7.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lbhash.centers.linear import Generator
+
+CHECKS: dict[tuple[int, int], tuple[int, int]] = {
+    (51, 8): (24, 0x1F3),
+    (51, 11): (17, 0xE6B),
+    (63, 11): (26, 0xC13),
+    (85, 8): (40, 0x177),
+    (85, 9): (37, 0x399),
+    (89, 11): (40, 0x9EF),
+}
+"""By length and dimension, the minimum distance and h(x), bit j the coefficient of x^j."""
+
+
+def cyclic_generator(n: int, check_poly: int) -> Generator:
+    """Generator matrix: ``uint8 [k, n]``, row i the coefficients of x^i g(x).
+
+    Raises:
+        ValueError: h does not divide x^n - 1.
+    """
+    quotient, remainder = _divide(1 << n | 1, check_poly)
+    if remainder:
+        raise ValueError(f"check_poly is {check_poly:#x}; it must divide x^{n} - 1")
+    k = check_poly.bit_length() - 1
+    return np.array([[(quotient << i) >> j & 1 for j in range(n)] for i in range(k)], np.uint8)
+
+
+def _divide(dividend: int, divisor: int) -> tuple[int, int]:
+    """Quotient and remainder of polynomials over GF(2)."""
+    quotient = 0
+    while (shift := dividend.bit_length() - divisor.bit_length()) >= 0:
+        quotient |= 1 << shift
+        dividend ^= divisor << shift
+    return quotient, dividend

@@ -1,0 +1,98 @@
+"""The tables of the docs: their pages, and the pool that fills them."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from lbhash.experiments import centers_effect, centers_table, results
+from lbhash.experiments.pool import centers_mark, run_missing
+
+
+def execute(number: int, factor: int) -> dict[str, int]:
+    return {"product": number * factor, "process": os.getpid()}
+
+
+def test_only_missing_runs_are_run_each_in_a_process(tmp_path, capsys):
+    (tmp_path / "b.json").write_text('{"product": -1, "process": 0}')
+    runs = {"a": (2, 3), "b": (4, 5), "c": (6, 7)}
+    done, minutes = run_missing(runs, execute, tmp_path, 1, lambda result: f"product {result['product']}")
+    assert {name: result["product"] for name, result in done.items()} == {"a": 6, "b": -1, "c": 42}
+    assert minutes is None
+    assert os.getpid() not in {result["process"] for result in done.values()}
+    assert json.loads((tmp_path / "c.json").read_text()) == done["c"]
+    assert "[1/2] a: product 6" in capsys.readouterr().err
+
+
+def test_a_run_is_named_after_its_centers():
+    marks = {kind: centers_mark(10, 16, kind, 0) for kind in ("best", "hadamard", "bch", "random")}
+    assert len(set(marks.values())) == 4
+    assert centers_mark(10, 16, "random", 1) != marks["random"]
+    run = results.Run("cifar10", "dch", True, 16, 30, 0)
+    assert run.name(10) == f"cifar10-dch_d-16bits-30epochs-seed0-{marks['best']}"
+    assert results.Run("cifar10", "dch", False, 16, 30, 0).name(10) == "cifar10-dch-16bits-30epochs-seed0"
+
+
+def test_the_table_of_distances():
+    cells = {(classes, bits): centers_table.cell(classes, bits) for classes in (10, 21) for bits in (8, 16)}
+    page = centers_table.grid(cells)
+    assert "| 10 | **4** | – | **8** |" in page
+    assert "4 of the 4 distances are proven optimal." in page
+    rows = centers_table.details(cells).splitlines()
+    assert len(rows) == 6
+    assert rows[3].startswith("| 10 | 16 | 8 | 8 | Plotkin | Hadamard C_16 | ")
+
+
+@pytest.fixture(scope="module")
+def effect():
+    rng = np.random.default_rng(0)
+    table = {}
+    for cell in centers_effect._cells(3):
+        distance = cell.bits // 4 + 2 * centers_effect.KINDS.index(cell.kind)
+        noise = 0.01 * rng.random()
+        table[cell] = {
+            "minimum_distance": distance,
+            "map": 0.5 + 0.1 * distance / cell.bits + noise,
+            "ratio_of_most": 0.5 + noise,
+        }
+    return table
+
+
+def test_the_page_of_the_effect(effect):
+    page = centers_effect.report(effect, 12, 360, 60.4)
+    assert page.startswith("360 runs of 12 epochs, seeds 0, 1, 2, 60 minutes.")
+    line = next(line for line in page.splitlines() if line.startswith("| 16 | csq_d |"))
+    assert line.count("±") == len(centers_effect.KINDS)
+    assert "(4)" in line
+    assert "(12)" in line
+    last = page.splitlines()[-1]
+    assert last.startswith("| mosaic | csq_d | +0.")
+    # "best" has the smallest distance here, and distance is made to help.
+    assert "| -" in last
+
+
+def test_the_picture_of_the_effect(effect, tmp_path):
+    from matplotlib.image import imread
+
+    centers_effect.draw(effect, tmp_path / "p.png")
+    picture = imread(tmp_path / "p.png")
+    assert picture.shape[0] > 500
+    assert len(np.unique(picture.reshape(-1, picture.shape[-1]), axis=0)) > 100
+
+
+@pytest.mark.parametrize("module", [centers_effect, centers_table])
+def test_pages_without_their_markers_are_refused(module, tmp_path, monkeypatch, capsys):
+    page, data = tmp_path / "page.md", tmp_path / "data.parquet"
+    page.write_text("no markers")
+    data.write_bytes(b"")
+    arguments = ["--out", str(page)]
+    if module is centers_effect:
+        arguments += ["--cifar10", str(data), "--tiny-imagenet", str(data), "--mosaic", str(data)]
+    monkeypatch.setattr("sys.argv", ["program", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    assert ended.value.code == 2
+    assert "it must hold <!-- " in capsys.readouterr().err
