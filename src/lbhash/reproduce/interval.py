@@ -1,0 +1,47 @@
+"""A mean over repetitions with its 95 % confidence interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean ± half the width of its 95 % confidence interval by Student's t.
+
+    Attributes:
+        mean: of the finite values; infinite where there is none.
+        half: t₀.₉₇₅(n − 1) · s / √n of the n finite values with standard deviation s; ``None`` for a single one.
+        count: number of values.
+        infinite: how many of them are infinite.
+    """
+
+    mean: float
+    half: float | None
+    count: int
+    infinite: int = 0
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Interval:
+        """Of these values, of which there must be one at least."""
+        given = np.asarray(list(values), np.float64)
+        finite = given[np.isfinite(given)]
+        infinite = len(given) - len(finite)
+        if not len(finite):
+            return cls(math.inf, None, len(given), infinite)
+        if len(finite) == 1:
+            return cls(float(finite[0]), None, len(given), infinite)
+        from scipy.stats import t
+
+        half = t.ppf(0.975, len(finite) - 1) * finite.std(ddof=1) / math.sqrt(len(finite))
+        return cls(float(finite.mean()), float(half), len(given), infinite)
+
+    def __str__(self) -> str:
+        if not math.isfinite(self.mean):
+            return "∞"
+        shown = f"{self.mean:.4f}" + (f" ± {self.half:.4f}" if self.half is not None else "")
+        return shown + (f" (∞ in {self.infinite} of {self.count})" if self.infinite else "")

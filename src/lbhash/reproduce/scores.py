@@ -1,0 +1,18 @@
+"""Estimates of several truths held against them, a value a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lbhash.reproduce.distributions import Joint, divergence
+from lbhash.reproduce.interval import Interval
+
+
+def kl(truths: Sequence[Joint], estimates: Sequence[Joint]) -> Interval:
+    """KL(truth ‖ estimate) over the seeds."""
+    return Interval.of(divergence(truth, estimate) for truth, estimate in zip(truths, estimates, strict=True))
+
+
+def kl_back(truths: Sequence[Joint], estimates: Sequence[Joint]) -> Interval:
+    """KL(estimate ‖ truth) over the seeds, which is finite where every true probability is above 0."""
+    return Interval.of(divergence(estimate, truth) for truth, estimate in zip(truths, estimates, strict=True))

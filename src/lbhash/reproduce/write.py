@@ -1,0 +1,121 @@
+"""Results as they are written: a table in the terminal, as CSV and as Markdown, a figure as PNG and as SVG."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+from lbhash.files import replacing, write_text
+from lbhash.reproduce.interval import Interval
+from lbhash.reproduce.result import Cell, Result
+
+
+def write_result(name: str, result: Result, folder: str | Path) -> list[Path]:
+    """Write ``NAME.md``, and ``.csv``, ``.png`` and ``.svg`` of each of its tables.
+
+    Returns:
+        The files.
+    """
+    out = Path(folder)
+    files = [out / f"{name}.md"]
+    for part, table in result.parts(name).items():
+        write_text(out / f"{part}.csv", as_csv(table))
+        figure = table.draw()
+        for kind in ("png", "svg"):
+            with replacing(out / f"{part}.{kind}") as temporary:
+                figure.savefig(temporary, format=kind, dpi=150)
+        files += [out / f"{part}.{kind}" for kind in ("csv", "png", "svg")]
+    write_text(out / f"{name}.md", as_markdown(name, result))
+    return files
+
+
+def as_markdown(name: str, result: Result) -> str:
+    """A page with the tables, what was done, and the figures beside it."""
+    parts = []
+    for part, table in result.parts(name).items():
+        lines = [f"| {' | '.join(table.columns)} |", "|" + "".join(f"{mark}|" for mark in _marks(table))]
+        lines += [f"| {' | '.join(shown(cell) for cell in row)} |" for row in table.rows]
+        head = "#" if table is result else "##"
+        made = f"Made by `lbhash reproduce {name}`." if table is result else ""
+        paragraphs = [f"{head} {table.title}", *filter(None, [made, table.text])]
+        parts.append("\n\n".join([*paragraphs, "\n".join(lines), f"![{table.title}]({part}.png)"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def as_csv(result: Result) -> str:
+    """The table with all digits; an interval takes three columns: mean, half width, how many are infinite."""
+    wide = [any(isinstance(row[i], Interval) for row in result.rows) for i in range(len(result.columns))]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    heads: list[str] = []
+    for column, is_wide in zip(result.columns, wide, strict=True):
+        heads += [column, f"{column} ± 95 %", f"{column} infinite"] if is_wide else [column]
+    writer.writerow(heads)
+    for row in result.rows:
+        cells: list[Any] = []
+        for cell, is_wide in zip(row, wide, strict=True):
+            if isinstance(cell, Interval):
+                cells += [cell.mean, cell.half, cell.infinite]
+            else:
+                cells += [cell, None, None] if is_wide else [cell]
+        writer.writerow(cells)
+    return text.getvalue()
+
+
+def as_json(name: str, result: Result) -> dict[str, Any]:
+    """The tables as JSON can hold them; what is infinite becomes null."""
+    tables = {}
+    for part, table in result.parts(name).items():
+        rows = [dict(zip(table.columns, map(_plain, row), strict=True)) for row in table.rows]
+        tables[part] = {"title": table.title, "rows": rows}
+    return {"name": name, "tables": tables}
+
+
+def print_result(result: Result) -> None:
+    """Print the tables for people, as wide as they are: a figure that is cut off is none."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Column, Table
+
+    for part in (result, *result.more.values()):
+        heads = [
+            Column(column, justify="left" if mark == ":--" else "right")
+            for column, mark in zip(part.columns, _marks(part), strict=True)
+        ]
+        table = Table(*heads, title=part.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for row in part.rows:
+            table.add_row(*(_escaped(shown(cell)) for cell in row))
+        console = Console()
+        needed = Measurement.get(console, console.options.update(width=1000), table).maximum
+        Console(width=max(console.width, needed)).print(table)
+
+
+def shown(cell: Cell) -> str:
+    """A cell as people read it: four digits after the point."""
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return f"{cell:.4f}" if math.isfinite(cell) else "∞" if cell > 0 else "–"
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+def _marks(result: Result) -> list[str]:
+    """How each column of the Markdown table is aligned: words to the left, numbers to the right."""
+    words = [any(isinstance(row[i], str) for row in result.rows) for i in range(len(result.columns))]
+    return [":--" if word else "--:" for word in words]
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _plain(cell: Cell) -> Any:
+    if isinstance(cell, Interval):
+        return {"mean": _plain(cell.mean), "half": cell.half, "count": cell.count, "infinite": cell.infinite}
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
