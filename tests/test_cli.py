@@ -178,7 +178,7 @@ def test_centers_and_methods(inside, command, tmp_path):
             (
                 "reed-solomon",
                 "Nordstrom-Robinson code",
-                "which has no 100 words of 16 bits",
+                "conference",
                 "Griesmer (linear codes only)",
             ),
         ),
