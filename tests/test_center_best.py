@@ -33,8 +33,8 @@ from lbhash.centers.linear import dimension_for
 BITS = (8, 12, 16, 24, 32, 48, 64)
 
 LINEAR = {
-    # The largest known d of a binary linear [n, k, d] code, n of BITS by k; Grassl, Bounds on the minimum distance of
-    # linear codes (codetables.de), the continuation of Brouwer's table (Handbook of Coding Theory, 1998).
+    # The largest known d of a binary linear [n, k, d] code, n of BITS by k: Brouwer's table (Handbook of Coding Theory,
+    # 1998) as of May 2006, in the tables of GAP's package GUAVA.
     1: (8, 12, 16, 24, 32, 48, 64),
     4: (4, 6, 8, 12, 16, 24, 33),
     5: (2, 4, 8, 12, 16, 24, 32),
