@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+
+from lbhash.commands.options import (
+    BaseFile,
+    Data,
+    Json,
+    Labels,
+    Model,
+    Protocol,
+    QueryFile,
+    SplitSeed,
+    print_json,
+)
 
 app = typer.Typer(
     name="lbhash",
@@ -55,25 +66,6 @@ class EmptyQueries(str, Enum):
 
     skip = "skip"
     zero = "zero"
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
-Data = Annotated[
-    str,
-    typer.Option(
-        help="'digits'; a .parquet, .npz or .npy file of embeddings; or a folder with the files train, base and query. "
-        "The labels of NAME.npy are in NAME_labels.npy beside it."
-    ),
-]
-Labels = Annotated[Path | None, typer.Option(help="An .npy with the labels of the file --data.")]
-BaseFile = Annotated[Path | None, typer.Option(help="A file of the base rows; --data then holds the train rows.")]
-QueryFile = Annotated[Path | None, typer.Option(help="A file of the query rows, together with --base.")]
-Protocol = Annotated[
-    str | None, typer.Option(help="How to draw the splits; the file's own flags where it is not given.")
-]
-SplitSeed = Annotated[int, typer.Option(help="Seed of the protocol's draw.")]
-Model = Annotated[Path, typer.Option(help="A folder that 'lbhash train' wrote.")]
-Out = Annotated[Path, typer.Option(help="Where to write.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -156,7 +148,7 @@ def train(
         threads=threads,
     )
     if as_json:
-        _print_json(metrics)
+        print_json(metrics)
         return
     from lbhash.tables import print_metrics
 
@@ -197,7 +189,7 @@ def encode(
         split_seed=split_seed,
     )
     if as_json:
-        _print_json(facts)
+        print_json(facts)
     else:
         typer.echo("{codes:,} codes of {bits} bits ({bytes:,} bytes) are in {out}".format(**facts))
 
@@ -259,7 +251,7 @@ def evaluate(
 
         write_curves({"": report}, curves)
     if as_json:
-        _print_json(report.as_dict())
+        print_json(report.as_dict())
         return
     from lbhash.tables import print_report
 
@@ -282,7 +274,7 @@ def search(
 
     found = search_row(model, base, data, row, k)
     if as_json:
-        _print_json(found)
+        print_json(found)
         return
     from lbhash.tables import print_neighbors
 
@@ -307,7 +299,7 @@ def centers(
             raise ValueError(f"out is {str(out)!r}; --compare writes no centers, leave one of the two out")
         compared = compare_centers(classes, bits, seed)
         if as_json:
-            _print_json(compared)
+            print_json(compared)
             return
         from lbhash.tables import print_compared_centers
 
@@ -325,7 +317,7 @@ def centers(
             np.save(temporary, design.centers)
     facts = design.as_dict()
     if as_json:
-        _print_json(facts)
+        print_json(facts)
         return
     from lbhash.tables import print_centers
 
@@ -338,7 +330,7 @@ def methods(as_json: Json = False) -> None:
     from lbhash.tables import method_rows, print_methods
 
     if as_json:
-        _print_json({"methods": method_rows()})
+        print_json({"methods": method_rows()})
     else:
         print_methods()
 
@@ -361,7 +353,7 @@ def reproduce(
     if list_names:
         lines = {known: experiment.summary for known, experiment in experiments().items()}
         if as_json:
-            _print_json({"experiments": [{"name": known, "summary": line} for known, line in lines.items()]})
+            print_json({"experiments": [{"name": known, "summary": line} for known, line in lines.items()]})
             return
         for known, line in lines.items():
             typer.echo(f"{known:<16}{line}")
@@ -373,14 +365,10 @@ def reproduce(
     from lbhash.reproduce.write import print_result
 
     if as_json:
-        _print_json(result_as_json(name, result))
+        print_json(result_as_json(name, result))
         return
     print_result(result)
     typer.echo(f"{name}.md and its files are in {out}")
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    typer.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
 def main() -> None:
