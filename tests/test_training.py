@@ -24,7 +24,7 @@ from lbhash.hasher import Hasher
 from lbhash.lower_bound import bound
 from lbhash.model import HashModel
 from lbhash.objectives import CSQ, METHODS, Task, build_objective
-from lbhash.training import Schedule, _ShuffledBatches, train
+from lbhash.training import Schedule, ShuffledBatches, train
 from lbhash.workflow import train_model
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 4, "batch_size": 32, "seed": 3}
@@ -422,7 +422,7 @@ def test_tensorboard_that_is_not_installed(blobs, tmp_path, monkeypatch):
     [(10, 4, [4, 4, 2]), (9, 4, [4, 5]), (8, 4, [4, 4]), (3, 4, [3]), (1, 4, [1]), (5, 4, [5]), (5, 2, [2, 3])],
 )
 def test_every_row_is_seen_once_an_epoch(rows, size, lengths):
-    batches = _ShuffledBatches(rows, size, seed=0)
+    batches = ShuffledBatches(rows, size, seed=0)
     orders = []
     for epoch in (0, 1, 0):
         batches.set_epoch(epoch)
@@ -434,7 +434,7 @@ def test_every_row_is_seen_once_an_epoch(rows, size, lengths):
     np.testing.assert_array_equal(orders[0], orders[2])
     if rows > 5:
         assert not np.array_equal(orders[0], orders[1])
-        assert not np.array_equal(orders[0], np.concatenate(list(_ShuffledBatches(rows, size, seed=1))))
+        assert not np.array_equal(orders[0], np.concatenate(list(ShuffledBatches(rows, size, seed=1))))
 
 
 def test_a_training_sees_every_row_once_an_epoch(blobs):

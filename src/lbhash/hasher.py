@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 import torch
 from safetensors import SafetensorError
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lbhash import __version__
@@ -28,6 +28,21 @@ from lbhash.plain import plain
 from lbhash.posterior import Surrogate
 from lbhash.recognition import knn_predict
 from lbhash.training import Schedule, draw_from, train
+
+if TYPE_CHECKING:
+    from lbhash.ensemble import EpochHook
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one training takes."""
+
+    model: HashModel
+    objective: Objective
+    part: Part
+    schedule: Schedule
+    centers: npt.NDArray[np.int8]
+    settings: dict[str, Any]
 
 
 class Hasher(TransformerMixin, BaseEstimator):
@@ -119,6 +134,57 @@ class Hasher(TransformerMixin, BaseEstimator):
             classes: C.
             training: further arguments of ``lbhash.training.train``.
         """
+        run = self._prepare(part, classes)
+        if self.progress:
+            from lbhash.progress import EpochBar
+
+            training["callbacks"] = [*training.get("callbacks", []), EpochBar(self.name)]
+        train(
+            run.model,
+            run.objective,
+            run.part,
+            run.schedule,
+            seed=self.seed,
+            device=self.device,
+            threads=self.threads,
+            settings=run.settings,
+            **training,
+        )
+        return self._finish(run, classes)
+
+    def fit_seeds(
+        self, part: Part, classes: int, seeds: Sequence[int], after_epoch: EpochHook | None = None
+    ) -> list[Hasher]:
+        """Learn from a split of a data set once a seed, all seeds as one computation (``lbhash.ensemble``).
+
+        Args:
+            part: as of ``fit_part``.
+            classes: C.
+            seeds: each gives the hasher that ``fit_part`` gives with it on a CPU, up to the rounding of sums.
+            after_epoch: see ``lbhash.ensemble.train_together``.
+
+        Returns:
+            A fitted hasher a seed; this one is not fitted.
+        """
+        from lbhash.ensemble import train_together
+
+        if not len(seeds):
+            raise ValueError("seeds is empty; there must be one at least")
+        hashers = [clone(self).set_params(seed=seed) for seed in seeds]
+        runs = [hasher._prepare(part, classes) for hasher in hashers]
+        train_together(
+            [run.model for run in runs],
+            [run.objective for run in runs],
+            runs[0].part,
+            runs[0].schedule,
+            seeds,
+            threads=self.threads,
+            after_epoch=after_epoch,
+        )
+        return [hasher._finish(run, classes) for hasher, run in zip(hashers, runs, strict=True)]
+
+    def _prepare(self, part: Part, classes: int) -> _Run:
+        """What a training starts from; every setting is checked."""
         bits = check_bits(self.bits)
         if self.centers not in center_kinds():
             raise ValueError(f"centers is {self.centers!r}; it must be one of {', '.join(center_kinds())}")
@@ -149,34 +215,23 @@ class Hasher(TransformerMixin, BaseEstimator):
             about = self._about(schedule, seed, len(part)) | {"options": options, "guidance": guidance}
             draw_from(seed, 1)  # so that a host and its guided form start from the same weights
             model = HashModel(part.dim, bits, hidden, dropout, classifier, about)
-        if self.progress:
-            from lbhash.progress import EpochBar
-
-            training["callbacks"] = [*training.get("callbacks", []), EpochBar(self.name)]
         settings = {"method": self.name, "dim": part.dim, "classes": classes, "bits": bits, "hidden": hidden}
         settings |= {"guided": bool(self.guided), "dropout": dropout, "centers": str(self.centers)}
         settings |= {"options": options, "guidance": guidance}
-        train(
-            model,
-            objective,
-            part,
-            schedule,
-            seed=seed,
-            device=self.device,
-            threads=self.threads,
-            settings=settings,
-            **training,
-        )
-        if model.classifier is not None:
-            weights = objective.class_scores(torch.eye(bits))
+        return _Run(model, objective, part, schedule, centers, settings)
+
+    def _finish(self, run: _Run, classes: int) -> Hasher:
+        """Take over what was trained."""
+        if run.model.classifier is not None:
+            weights = run.objective.class_scores(torch.eye(run.model.bits))
             assert weights is not None
-            model.classifier.weight.data.copy_(weights.detach().T)
-        self.model_ = model
+            run.model.classifier.weight.data.copy_(weights.detach().T)
+        self.model_ = run.model
         self.classes_ = np.arange(classes)
-        self.centers_ = centers
-        self.train_codes_ = self.encode_part(part)
-        self.train_labels_ = part.labels
-        self.n_features_in_ = part.dim
+        self.centers_ = run.centers
+        self.train_codes_ = self.encode_part(run.part)
+        self.train_labels_: Any = run.part.labels
+        self.n_features_in_ = run.part.dim
         return self
 
     @property

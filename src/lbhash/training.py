@@ -69,6 +69,10 @@ class Schedule:
             if not 0 < float(rate) < math.inf:
                 raise ValueError(f"{name} is {rate}; it must be above 0 and finite")
 
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch, which counts from 0."""
+        return self.lr * self.decay ** (epoch // self.decay_every)
+
 
 class HashingModule(L.LightningModule):
     """Algorithm 1: one Adam over the model and what the objective learns itself, the surrogate among it.
@@ -90,7 +94,7 @@ class HashingModule(L.LightningModule):
         """The learning rate follows from the epoch alone, so that a resumed run repeats the killed one."""
         epoch = self.current_epoch
         for group in self.trainer.optimizers[0].param_groups:
-            group["lr"] = self.schedule.lr * self.schedule.decay ** (epoch // self.schedule.decay_every)
+            group["lr"] = self.schedule.rate(epoch)
         self.objective.begin_epoch(epoch)
         self._codes, self._labels = [], []
 
@@ -145,7 +149,7 @@ class _Rows(Dataset):
         return torch.from_numpy(self.part.take(index)), self.labels[positions], positions
 
 
-class _ShuffledBatches(Sampler):
+class ShuffledBatches(Sampler):
     """Batches in an order that follows from seed and epoch alone.
 
     A last batch of one row, which has no pair, joins the batch before it.
@@ -229,7 +233,7 @@ def train(
     model.set_standardisation(*part.standardisation())
     loader = DataLoader(
         _Rows(part),
-        sampler=_ShuffledBatches(len(part), schedule.batch_size, seed),
+        sampler=ShuffledBatches(len(part), schedule.batch_size, seed),
         batch_size=None,
         num_workers=0,
         generator=torch.Generator(),  # else an epoch's iterator draws from PyTorch's, sooner in a resumed run
@@ -245,7 +249,7 @@ def train(
                 save_on_train_epoch_end=True,
             )
         )
-    with _quiet_lightning(), _cpu_settings(threads), torch.random.fork_rng():
+    with _quiet_lightning(), cpu_settings(threads), torch.random.fork_rng():
         trainer = _trainer(
             accelerator=device,
             devices=1,
@@ -335,7 +339,7 @@ def _csv_logger(folder: Path, checkpoint: Path | None) -> CSVLogger:
 
 
 @contextmanager
-def _cpu_settings(threads: int) -> Iterator[None]:
+def cpu_settings(threads: int) -> Iterator[None]:
     """So many threads; and no denormal numbers, which Adam's moments of a converged surrogate turn into.
 
     A step on denormals takes many times as long.

@@ -20,6 +20,7 @@ import numpy as np
 from lbhash.centers.distance import Centers
 from lbhash.centers.galois_field import GaloisField, galois_field
 from lbhash.centers.linear import MAX_GREEDY_DIMENSION, Generator, best_words, dimension_for
+from lbhash.centers.polynomials import multiply
 
 
 class BCHCode(NamedTuple):
@@ -76,7 +77,7 @@ def bch_codes(m: int) -> list[BCHCode]:
         if i < n:
             coset = cyclotomic_coset(i, n)
             roots.update(coset)
-            generator_poly = multiply_polynomials(generator_poly, minimal_polynomial(coset, field))
+            generator_poly = multiply(generator_poly, minimal_polynomial(coset, field))
     return codes
 
 
@@ -154,12 +155,3 @@ def minimal_polynomial(exponents: list[int], field: GaloisField) -> int:
         by_root = field.multiply(polynomial, field.exp[i])
         polynomial = np.append(0, polynomial) ^ np.append(by_root, 0)
     return sum(int(coefficient) << j for j, coefficient in enumerate(polynomial))
-
-
-def multiply_polynomials(a: int, b: int) -> int:
-    """Product of two polynomials over GF(2)."""
-    product = 0
-    for j in range(b.bit_length()):
-        if b >> j & 1:
-            product ^= a << j
-    return product

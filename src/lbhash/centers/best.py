@@ -9,6 +9,7 @@ one more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from lbhash.centers.bch import bch_centers
 from lbhash.centers.bernoulli import bernoulli_centers
@@ -86,10 +87,7 @@ def best_ratio_centers(classes: int, bits: int) -> tuple[Centers, str]:
     found = _farthest(classes, bits, choose_one_sided)
     if len(found) == 1:
         return found[0]
-    return max(
-        found + _farthest(classes, bits),
-        key=lambda made: (minimum_distance(made[0]), -maximum_distance(made[0]), *merit(made[0])[1:]),
-    )
+    return max(found + _farthest(classes, bits), key=lambda made: ratio_merit(made[0]))
 
 
 def _farthest(
@@ -123,6 +121,12 @@ def merit(centers: Centers) -> tuple[int, float, float]:
     return minimum_distance(centers), mean_distance(centers), -bit_balance(centers)
 
 
+def ratio_merit(centers: Centers) -> tuple[int, int, float, float]:
+    """As ``merit``, with the largest distance, the smaller the better, behind the smallest."""
+    smallest, mean, balance = merit(centers)
+    return smallest, -maximum_distance(centers), mean, balance
+
+
 def _plans(classes: int, bits: int) -> Iterator[Plan | None]:
     """Of every kind of blocks alone, then of all of them together, the simpler first."""
     blocks = {kind: list(make(classes, bits + MAX_DROPPED)) for kind, make in BLOCKS.items()}
@@ -131,6 +135,7 @@ def _plans(classes: int, bits: int) -> Iterator[Plan | None]:
     yield best_plan([block for alone in blocks.values() for block in alone], bits)
 
 
+@lru_cache(maxsize=16)  # "best-ratio" asks twice, and it can take seconds
 def _searched(classes: int, bits: int, distance: int) -> tuple[Centers, str] | None:
     """Words by ``coset_search``, if any are found; cosets of the largest linear codes are tried first."""
     odd = distance % 2

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from lbhash.centers.linear import Generator
+from lbhash.centers.polynomials import divide
 
 CHECKS: dict[tuple[int, int], tuple[int, int]] = {
     (51, 8): (24, 0x1F3),
@@ -31,17 +32,8 @@ def cyclic_generator(n: int, check_poly: int) -> Generator:
     Raises:
         ValueError: h does not divide x^n - 1.
     """
-    quotient, remainder = _divide(1 << n | 1, check_poly)
+    quotient, remainder = divide(1 << n | 1, check_poly)
     if remainder:
         raise ValueError(f"check_poly is {check_poly:#x}; it must divide x^{n} - 1")
     k = check_poly.bit_length() - 1
     return np.array([[(quotient << i) >> j & 1 for j in range(n)] for i in range(k)], np.uint8)
-
-
-def _divide(dividend: int, divisor: int) -> tuple[int, int]:
-    """Quotient and remainder of polynomials over GF(2)."""
-    quotient = 0
-    while (shift := dividend.bit_length() - divisor.bit_length()) >= 0:
-        quotient |= 1 << shift
-        dividend ^= divisor << shift
-    return quotient, dividend

@@ -9,6 +9,7 @@ Source: MacWilliams and Sloane (1977), section 2.3 (Levenshtein's construction) 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -46,9 +47,7 @@ class Plan(NamedTuple):
     @property
     def name(self) -> str:
         """The blocks' names, with the numbers of copies."""
-        counts: dict[str, int] = {}
-        for block in self.blocks:
-            counts[block.name] = counts.get(block.name, 0) + 1
+        counts = Counter(block.name for block in self.blocks)
         name = " + ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
         dropped = sum(block.length for block in self.blocks) - self.bits
         if dropped == 0:

@@ -36,7 +36,7 @@ def cache_folder() -> Path:
 def load_centers(kind: str, classes: int, bits: int) -> tuple[Centers, str] | None:
     """Centres that ``save_centers`` kept, and the name of their construction; None if there are none."""
     try:
-        with np.load(_file(kind, classes, bits), allow_pickle=False) as stored:
+        with np.load(_file(kind, classes, bits, "npz"), allow_pickle=False) as stored:
             centers = unpack(stored["codes"], bits)
             return (centers, str(stored["construction"])) if centers.shape == (classes, bits) else None
     except (OSError, ValueError, KeyError, EOFError, RuntimeError, BadZipFile, zlib.error):
@@ -45,14 +45,14 @@ def load_centers(kind: str, classes: int, bits: int) -> tuple[Centers, str] | No
 
 def save_centers(kind: str, centers: Centers, construction: str) -> None:
     """Keep centres, if the folder can be written to."""
-    with suppress(OSError), replacing(_file(kind, *centers.shape)) as temporary, temporary.open("wb") as opened:
+    with suppress(OSError), replacing(_file(kind, *centers.shape, "npz")) as temporary, temporary.open("wb") as opened:
         np.savez(opened, codes=pack(centers), construction=np.array(construction))
 
 
 def load_bound(classes: int, bits: int) -> UpperBound | None:
     """The upper bound that ``save_bound`` kept, or None."""
     try:
-        distance, source = json.loads(_file("bound", classes, bits).with_suffix(".json").read_text(encoding="utf-8"))
+        distance, source = json.loads(_file("bound", classes, bits, "json").read_text(encoding="utf-8"))
         return UpperBound(int(distance), str(source))
     except (OSError, ValueError, TypeError):
         return None
@@ -61,11 +61,11 @@ def load_bound(classes: int, bits: int) -> UpperBound | None:
 def save_bound(classes: int, bits: int, bound: UpperBound) -> None:
     """Keep an upper bound, if the folder can be written to."""
     with suppress(OSError):
-        write_text(_file("bound", classes, bits).with_suffix(".json"), json.dumps([bound.distance, bound.source]))
+        write_text(_file("bound", classes, bits, "json"), json.dumps([bound.distance, bound.source]))
 
 
-def _file(kind: str, classes: int, bits: int) -> Path:
-    return cache_folder() / "centers" / f"{kind}-{classes}x{bits}-{_sources()}.npz"
+def _file(kind: str, classes: int, bits: int, suffix: str) -> Path:
+    return cache_folder() / "centers" / f"{kind}-{classes}x{bits}-{_sources()}.{suffix}"
 
 
 @cache

@@ -2,7 +2,7 @@
 
     python -m lbhash.experiments.centers_effect --cifar10 FILE --tiny-imagenet FILE --mosaic FILE
 
-CSQ and CSQ_D with five kinds of centres. Kinds that give the same centres share one run. Each run leaves a JSON file
+CSQ and CSQ_D with six kinds of centres. Kinds that give the same centres share one run. Each run leaves a JSON file
 under ``--runs``; an interrupted table goes on with the runs that are missing.
 """
 
@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lbhash.experiments.page import check_part, replace_part
-from lbhash.experiments.pool import centers_mark, run_missing
 from lbhash.files import existing_file, replacing
+from lbhash.pool import centers_mark, run_missing
 
 KINDS = ("best", "best-ratio", "hadamard", "bch", "reed-solomon", "random")
 BITS = (16, 32, 48, 64)

@@ -12,10 +12,11 @@ import argparse
 from collections.abc import Iterator
 from itertools import combinations
 
-from lbhash.centers.bch import cyclotomic_coset, minimal_polynomial, multiply_polynomials
+from lbhash.centers.bch import cyclotomic_coset, minimal_polynomial
 from lbhash.centers.cyclic import cyclic_generator
 from lbhash.centers.galois_field import PRIMITIVE_POLYNOMIALS, galois_field
 from lbhash.centers.linear import span
+from lbhash.centers.polynomials import multiply
 from lbhash.codes import hamming_distances
 
 
@@ -57,7 +58,7 @@ def check_polynomials(n: int, k: int) -> Iterator[int]:
             if sum(map(len, chosen)) == k:
                 product = 1
                 for coset in chosen:
-                    product = multiply_polynomials(product, minimal_polynomial([step * i for i in coset], field))
+                    product = multiply(product, minimal_polynomial([step * i for i in coset], field))
                 yield product
 
 

@@ -37,6 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.centers.linear import Generator, row_reduced
+from lbhash.centers.polynomials import divide, multiply
 
 Vectors = npt.NDArray[np.int64]
 """Vectors of GF(2)^k as integers, bit i the i-th coordinate; of a matrix, its columns."""
@@ -170,7 +171,7 @@ def random_maps(k: int, order: int, frobenius: bool, rng: np.random.Generator) -
         matrix: list[int] = []
         for block in blocks:
             # Column i is the image of x^i: x^(i + 1) or x^(2 i) modulo the block.
-            matrix += [_remainder(1 << step * i + shift, block) << len(matrix) for i in range(_degree(block))]
+            matrix += [divide(1 << step * i + shift, block)[1] << len(matrix) for i in range(_degree(block))]
         result.append(np.array(matrix))
     return result
 
@@ -221,12 +222,6 @@ def _degree(polynomial: int) -> int:
     return polynomial.bit_length() - 1
 
 
-def _remainder(polynomial: int, modulus: int) -> int:
-    while _degree(polynomial) >= _degree(modulus):
-        polynomial ^= modulus << _degree(polynomial) - _degree(modulus)
-    return polynomial
-
-
 @cache
 def _factor_powers(order: int) -> list[int]:
     """The powers of irreducible polynomials that divide x^order - 1, of degree at most 16."""
@@ -239,35 +234,20 @@ def _factor_powers(order: int) -> list[int]:
     for candidate in range(3, 1 << 17, 2):
         if 2 * _degree(candidate) > _degree(rest):
             break
-        if _remainder(rest, candidate) == 0:
+        quotient, remainder = divide(rest, candidate)
+        if remainder == 0:
             factors.append(candidate)
-            rest = _quotient(rest, candidate)
+            rest = quotient
     if 1 < rest < 1 << 17:
         factors.append(rest)
     powers = []
     for factor in factors:
         power = 1
         for _ in range(order // odd):
-            power = _product(power, factor)
+            power = multiply(power, factor)
             if _degree(power) <= 16:
                 powers.append(power)
     return powers
-
-
-def _quotient(polynomial: int, divisor: int) -> int:
-    quotient = 0
-    while (shift := _degree(polynomial) - _degree(divisor)) >= 0:
-        polynomial ^= divisor << shift
-        quotient |= 1 << shift
-    return quotient
-
-
-def _product(a: int, b: int) -> int:
-    result = 0
-    for j in range(b.bit_length()):
-        if b >> j & 1:
-            result ^= a << j
-    return result
 
 
 @numba.njit(cache=True)

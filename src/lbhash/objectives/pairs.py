@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 def similar(a: Tensor, b: Tensor) -> Tensor:
@@ -76,5 +79,25 @@ class Memory(torch.nn.Module):
         θ_ij = ½⟨u_i, u_j⟩. The gradient reaches the batch's rows only.
         """
         self.outputs[index] = u.detach().to(self.outputs.dtype)
-        inner = u @ self.outputs.T / 2
-        return likelihood_loss(inner, similar(labels, self.labels)).mean()
+        return _MeanLikelihoodLoss.apply(u, self.outputs, similar(labels, self.labels))
+
+
+class _MeanLikelihoodLoss(torch.autograd.Function):
+    """mean_ij [log(1 + exp θ_ij) − s_ij θ_ij] with θ_ij = ½⟨u_i, v_j⟩, and its gradient ½ (σ(θ) − s) V / (n·m) for u.
+
+    Written by hand because autograd would keep, and go through again, five arrays of the size of all pairs; this was
+    most of a step of DBDH and DSDH.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, v: Tensor, s: Tensor) -> Tensor:
+        theta = u @ v.T / 2
+        similar = s.to(theta.dtype)
+        loss = F.softplus(theta).sum() - torch.dot(similar.view(-1), theta.view(-1))
+        ctx.gradient = theta.sigmoid_().sub_(similar) @ v / (2 * theta.numel())
+        return loss / theta.numel()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return grad * ctx.gradient, None, None

@@ -1,0 +1,165 @@
+"""Several seeds of one setting, trained as one computation.
+
+A run on embeddings is a few thousand steps of some milliseconds, of which much is overhead and short matrix products.
+Here the heads of all seeds are one batched product a layer, under one Adam, while every seed keeps its own batches,
+dropout and objective: each ends with the weights that ``lbhash.training.train`` gives it, up to the rounding of sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lbhash.data.dataset import Part
+from lbhash.dropout import keep_mask
+from lbhash.labels import check_count
+from lbhash.model import HashModel
+from lbhash.objectives import Objective
+from lbhash.objectives.base import check_loss
+from lbhash.training import Schedule, ShuffledBatches, cpu_settings, draw_from
+
+EpochHook = Callable[[int, Sequence[HashModel], Sequence[float]], None]
+"""Called after each epoch with its number, the models as they are then, and the mean loss of each seed's epoch."""
+
+
+def train_together(
+    models: Sequence[HashModel],
+    objectives: Sequence[Objective],
+    part: Part,
+    schedule: Schedule,
+    seeds: Sequence[int],
+    *,
+    threads: int = 1,
+    after_epoch: EpochHook | None = None,
+) -> None:
+    """Train ``models`` in place, on a CPU and without checkpoints.
+
+    Args:
+        models: one a seed, of one shape and one dropout, with the weights that they start from.
+        objectives: one a seed.
+        part: the training rows; they are held in memory as ``float32 [n, dim]``.
+        schedule: length and learning rate.
+        seeds: of batches and dropout.
+        threads: of PyTorch.
+        after_epoch: called after each epoch.
+
+    Raises:
+        ValueError: the models differ in shape, or a loss is not finite.
+    """
+    threads = check_count(threads, "threads")
+    if not len(models) == len(objectives) == len(seeds) > 0:
+        raise ValueError(
+            f"there are {len(models)} models, {len(objectives)} objectives and {len(seeds)} seeds; "
+            "there must be one of each for every seed"
+        )
+    mean, deviation = part.standardisation()
+    for model, objective in zip(models, objectives, strict=True):
+        model.set_standardisation(mean, deviation)
+        objective.train()
+    inputs = (torch.from_numpy(part.take(slice(None))) - models[0].mean) / models[0].scale
+    assert part.labels is not None
+    labels = torch.from_numpy(part.labels)
+    labels = labels if labels.ndim == 1 else labels.float()
+    heads = StackedHeads(models)
+    learnt = [*heads.parameters(), *(p for objective in objectives for p in objective.parameters())]
+    batches = [ShuffledBatches(len(part), schedule.batch_size, seed) for seed in seeds]
+    with cpu_settings(threads), torch.random.fork_rng(devices=[]):
+        optimizer = torch.optim.Adam(learnt, lr=schedule.lr, fused=True)
+        for epoch in range(schedule.epochs):
+            for group in optimizer.param_groups:
+                group["lr"] = schedule.rate(epoch)
+            for objective, order in zip(objectives, batches, strict=True):
+                objective.begin_epoch(epoch)
+                order.set_epoch(epoch)
+            total = torch.zeros(len(seeds))
+            for step, index in enumerate(zip(*batches, strict=True)):
+                rows = torch.from_numpy(np.stack(index))
+                losses = _losses(heads, objectives, inputs, labels, rows, [(seed, epoch, step) for seed in seeds])
+                _check_finite(losses, seeds, epoch)
+                optimizer.zero_grad()
+                losses.sum().backward()
+                optimizer.step()
+                total += losses.detach() * rows.shape[1]
+            if after_epoch is not None or epoch == schedule.epochs - 1:
+                heads.copy_to(models)
+            if after_epoch is not None:
+                after_epoch(epoch, models, (total / len(part)).tolist())
+        for model, objective in zip(models, objectives, strict=True):
+            model.eval()
+            objective.eval().end_training()
+
+
+class StackedHeads(nn.Module):
+    """The heads of several models of one shape, a batched product a layer."""
+
+    def __init__(self, models: Sequence[HashModel]) -> None:
+        super().__init__()
+        shapes = {(model.dim, model.bits, model.hidden, model.dropout.probability) for model in models}
+        if len(shapes) > 1:
+            raise ValueError(f"models have (dim, bits, hidden, dropout) of {sorted(shapes)}; they must be of one shape")
+        self.dropout = models[0].dropout.probability
+        layers = zip(*(_layers(model) for model in models), strict=True)
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        for layer in layers:
+            self.weights.append(torch.stack([linear.weight.detach().T for linear in layer]))
+            self.biases.append(torch.stack([linear.bias.detach()[None] for linear in layer]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Raw outputs ``[seeds, n, bits]`` of standardised inputs ``[seeds, n, dim]`` behind the dropout."""
+        first, *others = zip(self.biases, self.weights, strict=True)
+        x = torch.baddbmm(first[0], x, first[1])
+        for bias, weight in others:
+            x = torch.baddbmm(bias, x.relu(), weight)
+        return x
+
+    @torch.no_grad()
+    def copy_to(self, models: Sequence[HashModel]) -> None:
+        """Give every model its head's weights."""
+        for seed, model in enumerate(models):
+            for linear, weight, bias in zip(_layers(model), self.weights, self.biases, strict=True):
+                linear.weight.copy_(weight[seed].T)
+                linear.bias.copy_(bias[seed, 0])
+
+
+def _layers(model: HashModel) -> list[nn.Linear]:
+    return [module for module in model.head.modules() if isinstance(module, nn.Linear)]
+
+
+def _losses(
+    heads: StackedHeads,
+    objectives: Sequence[Objective],
+    inputs: Tensor,
+    labels: Tensor,
+    rows: Tensor,
+    draws: Sequence[tuple[int, int, int]],
+) -> Tensor:
+    """The loss of each seed's batch, ``[seeds]``.
+
+    As in a run of its own every seed draws from seed, epoch and step alone, first the model's dropout and then whatever
+    its objective draws; the generator's state is put by in between, since the heads are computed together.
+    """
+    x = inputs[rows]
+    states = []
+    for own, numbers in zip(x, draws, strict=True):
+        draw_from(*numbers)
+        keep = keep_mask(heads.dropout, tuple(own.shape), own)
+        if keep is not None:
+            own *= keep
+        states.append(torch.get_rng_state())
+    losses = []
+    for logits, objective, index, state in zip(heads(x), objectives, rows, states, strict=True):
+        torch.set_rng_state(state)
+        losses.append(check_loss(objective(logits, labels[index], index), objective, logits))
+    return torch.stack(losses)
+
+
+def _check_finite(losses: Tensor, seeds: Sequence[int], epoch: int) -> None:
+    finite = torch.isfinite(losses)
+    if not finite.all():
+        seed = int(finite.int().argmin())
+        raise ValueError(
+            f"the loss of seed {seeds[seed]} is {losses[seed].item()} in epoch {epoch}; a smaller lr may help"
+        )
