@@ -13,11 +13,11 @@ import pytest
 import lbhash.cli
 from lbhash import Hasher
 from lbhash.centers import center_kinds
-from lbhash.codefile import read_codes
+from lbhash.codefile import CodeTable, read_codes
 from lbhash.codes import hamming_distances
 from lbhash.data import load_dataset
 from lbhash.files import write_text
-from lbhash.index import FlatIndex
+from lbhash.index import build_index
 from lbhash.model import HashModel
 from lbhash.objectives import METHODS
 
@@ -126,27 +126,18 @@ def test_evaluate_agrees_with_the_training(inside, command):
     assert at["map"] != found["map"]
 
 
-def test_search_finds_the_nearest(inside, command, tmp_path):
+def test_search_finds_the_nearest(inside, command):
     found = json_of(command("search", "--model", "model", "--base", "base.parquet", "--row", 17, "-k", 5, "--json"))
     data, base = load_dataset("digits"), read_codes("base.parquet")
     code = Hasher.from_pretrained("model").encode(data.base.embeddings[17:18])
     distances = hamming_distances(code, base.codes)[0]
-    assert found["row"] == 17
-    assert [hit["rank"] for hit in found["neighbors"]] == [1, 2, 3, 4, 5]
-    assert [hit["distance"] for hit in found["neighbors"]] == np.sort(distances)[:5].tolist()
-    labels = dict(zip(base.rows.tolist(), base.labels.tolist(), strict=True))
-    by_row = dict(zip(base.rows.tolist(), distances.tolist(), strict=True))
-    for hit in found["neighbors"]:
-        assert (hit["label"], hit["distance"]) == (labels[hit["row"]], by_row[hit["row"]])
-
-    index = FlatIndex(2)
-    index.add(base.codes, base.rows)
-    index.save(tmp_path / "i.faiss")
-    by_index = json_of(
-        command("search", "--model", "model", "--index", tmp_path / "i.faiss", "--row", 17, "-k", 5, "--json")
-    )
-    assert [hit["row"] for hit in by_index["neighbors"]] == [hit["row"] for hit in found["neighbors"]]
-    assert {hit["label"] for hit in by_index["neighbors"]} == {None}
+    (query,) = found["queries"]
+    assert (query["row"], query["code"], query["label"]) == (17, code.tobytes().hex(), 7)
+    assert [hit["rank"] for hit in query["neighbors"]] == [1, 2, 3, 4, 5]
+    ranking = np.lexsort((base.rows, distances))[:5]
+    assert [hit["id"] for hit in query["neighbors"]] == base.rows[ranking].tolist()
+    assert [hit["distance"] for hit in query["neighbors"]] == distances[ranking].tolist()
+    assert [hit["label"] for hit in query["neighbors"]] == base.labels[ranking].tolist()
 
 
 def test_centers_and_methods(inside, command, tmp_path):
@@ -330,9 +321,7 @@ def others(work, blobs):
     write_codes(folder / "unlabelled.npz", replace(table, labels=None))
     wide = np.concatenate([table.codes, table.codes], axis=1)
     write_codes(folder / "wide.npz", replace(table, codes=wide, bits=28))
-    index = FlatIndex(3)
-    index.add(np.zeros((20, 3), np.uint8))
-    index.save(folder / "wide.faiss")
+    build_index(CodeTable(wide, 28, table.rows), folder / "wide")
     write_text(folder / "text.faiss", "no index\n")
     write_text(folder / "text.parquet", "no codes\n")
     return folder
@@ -347,7 +336,7 @@ def others(work, blobs):
         ("unlabelled.npz", "base has no labels; an evaluation needs them"),
         ("text.parquet", "which is damaged or no file of codes"),
         ("no.parquet", "and there is no such file"),
-        ("wide.faiss", "it must end in .parquet or .npz"),
+        ("text.faiss", "it must end in .parquet or .npz"),
     ],
 )
 def test_bad_evaluations(inside, others, command, name, said):
@@ -371,11 +360,11 @@ def test_bad_figures(inside, command, option, value, said):
 @pytest.mark.parametrize(
     ("base", "arguments", "said"),
     [
-        ("bits.npz", (), "base holds codes of 11 bits and the model has 12; encode both with one model"),
-        ("model.npz", (), "base was encoded by model 0123456789abcdef and the model by "),
-        ("wide.faiss", (), "index holds codes of 3 bytes and the model makes 2"),
-        ("text.faiss", (), "which is damaged or no index"),
-        ("no.faiss", (), "and there is no such file"),
+        ("bits.npz", (), "index holds codes of 11 bits and the model makes 12; use one model for both"),
+        ("model.npz", (), "index was made by model 0123456789abcdef and the model is "),
+        ("wide", (), "index holds codes of 28 bits and the model makes 12"),
+        ("text.faiss", (), "which is a file; it must be a folder that holds an index"),
+        ("no.faiss", (), "and there is no such folder"),
         ("unlabelled.npz", ("--row", 1797), "row is 1797; it must be from 0 to 1796"),
         ("unlabelled.npz", ("--row", -1), "row is -1; it must be from 0 to 1796"),
         ("unlabelled.npz", ("-k", 0), "k is 0; it must be from 1 to the size of the index (1597)"),

@@ -8,7 +8,7 @@ import pytest
 from lbhash import Hasher
 from lbhash.data import load_dataset
 from lbhash.demo import run_demo
-from lbhash.index import FlatIndex
+from lbhash.index import open_index
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +33,15 @@ def test_the_report_is_one_file_of_its_own(demo):
 
 
 def test_it_leaves_a_model_and_an_index_of_the_base(demo):
-    assert {file.name for file in demo.iterdir()} == {"index.faiss", "model", "report.html"}
-    hasher, index = Hasher.from_pretrained(demo / "model"), FlatIndex.load(demo / "index.faiss")
+    assert {file.name for file in demo.iterdir()} == {"index", "model", "report.html"}
+    hasher, index = Hasher.from_pretrained(demo / "model"), open_index(demo / "index")
     base = load_dataset("digits").base
     assert (hasher.name, hasher.bits, len(index)) == ("csq_d", 16, len(base))
     distances, rows = index.search(hasher.encode_part(base), 1)
     assert not distances.any()
     assert np.isin(rows, base.rows).all()
+    assert index.model == hasher.model_.fingerprint()
+    assert index.attributes_of(base.rows)["label"].to_pylist() == base.labels.tolist()
 
 
 def test_it_says_what_comes_next(tmp_path, capsys):

@@ -90,7 +90,7 @@ class Infinite(Objective):
 
 
 def test_a_loss_that_is_not_finite_names_its_seed(blobs):
-    with pytest.raises(ValueError, match="loss of seed 7 is -?(inf|nan) in epoch 0"):
+    with pytest.raises(ValueError, match=r"loss of seed 7 is -?(inf|nan) in epoch 0"):
         Hasher(8, Infinite, False, epochs=1).fit_seeds(part_of(blobs.x, blobs.y), 4, [0, 7])
 
 

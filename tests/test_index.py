@@ -1,138 +1,530 @@
+"""Every kind of index against brute force, in memory and in a folder."""
+
 from __future__ import annotations
 
-import faiss
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lbhash.codefile import CodeTable, read_codes, write_codes
 from lbhash.codes import hamming_distances, pack
-from lbhash.index import FlatIndex
+from lbhash.data import load_dataset
+from lbhash.index import FlatIndex, build_index, check_model, code_attributes, open_index
+from lbhash.index import local as local_module
+from lbhash.index.kinds import KINDS
+from lbhash.searching import export_index, ids_of
+
+EXHAUSTIVE = {"flat": {}, "mih": {"nhash": 2, "nflip": 16}, "ivf": {"nprobe": 10**6}, "hnsw": {"ef_search": 1500}}
+"""Options with which every kind finds what brute force finds, of 1,200 codes of 32 bits."""
 
 
 def random_codes(n, width, seed):
     return np.random.default_rng(seed).integers(0, 256, (n, width), dtype=np.uint8)
 
 
-def filled(codes, ids=None):
-    index = FlatIndex(codes.shape[1])
-    index.add(codes, ids)
+def filled(codes, ids=None, bits=None, **columns):
+    index = FlatIndex(bits or 8 * codes.shape[1])
+    index.add(codes, ids, columns or None)
     return index
+
+
+def ranking(queries, codes, ids):
+    """Distances and ids of all codes, by distance, then id: the oracle."""
+    distances = hamming_distances(queries, codes)
+    names = np.broadcast_to(ids, distances.shape)
+    order = np.lexsort((names, distances), axis=1)
+    return np.take_along_axis(distances, order, 1), np.take_along_axis(names, order, 1)
+
+
+def assert_same(found, distances, ids):
+    assert (found.distances.dtype, found.ids.dtype) == (np.int32, np.int64)
+    np.testing.assert_array_equal(found.distances, distances)
+    np.testing.assert_array_equal(found.ids, ids)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Codes of real digits, the signs of 32 principal components: base and queries."""
+    data = load_dataset("digits")
+    base, query = (part.take(slice(None)) for part in (data.base, data.query))
+    middle = base.mean(axis=0)
+    directions = np.linalg.svd(base - middle, full_matrices=False)[2][:32]
+    return pack((base - middle) @ directions.T), pack((query - middle) @ directions.T)
+
+
+# ------------------------------------------------------------------------------------------------------------- search
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 17), st.integers(1, 60))
 def test_search_is_that_of_brute_force(seed, width, n):
     rng = np.random.default_rng(seed)
-    base = random_codes(n, width, seed)
-    if n > 2:
-        base[n // 2] = base[0]  # a tie
+    base = random_codes(n, width, seed) & rng.choice([1, 255], width).astype(np.uint8)  # short codes: many ties
     queries, k, ids = random_codes(5, width, seed + 1), int(rng.integers(1, n + 1)), rng.permutation(10 * n)[:n]
-    distances, found = filled(base, ids).search(queries, k)
-    expected = hamming_distances(queries, base)
-    assert (distances.dtype, found.dtype) == (np.int32, np.int64)
-    np.testing.assert_array_equal(distances, np.sort(expected, axis=1)[:, :k])
-    position = {int(name): at for at, name in enumerate(ids)}
+    distances, names = ranking(queries, base, ids)
+    index = filled(base, ids)
+    assert_same(index.search(queries, k), distances[:, :k], names[:, :k])
+    radius = int(rng.integers(0, 8 * width + 1))
+    found = index.range_search(queries, radius)
     for row in range(5):
-        at = [position[int(name)] for name in found[row]]
-        assert len(set(at)) == k
-        np.testing.assert_array_equal(expected[row, at], distances[row])
-        assert sorted(zip(distances[row], found[row], strict=True)) == list(
-            zip(distances[row], found[row], strict=True)
-        )
+        near = distances[row] <= radius
+        np.testing.assert_array_equal(found.of(row)[0], distances[row, near])
+        np.testing.assert_array_equal(found.of(row)[1], names[row, near])
+    assert found.limits[-1] == (distances <= radius).sum()
 
 
-def test_ids_count_on_where_none_are_given():
-    base = random_codes(10, 4, 0)
-    index = FlatIndex(4)
-    assert len(index) == 0
-    index.add(base[:6])
-    index.add(base[6:])
-    assert len(index) == 10
-    distances, ids = index.search(base, 1)
-    assert not distances.any()
-    assert ids[:, 0].tolist() == list(range(10))
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_in_a_folder(tmp_path, kind):
+    rng = np.random.default_rng(1)
+    codes, ids, labels = random_codes(1200, 4, 0), rng.permutation(5000)[:1200], rng.integers(0, 4, 1200)
+    table = CodeTable(codes, 32, ids, labels, "0123456789abcdef")
+    built = build_index(table, tmp_path / "i", kind, options=EXHAUSTIVE[kind])
+    opened = open_index(tmp_path / "i")
+    queries = np.concatenate([codes[:5] ^ 1, random_codes(5, 4, 2)])
+    distances, _ = ranking(queries, codes, ids)
+    position = {int(name): at for at, name in enumerate(ids)}
+    for index in (built, opened):
+        assert (index.kind, index.bits, index.model, len(index), index.label) == (kind, 32, table.model, 1200, "label")
+        found = index.search(queries, 10)
+        np.testing.assert_array_equal(found.distances, distances[:, :10])
+        for row in range(10):  # whichever of the tied ones a kind picks, they are as far as it says
+            at = [position[int(name)] for name in found.ids[row]]
+            assert len(set(at)) == 10
+            np.testing.assert_array_equal(hamming_distances(queries[row : row + 1], codes[at])[0], found.distances[row])
+            assert list(zip(*map(list, (found.distances[row], found.ids[row])), strict=True)) == sorted(
+                zip(found.distances[row], found.ids[row], strict=True)
+            )
+        index.verify()
+    within = opened.range_search(queries, 9)
+    assert within.limits[-1] == (distances <= 9).sum()
+    kept = np.isin(labels, (1, 3))
+    filtered, filtered_names = ranking(queries, codes[kept], ids[kept])
+    assert_same(opened.search(queries, 7, where={"label": [1, 3]}), filtered[:, :7], filtered_names[:, :7])
+
+
+@pytest.mark.parametrize(("kind", "least"), [("mih", 0.85), ("ivf", 0.95), ("hnsw", 0.95)])
+def test_recall_on_real_codes(digits, kind, least):
+    base, queries = digits
+    index = KINDS[kind](32)
+    index.add(base)
+    exact = filled(base).search(queries, 10)
+    found = index.search(queries, 10)
+    recall = np.mean(found.distances <= exact.distances[:, -1:])
+    assert least <= recall <= 1
+    assert (found.distances >= exact.distances).all()
+
+
+@pytest.mark.parametrize("flips", [0, 1, 2])
+def test_multi_index_hashing_is_exact_as_far_as_it_says(digits, flips):
+    base, queries = digits
+    index = KINDS["mih"](32, options={"nhash": 4, "nflip": flips})
+    index.add(base)
+    exact, found = filled(base).search(queries, 5), index.search(queries, 5)
+    sure = exact.distances < 4 * (flips + 1)
+    assert sure.any()
+    np.testing.assert_array_equal(found.distances[sure], exact.distances[sure])
+
+
+@pytest.mark.parametrize("kind", ["mih", "ivf", "hnsw"])
+def test_removed_codes_are_never_found(kind):
+    codes = random_codes(1500, 4, 0)
+    index = KINDS[kind](32, options=EXHAUSTIVE[kind])
+    index.add(codes)
+    near = index.search(codes[:1], 300).ids[0]
+    index.remove(near)  # the neighbourhood of the query is gone, as many as a structure would return first
+    found = index.search(codes[:20], 5)
+    assert not np.isin(found.ids, near).any()
+    left = np.setdiff1d(np.arange(1500), near)
+    np.testing.assert_array_equal(found.distances, ranking(codes[:20], codes[left], left)[0][:, :5])
+
+
+def test_a_query_for_which_a_structure_finds_too_few_is_scanned_for():
+    codes = random_codes(1500, 8, 0)
+    index = KINDS["mih"](64, options={"nhash": 2, "nflip": 0})  # tables of 32 bits: only a code itself shares one
+    index.add(codes)
+    assert (index._state.segments[0].structure.search(codes[:3], 5).ids[:, 1:] == -1).all()
+    distances, names = ranking(codes[:3], codes, np.arange(1500))
+    assert_same(index.search(codes[:3], 5), distances[:, :5], names[:, :5])
+
+
+def test_no_query_and_no_code():
+    index = filled(random_codes(6, 4, 0))
+    found = index.search(random_codes(0, 4, 0), 3)
+    assert (found.distances.shape, found.ids.shape) == ((0, 3), (0, 3))
+    assert index.range_search(random_codes(0, 4, 0), 3).limits.tolist() == [0]
+    index.add(random_codes(0, 4, 0), [])
+    index.remove([])
+    assert (len(index), index.generation) == (6, 1)
+    assert FlatIndex(32).range_search(random_codes(2, 4, 0), 32).limits.tolist() == [0, 0, 0]
 
 
 def test_bits_that_do_not_fill_bytes():
     signs = np.random.default_rng(0).choice([-1, 1], (30, 13))
-    distances, ids = filled(pack(signs)).search(pack(signs[:3]), 30)
+    distances, ids = filled(pack(signs), bits=13).search(pack(signs[:3]), 30)
     for row in range(3):
         np.testing.assert_array_equal((signs[ids[row]] != signs[row]).sum(axis=1), distances[row])
 
 
-def test_saved_and_loaded(tmp_path):
-    base, queries = random_codes(50, 5, 0), random_codes(7, 5, 1)
-    index = filled(base, np.arange(50) * 3 + 2**40)
-    index.save(tmp_path / "new" / "i.faiss")
-    assert [file.name for file in (tmp_path / "new").iterdir()] == ["i.faiss"]
-    loaded = FlatIndex.load(tmp_path / "new" / "i.faiss")
-    assert (len(loaded), loaded.code_bytes) == (50, 5)
-    for left, right in zip(loaded.search(queries, 9), index.search(queries, 9), strict=True):
-        np.testing.assert_array_equal(left, right)
-    loaded.add(base[:1], [7])
-    assert len(loaded) == 51
+# ------------------------------------------------------------------------------------------------------ ids, attributes
 
 
-@pytest.mark.parametrize("kept", [0, 3, 40, "half", -1])
-def test_damaged_files(tmp_path, kept):
-    file = tmp_path / "i.faiss"
-    filled(random_codes(50, 5, 0)).save(file)
-    content = file.read_bytes()
-    file.write_bytes(content[: len(content) // 2 if kept == "half" else kept])
-    with pytest.raises(ValueError, match=r"^index is '.*', which is damaged or no index$"):
-        FlatIndex.load(file)
-
-
-def test_files_that_are_no_binary_index(tmp_path):
-    file = tmp_path / "i.faiss"
-    file.write_text("an index\n" * 20)
-    with pytest.raises(ValueError, match="which is damaged or no index"):
-        FlatIndex.load(file)
-    faiss.write_index(faiss.IndexFlatL2(8), str(file))
-    with pytest.raises(ValueError, match="which is damaged or no index"):
-        FlatIndex.load(file)
-    with pytest.raises(ValueError, match=r"index is .*, and there is no such file"):
-        FlatIndex.load(tmp_path / "no.faiss")
-    with pytest.raises(ValueError, match=r"index is .*, which is a folder"):
-        FlatIndex.load(tmp_path)
+def test_ids_count_on_where_none_are_given():
+    base = random_codes(10, 4, 0)
+    index = FlatIndex(32)
+    assert len(index) == 0
+    index.add(base[:6])
+    index.add(base[6:])
+    assert index.ids().tolist() == list(range(10))
+    index.remove([9])
+    index.add(base[:1])
+    assert index.ids()[-1] == 10  # an id that was removed is not given again
+    distances, ids = index.search(base[:9], 1)
+    assert not distances.any()
+    assert ids[:, 0].tolist() == list(range(9))
 
 
 def test_ids_of_any_integer_type():
     codes = random_codes(3, 4, 0)
     for ids in ([5, 3, 9], np.array([5, 3, 9], np.uint16), np.array([5, 3, 9], np.uint64)):
         assert filled(codes, ids).search(codes, 1)[1][:, 0].tolist() == [5, 3, 9]
-    index = filled(codes)
-    index.add(codes[:0], [])
-    assert len(index) == 3
+
+
+def test_codes_and_attributes_come_back_by_id(tmp_path):
+    codes, ids = random_codes(40, 3, 0), np.random.default_rng(0).permutation(1000)[:40]
+    names = [f"n{number}" for number in ids]
+    index = filled(codes[:25], ids[:25], name=names[:25], tags=[[int(i) % 3, 7] for i in ids[:25]])
+    index.add(codes[25:], ids[25:], {"tags": [[int(i) % 3] for i in ids[25:]], "name": names[25:]})
+    index.save(tmp_path / "i")
+    for held in (index, open_index(tmp_path / "i")):
+        asked = [3, 30, 3, 39, 0]
+        np.testing.assert_array_equal(held.codes_of(ids[asked]), codes[asked])
+        table = held.attributes_of(ids[asked])
+        assert table.column_names == ["id", "name", "tags"]
+        assert table["id"].to_pylist() == ids[asked].tolist()
+        assert table["name"].to_pylist() == [names[at] for at in asked]
+        assert held.attributes_of([]).column_names == ["id", "name", "tags"]
+        assert held.codes_of([]).shape == (0, 3)
+        assert held.ids().tolist() == sorted(ids.tolist())
+        both = held.search(codes[:1], 5, where={"name": "n5", "tags": 7})
+        assert both.ids.shape == (1, 0) if 5 not in ids[:25] else (1, 1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_where_keeps_what_a_loop_keeps(data):
+    n = data.draw(st.integers(1, 30))
+    labels = data.draw(st.lists(st.none() | st.integers(0, 4), min_size=n, max_size=n))
+    lists = data.draw(st.lists(st.lists(st.integers(0, 4), max_size=3), min_size=n, max_size=n))
+    wanted = data.draw(st.lists(st.integers(0, 5), max_size=3))
+    one = data.draw(st.integers(0, 5))
+    codes = random_codes(n, 2, n)
+    index = FlatIndex(16)
+    half = n // 2
+    table = pa.table({"label": pa.array(labels, pa.int64()), "labels": pa.array(lists, pa.list_(pa.int64()))})
+    for part in (slice(0, half), slice(half, n)):
+        index.add(codes[part], attributes=table.slice(part.start, part.stop - part.start))
+    kept = [row for row in range(n) if labels[row] in wanted and one in lists[row]]
+    found = index.range_search(codes[:1], 16, where={"label": wanted, "labels": one})
+    assert sorted(found.ids.tolist()) == kept
+    assert index.search(codes[:1], n, where={"label": wanted, "labels": one}).ids.shape == (1, len(kept))
+
+
+def test_files_of_codes_in_and_out(tmp_path):
+    codes, labels = random_codes(30, 2, 0), np.random.default_rng(0).integers(0, 2, (30, 5)).astype(np.uint8)
+    labels[:, 4] = 0
+    labels[0, 4] = 1
+    further = pa.table({"title": [f"t{row}" for row in range(30)], "year": pa.array(range(30), pa.int16())})
+    table = CodeTable(codes, 16, np.arange(30) * 2, labels, "ab", further)
+    write_codes(tmp_path / "c.parquet", table)
+    read = read_codes(tmp_path / "c.parquet")
+    assert read.further.equals(further)
+    index = build_index(read, tmp_path / "i", ids=ids_of(read, "year"))
+    assert (index.label, index.ids().tolist()) == ("labels", list(range(30)))
+    index.remove([4])
+    assert index.attributes_of([3]).to_pylist() == [
+        {"id": 3, "row": 6, "labels": np.flatnonzero(labels[3]).tolist(), "title": "t3", "year": 3}
+    ]
+    export_index(index, tmp_path / "out.parquet")
+    again = read_codes(tmp_path / "out.parquet")
+    kept = np.delete(np.arange(30), 4)
+    assert (again.bits, again.model) == (16, "ab")
+    np.testing.assert_array_equal(again.codes, codes[kept])
+    np.testing.assert_array_equal(again.labels, labels[kept])
+    rebuilt = build_index(again, tmp_path / "j", ids=ids_of(again, None))
+    assert rebuilt.ids().tolist() == kept.tolist()
+    assert rebuilt.attributes_of(kept).equals(index.attributes_of(kept))
+    assert pq.read_schema(tmp_path / "out.parquet").names == ["id", "code", "row", "labels", "title", "year"]
+
+
+def test_the_caller_may_change_its_arrays():
+    codes, ids = random_codes(5, 2, 0), np.arange(5)
+    index = filled(codes, ids)
+    before = codes.copy()
+    codes[:] = 0
+    ids[:] = 9
+    np.testing.assert_array_equal(index.codes_of(np.arange(5)), before)
+
+
+# ------------------------------------------------------------------------------------------------------------ a folder
+
+
+def test_saved_and_opened(tmp_path):
+    base, queries = random_codes(50, 5, 0), random_codes(7, 5, 1)
+    index = filled(base, np.arange(50) * 3 + 2**40)
+    index.save(tmp_path / "new" / "i")
+    loaded = FlatIndex.load(tmp_path / "new" / "i")
+    assert (len(loaded), loaded.bits, loaded.generation) == (50, 40, 1)
+    assert_same(loaded.search(queries, 9), *index.search(queries, 9))
+    loaded.add(base[:1], [7])
+    assert (len(loaded), len(index), len(open_index(tmp_path / "new" / "i"))) == (51, 50, 51)
+    with pytest.raises(ValueError, match=r"out is '.*', which already holds an index"):
+        index.save(tmp_path / "new" / "i")
+    with pytest.raises(ValueError, match="which is of kind flat; it must be hnsw"):
+        KINDS["hnsw"].load(tmp_path / "new" / "i")
+
+
+def test_adding_writes_the_new_codes_only(tmp_path):
+    index = build_index(CodeTable(random_codes(20_000, 8, 0), 64, np.arange(20_000)), tmp_path / "i")
+    before = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "i").glob("0*")}
+    index.add(random_codes(10, 8, 1), attributes={"row": range(10)})
+    after = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "i").glob("0*")}
+    assert before.items() <= after.items()
+    new = [tmp_path / "i" / name for name in after.keys() - before.keys()]
+    assert new
+    assert sum(file.stat().st_size for file in new) < 3000
+    assert index.generation == 2
+
+
+def test_small_segments_are_merged(tmp_path):
+    codes = random_codes(300, 2, 0)
+    index = build_index(CodeTable(codes[:10], 16, np.arange(10)), tmp_path / "i")
+    for start in range(10, 300, 10):
+        index.add(codes[start : start + 10], attributes={"row": range(start, start + 10)})
+        assert index.info()["segments"] < local_module.MERGE
+    assert len(list((tmp_path / "i").glob("0*.codes.npy"))) == index.info()["segments"]
+    distances, names = ranking(codes[:9], codes, np.arange(300))
+    assert_same(open_index(tmp_path / "i").search(codes[:9], 20), distances[:, :20], names[:, :20])
+    assert index.attributes_of(range(300))["row"].to_pylist() == list(range(300))
+
+
+def test_segments_with_many_removed_codes_are_rewritten(tmp_path):
+    codes = random_codes(100, 2, 0)
+    index = build_index(CodeTable(codes, 16, np.arange(100)), tmp_path / "i")
+    index.remove(range(20))
+    assert index.info()["removed"] == 20
+    index.remove(range(20, 30))
+    assert (index.info()["removed"], len(index)) == (0, 70)
+    index.remove(range(30, 100))
+    assert (index.info()["segments"], len(index), len(open_index(tmp_path / "i"))) == (0, 0, 0)
+    with pytest.raises(ValueError, match="attributes has the columns none; the index has row"):
+        index.add(codes)
+    index.add(codes, attributes={"row": range(100)})
+    assert open_index(tmp_path / "i").ids()[0] == 100
+
+
+def test_readers_go_on_with_what_they_opened(tmp_path):
+    codes = random_codes(60, 2, 0)
+    reader = build_index(CodeTable(codes, 16, np.arange(60), np.arange(60) % 3), tmp_path / "i")
+    writer = open_index(tmp_path / "i")
+    expected = reader.search(codes[:4], 7)
+    writer.remove(range(0, 60, 2))
+    writer.compact()
+    assert reader.outdated()
+    assert_same(reader.search(codes[:4], 7), *expected)
+    assert reader.attributes_of([0])["label"].to_pylist() == [0]  # of a file that is swept by now
+    assert reader.refresh()
+    assert not reader.outdated()
+    assert not reader.refresh()
+    assert (len(reader), reader.generation) == (30, writer.generation)
+
+
+def test_a_writer_sees_what_another_wrote(tmp_path):
+    codes = random_codes(30, 2, 0)
+    build_index(CodeTable(codes[:10], 16, np.arange(10)), tmp_path / "i")
+    first, second = open_index(tmp_path / "i"), open_index(tmp_path / "i")
+    first.add(codes[10:20], attributes={"row": range(10, 20)})
+    second.add(codes[20:], attributes={"row": range(20, 30)})
+    assert open_index(tmp_path / "i").ids().tolist() == list(range(30))
+    with pytest.raises(ValueError, match="ids holds 3, which the index already has"):
+        first.add(codes[:1], [3], {"row": [3]})
+
+
+def test_an_index_is_built_anew_only_where_that_is_asked_for(tmp_path):
+    table = CodeTable(random_codes(30, 2, 0), 16, np.arange(30))
+    reader = build_index(table, tmp_path / "i")
+    with pytest.raises(ValueError, match=r"out is '.*', which already holds an index; give another folder"):
+        build_index(table, tmp_path / "i")
+    other = build_index(CodeTable(random_codes(5, 4, 0), 32, np.arange(5)), tmp_path / "i", overwrite=True)
+    assert (other.generation, len(other), len(reader)) == (2, 5, 30)
+    assert reader.outdated()
+    with pytest.raises(ValueError, match="which was built anew as another; open it again"):
+        reader.refresh()
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(ValueError, match="which is a file; it must be a folder"):
+        build_index(table, tmp_path / "file")
+    with pytest.raises(ValueError, match="kind is 'tree'; it must be one of flat, mih, ivf, hnsw"):
+        build_index(table, tmp_path / "new", "tree")
+    with pytest.raises(ValueError, match="ids holds 0 twice"):
+        build_index(table, tmp_path / "new", ids=[0] * 30)
+    assert not (tmp_path / "new").exists()
+
+
+def test_ids_without_gaps_take_no_file(tmp_path):
+    build_index(CodeTable(random_codes(30, 2, 0), 16, np.arange(30) + 5), tmp_path / "i")
+    assert not list((tmp_path / "i").glob("*.ids.npy"))
+    assert open_index(tmp_path / "i").ids().tolist() == list(range(5, 35))
+
+
+def test_code_attributes_and_ids_of_a_table():
+    table = CodeTable(
+        random_codes(3, 2, 0), 16, np.array([4, 5, 6]), None, "", pa.table({"id": [9, 8, 7], "x": [1, 2, 3]})
+    )
+    assert code_attributes(table).to_pydict() == {"row": [4, 5, 6], "x": [1, 2, 3]}
+    assert ids_of(table, None).tolist() == [9, 8, 7]
+    assert ids_of(table, "row").tolist() == [4, 5, 6]
+    assert ids_of(table, "next") is None
+    with pytest.raises(ValueError, match=r"ids is 'y'; it must be row, next, or a column of the codes \(id, x\)"):
+        ids_of(table, "y")
+
+
+def test_another_model_is_refused():
+    index = FlatIndex(16, model="a")
+    check_model(index, "a", 16)
+    check_model(index, "", 16)
+    check_model(FlatIndex(16), "b", 16)
+    with pytest.raises(ValueError, match="index was made by model a and the model is b; use one model for both"):
+        check_model(index, "b", 16)
+    with pytest.raises(ValueError, match="index holds codes of 16 bits and queries makes 12"):
+        check_model(index, "a", 12, "queries")
+
+
+# ------------------------------------------------------------------------------------------------------- bad arguments
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda i, c: FlatIndex(0), ValueError, "code_bytes is 0; it must be at least 1"),
+        (lambda i, c: FlatIndex(0), ValueError, "bits is 0; it must be from 1 to"),
+        (
+            lambda i, c: FlatIndex(8, options={"m": 3}),
+            ValueError,
+            "options has 'm', which an index of kind flat does not",
+        ),
+        (lambda i, c: KINDS["ivf"](8, options={"m": 3}), ValueError, "kind ivf does not have; it has nlist, nprobe"),
+        (lambda i, c: KINDS["ivf"](8, options={"nlist": 0}), ValueError, "option nlist is 0; it must be at least 1"),
+        (lambda i, c: KINDS["ivf"](8, options={"nlist": 2.5}), TypeError, "option nlist is 2.5; it must be an integer"),
+        (
+            lambda i, c: KINDS["mih"](8, options={"nhash": 9}).add(random_codes(1000, 1, 0)),
+            ValueError,
+            "nhash is 9; it",
+        ),
+        (lambda i, c: FlatIndex(8, keep="all"), ValueError, "keep is 'all'; it must be outputs or embeddings"),
         (lambda i, c: i.search(c, 0), ValueError, r"k is 0; it must be from 1 to the size of the index \(6\)"),
         (lambda i, c: i.search(c, 7), ValueError, r"k is 7; it must be from 1 to the size of the index \(6\)"),
-        (lambda i, c: FlatIndex(4).search(c, 1), ValueError, r"k is 1; .*\(0\)"),
-        (lambda i, c: i.search(c[:, :3], 1), ValueError, "codes has 3 bytes a row; the index holds codes of 4"),
-        (lambda i, c: i.add(c[:, :3]), ValueError, "codes has 3 bytes a row; the index holds codes of 4"),
+        (lambda i, c: i.search(c, 2.0), TypeError, "k is 2.0; it must be an integer"),
+        (lambda i, c: i.search(c, True), TypeError, "k is True; it must be an integer"),
+        (lambda i, c: FlatIndex(32).search(c, 1), ValueError, r"k is 1; .*\(0\)"),
+        (lambda i, c: i.search(c[:, :3], 1), ValueError, "codes has 3 bytes a row; codes of 32 bits have 4"),
+        (lambda i, c: i.add(c[:, :3]), ValueError, "codes has 3 bytes a row; codes of 32 bits have 4"),
+        (lambda i, c: FlatIndex(31).add(c | 255), ValueError, "codes has a bit beyond the first 31 set in row 0"),
         (lambda i, c: i.add(c.astype(float)), TypeError, "codes holds float64; packed codes are uint8"),
         (lambda i, c: i.search(c[0], 1), ValueError, r"codes has shape \(4,\)"),
+        (
+            lambda i, c: i.range_search(c, -1),
+            ValueError,
+            r"radius is -1; it must be from 0 to the length of a code \(32\)",
+        ),
+        (lambda i, c: i.range_search(c, 33), ValueError, "radius is 33; it must be from 0 to"),
+        (lambda i, c: i.range_search(c, 1.5), TypeError, "radius is 1.5; it must be an integer from 0 to 32"),
         (lambda i, c: i.add(c, np.arange(6) / 2), TypeError, "ids holds float64; it must hold integers"),
         (lambda i, c: i.add(c, np.arange(6) > 2), TypeError, "ids holds bool; it must hold integers"),
         (lambda i, c: i.add(c, list("abcdef")), TypeError, "ids holds <U1; it must hold integers"),
-        (lambda i, c: i.add(c, [0, 7, 2, 3, 7, 5]), ValueError, "ids holds 7 twice; every code must have an id of its"),
         (
-            lambda i, c: i.add(c, np.arange(6, dtype=np.uint64) + 2**63),
+            lambda i, c: i.add(c, [10, 17, 12, 13, 17, 15]),
             ValueError,
-            r"ids holds \d+; an id must be",
+            "ids holds 17 twice; every code must have an id of",
         ),
+        (lambda i, c: i.add(c, np.arange(6, dtype=np.uint64) + 2**63), ValueError, r"ids holds \d+; an id must be"),
+        (lambda i, c: i.add(c, [-1, 11, 12, 13, 14, 15]), ValueError, "ids holds -1; an id must be at least 0"),
         (lambda i, c: i.add(c, np.arange(5)), ValueError, r"ids has shape \(5,\); it must be \[6\]"),
+        (
+            lambda i, c: i.add(c, [10, 11, 12, 3, 14, 15]),
+            ValueError,
+            "ids holds 3, which the index already has; remove",
+        ),
+        (lambda i, c: i.add(c), ValueError, "attributes has the columns none; the index has label, name"),
+        (
+            lambda i, c: i.add(c, None, {"label": [1] * 6}),
+            ValueError,
+            "attributes has the columns label; the index has",
+        ),
+        (
+            lambda i, c: i.add(c, None, {"label": [1] * 5, "name": ["a"] * 6}),
+            ValueError,
+            "attribute 'label' has 5 values",
+        ),
+        (
+            lambda i, c: i.add(c, None, pa.table({"label": [1]})),
+            ValueError,
+            "attributes has 1 rows; it must have 6, one",
+        ),
+        (
+            lambda i, c: i.add(c, None, {"label": ["a"] * 6, "name": ["a"] * 6}),
+            ValueError,
+            "'label' must hold int64, as",
+        ),
+        (lambda i, c: i.add(c, None, {"label": [1, "a", 2, 3, 4, 5]}), ValueError, "attribute 'label' is no column of"),
+        (
+            lambda i, c: FlatIndex(32).add(c, None, {"id": range(6)}),
+            ValueError,
+            "the column 'id', which is the index's own",
+        ),
+        (
+            lambda i, c: i.add(c, None, {"label": [1] * 6, "name": ["a"] * 6}, vectors=c),
+            ValueError,
+            "the index keeps none",
+        ),
+        (
+            lambda i, c: FlatIndex(32, keep="outputs").add(c),
+            ValueError,
+            "vectors are not given, and the index keeps outp",
+        ),
+        (
+            lambda i, c: FlatIndex(32, keep="outputs").add(c, vectors=c[:2]),
+            ValueError,
+            r"vectors has shape \(2, 4\); it m",
+        ),
+        (
+            lambda i, c: FlatIndex(32, keep="outputs").add(c, vectors=c * 1e6),
+            ValueError,
+            "vectors holds what float16 can",
+        ),
+        (lambda i, c: FlatIndex(32, keep="outputs").add(c, vectors=c.astype(str)), TypeError, "it must hold numbers"),
+        (lambda i, c: i.vectors_of([1]), ValueError, "index keeps no vectors; build it with keep"),
+        (lambda i, c: i.remove([2, 77]), ValueError, "ids holds 77, which the index does not have"),
+        (lambda i, c: i.remove([2, 2]), ValueError, "ids holds 2 twice"),
+        (lambda i, c: i.codes_of([6]), ValueError, "ids holds 6, which the index does not have"),
+        (lambda i, c: i.attributes_of([[1]]), ValueError, r"ids has shape \(1, 1\); it must be \[m\]"),
+        (
+            lambda i, c: i.search(c, 1, where={"colour": 1}),
+            ValueError,
+            "where names the attribute 'colour'; the index has",
+        ),
+        (
+            lambda i, c: i.search(c, 1, where={"label": "x"}),
+            ValueError,
+            "where wants 'label' to be 'x'; the column holds",
+        ),
+        (lambda i, c: filled(c).search(c, 1, where={"label": 1}), ValueError, "the index has none"),
+        (lambda i, c: i.load("/nowhere/at/all"), ValueError, "index is '/nowhere/at/all', and there is no such folder"),
     ],
 )
 def test_bad_arguments(call, error, message):
     codes = random_codes(6, 4, 0)
-    index = filled(codes)
+    index = filled(codes, label=range(6), name=list("abcdef"))
     with pytest.raises(error, match=message):
         call(index, codes)
-    assert len(index) == 6
+    assert (len(index), index.generation) == (6, 1)

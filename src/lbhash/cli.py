@@ -11,17 +11,28 @@ from typing import Annotated
 
 import typer
 
+from lbhash.commands.index import index_app
 from lbhash.commands.options import (
+    Backbone,
     BaseFile,
+    ClassList,
+    Damaged,
+    DamagedImages,
     Data,
+    Images,
     Json,
     Labels,
+    Layout,
     Model,
     Protocol,
     QueryFile,
     SplitSeed,
+    image_options,
     print_json,
 )
+from lbhash.commands.reproduce import reproduce
+from lbhash.commands.search import search
+from lbhash.commands.serve import serve
 
 app = typer.Typer(
     name="lbhash",
@@ -103,6 +114,14 @@ def train(
     labels: Labels = None,
     protocol: Protocol = None,
     split_seed: SplitSeed = 0,
+    backbone: Backbone = None,
+    freeze: Annotated[
+        bool, typer.Option("--freeze", help="Leave the backbone as it is: embed once, train the head alone.")
+    ] = False,
+    layout: Layout = None,
+    images: Images = None,
+    class_list: ClassList = None,
+    damaged: DamagedImages = Damaged.refuse,
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
     guided: Annotated[bool, typer.Option(help="Add the paper's guidance.")] = True,
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
@@ -123,9 +142,24 @@ def train(
 ) -> None:
     """Train a model, evaluate it, and leave both in a folder."""
     from lbhash.data import load_dataset
-    from lbhash.workflow import train_model
+    from lbhash.workflow import check_embedded, check_images_alone, train_model
 
-    loaded = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed)
+    options = image_options(backbone, layout, images, class_list, damaged)
+    embedder = None
+    if freeze and options is None:
+        raise ValueError("freeze is given without a backbone; there is nothing to freeze")
+    if options is not None:
+        if not freeze:
+            raise ValueError(
+                f"backbone is {backbone!r} without --freeze; backbones are not fine-tuned yet: give --freeze to train "
+                "the head alone"
+            )
+        check_images_alone(base, query, labels)
+        embedded = options.embed(data)
+        loaded, embedder = embedded.dataset(protocol, split_seed), embedded.backbone
+    else:
+        check_embedded(data)
+        loaded = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed)
     metrics = train_model(
         loaded,
         out,
@@ -146,6 +180,7 @@ def train(
         seed=seed,
         device=device,
         threads=threads,
+        backbone=embedder,
     )
     if as_json:
         print_json(metrics)
@@ -155,6 +190,8 @@ def train(
     print_metrics([metrics], title=f"{loaded.name}, {bits} bits")
     typer.echo(f"model, metrics.json and logs are in {out}")
     given = {"--model": out, "--data": data, "--base": base, "--query": query, "--labels": labels}
+    given |= {"--backbone": backbone, "--layout": layout, "--images": images, "--class-list": class_list}
+    given["--damaged"] = damaged.value if damaged is not Damaged.refuse else None
     files = [word for option, value in given.items() if value is not None for word in (option, str(value))]
     typer.echo(f"next: lbhash encode {shlex.join(files)} --split base --out base.parquet")
 
@@ -172,9 +209,14 @@ def encode(
     labels: Labels = None,
     protocol: Annotated[str | None, typer.Option(help="How to draw the splits; as in training if not given.")] = None,
     split_seed: Annotated[int | None, typer.Option(help="Seed of the draw; as in training if not given.")] = None,
+    backbone: Backbone = None,
+    layout: Layout = None,
+    images: Images = None,
+    class_list: ClassList = None,
+    damaged: DamagedImages = Damaged.refuse,
     as_json: Json = False,
 ) -> None:
-    """Encode embeddings into packed codes."""
+    """Encode embeddings, or pictures, into packed codes."""
     from lbhash.workflow import encode_file
 
     facts = encode_file(
@@ -187,6 +229,7 @@ def encode(
         labels=labels,
         protocol=protocol,
         split_seed=split_seed,
+        images=image_options(backbone, layout, images, class_list, damaged),
     )
     if as_json:
         print_json(facts)
@@ -260,25 +303,8 @@ def evaluate(
         typer.echo(f"curves are in {curves}")
 
 
-@app.command()
-def search(
-    model: Model,
-    base: Annotated[Path, typer.Option("--base", "--index", help="A file of codes, or an index.")],
-    data: Annotated[str, typer.Option(help="'digits', or one .parquet, .npz or .npy file of embeddings.")] = "digits",
-    row: Annotated[int, typer.Option(help="The query: a row of DATA, counted from 0.")] = 0,
-    k: Annotated[int, typer.Option("-k", help="How many neighbours.")] = 10,
-    as_json: Json = False,
-) -> None:
-    """Find the codes nearest to one row."""
-    from lbhash.workflow import search_row
-
-    found = search_row(model, base, data, row, k)
-    if as_json:
-        print_json(found)
-        return
-    from lbhash.tables import print_neighbors
-
-    print_neighbors(found)
+app.command()(search)
+app.add_typer(index_app)
 
 
 @app.command()
@@ -335,40 +361,8 @@ def methods(as_json: Json = False) -> None:
         print_methods()
 
 
-@app.command()
-def reproduce(
-    name: Annotated[str | None, typer.Argument(help="An experiment that --list names.")] = None,
-    list_names: Annotated[bool, typer.Option("--list", help="Name the experiments, and do nothing else.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for NAME.md, .csv, .png and .svg.")] = Path("runs/reproduce"),
-    seeds: Annotated[int, typer.Option(help="Repetitions of what is random.")] = 5,
-    seed: Annotated[int, typer.Option(help="Of the first repetition.")] = 0,
-    data: Annotated[
-        str | None, typer.Option(help="'digits' or a file of embeddings, for the experiments that take data.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Make a table and a figure of the paper again."""
-    from lbhash.reproduce import Settings, experiments, run_experiment
-
-    if list_names:
-        lines = {known: experiment.summary for known, experiment in experiments().items()}
-        if as_json:
-            print_json({"experiments": [{"name": known, "summary": line} for known, line in lines.items()]})
-            return
-        for known, line in lines.items():
-            typer.echo(f"{known:<16}{line}")
-        return
-    if name is None:
-        raise ValueError("give the name of an experiment (lbhash reproduce --list)")
-    result = run_experiment(name, Settings(seeds=seeds, seed=seed, data=data), out)
-    from lbhash.reproduce.write import as_json as result_as_json
-    from lbhash.reproduce.write import print_result
-
-    if as_json:
-        print_json(result_as_json(name, result))
-        return
-    print_result(result)
-    typer.echo(f"{name}.md and its files are in {out}")
+app.command()(reproduce)
+app.command()(serve)
 
 
 def main() -> None:

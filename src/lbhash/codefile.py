@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,13 @@ from lbhash.codes import PackedCodes, as_packed, check_bits, code_bytes
 from lbhash.files import existing_file, read_npy, replacing
 from lbhash.labels import check_labels
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 SUFFIXES = (".parquet", ".npz")
 READABLE = (*SUFFIXES, ".npy")
+OWN_COLUMNS = ("row", "code", "label", "labels")
+"""What the columns of a Parquet file of codes mean here; any others are the user's own."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,7 @@ class CodeTable:
         rows: position of each in the file that was encoded, ``int64 [n]``.
         labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``; ``None`` where there are none.
         model: fingerprint of the model that made them; empty where it is not known.
+        further: the other columns of a Parquet file; ``None`` where there are none.
     """
 
     codes: PackedCodes
@@ -39,6 +46,7 @@ class CodeTable:
     rows: npt.NDArray[np.int64]
     labels: npt.NDArray | None = None
     model: str = ""
+    further: pa.Table | None = None
 
 
 def check_suffix(path: str | Path, name: str = "out", suffixes: tuple[str, ...] = SUFFIXES) -> Path:
@@ -113,6 +121,19 @@ def read_array(path: str | Path, name: str) -> npt.NDArray:
         raise ValueError(f"{name} is {str(path)!r}, which is damaged or no .npy file: {line}") from None
 
 
+def label_columns(labels: npt.NDArray | None) -> dict[str, Any]:
+    """Labels as a column of a table: ``label``, or ``labels`` with lists of them; none where there are no labels."""
+    import pyarrow as pa
+
+    if labels is None:
+        return {}
+    if labels.ndim == 1:
+        return {"label": pa.array(labels)}
+    rows, classes = np.nonzero(labels)
+    ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(labels)))]).astype(np.int32)
+    return {"labels": pa.ListArray.from_arrays(pa.array(ends), pa.array(classes))}
+
+
 def _write_parquet(file: Path, table: CodeTable) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -121,11 +142,9 @@ def _write_parquet(file: Path, table: CodeTable) -> None:
     code = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(width), len(table.codes), [None, pa.py_buffer(np.ascontiguousarray(table.codes))]
     )
-    columns = {"row": pa.array(table.rows), "code": code}
-    if table.labels is not None and table.labels.ndim == 1:
-        columns["label"] = pa.array(table.labels)
-    elif table.labels is not None:
-        columns["labels"] = pa.array([np.flatnonzero(row) for row in table.labels], pa.list_(pa.int64()))
+    columns = {"row": pa.array(table.rows), "code": code, **label_columns(table.labels)}
+    if table.further is not None:
+        columns |= {name: table.further[name] for name in table.further.column_names}
     classes = table.labels.shape[1] if table.labels is not None and table.labels.ndim == 2 else 0
     facts = {"bits": table.bits, "model": table.model, "classes": classes}
     pq.write_table(pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(facts)}), file)
@@ -157,7 +176,9 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
     elif "labels" in table.column_names:
         labels = check_labels(table["labels"].to_pylist(), f"labels of {name}", classes=facts.get("classes"))
     rows = table["row"].to_numpy() if "row" in table.column_names else np.arange(len(codes))
-    return CodeTable(codes, facts.get("bits", 8 * width), rows, labels, facts.get("model", ""))
+    further = table.drop_columns([name for name in OWN_COLUMNS if name in table.column_names])
+    others = further.replace_schema_metadata(None) if further.column_names else None
+    return CodeTable(codes, facts.get("bits", 8 * width), rows, labels, facts.get("model", ""), others)
 
 
 def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:

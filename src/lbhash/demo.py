@@ -11,11 +11,11 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from lbhash.codes import code_bytes
+from lbhash.codefile import CodeTable
 from lbhash.data import Dataset, load_dataset
 from lbhash.evaluation import Report, evaluate
 from lbhash.hasher import Hasher
-from lbhash.index import FlatIndex
+from lbhash.index import Index, build_index
 from lbhash.tables import print_metrics
 
 METHODS = (("hashnet", False), ("hashnet", True), ("csq", False), ("csq", True))
@@ -60,9 +60,9 @@ def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
 
     hasher.model_.about |= {"data": "digits", "protocol": "digits", "split seed": seed}
     hasher.save_pretrained(folder / "model")
-    index = FlatIndex(code_bytes(BITS))
-    index.add(hasher.encode_part(dataset.base), dataset.base.rows)
-    index.save(folder / "index.faiss")
+    base = dataset.base
+    table = CodeTable(hasher.encode_part(base), BITS, base.rows, base.labels, hasher.model_.fingerprint())
+    index = build_index(table, folder / "index", overwrite=True)
     found = search_examples(hasher, index, dataset)
     _print_pictures(console, dataset, found, hasher.name)
 
@@ -79,7 +79,7 @@ def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
         console.print(Text(f"  {line}"), soft_wrap=True)
 
 
-def search_examples(hasher: Hasher, index: FlatIndex, dataset: Dataset) -> list[Neighborhood]:
+def search_examples(hasher: Hasher, index: Index, dataset: Dataset) -> list[Neighborhood]:
     """The nearest codes of the first query of each of the first three classes."""
     labels = dataset.query.labels
     assert labels is not None

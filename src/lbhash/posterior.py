@@ -113,7 +113,8 @@ class Surrogate(nn.Module):
         Args:
             logits: ℓ, ``[n, bits]``.
             codes: block indices of the codes seen, ``int64 [n, blocks]``.
-            centers: block indices of the centres to be pulled to, ``int64 [pairs, blocks]``.
+            centers: block indices of the centres to be pulled to, ``int64 [pairs, blocks]``; or distributions around
+                them (``smoothed``), ``float [pairs, blocks, 2**block_bits]``, whose cross-entropy L_θ then is.
             rows: the row of ``logits`` that each of these centres pulls, ``int64 [pairs]``; a row with several
                 labels has several.
         """
@@ -128,9 +129,23 @@ class Surrogate(nn.Module):
             self.impossible,
             keep,
             codes.T,
-            centers.T,
+            centers.transpose(0, 1),
             rows,
         )
+
+    def smoothed(self, signs: Tensor, flip: float) -> Tensor:
+        """The distribution of every block of a code whose bits flip independently with probability ``flip``.
+
+        Args:
+            signs: ``[n, bits]`` real numbers; only their signs count.
+            flip: from 0 to 0.5.
+
+        Returns:
+            ``float [n, blocks, 2**block_bits]``; each block sums to 1.
+        """
+        ones = torch.where(signs >= 0, 1 - flip, flip)
+        ones = F.pad(ones, (0, self.blocks * self.block_bits - self.bits))  # a bit that is not there is never 1
+        return product_of_marginals(ones.view(-1, self.blocks, self.block_bits))
 
     def _split(self, logits: Tensor) -> Tensor:
         """``[n, bits]`` to ``[blocks, n, block_bits]``, the last block padded with zeros."""
@@ -168,7 +183,10 @@ class _RoutedLosses(torch.autograd.Function):
         n = x.shape[1]
         ctx.save_for_backward(x, w1, w2, keep, z, a, log_p, codes, centers, rows, blocks)
         fit = log_p.gather(2, codes[:, :, None]).sum() / -n
-        pull = log_p[blocks, rows, centers].sum() / -n
+        if centers.is_floating_point():  # 0 · log 0 is 0
+            pull = (centers * log_p[:, rows].clamp(min=torch.finfo(log_p.dtype).min)).sum() / -n
+        else:
+            pull = log_p[blocks, rows, centers].sum() / -n
         return fit, pull
 
     @staticmethod
@@ -187,8 +205,11 @@ class _RoutedLosses(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             pulls = torch.bincount(rows, minlength=n)[:, None].to(p.dtype)
             g = p * pulls
-            minus_one = g.new_tensor(-1.0).expand(centers.shape)
-            g.index_put_((blocks, rows.expand_as(centers), centers), minus_one, accumulate=True)
+            if centers.is_floating_point():
+                g.index_add_(1, rows, centers, alpha=-1)
+            else:
+                minus_one = g.new_tensor(-1.0).expand(centers.shape)
+                g.index_put_((blocks, rows.expand_as(centers), centers), minus_one, accumulate=True)
             dx = torch.bmm(to_hidden(g), w1.transpose(1, 2)).mul_(grad_pull / n)
         if any(ctx.needs_input_grad[1:5]):
             g = p.scatter_add_(2, codes[:, :, None], p.new_tensor(-1.0).expand(*codes.shape, 1)).mul_(grad_fit / n)

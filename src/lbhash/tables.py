@@ -95,14 +95,46 @@ def print_report(report: Report) -> None:
 
 
 def print_neighbors(found: Mapping[str, Any]) -> None:
-    """Print the answer of a search."""
+    """Print the answer to one query."""
     label = "" if found["label"] is None else f", label {found['label']}"
-    table = Table(
-        "rank", "row", "distance", "label", title=f"nearest to row {found['row']}{label}", title_justify="left"
-    )
-    for neighbor in found["neighbors"]:
-        shown = "–" if neighbor["label"] is None else str(neighbor["label"])
-        table.add_row(str(neighbor["rank"]), str(neighbor["row"]), str(neighbor["distance"]), shown)
+    what = f"code {found['code']}" if found["row"] is None else f"row {found['row']}{label}"
+    neighbors = found["neighbors"]
+    scored = any(neighbor["score"] is not None for neighbor in neighbors)
+    further = [name for name in (neighbors[0]["attributes"] if neighbors else ()) if name not in _SHOWN]
+    columns = ["rank", "id", "distance", *(["score"] if scored else []), "label", *further]
+    table = Table(*columns, title=f"nearest to {what}", title_justify="left")
+    for neighbor in neighbors:
+        cells = [neighbor["rank"], neighbor["id"], neighbor["distance"]]
+        cells += [number(neighbor["score"], 4)] if scored else []
+        cells += ["–" if neighbor["label"] is None else neighbor["label"]]
+        table.add_row(*map(str, [*cells, *(neighbor["attributes"][name] for name in further)]))
+    Console().print(table)
+
+
+_SHOWN = ("row", "label", "labels")
+"""Attributes that need no column of their own: the id is the row, as a rule."""
+
+
+def print_index(facts: Mapping[str, Any]) -> None:
+    """Print what an index holds."""
+    table = Table(show_header=False, box=SIMPLE_HEAD)
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            value = ", ".join(f"{key} {item}" for key, item in value.items())
+        shown = f"{value:,}" if isinstance(value, int) else str(value if value not in (None, "") else "–")
+        table.add_row(name.replace("_", " "), shown)
+    Console().print(table)
+
+
+def print_kinds(facts: Mapping[str, Any]) -> None:
+    """Print the kinds of index side by side."""
+    title = f"{facts['codes']:,} codes of {facts['bits']} bits, {facts['queries']:,} queries, k = {facts['k']}"
+    columns = ("kind", f"recall@{facts['k']}", "ms a query", "speed / flat", "build, s", "options")
+    table = Table(*columns, title=title, title_justify="left")
+    for row in facts["kinds"]:
+        options = ", ".join(f"{name} {'auto' if value is None else value}" for name, value in row["options"].items())
+        numbers = (f"{row['recall']:.4f}", f"{row['milliseconds']:.3f}", f"{row['speed']:.2f}")
+        table.add_row(row["kind"], *numbers, f"{row['build_seconds']:.1f}", options or "–")
     Console().print(table)
 
 

@@ -11,13 +11,14 @@ import numpy as np
 
 from lbhash.codefile import CodeTable, check_suffix, read_codes, write_codes
 from lbhash.data import Dataset, Part, load_dataset, load_table, widened
+from lbhash.data.images import holds_pictures
 from lbhash.deephash import read_deephash
 from lbhash.evaluation import Report, evaluate
-from lbhash.files import existing_file, write_json
-from lbhash.index import FlatIndex
+from lbhash.files import write_json
 from lbhash.recognition import classifier_predict
 
 if TYPE_CHECKING:
+    from lbhash.embeddings import ImageOptions
     from lbhash.hasher import Hasher
 
 
@@ -31,6 +32,7 @@ def train_model(
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
+    backbone: dict[str, Any] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Train on a data set, evaluate its queries against its base, and write the model folder.
@@ -47,6 +49,7 @@ def train_model(
         resume: go on from the folder's checkpoint.
         overwrite: replace a model that the folder holds.
         progress: show a bar.
+        backbone: what the model is to remember of the backbone that made the embeddings (``Backbone.about``).
         settings: of ``Hasher``.
 
     Returns:
@@ -92,6 +95,8 @@ def train_model(
     }
     hasher.classes_ = classes
     hasher.model_.about |= {"data": dataset.name, "protocol": dataset.protocol, "split seed": split_seed}
+    if backbone is not None:
+        hasher.model_.about["backbone"] = backbone
     if dataset.train.labels is not None and dataset.train.labels.ndim == 2:
         hasher.model_.about["label columns"] = dataset.classes
     hasher.save_pretrained(folder)
@@ -110,19 +115,53 @@ def encode_file(
     labels: str | Path | None = None,
     protocol: str | None = None,
     split_seed: int | None = None,
+    images: ImageOptions | None = None,
 ) -> dict[str, Any]:
     """Encode a split of a data set, or ``all`` the rows of a file, into a file of codes.
 
     Protocol and seed of the split are those of the training where they are not given, so that no training row
     slips into the queries. Multi-hot labels get as many columns as those of the training had, so that files that are
-    encoded one at a time go together.
+    encoded one at a time go together. Pictures are embedded first; ``images`` says how.
     """
     check_suffix(out)
+    hasher = load_hasher(model)
+    part = model_part(
+        hasher,
+        data,
+        split,
+        base=base,
+        query=query,
+        labels=labels,
+        protocol=protocol,
+        split_seed=split_seed,
+        images=images,
+    )
+    codes = hasher.encode_part(part)
+    write_codes(out, CodeTable(codes, hasher.bits, part.rows, part.labels, hasher.model_.fingerprint()))
+    return {"codes": len(codes), "bits": hasher.bits, "bytes": codes.nbytes, "split": split, "out": str(out)}
+
+
+def model_part(
+    hasher: Hasher,
+    data: str | Path,
+    split: str,
+    *,
+    base: str | Path | None = None,
+    query: str | Path | None = None,
+    labels: str | Path | None = None,
+    protocol: str | None = None,
+    split_seed: int | None = None,
+    images: ImageOptions | None = None,
+) -> Part:
+    """A split of a data set, or ``all`` the rows of a file, as a trained model is to encode it (``encode_file``)."""
+    if images is not None:
+        check_images_alone(base, query, labels)
+        return _image_part(hasher, data, split, protocol, split_seed, images)
+    check_embedded(data, hasher.model_.about.get("backbone"))
     files = base is not None or query is not None or Path(data).is_dir()
     if split == "all" and files:
         what = f"data is the folder {str(data)!r}" if Path(data).is_dir() else "base or query is given"
         raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
-    hasher = _load_hasher(model)
     about = hasher.model_.about
     if split == "all":
         table = load_table(data, labels)
@@ -139,10 +178,40 @@ def encode_file(
                 "give a protocol, or split all"
             )
         part = dataset.part(split)
-    part = widened(part, about.get("label columns", len(hasher.classes_)))
-    codes = hasher.encode_part(part)
-    write_codes(out, CodeTable(codes, hasher.bits, part.rows, part.labels, hasher.model_.fingerprint()))
-    return {"codes": len(codes), "bits": hasher.bits, "bytes": codes.nbytes, "split": split, "out": str(out)}
+    return widened(part, about.get("label columns", len(hasher.classes_)))
+
+
+def _image_part(
+    hasher: Hasher, data: str | Path, split: str, protocol: str | None, split_seed: int | None, images: ImageOptions
+) -> Part:
+    """As ``model_part``, of pictures."""
+    about = hasher.model_.about
+    embedded = images.embed(data, hasher.model_)
+    if split == "all":
+        part = embedded.part()
+    else:
+        if protocol is None and about.get("protocol") not in ("flags", "files"):
+            protocol = about.get("protocol")
+        seed = about.get("split seed", 0) if split_seed is None else split_seed
+        part = embedded.dataset(protocol, seed).part(split)
+    return widened(part, about.get("label columns", len(hasher.classes_)))
+
+
+def check_images_alone(base: str | Path | None, query: str | Path | None, labels: str | Path | None) -> None:
+    """Raise ``ValueError`` where files of embeddings are given beside pictures."""
+    for name, value in (("base", base), ("query", query), ("labels", labels)):
+        if value is not None:
+            raise ValueError(
+                f"{name} is {str(value)!r} and a backbone is given; pictures are one file or folder, which says itself "
+                "what their labels and splits are"
+            )
+
+
+def check_embedded(data: str | Path, backbone: dict[str, Any] | None = None) -> None:
+    """Raise ``ValueError`` where ``data`` are pictures, and no backbone is given that embeds them."""
+    if Path(data).exists() and holds_pictures(data):
+        known = f" {backbone['name']}" if backbone else " FOLDER"
+        raise ValueError(f"data is {str(data)!r}, which holds pictures; give what embeds them (--backbone{known})")
 
 
 def evaluate_files(
@@ -183,37 +252,8 @@ def evaluate_files(
     return evaluate(left.codes, left.labels, right.codes, right.labels, bits=left.bits, **options)
 
 
-def search_row(model: str | Path, base: str | Path, data: str | Path, row: int, k: int) -> dict[str, Any]:
-    """The k codes of ``base`` (a file of codes or an index) nearest to one row of ``data``, one file."""
-    hasher = _load_hasher(model)
-    table = load_table(data)
-    if not 0 <= row < len(table.embeddings):
-        raise ValueError(f"row is {row}; it must be from 0 to {len(table.embeddings) - 1}")
-    query = hasher.encode_part(Part(table.embeddings, np.array([row]), None))
-    labels: dict[int, Any] = {}
-    if Path(base).suffix in (".parquet", ".npz"):
-        held = read_codes(base, "base")
-        _check_same_model(hasher.bits, hasher.model_.fingerprint(), held, "the model")
-        index = FlatIndex(held.codes.shape[1])
-        index.add(held.codes, held.rows)
-        if held.labels is not None:
-            labels = {int(name): _label(label) for name, label in zip(held.rows, held.labels, strict=True)}
-    else:
-        index = FlatIndex.load(existing_file(base, "index"))
-        if index.code_bytes != query.shape[1]:
-            raise ValueError(f"index holds codes of {index.code_bytes} bytes and the model makes {query.shape[1]}")
-    distances, ids = index.search(query, k)
-    return {
-        "row": row,
-        "label": None if table.labels is None else _label(table.labels[row]),
-        "neighbors": [
-            {"rank": rank, "row": int(name), "distance": int(distance), "label": labels.get(int(name))}
-            for rank, (name, distance) in enumerate(zip(ids[0], distances[0], strict=True), start=1)
-        ],
-    }
-
-
-def _load_hasher(model: str | Path) -> Hasher:
+def load_hasher(model: str | Path) -> Hasher:
+    """The model of a folder that ``train_model`` wrote."""
     from lbhash.hasher import Hasher
     from lbhash.model import check_model_folder
 
@@ -227,7 +267,3 @@ def _check_same_model(bits: int, fingerprint: str, base: CodeTable, name: str) -
         raise ValueError(
             f"base was encoded by model {base.model} and {name} by {fingerprint}; encode both with one model"
         )
-
-
-def _label(label: Any) -> Any:
-    return np.flatnonzero(label).tolist() if np.ndim(label) else int(label)

@@ -45,7 +45,8 @@ def load_centers(kind: str, classes: int, bits: int) -> tuple[Centers, str] | No
 
 def save_centers(kind: str, centers: Centers, construction: str) -> None:
     """Keep centres, if the folder can be written to."""
-    with suppress(OSError), replacing(_file(kind, *centers.shape, "npz")) as temporary, temporary.open("wb") as opened:
+    file = _file(kind, len(centers), centers.shape[1], "npz")
+    with suppress(OSError), replacing(file) as temporary, temporary.open("wb") as opened:
         np.savez(opened, codes=pack(centers), construction=np.array(construction))
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from lbhash.embeddings import ImageOptions
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 Data = Annotated[
@@ -23,7 +27,48 @@ Protocol = Annotated[
     str | None, typer.Option(help="How to draw the splits; the file's own flags where it is not given.")
 ]
 SplitSeed = Annotated[int, typer.Option(help="Seed of the protocol's draw.")]
+Backbone = Annotated[
+    str | None,
+    typer.Option(help="What embeds pictures: a folder or Hub id of a vision model of transformers. DATA are pictures."),
+]
+Layout = Annotated[
+    str | None,
+    typer.Option(
+        help="How pictures lie in DATA: parquet, lists, cifar, nuswide, coco, mirflickr, imagenet or folder (a folder "
+        "a class); seen by the names of the files where it is not given."
+    ),
+]
+Images = Annotated[Path | None, typer.Option(help="The folder that the paths in DATA's own lists are seen from.")]
+ClassList = Annotated[Path | None, typer.Option(help="A file that lists the classes (WordNet ids) of an ImageNet.")]
 Model = Annotated[Path, typer.Option(help="A folder that 'lbhash train' wrote.")]
+
+
+class Damaged(str, Enum):
+    """What becomes of pictures that are missing or damaged."""
+
+    refuse = "refuse"
+    skip = "skip"
+
+
+DamagedImages = Annotated[Damaged, typer.Option(help="Refuse data with missing or damaged pictures, or skip these.")]
+
+
+def image_options(
+    backbone: str | None, layout: str | None, images: Path | None, class_list: Path | None, damaged: Damaged
+) -> ImageOptions | None:
+    """What the options say of pictures; ``None`` where the data are embeddings."""
+    if backbone is None:
+        given = {"layout": layout, "images": images, "class-list": class_list}
+        given["damaged"] = damaged.value if damaged is not Damaged.refuse else None
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name} is {str(value)!r} without a backbone; it is for pictures: give --backbone too"
+                )
+        return None
+    from lbhash.embeddings import ImageOptions
+
+    return ImageOptions(backbone, layout, images, class_list, damaged.value)
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ class Protocol:
         query: rows of each class drawn as queries; a fraction of the class where it is below 1.
         train: rows of each class drawn for training; ``None`` for the whole base.
         disjoint: whether the training rows are kept out of the base.
+        whole: whether ``query`` and ``train`` count rows of the whole data set, and not of each class.
 
     With several labels a row a draw by class has no meaning, so that as many rows are drawn from all. Where that leaves
     a label without a query, one of its rows takes the place of a query that can be spared. (A label of one row is then
@@ -27,6 +28,7 @@ class Protocol:
     query: float
     train: int | None
     disjoint: bool = False
+    whole: bool = False
 
     def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
         """Positions of the train, base and query rows, in file order.
@@ -42,7 +44,7 @@ class Protocol:
             raise ValueError(f"the seed of the split is {seed}; it must be at least 0")
         rng = np.random.default_rng(seed)
         query, train, base = [], [], []
-        for name, rows, classes in _groups(labels):
+        for name, rows, classes in _groups(labels, self.whole):
             wanted = self.query * (len(rows) if self.query < 1 else classes)
             queries = max(1, round(wanted))
             trains = 0 if self.train is None else self.train * classes
@@ -71,15 +73,17 @@ PROTOCOLS = {
     "cifar10-59k": Protocol("1,000 queries, 59,000 base, which holds the 5,000 train", query=100, train=500),
     "cifar10-50k": Protocol("10,000 queries, 50,000 base, all of it train", query=1000, train=None),
     "nuswide21": Protocol("2,100 queries, the rest base, which holds the 10,500 train", query=100, train=500),
+    "coco": Protocol("5,000 queries, the rest base, which holds the 10,000 train", 5000, 10000, whole=True),
+    "mirflickr25k": Protocol("2,000 queries, the rest base, which holds the 5,000 train", 2000, 5000, whole=True),
     "imagenet100": Protocol("50 queries a class, the rest base, which holds the 100 train a class", 50, 100),
 }
 """The protocols by name."""
 
 
-def _groups(labels: npt.NDArray) -> list[tuple[str, npt.NDArray[np.int64], int]]:
+def _groups(labels: npt.NDArray, whole: bool) -> list[tuple[str, npt.NDArray[np.int64], int]]:
     """Name, rows and number of classes of every group that is drawn from on its own."""
-    if labels.ndim == 2:
-        return [("the data set", np.arange(len(labels)), labels.shape[1])]
+    if whole or labels.ndim == 2:
+        return [("the data set", np.arange(len(labels)), 1 if whole else labels.shape[1])]
     return [(f"class {label}", np.flatnonzero(labels == label), 1) for label in np.unique(labels)]
 
 

@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lbhash.experiments.pool import centers_mark, run_missing
 from lbhash.files import existing_file, write_text
+from lbhash.pool import centers_mark, run_missing
 from lbhash.tables import number
 
 METHODS = ("hashnet", "dbdh", "dsdh", "dch", "greedyhash", "csq")

@@ -1,5 +1,29 @@
-"""Search in Hamming space."""
+"""Search in Hamming space: codes with their ids and attributes, in memory, in a folder or in Milvus."""
 
+from __future__ import annotations
+
+from lbhash.index.base import Index, Neighbors, Within, check_model
 from lbhash.index.flat import FlatIndex
+from lbhash.index.hnsw import SmallWorldGraph
+from lbhash.index.ivf import InvertedFile
+from lbhash.index.local import LocalIndex
+from lbhash.index.mih import MultiIndexHashing
+from lbhash.index.opening import build_index, code_attributes, open_index
+from lbhash.index.rerank import Reranked, rerank
 
-__all__ = ["FlatIndex"]
+__all__ = [
+    "FlatIndex",
+    "Index",
+    "InvertedFile",
+    "LocalIndex",
+    "MultiIndexHashing",
+    "Neighbors",
+    "Reranked",
+    "SmallWorldGraph",
+    "Within",
+    "build_index",
+    "check_model",
+    "code_attributes",
+    "open_index",
+    "rerank",
+]

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task, check_finite, check_loss
+from lbhash.objectives.base import Objective, Task, check_finite, check_loss, check_weight
 from lbhash.posterior import Surrogate
 
 
@@ -19,6 +19,12 @@ class Guided(Objective):
     and at the same time the surrogate P learns, L_π = Σ_blocks −log P(code seen | ℓ), which moves P only. A row
     with several labels is pulled to the centre of each, and one without any to none.
 
+    With ``noise`` σ the surrogate learns the posterior of the noisy code bin(ℓ + σ·ε), ε ~ N(0, 1), in the place of the
+    code itself. That is a function of ℓ, so that P soon is certain everywhere but next to the sign's change, and the
+    pull ends there, before the code has any margin. With ``smoothing`` s the pull is towards a Bernoulli distribution
+    around the centre, whose bits are flipped with probability s/2: L_θ = Σ_blocks −Σ_b q(b) log P(b | ℓ), which is
+    smallest at a finite ℓ, so that outputs stay graded.
+
     ``forward`` gives the sum of all three: their gradients part inside ``Surrogate.losses``, so that one backward
     pass and one optimiser over model and surrogate make both updates of the algorithm.
 
@@ -27,6 +33,8 @@ class Guided(Objective):
         task: what is to be learnt; its centres are where the codes are pulled.
         mode: ``"add"`` the guidance to the host's loss, or let it ``"replace"`` it (the paper's ablation).
         weight: w.
+        noise: σ, in the unit of ℓ; the paper's recipe has none.
+        smoothing: s, from 0, the paper's, to 1, which pulls nowhere.
         surrogate: the network P, of which a copy is trained; the paper's where it is not given.
     """
 
@@ -39,6 +47,8 @@ class Guided(Objective):
         *,
         mode: Literal["add", "replace"] = "add",
         weight: float = 1.0,
+        noise: float = 0.0,
+        smoothing: float = 0.0,
         surrogate: Surrogate | None = None,
     ) -> None:
         super().__init__()
@@ -47,12 +57,20 @@ class Guided(Objective):
         self.host = host
         self.mode = mode
         self.weight = check_finite(weight, "weight")
+        self.noise = check_weight(noise, "noise")
+        self.smoothing = check_weight(smoothing, "smoothing")
+        if self.smoothing > 1:
+            raise ValueError(f"smoothing is {smoothing}; it must be from 0 to 1")
         self.surrogate = Surrogate(task.bits) if surrogate is None else copy.deepcopy(surrogate)
         if not isinstance(self.surrogate, Surrogate):
             raise TypeError(f"surrogate is {surrogate!r}; it must be a Surrogate, or None for the paper's")
         if self.surrogate.bits != task.bits:
             raise ValueError(f"surrogate is one of {self.surrogate.bits} bits; it must be one of {task.bits}")
-        self.register_buffer("centers", self.surrogate.block_index(task.centers))
+        if self.smoothing:
+            centers = self.surrogate.smoothed(task.centers, self.smoothing / 2)
+        else:
+            centers = self.surrogate.block_index(task.centers)
+        self.register_buffer("centers", centers)
 
     def begin_epoch(self, epoch: int) -> None:
         """Pass it on to the host."""
@@ -76,7 +94,10 @@ class Guided(Objective):
             rows, classes = torch.arange(len(labels), device=labels.device), labels
         else:
             rows, classes = labels.nonzero(as_tuple=True)
-        codes = self.surrogate.block_index(logits.detach())
+        seen = logits.detach()
+        if self.noise:
+            seen = seen + self.noise * torch.randn_like(seen)
+        codes = self.surrogate.block_index(seen)
         return self.surrogate.losses(logits, codes, self.centers[classes], rows)
 
     def class_scores(self, signs: Tensor) -> Tensor | None:

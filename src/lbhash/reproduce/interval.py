@@ -40,8 +40,22 @@ class Interval:
         half = t.ppf(0.975, len(finite) - 1) * finite.std(ddof=1) / math.sqrt(len(finite))
         return cls(float(finite.mean()), float(half), len(given), infinite)
 
-    def __str__(self) -> str:
+    def wholly_below(self, value: float) -> bool:
+        """Whether even its upper end is below ``value``; of a single repetition there is no telling."""
+        return self.half is not None and self.mean + self.half < value
+
+    def shown(self, digits: int) -> str:
+        """As people read it, with so many digits after the point."""
         if not math.isfinite(self.mean):
             return "∞"
-        shown = f"{self.mean:.4f}" + (f" ± {self.half:.4f}" if self.half is not None else "")
-        return shown + (f" (∞ in {self.infinite} of {self.count})" if self.infinite else "")
+        text = f"{self.mean:.{digits}f}" + (f" ± {self.half:.{digits}f}" if self.half is not None else "")
+        return text + (f" (∞ in {self.infinite} of {self.count})" if self.infinite else "")
+
+    def __str__(self) -> str:
+        return self.shown(4)
+
+
+def interval_of_some(values: Iterable[float]) -> Interval | None:
+    """Of the values that are not NaN; ``None`` where there is none."""
+    given = [value for value in values if not math.isnan(value)]
+    return Interval.of(given) if given else None

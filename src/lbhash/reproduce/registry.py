@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lbhash.reproduce.settings import Settings
+from lbhash.reproduce.sources import Source, UnsuitableData
 
 if TYPE_CHECKING:
+    from lbhash.reproduce.cells import Cell
     from lbhash.reproduce.result import Result
+
+TRAINED = frozenset({"sources", "epochs", "bits"})
+"""What most experiments that train can be told."""
+
+CHOICES = {"sources": "data", "data": "data", "epochs": "epochs", "bits": "bits", "methods": "methods"}
+"""Settings that not every experiment can use, and what they are called."""
 
 
 @dataclass(frozen=True)
@@ -19,22 +28,104 @@ class Experiment:
 
     Attributes:
         summary: what it shows, in a line.
-        module: which has ``run(settings)``.
-        takes_data: whether it runs on data of one's own.
+        module: which has ``run(settings)``, and ``cells(settings)`` where its trainings can serve others too.
+        uses: which of ``CHOICES`` it can be told; with "data" it takes one set of data, with "sources" several.
     """
 
     summary: str
     module: str
-    takes_data: bool = False
+    uses: frozenset[str] = frozenset()
 
     def run(self, settings: Settings) -> Result:
         """The table and the figure; it may take minutes."""
         return importlib.import_module(self.module).run(settings)
 
+    def cells(self, settings: Settings) -> Sequence[Cell]:
+        """The trainings that it shares with others; none where the data do not suit it."""
+        try:
+            return getattr(importlib.import_module(self.module), "cells", lambda _: ())(settings)
+        except UnsuitableData:
+            return ()
+
+    def checked(self, name: str, settings: Settings) -> Settings:
+        """The settings, or ``ValueError`` with a line where something was given that the experiment cannot use."""
+        if "data" in self.uses and len(settings.sources) == 1:
+            settings = replace(settings, data=settings.sources[0].file, sources=())
+        if "sources" in self.uses and settings.data is not None:
+            settings = replace(settings, data=None, sources=(*settings.sources, Source.of(settings.data)))
+        for field, said in CHOICES.items():
+            value = getattr(settings, field)
+            if not value or field in self.uses:
+                continue
+            if said != "data":
+                listed = ", ".join(map(str, value)) if isinstance(value, tuple) else value
+                raise ValueError(f"{said} is {listed}, and {name} has no use for it; leave it out")
+            if "data" in self.uses:
+                raise ValueError(f"data is given {len(value)} times, and {name} takes one set of data")
+            given = value if field == "data" else ", ".join(source.file for source in value)
+            takers = [other for other, experiment in experiments().items() if experiment.uses & {"data", "sources"}]
+            raise ValueError(f"data is {given!r}, and {name} draws its own; only {', '.join(takers)} take data")
+        return settings
+
+    def suited(self, settings: Settings) -> Settings:
+        """The settings without what the experiment cannot use."""
+        nothing: dict[str, Any] = {name: getattr(Settings, name) for name in CHOICES if name not in self.uses}
+        return replace(settings, **nothing)
+
 
 def experiments() -> dict[str, Experiment]:
     """All experiments by name."""
     return {
+        "map": Experiment(
+            "mAP of the methods, host and guided, at each length of code and on each set of data",
+            "lbhash.reproduce.map_table",
+            TRAINED | {"methods"},
+        ),
+        "recognition": Experiment(
+            "accuracy of recognition, host and guided",
+            "lbhash.reproduce.recognition",
+            TRAINED | {"methods"},
+        ),
+        "imagenet": Experiment(
+            "mAP on the 1,000 classes of the full ImageNet protocol, host and guided",
+            "lbhash.reproduce.imagenet",
+            TRAINED | {"methods"},
+        ),
+        "ratio": Experiment(
+            "mAP against min D_inter / max D_intra at each epoch of CSQ_D",
+            "lbhash.reproduce.ratio",
+            TRAINED,
+        ),
+        "ratio-methods": Experiment(
+            "mAP against the ratio over all methods, host to guided",
+            "lbhash.reproduce.ratio_methods",
+            TRAINED | {"methods"},
+        ),
+        "convergence": Experiment(
+            "guidance, BCE and Cauchy alone in the same model: mAP and ratio by epoch",
+            "lbhash.reproduce.convergence",
+            TRAINED,
+        ),
+        "cost": Experiment(
+            "training seconds an epoch of guidance, BCE and Cauchy, alone on one thread",
+            "lbhash.reproduce.cost",
+            TRAINED,
+        ),
+        "centers": Experiment(
+            "the centre ablation: CSQ_D with Reed-Solomon, BCH, Hadamard and the best centres",
+            "lbhash.reproduce.center_ablation",
+            TRAINED,
+        ),
+        "curves": Experiment(
+            "precision against recall, precision at K, and precision within a radius of 2 bits",
+            "lbhash.reproduce.curves",
+            TRAINED | {"methods"},
+        ),
+        "tsne": Experiment(
+            "t-SNE of the queries' codes before and after guidance",
+            "lbhash.reproduce.tsne",
+            TRAINED | {"methods"},
+        ),
         "posterior-8": Experiment(
             "8 bits, 256 random joint probabilities: how near the surrogate and other estimates come",
             "lbhash.reproduce.posterior_8",
@@ -46,7 +137,7 @@ def experiments() -> dict[str, Experiment]:
         "posterior-2bits": Experiment(
             "two bits of CSQ on two classes: their marginals, their joint and the surrogate's",
             "lbhash.reproduce.posterior_2bits",
-            takes_data=True,
+            frozenset({"data"}),
         ),
         "theory": Experiment(
             "the lowest average precision: the closed form beside all orders of small lists",
@@ -55,22 +146,26 @@ def experiments() -> dict[str, Experiment]:
     }
 
 
+def check_folder(out: str | Path) -> None:
+    """Raise ``ValueError`` with a line where ``out`` is a file."""
+    if Path(out).exists() and not Path(out).is_dir():
+        raise ValueError(f"out is {str(out)!r}, which is a file; it must be a folder")
+
+
 def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
     """Run an experiment, and write its table and its figure as files of its name.
 
     Raises:
-        ValueError: there is no such experiment, it takes no data, or ``out`` is a file.
+        ValueError: there is no such experiment, it cannot use a setting or the data, or ``out`` is a file.
     """
     known = experiments()
     if name not in known:
-        raise ValueError(f"name is {name!r}; it must be one of {', '.join(known)}")
-    if settings.data is not None and not known[name].takes_data:
-        takers = ", ".join(other for other, experiment in known.items() if experiment.takes_data)
-        raise ValueError(f"data is {settings.data!r}, and {name} draws its own; only {takers} takes data")
-    if Path(out).exists() and not Path(out).is_dir():
-        raise ValueError(f"out is {str(out)!r}, which is a file; it must be a folder")
+        raise ValueError(f"name is {name!r}; it must be one of {', '.join(known)}, or all")
+    settings = known[name].checked(name, settings)
+    check_folder(out)
+    from lbhash.reproduce.everything import command_line
     from lbhash.reproduce.write import write_result
 
     result = known[name].run(settings)
-    write_result(name, result, out)
+    write_result(name, result, out, command_line(name, settings))
     return result

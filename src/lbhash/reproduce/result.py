@@ -26,6 +26,8 @@ class Result:
         text: what was done and what to note, in Markdown; paragraphs are separated by an empty line.
         draw: makes the figure.
         more: further tables with figures, by what is added to the name of their files.
+        digits: of numbers, behind the point, as people read them.
+        paper: columns with the paper's figures, and which column of ours each stands beside.
     """
 
     title: str
@@ -34,11 +36,16 @@ class Result:
     text: str
     draw: Callable[[], Figure]
     more: Mapping[str, Result] = field(default_factory=dict)
+    digits: int = 4
+    paper: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"a row of {self.title!r} has {len(row)} cells; it has {len(self.columns)} columns")
+        for column in (*self.paper, *self.paper.values()):
+            if column not in self.columns:
+                raise ValueError(f"{self.title!r} has no column {column!r}, which paper names")
 
     def parts(self, name: str) -> dict[str, Result]:
         """This table and the further ones by the names of their files."""

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from lbhash.labels import check_count
+from lbhash.reproduce.sources import DIGITS, Source
+
+METHODS = ("hashnet", "dbdh", "dsdh", "dch", "greedyhash", "csq")
+"""The paper's six host methods, in its order."""
+
+EPOCHS = 30
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How an experiment is run.
+    """How an experiment is run; what is left out is each experiment's own choice.
 
     Attributes:
         seeds: repetitions of what is random.
         seed: of the first; the others follow it.
-        data: a file or a name of data, for an experiment that takes some.
+        data: a file or a name of data, for an experiment that takes one set of data.
+        sources: sets of data, for an experiment that takes several.
+        epochs: of each training.
+        bits: lengths of codes.
+        methods: host methods.
+        workers: trainings at a time, one thread each; as many as there are cores where it is not given.
+        runs: folder of the finished trainings, which all experiments share.
+        hidden: width of the heads' hidden layer.
     """
 
     seeds: int = 5
     seed: int = 0
     data: str | None = None
+    sources: tuple[Source, ...] = ()
+    epochs: int | None = None
+    bits: tuple[int, ...] = ()
+    methods: tuple[str, ...] = ()
+    workers: int | None = None
+    runs: Path = Path("runs/reproduce/runs")
+    hidden: int = 1024
 
     def __post_init__(self) -> None:
         check_count(self.seeds, "seeds")
@@ -27,7 +50,51 @@ class Settings:
             raise TypeError(f"seed is {self.seed!r}; it must be an integer of at least 0")
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}; it must be at least 0")
+        for name in ("epochs", "workers"):
+            if getattr(self, name) is not None:
+                check_count(getattr(self, name), name)
+        for length in self.bits:
+            check_count(length, "bits", 1024, "the longest code")
+        for method in self.methods:
+            if method not in METHODS:
+                raise ValueError(f"methods has {method!r}; it must name some of {', '.join(METHODS)}")
+        names = [source.name for source in self.sources]
+        for given, what in ((self.bits, "bits"), (self.methods, "methods"), (names, "data")):
+            twice = [value for value in given if list(given).count(value) > 1]
+            if twice:
+                raise ValueError(f"{what} has {twice[0]!r} twice; give each once")
 
     def all_seeds(self) -> range:
         """The seeds of the repetitions."""
         return range(self.seed, self.seed + self.seeds)
+
+    def all_sources(self) -> tuple[Source, ...]:
+        """The sets of data; the digits where none is given."""
+        return self.sources or (DIGITS,)
+
+    def all_epochs(self) -> int:
+        """Epochs of each training."""
+        return EPOCHS if self.epochs is None else self.epochs
+
+    def lasting(self, epochs: int) -> Settings:
+        """The same with trainings of so many epochs."""
+        return replace(self, epochs=epochs)
+
+    def repeated(self, seeds: int) -> Settings:
+        """The same with so many seeds."""
+        return replace(self, seeds=seeds)
+
+    def bits_or(self, *default: int) -> Sequence[int]:
+        """The lengths of codes, or those that the experiment has of its own."""
+        return self.bits or default
+
+    def methods_or(self, *default: str) -> Sequence[str]:
+        """The host methods in the paper's order, or those that the experiment has of its own."""
+        return [method for method in METHODS if method in (self.methods or default)]
+
+    def all_workers(self) -> int:
+        """Trainings at a time."""
+        if self.workers is not None:
+            return self.workers
+        own = getattr(os, "sched_getaffinity", None)  # what this process may use, where the system tells
+        return len(own(0)) if own else os.cpu_count() or 1

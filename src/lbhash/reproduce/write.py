@@ -6,15 +6,18 @@ import csv
 import io
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lbhash.files import replacing, write_text
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.result import Cell, Result
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-def write_result(name: str, result: Result, folder: str | Path) -> list[Path]:
-    """Write ``NAME.md``, and ``.csv``, ``.png`` and ``.svg`` of each of its tables.
+
+def write_result(name: str, result: Result, folder: str | Path, command: str | None = None) -> list[Path]:
+    """Write ``NAME.md``, and ``.csv``, ``.png`` and ``.svg`` of each of its tables; ``command`` is what made them.
 
     Returns:
         The files.
@@ -26,20 +29,29 @@ def write_result(name: str, result: Result, folder: str | Path) -> list[Path]:
         figure = table.draw()
         for kind in ("png", "svg"):
             with replacing(out / f"{part}.{kind}") as temporary:
-                figure.savefig(temporary, format=kind, dpi=150)
+                save_figure(figure, temporary, kind)
         files += [out / f"{part}.{kind}" for kind in ("csv", "png", "svg")]
-    write_text(out / f"{name}.md", as_markdown(name, result))
+    write_text(out / f"{name}.md", as_markdown(name, result, command))
     return files
 
 
-def as_markdown(name: str, result: Result) -> str:
+def save_figure(figure: Figure, file: Any, kind: str) -> None:
+    """Save a figure so that the same one gives the same bytes: without the date, and with names that are not random."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "lbhash"}):
+        figure.savefig(file, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+
+
+def as_markdown(name: str, result: Result, command: str | None = None) -> str:
     """A page with the tables, what was done, and the figures beside it."""
     parts = []
+    made_by = command or f"lbhash reproduce {name}"
     for part, table in result.parts(name).items():
-        lines = [f"| {' | '.join(table.columns)} |", "|" + "".join(f"{mark}|" for mark in _marks(table))]
-        lines += [f"| {' | '.join(shown(cell) for cell in row)} |" for row in table.rows]
+        lines = [f"| {' | '.join(table.columns)} |", "|" + "".join(f"{mark}|" for mark in alignments(table))]
+        lines += [f"| {' | '.join(shown(cell, table.digits) for cell in row)} |" for row in table.rows]
         head = "#" if table is result else "##"
-        made = f"Made by `lbhash reproduce {name}`." if table is result else ""
+        made = f"Made by `{made_by}`." if table is result else ""
         paragraphs = [f"{head} {table.title}", *filter(None, [made, table.text])]
         parts.append("\n\n".join([*paragraphs, "\n".join(lines), f"![{table.title}]({part}.png)"]))
     return "\n\n".join(parts) + "\n"
@@ -84,26 +96,28 @@ def print_result(result: Result) -> None:
     for part in (result, *result.more.values()):
         heads = [
             Column(column, justify="left" if mark == ":--" else "right")
-            for column, mark in zip(part.columns, _marks(part), strict=True)
+            for column, mark in zip(part.columns, alignments(part), strict=True)
         ]
         table = Table(*heads, title=part.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for row in part.rows:
-            table.add_row(*(_escaped(shown(cell)) for cell in row))
+            table.add_row(*(_escaped(shown(cell, part.digits)) for cell in row))
         console = Console()
         needed = Measurement.get(console, console.options.update(width=1000), table).maximum
         Console(width=max(console.width, needed)).print(table)
 
 
-def shown(cell: Cell) -> str:
-    """A cell as people read it: four digits after the point."""
+def shown(cell: Cell, digits: int = 4) -> str:
+    """A cell as people read it, with so many digits after the point."""
     if cell is None:
         return ""
+    if isinstance(cell, Interval):
+        return cell.shown(digits)
     if isinstance(cell, float):
-        return f"{cell:.4f}" if math.isfinite(cell) else "∞" if cell > 0 else "–"
+        return f"{cell:.{digits}f}" if math.isfinite(cell) else "∞" if cell > 0 else "–"
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
 
 
-def _marks(result: Result) -> list[str]:
+def alignments(result: Result) -> list[str]:
     """How each column of the Markdown table is aligned: words to the left, numbers to the right."""
     words = [any(isinstance(row[i], str) for row in result.rows) for i in range(len(result.columns))]
     return [":--" if word else "--:" for word in words]

@@ -1,4 +1,4 @@
-"""Running the runs of a table that are missing, a few at a time, each leaving a JSON file."""
+"""Tasks in processes of their own, a few at a time, with a thread each."""
 
 from __future__ import annotations
 
@@ -24,6 +24,23 @@ def centers_mark(classes: int, bits: int, kind: str, seed: int) -> str:
     return f"centers{zlib.crc32(class_centers(classes, bits, kind, seed).tobytes()):08x}"
 
 
+def in_processes(
+    tasks: Mapping[str, tuple[Any, ...]], execute: Callable[..., Any], workers: int
+) -> Iterator[tuple[str, Any]]:
+    """Run ``execute`` with each task's arguments, and give names and results as they come.
+
+    An error of a task, or of whoever takes the results, cancels the tasks that have not begun.
+    """
+    with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(execute, *arguments): name for name, arguments in tasks.items()}
+        try:
+            for future in as_completed(waiting):
+                yield waiting[future], future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
 def run_missing(
     runs: Mapping[str, tuple[Any, ...]],
     execute: Callable[..., dict[str, Any]],
@@ -31,7 +48,7 @@ def run_missing(
     workers: int,
     say: Callable[[dict[str, Any]], str],
 ) -> tuple[dict[str, dict[str, Any]], float | None]:
-    """Run what has no file yet.
+    """Run the runs of a table that have no file yet, each leaving a JSON file.
 
     Args:
         runs: arguments of ``execute`` by the run's name, which is its file's.
@@ -45,13 +62,10 @@ def run_missing(
     """
     missing = {name: arguments for name, arguments in runs.items() if not (folder / f"{name}.json").exists()}
     started = time.perf_counter()
-    with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(execute, *arguments): name for name, arguments in missing.items()}
-        for count, future in enumerate(as_completed(waiting), start=1):
-            name, result = waiting[future], future.result()
-            write_json(folder / f"{name}.json", result)
-            minutes = (time.perf_counter() - started) / 60
-            print(f"[{count}/{len(missing)}] {name}: {say(result)}, {minutes:.1f} minutes", file=sys.stderr, flush=True)
+    for count, (name, result) in enumerate(in_processes(missing, execute, workers), start=1):
+        write_json(folder / f"{name}.json", result)
+        minutes = (time.perf_counter() - started) / 60
+        print(f"[{count}/{len(missing)}] {name}: {say(result)}, {minutes:.1f} minutes", file=sys.stderr, flush=True)
     results = {name: json.loads((folder / f"{name}.json").read_text()) for name in runs}
     return results, (time.perf_counter() - started) / 60 if len(missing) == len(runs) else None
 

@@ -1,0 +1,136 @@
+"""What the index costs beside bare FAISS: ratios measured side by side in one run.
+
+    python benchmarks/search.py
+
+- "search": ``FlatIndex`` in a folder, opened as any user would, beside ``faiss.IndexBinaryFlat`` of the same codes in
+  memory. Both take turns; the ratio is FAISS's time over ours, the median of the rounds, and 1 is as quick.
+- "opening": in a process of its own each, the time until an index is open and until its first search is answered, and
+  the memory that it then takes beyond what it took before (resident pages, those of mapped files included).
+- "kinds": the approximate kinds beside the exact one (``lbhash index bench``).
+
+Codes are random ones around one of 1,000 centres, an eighth of the bits flipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import faiss
+import numpy as np
+
+from lbhash.codefile import CodeTable
+from lbhash.index import build_index, open_index
+from lbhash.index.bench import compare_kinds
+
+BATCHES = (1, 32, 1_000)
+
+CHILD = """
+import sys, time
+import numpy as np, psutil, pyarrow.parquet, faiss
+from lbhash.index import open_index
+what, path, width = sys.argv[1:]
+query = np.zeros((1, int(width)), np.uint8)
+faiss.knn_hamming(query, query, 1)
+before, started = psutil.Process().memory_info().rss, time.perf_counter()
+index = open_index(path) if what == "ours" else faiss.read_index_binary(path)
+opened = time.perf_counter() - started
+index.search(query, 10)
+print(opened, time.perf_counter() - started, psutil.Process().memory_info().rss - before)
+"""
+
+
+def make(rows: int, bits: int, seed: int) -> np.ndarray:
+    """Packed codes of a seed; the centres are the same for all seeds."""
+    centers = np.random.default_rng(0).integers(0, 256, (1000, bits // 8), np.uint8)
+    rng = np.random.default_rng(seed)
+    flips = np.bitwise_and.reduce(rng.integers(0, 256, (3, rows, bits // 8), np.uint8))
+    return centers[rng.integers(0, 1000, rows)] ^ flips
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """The time of one call."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def searches(folder: Path, codes: np.ndarray, bits: int, k: int, rounds: int) -> None:
+    """Exact search, in turns."""
+    ours, theirs = open_index(folder), faiss.IndexBinaryFlat(bits)
+    theirs.add(codes)
+    for batch in BATCHES:
+        queries = make(batch, bits, seed=1)
+        repeat = max(1, 32 // batch)
+        times = []
+        for _ in range(rounds):
+            bare = seconds(lambda q=queries, n=repeat: [theirs.search(q, k) for _ in range(n)])
+            held = seconds(lambda q=queries, n=repeat: [ours.search(q, k) for _ in range(n)])
+            times.append((bare / repeat, held / repeat))
+        np.testing.assert_array_equal(ours.search(queries[:8], k).distances, theirs.search(queries[:8], k)[0])
+        ratio = statistics.median(bare / held for bare, held in times)
+        bare, held = (1e3 * min(column) for column in zip(*times, strict=True))
+        print(f"| {len(codes):,} | {batch:,} | {bare:,.2f} | {held:,.2f} | {ratio:.3f} |", flush=True)
+
+
+def opening(folder: Path, codes: np.ndarray, bits: int) -> list[str]:
+    """Rows of the second table."""
+    bare = faiss.IndexBinaryFlat(bits)
+    bare.add(codes)
+    file = folder.with_suffix(".faiss")
+    faiss.write_index_binary(bare, str(file))
+    rows = []
+    for name, what, path in (("FlatIndex", "ours", folder), ("IndexBinaryFlat", "faiss", file)):
+        command = [sys.executable, "-c", CHILD, what, path, str(bits // 8)]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True)
+        opened, answered, memory = map(float, done.stdout.split())
+        times = f"{1e3 * opened:,.1f} | {1e3 * answered:,.1f} | {memory / 1e6:,.1f} | {codes.nbytes / 1e6:,.1f}"
+        rows.append(f"| {len(codes):,} | {name} | {times} |")
+    return rows
+
+
+def main() -> None:
+    """Run all three."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--millions", type=float, nargs="+", default=[1, 10], help="of codes")
+    parser.add_argument("--bits", type=int, default=64)
+    parser.add_argument("-k", type=int, default=10)
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--kinds", type=float, default=1, help="millions of codes of the approximate kinds; 0 for none")
+    given = parser.parse_args()
+    if given.bits % 8:
+        parser.error("bits must be a multiple of 8, as FAISS's are")
+    faiss.omp_set_num_threads(given.threads)
+    print(f"{given.threads} threads, {given.bits} bits, k = {given.k}, {given.rounds} rounds\n")
+    print("| codes | queries at once | FAISS, ms | FlatIndex, ms | FAISS / FlatIndex |\n|--:|--:|--:|--:|--:|")
+    later = []
+    for millions in given.millions:
+        rows = round(1e6 * millions)
+        with tempfile.TemporaryDirectory() as place:
+            codes = make(rows, given.bits, seed=2)
+            folder = Path(place) / "index"
+            build_index(CodeTable(codes, given.bits, np.arange(rows)), folder, attributes={})
+            searches(folder, codes, given.bits, given.k, given.rounds)
+            later += opening(folder, codes, given.bits)
+    print("\n| codes | index | open, ms | first answer, ms | memory, MB | codes, MB |\n|--:|:--|--:|--:|--:|--:|")
+    print("\n".join(later), flush=True)
+    if not given.kinds:
+        return
+    codes, queries = make(round(1e6 * given.kinds), given.bits, seed=2), make(1000, given.bits, seed=1)
+    print(f"\n{len(codes):,} codes, {len(queries):,} queries\n")
+    print("| kind | recall | ms a query | speed / flat | build, s |\n|:--|--:|--:|--:|--:|")
+    for row in compare_kinds(codes, given.bits, queries, given.k, rounds=given.rounds):
+        figures = f"{row['recall']:.4f} | {row['milliseconds']:.3f} | {row['speed']:.1f} | {row['build_seconds']:.1f}"
+        print(f"| {row['kind']} | {figures} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

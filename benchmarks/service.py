@@ -1,0 +1,272 @@
+"""The service under load: requests a second, latency, memory and errors; then at twice what it can do.
+
+It trains a small model of the digits, starts ``lbhash serve`` on it and searches by random rows over the loopback.
+First as many connections as given ask as fast as they are answered, by ``wrk`` where that is installed. Then requests
+arrive at twice that rate, whether the earlier ones are answered or not; their latency counts from when they were due.
+
+    python benchmarks/service.py --seconds 300 --connections 16
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+BITS, ROWS, K = 64, 1797, 10
+MOST_CONNECTIONS = 600
+LUA = """
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+request = function() return wrk.format(nil, nil, nil, '{"k": %d, "row": ' .. math.random(0, %d) .. '}') end
+"""
+
+
+class Answers:
+    """Statuses, and the latencies in seconds of each."""
+
+    def __init__(self) -> None:
+        self.latencies: dict[int, list[float]] = {}
+        self.errors = 0
+
+    def add(self, status: int, latency: float) -> None:
+        """Count an answer."""
+        self.latencies.setdefault(status, []).append(latency)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.latencies.values()))
+
+    def milliseconds(self, status: int, percentile: float) -> float:
+        """A percentile of the latency of the answers of one status."""
+        return 1e3 * float(np.percentile(self.latencies.get(status) or [float("nan")], percentile))
+
+
+class Connection:
+    """One kept connection that asks and waits for the answer, with no more of HTTP than that takes."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.reader: asyncio.StreamReader | None = None
+        self.writer: asyncio.StreamWriter | None = None
+
+    async def ask(self, request: bytes) -> int:
+        """Send a request; the status of its answer."""
+        if self.reader is None or self.writer is None:
+            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.writer.write(request)
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"(?i)content-length: (\d+)", head)
+        await self.reader.readexactly(int(length[1]) if length else 0)
+        return int(head[9:12])
+
+    def close(self) -> None:
+        """Close it; the next request opens it anew."""
+        if self.writer is not None:
+            self.writer.close()
+        self.reader = self.writer = None
+
+
+def search_request() -> bytes:
+    """A search by a random row."""
+    body = json.dumps({"row": random.randrange(ROWS), "k": K}).encode()
+    head = "POST /search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return (head % len(body)).encode() + body
+
+
+async def timed(connection: Connection, request: bytes, since: float, answers: Answers) -> None:
+    """Ask, and count the answer."""
+    try:
+        answers.add(await connection.ask(request), time.perf_counter() - since)
+    except (OSError, asyncio.IncompleteReadError):
+        answers.errors += 1
+        connection.close()
+
+
+async def as_fast_as_answered(port: int, seconds: float, connections: int) -> Answers:
+    """Every connection asks again when it has its answer."""
+    answers, ended = Answers(), time.perf_counter() + seconds
+
+    async def one() -> None:
+        connection = Connection(port)
+        while (now := time.perf_counter()) < ended:
+            await timed(connection, search_request(), now, answers)
+        connection.close()
+
+    await asyncio.gather(*(one() for _ in range(connections)))
+    return answers
+
+
+async def at_a_rate(port: int, seconds: float, rate: float) -> tuple[Answers, Answers]:
+    """Requests that are due at a rate, and beside them ``/health`` ten times a second."""
+    searches, health = Answers(), Answers()
+    idle = [Connection(port) for _ in range(MOST_CONNECTIONS)]
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def one(due: float) -> None:
+        if not idle:
+            searches.errors += 1  # all connections wait: what comes now would wait in the system before the service
+            return
+        connection = idle.pop()
+        await timed(connection, search_request(), due, searches)
+        idle.append(connection)
+
+    async def look() -> None:
+        connection = Connection(port)
+        while True:
+            await timed(connection, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", time.perf_counter(), health)
+            await asyncio.sleep(0.1)
+
+    looking = asyncio.create_task(look())
+    started, sent = time.perf_counter(), 0
+    while (now := time.perf_counter()) < started + seconds:
+        while sent < (now - started) * rate:
+            task = asyncio.create_task(one(started + sent / rate))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            sent += 1
+        await asyncio.sleep(0.002)
+    await asyncio.gather(*tasks)
+    looking.cancel()
+    for connection in idle:
+        connection.close()
+    return searches, health
+
+
+def by_wrk(port: int, seconds: float, connections: int, folder: Path) -> tuple[float, float, float, int]:
+    """Requests a second, p50 and p99 in milliseconds, and errors, by ``wrk``."""
+    script = folder / "search.lua"
+    script.write_text(LUA % (K, ROWS - 1))
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency", "-s", script]
+    said = subprocess.run(
+        [*command, f"http://127.0.0.1:{port}/search"], capture_output=True, text=True, check=True
+    ).stdout
+
+    def milliseconds(percent: str) -> float:
+        value, unit = re.search(rf"{percent}%\s+([\d.]+)(us|ms|s|m)\b", said).groups()  # type: ignore[union-attr]
+        return float(value) * {"us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4}[unit]
+
+    wrong = re.search(r"Non-2xx or 3xx responses: (\d+)", said)
+    broken = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", said)
+    errors = (int(wrong[1]) if wrong else 0) + (sum(map(int, broken.groups())) if broken else 0)
+    return float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1]), milliseconds("50"), milliseconds("99"), errors  # type: ignore[index]
+
+
+def prepare(folder: Path) -> None:
+    """A model of the digits and an index of their base."""
+    from lbhash import Hasher
+    from lbhash.codefile import CodeTable
+    from lbhash.data import load_dataset
+    from lbhash.index import build_index
+
+    dataset = load_dataset("digits")
+    hasher = Hasher(BITS, hidden=64, epochs=2, batch_size=16).fit_part(dataset.train, 10)
+    hasher.model_.about |= {"data": "digits", "protocol": "digits", "split seed": 0}
+    hasher.save_pretrained(folder / "model")
+    codes = hasher.encode_part(dataset.base)
+    table = CodeTable(codes, BITS, dataset.base.rows, dataset.base.labels, hasher.model_.fingerprint())
+    build_index(table, folder / "index")
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *options: str) -> Iterator[tuple[psutil.Process, int]]:
+    """The service in a process of its own, and its port."""
+    command = [sys.executable, "-m", "lbhash.cli", "serve", "--model", folder / "model", "--index", folder / "index"]
+    command += ["--data", "digits", "--port", "0", *options]
+    with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            address = re.search(r"http://[^:]+:(\d+)", line)
+            if address is None:
+                raise SystemExit(line + process.stderr.read())
+            yield psutil.Process(process.pid), int(address[1])
+        finally:
+            process.terminate()
+
+
+def settle(port: int, seconds: float) -> None:
+    """Wait until the map and the numbers are computed, so that they take no part in what is measured."""
+    from urllib.request import urlopen
+
+    ended = time.monotonic() + seconds
+    while time.monotonic() < ended:
+        with urlopen(f"http://127.0.0.1:{port}/map") as drawn, urlopen(f"http://127.0.0.1:{port}/summary") as computed:
+            if not json.load(drawn)["pending"] and json.load(computed)["state"] != "computing":
+                return
+        time.sleep(0.5)
+
+
+def main() -> None:
+    """Print what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60, help="of each of the two loads")
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--concurrency", type=int, default=1, help="of the service")
+    parser.add_argument("--queue", type=int, default=64, help="of the service")
+    parser.add_argument("--python-client", action="store_true", help="do not use wrk where it is installed")
+    options = parser.parse_args()
+    use_wrk = shutil.which("wrk") is not None and not options.python_client
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare(folder)
+        limits = ("--concurrency", str(options.concurrency), "--queue", str(options.queue))
+        with serving(folder, *limits) as (process, port):
+            settle(port, 300)
+            asyncio.run(as_fast_as_answered(port, min(5.0, options.seconds), options.connections))
+            before = process.memory_info().rss
+            if use_wrk:
+                rate, p50, p99, errors = by_wrk(port, options.seconds, options.connections, folder)
+            else:
+                answers = asyncio.run(as_fast_as_answered(port, options.seconds, options.connections))
+                rate = len(answers.latencies.get(200, [])) / options.seconds
+                p50, p99 = answers.milliseconds(200, 50), answers.milliseconds(200, 99)
+                errors = answers.errors + len(answers) - len(answers.latencies.get(200, []))
+            after = process.memory_info().rss
+            print(
+                f"searches of {ROWS} rows in 1,597 codes of {BITS} bits, k = {K}, concurrency {options.concurrency}, ",
+                end="",
+            )
+            print(f"queue {options.queue}, {options.seconds:g} seconds a load")
+            print(f"\n{options.connections} connections, by {'wrk' if use_wrk else 'this script'}")
+            print(f"  requests a second   {rate:10,.0f}")
+            print(f"  p50, p99            {p50:10.1f} {p99:8.1f} ms")
+            print(f"  errors              {errors:10,}")
+            print(f"  memory              {before / 2**20:10.1f} MiB before, {after / 2**20:.1f} MiB after")
+            searches, health = asyncio.run(at_a_rate(port, options.seconds, 2 * rate))
+            counts = Counter({status: len(held) for status, held in searches.latencies.items()})
+            asked = len(searches) + searches.errors
+            print(f"\ntwice that: {2 * rate:,.0f} requests a second are due")
+            print(f"  answered (200)      {counts[200] / options.seconds:10,.0f} a second")
+            print(f"  refused (503)       {counts[503] / max(asked, 1):10.1%} of {asked:,}")
+            print(f"  not connected       {searches.errors / max(asked, 1):10.1%}")
+            print(f"  other statuses      {sum(counts.values()) - counts[200] - counts[503]:10,}")
+            print(
+                f"  p50, p99 of 200     {searches.milliseconds(200, 50):10.1f} {searches.milliseconds(200, 99):8.1f} ms"
+            )
+            print(
+                f"  p50, p99 of 503     {searches.milliseconds(503, 50):10.1f} {searches.milliseconds(503, 99):8.1f} ms"
+            )
+            print(
+                f"  p50, p99 of /health {health.milliseconds(200, 50):10.1f} {health.milliseconds(200, 99):8.1f} ms, ",
+                end="",
+            )
+            print(f"{len(health.latencies.get(200, []))} of {len(health) + health.errors} answered")
+            print(f"  memory              {process.memory_info().rss / 2**20:10.1f} MiB after")
+
+
+if __name__ == "__main__":
+    main()

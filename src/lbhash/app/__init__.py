@@ -1,0 +1,26 @@
+"""The service: a FastAPI application over a model and an index, and the page that shows them.
+
+``create_app(Settings(model=..., index=...))`` gives an application for any ASGI server; ``lbhash serve`` runs it under
+uvicorn. Its child processes import this package too, so that the web framework is loaded where it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lbhash.app.create import create_app
+    from lbhash.app.settings import Settings
+
+_HOMES = {"Settings": "lbhash.app.settings", "create_app": "lbhash.app.create"}
+
+__all__ = ["Settings", "create_app"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lbhash.app' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,70 @@
+// Requests, their token, and what went wrong as one sentence.
+
+export class Failure extends Error {
+  constructor(kind, message) {
+    super(message);
+    this.kind = kind; // "token", "gone", "busy" or "refused"
+  }
+}
+
+let token = sessionStorage.getItem("lbhash-token");
+const pictures = new Map(); // row to the promise of its URL, where a token keeps <img> from asking by itself
+
+export const hasToken = () => token !== null;
+
+export function keepToken(value) {
+  token = value;
+  sessionStorage.setItem("lbhash-token", value);
+}
+
+export function dropToken() {
+  token = null;
+  sessionStorage.removeItem("lbhash-token");
+}
+
+async function ask(path, options = {}) {
+  const headers = new Headers(options.headers);
+  if (token) headers.set("Authorization", `Bearer ${token}`);
+  let answer;
+  try {
+    answer = await fetch(path, { ...options, headers });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Failure("gone", "The service does not answer. It may have been stopped, or the connection is lost.");
+  }
+  if (answer.ok) return answer;
+  const detail = await answer.json().then((body) => body.detail, () => `status ${answer.status}`);
+  if (answer.status === 401) throw new Failure("token", detail);
+  if (answer.status === 503) throw new Failure("busy", "The service is busy right now. Try again in a moment.");
+  if (answer.status === 413) throw new Failure("refused", `That is too large: ${detail}.`);
+  throw new Failure("refused", `The service refused: ${detail}.`);
+}
+
+export const get = async (path, options) => (await ask(path, options)).json();
+
+export async function search(query, options, signal) {
+  if (!query.file) {
+    const body = JSON.stringify({ ...query, ...options });
+    return (await ask("search", { method: "POST", body, signal, headers: { "Content-Type": "application/json" } })).json();
+  }
+  const body = new FormData();
+  body.append("image", query.file);
+  for (const [name, value] of Object.entries(options)) body.append(name, JSON.stringify(value));
+  return (await ask("search", { method: "POST", body, signal })).json();
+}
+
+export function pictureOf(row) {
+  const path = `row/${row}/image`;
+  if (!token) return Promise.resolve(path);
+  if (!pictures.has(row)) {
+    if (pictures.size > 500) {
+      const [oldest] = pictures.keys();
+      pictures.get(oldest).then(URL.revokeObjectURL, () => {});
+      pictures.delete(oldest);
+    }
+    const made = ask(path).then((answer) => answer.blob()).then(URL.createObjectURL);
+    made.catch(() => pictures.delete(row));
+    pictures.set(row, made);
+  }
+  return pictures.get(row);
+}

@@ -1,0 +1,36 @@
+// A code as squares: filled for 1, pale for 0; those that differ from the query are larger, and coloured or hollow.
+
+import { counted, drawing } from "./dom.js";
+
+const STEP = 10;
+
+export function unhex(code, bits) {
+  const found = new Uint8Array(bits);
+  for (let bit = 0; bit < bits; bit++) {
+    found[bit] = (parseInt(code.slice(2 * (bit >> 3), 2 * (bit >> 3) + 2), 16) >> (bit & 7)) & 1;
+  }
+  return found;
+}
+
+const square = (x, y, side) => `M${x} ${y}h${side}v${side}h${-side}z`;
+
+export function bitsOf(code, bits, query = code) {
+  const mine = unhex(code, bits);
+  const theirs = unhex(query, bits);
+  const columns = bits <= 32 ? Math.min(8, bits) : bits <= 256 ? 16 : 32;
+  const rows = Math.ceil(bits / columns);
+  const paths = { zero: "", one: "", "differs-zero": "", "differs-one": "" };
+  let differing = 0;
+  for (let bit = 0; bit < bits; bit++) {
+    const x = STEP * (bit % columns);
+    const y = STEP * Math.floor(bit / columns);
+    if (mine[bit] === theirs[bit]) paths[mine[bit] ? "one" : "zero"] += square(x + 1.5, y + 1.5, 7);
+    else {
+      paths[mine[bit] ? "differs-one" : "differs-zero"] += mine[bit] ? square(x + 0.25, y + 0.25, 9.5) : square(x + 1.25, y + 1.25, 7.5);
+      differing += 1;
+    }
+  }
+  const label = code === query ? `code ${code}` : `${counted(differing, "bit")} of ${bits} differ`;
+  return drawing("svg", { class: "bits", viewBox: `0 0 ${STEP * columns} ${STEP * rows}`, role: "img", "aria-label": label },
+    ...Object.entries(paths).filter(([, path]) => path).map(([kind, d]) => drawing("path", { class: kind, d })));
+}

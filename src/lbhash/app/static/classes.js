@@ -1,0 +1,32 @@
+// A class has a colour (after Okabe and Ito, whom the colour-blind thank) and a shape, so that neither stands alone.
+
+import { drawing, element } from "./dom.js";
+
+const COLORS = ["#2680c2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8f98", "#b8a800"];
+
+const SHAPES = [
+  (r) => `M${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`,
+  (r) => `M${-0.9 * r} ${-0.9 * r}h${1.8 * r}v${1.8 * r}h${-1.8 * r}z`,
+  (r) => `M0 ${-1.15 * r}L${1.1 * r} ${0.8 * r}H${-1.1 * r}z`,
+  (r) => `M0 ${-1.3 * r}L${1.3 * r} 0L0 ${1.3 * r}L${-1.3 * r} 0z`,
+  (r) => `M0 ${1.15 * r}L${1.1 * r} ${-0.8 * r}H${-1.1 * r}z`,
+];
+
+export const first = (label) => (Array.isArray(label) ? label[0] : label);
+
+export function marker(label, radius) {
+  const number = first(label);
+  if (number === null || number === undefined) return { color: COLORS[6], path: SHAPES[0](radius) };
+  const at = Math.abs(number);
+  return { color: COLORS[at % COLORS.length], path: SHAPES[Math.floor(at / COLORS.length) % SHAPES.length](radius) };
+}
+
+export const named = (label) =>
+  label === null || label === undefined ? "no label" : Array.isArray(label) ? label.join(", ") || "no label" : String(label);
+
+export function chip(label) {
+  const { color, path } = marker(label, 5);
+  const mark = drawing("svg", { viewBox: "-7 -7 14 14", width: 13, height: 13, "aria-hidden": "true" },
+    drawing("path", { d: path, fill: color }));
+  return element("span", { className: "chip" }, mark, element("span", { textContent: named(label) }));
+}

@@ -1,0 +1,45 @@
+"""A bar for work that is counted: how much is done, how fast, and the time left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def counted(
+    title: str, total: int | None, unit: str, *, done: int = 0, show: bool = True
+) -> Iterator[Callable[[int], None]]:
+    """Show a bar on standard error while the block runs, and give the function that moves it.
+
+    Args:
+        title: what is done.
+        total: how much there is; ``None`` where nobody knows.
+        unit: what is counted, in the plural.
+        done: how much was done before.
+        show: whether to show anything at all.
+    """
+    from rich import progress
+    from rich.console import Console
+
+    bar = progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn(f"{unit}, {{task.fields[rate]}} a second"),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("·"),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=not show,
+    )
+    with bar:
+        task = bar.add_task(title, total=total, completed=done, rate="–")
+
+        def advance(count: int) -> None:
+            bar.advance(task, count)
+            speed = bar.tasks[0].speed
+            if speed is not None:
+                bar.update(task, rate=f"{speed:,.0f}" if speed >= 10 else f"{speed:.1f}")
+
+        yield advance

@@ -1,0 +1,320 @@
+"""``lbhash index``: build an index of codes, change it, look into it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lbhash.commands.options import (
+    Backbone,
+    BaseFile,
+    ClassList,
+    Damaged,
+    DamagedImages,
+    Images,
+    Json,
+    Labels,
+    Layout,
+    QueryFile,
+    image_options,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from lbhash.codefile import CodeTable
+    from lbhash.index import Index
+
+index_app = typer.Typer(
+    name="index", help="Build an index of codes, change it, and look into it.", no_args_is_help=True
+)
+
+IndexPath = Annotated[str, typer.Option("--index", help="A folder that 'lbhash index build' wrote, or milvus+URL.")]
+ModelOrCodes = Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; with --data.")]
+CodesFile = Annotated[
+    Path | None, typer.Option(help="A file of codes, .parquet, .npz or .npy, in the place of --model and --data.")
+]
+DataOrCodes = Annotated[
+    str | None, typer.Option(help="What the model is to encode: 'digits', a file of embeddings, or a folder of splits.")
+]
+Ids = Annotated[
+    str | None,
+    typer.Option(help="row, next (count on), or an integer column of --codes; its column id, else row, if not given."),
+]
+Protocol = Annotated[str | None, typer.Option(help="How to draw the splits; as in training if not given.")]
+SplitSeed = Annotated[int | None, typer.Option(help="Seed of the draw; as in training if not given.")]
+
+
+class Kind(str, Enum):
+    """How an index searches."""
+
+    flat = "flat"
+    mih = "mih"
+    ivf = "ivf"
+    hnsw = "hnsw"
+
+
+class Keep(str, Enum):
+    """Real numbers that an index holds for re-ranking."""
+
+    outputs = "outputs"
+    embeddings = "embeddings"
+
+
+class Rows(str, Enum):
+    """What to encode."""
+
+    train = "train"
+    base = "base"
+    query = "query"
+    all = "all"
+
+
+@index_app.command()
+def build(
+    out: Annotated[str, typer.Option(help="The folder of the index, or milvus+URL; it must not hold one yet.")],
+    model: ModelOrCodes = None,
+    data: DataOrCodes = None,
+    split: Annotated[Rows, typer.Option(help="Which rows of --data.")] = Rows.base,
+    base: BaseFile = None,
+    query: QueryFile = None,
+    labels: Labels = None,
+    protocol: Protocol = None,
+    split_seed: SplitSeed = None,
+    backbone: Backbone = None,
+    layout: Layout = None,
+    images: Images = None,
+    class_list: ClassList = None,
+    damaged: DamagedImages = Damaged.refuse,
+    codes: CodesFile = None,
+    ids: Ids = None,
+    kind: Annotated[Kind, typer.Option(help="flat is exact; mih, ivf and hnsw are approximate.")] = Kind.flat,
+    option: Annotated[
+        list[str] | None, typer.Option(help="NAME=NUMBER, an option of the kind, such as nprobe=32.")
+    ] = None,
+    keep: Annotated[Keep | None, typer.Option(help="Keep these too, for 'lbhash search --rerank'.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the index in OUT.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make an index of codes: of a file of them, or of what a model makes of a data set."""
+    from lbhash.index import build_index
+    from lbhash.searching import ids_of
+
+    where: dict[str, Any] = {
+        "base": base,
+        "query": query,
+        "labels": labels,
+        "protocol": protocol,
+        "split_seed": split_seed,
+    }
+    where["images"] = image_options(backbone, layout, images, class_list, damaged)
+    kept = "" if keep is None else keep.value
+    options = _numbers(option or [])
+    table, vectors = _source(model, data, split, codes, kept, where, progress=not as_json)
+    names = ids_of(table, ids)
+    if names is None:
+        import numpy as np
+
+        names = np.arange(len(table.codes))
+    index = build_index(
+        table, out, kind.value, ids=names, vectors=vectors, keep=kept, options=options, overwrite=overwrite
+    )
+    _print_info(index.info() | {"index": out}, as_json)
+
+
+@index_app.command()
+def add(
+    index: IndexPath,
+    model: ModelOrCodes = None,
+    data: DataOrCodes = None,
+    split: Annotated[Rows, typer.Option(help="Which rows of --data.")] = Rows.base,
+    base: BaseFile = None,
+    query: QueryFile = None,
+    labels: Labels = None,
+    protocol: Protocol = None,
+    split_seed: SplitSeed = None,
+    backbone: Backbone = None,
+    layout: Layout = None,
+    images: Images = None,
+    class_list: ClassList = None,
+    damaged: DamagedImages = Damaged.refuse,
+    codes: CodesFile = None,
+    ids: Ids = None,
+    as_json: Json = False,
+) -> None:
+    """Add codes to an index, all of them or none."""
+    from lbhash.index import code_attributes, open_index
+    from lbhash.searching import ids_of
+
+    opened = open_index(index)
+    where: dict[str, Any] = {
+        "base": base,
+        "query": query,
+        "labels": labels,
+        "protocol": protocol,
+        "split_seed": split_seed,
+    }
+    where["images"] = image_options(backbone, layout, images, class_list, damaged)
+    table, vectors = _source(model, data, split, codes, opened.kept, where, index=opened, progress=not as_json)
+    opened.add(table.codes, ids_of(table, ids), code_attributes(table), vectors=vectors)
+    facts = {"added": len(table.codes), "codes": len(opened), "generation": opened.generation, "index": index}
+    _say(facts, "{added:,} codes added; {index} has {codes:,}", as_json)
+
+
+@index_app.command()
+def remove(
+    index: IndexPath,
+    ids: Annotated[list[int], typer.Option("--id", help="Of a code to remove; may be given often.")],
+    as_json: Json = False,
+) -> None:
+    """Remove codes by their ids, all of them or none."""
+    from lbhash.index import open_index
+
+    opened = open_index(index)
+    removed = opened.remove(ids)
+    facts = {"removed": removed, "codes": len(opened), "generation": opened.generation, "index": index}
+    _say(facts, "{removed:,} codes removed; {index} has {codes:,}", as_json)
+
+
+@index_app.command()
+def compact(index: IndexPath, as_json: Json = False) -> None:
+    """Write an index anew as one segment, without what was removed."""
+    from lbhash.index import LocalIndex, open_index
+
+    opened = open_index(index)
+    if not isinstance(opened, LocalIndex):
+        raise ValueError(f"index is {index!r}, of kind {opened.kind}, which compacts itself")
+    opened.compact()
+    _print_info(opened.info() | {"index": index}, as_json)
+
+
+@index_app.command()
+def info(index: IndexPath, as_json: Json = False) -> None:
+    """Say what an index holds."""
+    from lbhash.index import open_index
+
+    _print_info(open_index(index).info() | {"index": index}, as_json)
+
+
+@index_app.command()
+def verify(index: IndexPath, as_json: Json = False) -> None:
+    """Read all of an index and compare every checksum."""
+    from lbhash.index import open_index
+
+    opened = open_index(index)
+    opened.verify()
+    facts = {"intact": True, "codes": len(opened), "generation": opened.generation, "index": index}
+    _say(facts, "{index} is intact: {codes:,} codes, generation {generation}", as_json)
+
+
+@index_app.command()
+def bench(
+    index: IndexPath,
+    queries: Annotated[
+        Path | None, typer.Option(help="A file of codes; where not given, codes of the index, each its own nearest.")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="How many neighbours.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, help="Of queries.")] = 1000,
+    rounds: Annotated[int, typer.Option(min=1, help="Of which the quickest counts.")] = 5,
+    as_json: Json = False,
+) -> None:
+    """Build every embedded kind of the same codes in memory: recall against flat, and speed as a multiple of it."""
+    from lbhash.index import check_model, open_index
+    from lbhash.index.bench import compare_kinds
+
+    opened = open_index(index)
+    names = opened.ids()
+    if queries is None:
+        asked = opened.codes_of(names[:: max(1, len(names) // limit)][:limit])
+    else:
+        from lbhash.codefile import read_codes
+
+        table = read_codes(queries, "queries")
+        check_model(opened, table.model, table.bits, "queries")
+        asked = table.codes[:limit]
+    rows = compare_kinds(
+        opened.codes_of(names), opened.bits, asked, k, rounds=rounds, say=lambda line: typer.echo(line, err=True)
+    )
+    facts = {"codes": len(names), "bits": opened.bits, "queries": len(asked), "k": k, "kinds": rows}
+    if as_json:
+        print_json(facts)
+        return
+    from lbhash.tables import print_kinds
+
+    print_kinds(facts)
+
+
+@index_app.command()
+def export(
+    index: IndexPath,
+    out: Annotated[Path, typer.Option(help="A .parquet: id, code and attributes; a file of codes like any other.")],
+    as_json: Json = False,
+) -> None:
+    """Write all of an index to a Parquet file."""
+    from lbhash.index import open_index
+    from lbhash.searching import export_index
+
+    facts = export_index(open_index(index), out)
+    _say(facts, "{codes:,} codes of {bits} bits are in {out}", as_json)
+
+
+def _source(
+    model: Path | None,
+    data: str | None,
+    split: Rows,
+    codes: Path | None,
+    keep: str,
+    where: dict[str, Any],
+    *,
+    index: Index | None = None,
+    progress: bool = True,
+) -> tuple[CodeTable, Any]:
+    """The codes to index, and their vectors, of whichever source is given."""
+    if codes is not None:
+        if model is not None or data is not None:
+            raise ValueError("codes is given, and so is model or data; give codes, or model and data")
+        if where.pop("images") is not None or any(value is not None for value in where.values()):
+            raise ValueError("codes is given, and so is an option of data; a file of codes is taken as it is")
+        if keep:
+            raise ValueError(f"the index keeps {keep}, which a file of codes does not have; give model and data")
+        from lbhash.codefile import read_codes
+        from lbhash.index import check_model
+
+        table = read_codes(codes)
+        if index is not None:
+            check_model(index, table.model, table.bits, "codes")
+        return table, None
+    if model is None or data is None:
+        raise ValueError(f"{'model' if model is None else 'data'} is missing; give model and data, or codes")
+    from lbhash.searching import encode_for_index
+
+    return encode_for_index(model, data, split.value, index=index, keep=keep, progress=progress, **where)
+
+
+def _numbers(texts: list[str]) -> dict[str, int]:
+    options = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            options[name] = int(value)
+        except ValueError:
+            raise ValueError(f"option is {text!r}; it must be NAME=NUMBER, such as nprobe=32") from None
+    return options
+
+
+def _say(facts: dict[str, Any], line: str, as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+    else:
+        typer.echo(line.format(**facts))
+
+
+def _print_info(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+        return
+    from lbhash.tables import print_index
+
+    print_index(facts)

@@ -1,0 +1,170 @@
+"""Data sets of pictures, in the layouts that they are published in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.data.dataset import SPLITS
+from lbhash.data.images.cifar import read_cifar
+from lbhash.data.images.coco import read_coco
+from lbhash.data.images.folders import pictures_in, read_image_folder
+from lbhash.data.images.imagenet import WORDNET_ID, read_imagenet
+from lbhash.data.images.lists import LISTS, read_image_lists
+from lbhash.data.images.mirflickr import ANNOTATIONS, read_mirflickr
+from lbhash.data.images.nuswide import LABELS, read_nuswide
+from lbhash.data.images.parquet import holds_images, read_parquet_images
+from lbhash.data.images.protocols import PART_PROTOCOLS, PartProtocol
+from lbhash.data.images.table import ArrayPictures, FilePictures, ImageTable, Pictures
+from lbhash.data.protocols import PROTOCOLS
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A way in which pictures and labels lie on disk.
+
+    Attributes:
+        read: the reader.
+        recognises: whether a path is of this layout, by a look at its files' names.
+        options: the options that the reader takes, of ``images`` and ``classes``.
+    """
+
+    read: Callable[..., ImageTable]
+    recognises: Callable[[Path], bool]
+    options: tuple[str, ...] = ()
+
+
+LAYOUTS = {
+    "parquet": Layout(read_parquet_images, lambda path: path.suffix == ".parquet" or _has(path, "*.parquet")),
+    "lists": Layout(read_image_lists, lambda path: _all(path, LISTS.values()), ("images",)),
+    "cifar": Layout(read_cifar, lambda path: _has(path, "data_batch_*") or _all(path, ("train", "test", "meta"))),
+    "nuswide": Layout(read_nuswide, lambda path: (path / LABELS).is_dir(), ("images",)),
+    "coco": Layout(read_coco, lambda path: _has(path, "annotations/instances_*.json"), ("images",)),
+    "mirflickr": Layout(read_mirflickr, lambda path: _has(path, ANNOTATIONS), ("images",)),
+    "imagenet": Layout(read_imagenet, lambda path: _wordnet(path / "train"), ("classes",)),
+    "folder": Layout(read_image_folder, lambda path: path.is_dir()),
+}
+"""The layouts by name, in the order in which they are tried."""
+
+
+def load_images(
+    data: str | Path,
+    *,
+    layout: str | None = None,
+    images: str | Path | None = None,
+    classes: str | Path | None = None,
+    name: str = "data",
+) -> ImageTable:
+    """A table of pictures from a file or a folder.
+
+    Args:
+        data: the file or folder.
+        layout: a name of ``LAYOUTS``; found by the names of the files where it is not given.
+        images: the folder that the paths of the data's own lists are seen from, where the layout has such lists.
+        classes: a file that lists the classes, for the layout ``imagenet``.
+        name: of the argument, for messages.
+
+    Raises:
+        TypeError, ValueError: what the reader refuses; or options that do not go with the layout.
+    """
+    path = Path(data)
+    if layout is not None and layout not in LAYOUTS:
+        raise ValueError(f"layout is {layout!r}; it must be one of {', '.join(LAYOUTS)}")
+    if not path.exists():
+        raise ValueError(f"{name} is {str(data)!r}, and there is no such file or folder")
+    found = layout or next((known for known, one in LAYOUTS.items() if one.recognises(path)), None)
+    if found is None:
+        raise ValueError(f"{name} is {str(data)!r}, which is no .parquet file and no folder of pictures")
+    given = {option: value for option, value in (("images", images), ("classes", classes)) if value is not None}
+    for option, value in given.items():
+        if option not in LAYOUTS[found].options:
+            raise ValueError(f"{option} is {str(value)!r}, and {name} is of the layout {found!r}, which takes none")
+        if option == "images" and not Path(value).is_dir():
+            raise ValueError(f"images is {str(value)!r}, and there is no such folder")
+    return LAYOUTS[found].read(path, name=name, **given)
+
+
+def holds_pictures(data: str | Path) -> bool:
+    """Whether a path looks like pictures, and not like embeddings: to say so where a backbone is missing."""
+    path = Path(data)
+    if path.suffix == ".parquet":
+        return path.is_file() and holds_images(path)
+    found = next((known for known, one in LAYOUTS.items() if path.is_dir() and one.recognises(path)), None)
+    if found == "folder":
+        return any(folder.is_dir() and pictures_in(folder) for folder in path.iterdir())
+    return found is not None and (found != "parquet" or holds_images(path))
+
+
+def split_images(
+    table: ImageTable, kept: npt.NDArray[np.bool_], protocol: str | None = None, seed: int = 0
+) -> tuple[str, dict[str, npt.NDArray[np.int64]]]:
+    """The protocol, and the train, base and query rows that it draws from those that are kept.
+
+    Args:
+        table: pictures with labels.
+        kept: ``bool [n]``, false for a row that no split may have.
+        protocol: a name of ``PART_PROTOCOLS``, for a table in parts, or of ``PROTOCOLS``; the table's flags where it
+            is not given, and its own protocol where it has none.
+        seed: of the draw.
+
+    Raises:
+        ValueError: no such protocol, no labels, flags that overlap, or too few rows.
+    """
+    names = {**PROTOCOLS, **PART_PROTOCOLS}
+    if protocol is not None and protocol not in names:
+        raise ValueError(f"protocol is {protocol!r}; it must be one of {', '.join(names)}")
+    if table.labels is None:
+        raise ValueError(f"{table.name} has no labels; splits need them")
+    if protocol is None and table.flags:
+        return "flags", _by_flags(table, kept)
+    chosen = protocol or table.protocol
+    rows = np.flatnonzero(kept)
+    if table.parts and chosen in PART_PROTOCOLS:
+        parts = {part: mask[rows] for part, mask in table.parts.items()}
+        drawn = PART_PROTOCOLS[chosen].split(table.labels[rows], parts, seed)
+    elif chosen in PROTOCOLS:
+        drawn = PROTOCOLS[chosen].split(table.labels[rows], seed)
+    else:
+        raise ValueError(
+            f"protocol is {chosen!r}, which needs a training set and a test or validation set; {table.name} is not "
+            "in such parts"
+        )
+    return chosen, {split: rows[drawn[split]] for split in SPLITS}
+
+
+def _by_flags(table: ImageTable, kept: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[np.int64]]:
+    missing = [split for split in SPLITS if split not in table.flags]
+    if missing:
+        raise ValueError(
+            f"{table.name} has no flag in_{missing[0]}; it must have one for train, base and query, or none"
+        )
+    for split in ("train", "base"):
+        both = table.flags["query"] & table.flags[split]
+        if both.any():
+            raise ValueError(
+                f"{table.pictures.where(int(np.argmax(both)))} is in query and in {split} ({both.sum()} pictures are); "
+                "a query must be in no other split, or it finds itself"
+            )
+    return {split: np.flatnonzero(table.flags[split] & kept) for split in SPLITS}
+
+
+def _has(path: Path, pattern: str) -> bool:
+    return path.is_dir() and next(path.glob(pattern), None) is not None
+
+
+def _all(path: Path, files: Iterable[str]) -> bool:
+    return all((path / file).is_file() for file in files)
+
+
+def _wordnet(path: Path) -> bool:
+    return path.is_dir() and any(WORDNET_ID.fullmatch(folder.name) for folder in path.iterdir())
+
+
+__all__ = ["LAYOUTS", "PART_PROTOCOLS", "ArrayPictures", "FilePictures", "ImageTable", "Layout", "PartProtocol"]
+__all__ += ["Pictures", "holds_pictures", "load_images", "read_cifar", "read_coco", "read_image_folder"]
+__all__ += ["read_image_lists", "read_imagenet", "read_mirflickr", "read_nuswide", "read_parquet_images"]
+__all__ += ["split_images"]

@@ -1,0 +1,73 @@
+"""MS COCO as a multi-label set: a picture has the categories of the objects in it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lbhash.data.images.table import FilePictures, ImageTable
+
+PREFIX = "instances_"
+
+
+def read_coco(path: str | Path, images: str | Path | None = None, name: str = "data") -> ImageTable:
+    """Read the pictures that have an object; the categories count in the order of their ids.
+
+    Protocol ``coco`` is HashNet's: 5,000 queries, the rest base, 10,000 of it to train. Of the 2014 release 122,218
+    pictures have an object.
+
+    Source: T.-Y. Lin et al., Microsoft COCO: Common Objects in Context, ECCV 2014.
+
+    Args:
+        path: the folder with ``annotations/instances_NAME.json``, one or more, and the pictures of each in ``NAME``.
+        images: the folder that holds the folders ``NAME``; ``path`` where it is not given.
+        name: of the argument, for messages.
+
+    Raises:
+        ValueError: there is no such file, it is no such JSON, or two of them have other categories.
+    """
+    root = Path(path)
+    found = sorted((root / "annotations").glob(f"{PREFIX}*.json"))
+    if not found:
+        raise ValueError(f"{name} is {str(path)!r}, which has no annotations/{PREFIX}*.json")
+    files: list[str] = []
+    rows: list[set[int]] = []
+    categories: dict[int, str] = {}
+    for file in found:
+        try:
+            held = json.loads(file.read_text(encoding="utf-8"))
+            named = {int(one["id"]): str(one["name"]) for one in held["categories"]}
+            pictures = {int(one["id"]): str(one["file_name"]) for one in held["images"]}
+            objects = _categories_by_picture(held["annotations"], set(named))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            line = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else " ".join(str(error).split())
+            raise ValueError(f"{file.name} of {name} is no file of COCO's instances: {line}") from None
+        if categories and named != categories:
+            raise ValueError(f"{file.name} of {name} has other categories than {found[0].name}")
+        categories = named
+        folder = file.stem.removeprefix(PREFIX)
+        for picture in sorted(pictures.keys() & objects.keys()):
+            files.append(os.path.join(folder, pictures[picture]))
+            rows.append(objects[picture])
+    column = {category: at for at, category in enumerate(sorted(categories))}
+    labels = np.zeros((len(rows), len(column)), np.uint8)
+    for row, present in enumerate(rows):
+        labels[row, [column[category] for category in present]] = 1
+    names = tuple(categories[category] for category in column)
+    return ImageTable(
+        FilePictures(Path(images) if images else root, files), labels, root.name, protocol="coco", classes=names
+    )
+
+
+def _categories_by_picture(annotations: Any, known: set[int]) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = {}
+    for one in annotations:
+        category = int(one["category_id"])
+        if category not in known:
+            raise ValueError(f"an object has the category {category}, which is none")
+        found.setdefault(int(one["image_id"]), set()).add(category)
+    return found

@@ -1,0 +1,88 @@
+"""Folders of pictures: a folder for each class, and perhaps one for each split above them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from lbhash.data.dataset import SPLITS
+from lbhash.data.images.table import FilePictures, ImageTable
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+"""How a file's name ends where it is taken for a picture, in capitals too."""
+
+HELD = ("test", "val", "validation")
+"""What the part of a data set is called that is not for training."""
+
+
+def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
+    """Read folders of pictures, a folder a class; the classes count in the order of their names.
+
+    Args:
+        path: a folder with a folder for each class; or with ``train``, ``base`` and ``query``, or ``train`` and one of
+            ``test``, ``val`` and ``validation``, which hold them. Pictures may lie deeper in a class's folder. Files
+            that do not end in one of ``SUFFIXES``, and hidden ones, are no pictures.
+        name: of the argument, for messages.
+
+    Raises:
+        ValueError: there is no such folder, a class has no picture, or pictures lie where no class is.
+    """
+    root = Path(path)
+    if not root.is_dir():
+        raise ValueError(f"{name} is {str(path)!r}, and there is no such folder")
+    tops = top_folders(root)
+    found = {top: class_folders(root / top if top else root, name) for top in tops}
+    classes = sorted({label for folders in found.values() for label in folders})
+    files: list[str] = []
+    labels: list[int] = []
+    of_top: list[int] = []
+    for at, (top, folders) in enumerate(found.items()):
+        for label, pictures in folders.items():
+            files += [os.path.join(top, label, picture) for picture in pictures]
+            labels += [classes.index(label)] * len(pictures)
+            of_top += [at] * len(pictures)
+    where = np.array(of_top)
+    masks = {top: where == at for at, top in enumerate(tops)}
+    flags = masks if tops == SPLITS else {}
+    parts = {"train": masks["train"], "held": masks[tops[1]]} if len(tops) == 2 else {}
+    protocol = "official" if parts else "holdout"
+    return ImageTable(
+        FilePictures(root, files), np.array(labels, np.int64), root.name, flags, parts, protocol, tuple(classes)
+    )
+
+
+def top_folders(root: Path) -> tuple[str, ...]:
+    """The folders of the splits or parts, or ``("",)`` where the classes are at the top."""
+    if all((root / split).is_dir() for split in SPLITS):
+        return SPLITS
+    held = next((top for top in HELD if (root / top).is_dir()), None)
+    return ("train", held) if held and (root / "train").is_dir() else ("",)
+
+
+def class_folders(folder: Path, name: str) -> dict[str, list[str]]:
+    """The pictures of each class, paths seen from the class's folder, classes and pictures in the order of names."""
+    classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+    if not classes:
+        raise ValueError(f"{name} is {str(folder)!r}, which has no folder; it must have one for each class")
+    found = {label: pictures_in(folder / label) for label in classes}
+    empty = [label for label, pictures in found.items() if not pictures]
+    if empty:
+        raise ValueError(
+            f"{name} is {str(folder)!r}, whose folder {empty[0]!r} has no picture ({', '.join(SUFFIXES)}); "
+            "every class must have one"
+        )
+    return found
+
+
+def pictures_in(folder: Path) -> list[str]:
+    """The pictures in and below a folder, as paths seen from it, in the order of their names."""
+    found = []
+    for top, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = [inner for inner in folders if not inner.startswith(".")]
+        inner = os.path.relpath(top, folder)
+        for file in files:
+            if not file.startswith(".") and file.lower().endswith(SUFFIXES):
+                found.append(os.path.normpath(os.path.join(inner, file)))
+    return sorted(found)

@@ -1,0 +1,165 @@
+"""Pictures with labels, wherever they lie: in files, in Parquet, in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.images import decode_image
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+class Pictures(Protocol):
+    """Where the pictures of a table come from; a row is one picture."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, row: int) -> Image.Image:
+        """The picture of a row, upright and in RGB; ``ValueError`` with its name where it is damaged or missing."""
+
+    def where(self, row: int) -> str:
+        """What to call the picture of a row in a message."""
+
+    def missing(self) -> npt.NDArray[np.int64]:
+        """The rows whose picture is not there, found out without decoding any."""
+
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that change when a picture does."""
+
+
+@dataclass(frozen=True)
+class ImageTable:
+    """Rows of pictures, as a file or a folder holds them.
+
+    Attributes:
+        pictures: one a row.
+        labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``; ``None`` where there are none.
+        name: where the rows come from, for messages.
+        flags: split name to ``bool [n]``, where the data say which rows are train, base and query.
+        parts: the parts that the data set was published in, to ``bool [n]``: ``train``, and ``held`` for the test or
+            validation set.
+        protocol: what draws the splits where neither flags nor the user say so.
+        classes: the names of the classes, where they have names.
+    """
+
+    pictures: Pictures
+    labels: npt.NDArray | None
+    name: str
+    flags: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    parts: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    protocol: str = "holdout"
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not len(self):
+            raise ValueError(f"{self.name} has no picture")
+        if self.labels is not None and len(self.labels) != len(self):
+            raise ValueError(f"{self.name} has {len(self)} pictures and {len(self.labels)} labels")
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def read(self, row: int) -> Image.Image:
+        """The picture of a row, upright and in RGB.
+
+        Raises:
+            ValueError: it is damaged or missing; the message names it.
+        """
+        return self.pictures.read(row)
+
+
+class FilePictures:
+    """Pictures in files of their own.
+
+    Args:
+        folder: what the paths start from.
+        files: a path for each row.
+
+    The fingerprint is one of paths, sizes and times of change, as ``make`` tells what is new: a data set of a million
+    files is not read again to find that it is the same.
+    """
+
+    def __init__(self, folder: Path, files: Sequence[str]) -> None:
+        self.folder, self.files = folder, files
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def read(self, row: int) -> Image.Image:
+        """The picture of a row."""
+        path = self.folder / self.files[row]
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ValueError(f"{self.where(row)} cannot be read: {error.strerror}") from None
+        return decode_image(data, name=self.where(row))
+
+    def where(self, row: int) -> str:
+        """The file."""
+        return f"picture {self.files[row]!r}"
+
+    def missing(self) -> npt.NDArray[np.int64]:
+        """The rows whose file is not there."""
+        there = [os.path.isfile(os.path.join(self.folder, file)) for file in self.files]
+        return np.flatnonzero(~np.array(there, bool))
+
+    def fingerprint(self) -> str:
+        """Of paths, sizes and times of change."""
+        digest = hashlib.sha256()
+        for file in self.files:
+            digest.update(file_facts(self.folder, file))
+        return digest.hexdigest()[:16]
+
+
+class ArrayPictures:
+    """Pictures in memory.
+
+    Args:
+        pixels: ``uint8 [n, height, width, 3]``.
+        name: where they come from, for messages.
+    """
+
+    def __init__(self, pixels: npt.NDArray[np.uint8], name: str) -> None:
+        self.pixels, self.name = pixels, name
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def read(self, row: int) -> Image.Image:
+        """The picture of a row."""
+        from PIL import Image
+
+        return Image.fromarray(self.pixels[row])
+
+    def where(self, row: int) -> str:
+        """The row."""
+        return f"picture {row} of {self.name}"
+
+    def missing(self) -> npt.NDArray[np.int64]:
+        """No row."""
+        return np.empty(0, np.int64)
+
+    def fingerprint(self) -> str:
+        """Of the pixels."""
+        digest = hashlib.sha256(str(self.pixels.shape).encode())
+        digest.update(np.ascontiguousarray(self.pixels).data)
+        return digest.hexdigest()[:16]
+
+
+def file_facts(folder: Path, file: str) -> bytes:
+    """What tells a file from a changed one: its path, its size and its time of change."""
+    try:
+        facts = os.stat(os.path.join(folder, file))
+        said = f"{file}\0{facts.st_size}\0{facts.st_mtime_ns}\n"
+    except OSError:
+        said = f"{file}\0missing\n"
+    return said.encode(errors="surrogateescape")

@@ -1,0 +1,74 @@
+"""The exact search: every query with every code, by FAISS's loops over an array that may be memory-mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes import PackedCodes
+from lbhash.index.base import Neighbors, Within
+
+
+def nearest(queries: PackedCodes, codes: PackedCodes, k: int) -> Neighbors:
+    """The k nearest codes of each query, with their positions in the place of ids.
+
+    FAISS's heap keeps the codes that it met first among those at the k-th distance, and gives equal distances by rising
+    position: what is returned is the head of the full ranking by distance, then position.
+
+    Args:
+        queries: ``uint8 [n, bytes]``.
+        codes: ``uint8 [m, bytes]``.
+        k: from 1 to m.
+    """
+    import faiss
+
+    distances, positions = faiss.knn_hamming(queries, codes, k)
+    return Neighbors(distances, positions)
+
+
+def within(queries: PackedCodes, codes: PackedCodes, radius: int) -> Within:
+    """All codes within ``radius`` bits of each query, in the order of their positions, which stand for ids."""
+    import faiss
+
+    found = faiss.RangeSearchResult(len(queries))
+    pointers = faiss.swig_ptr(queries), faiss.swig_ptr(codes)
+    # FAISS's radius is the first distance that is too far.
+    faiss.hamming_range_search(  # type: ignore[attr-defined]
+        *pointers, len(queries), len(codes), radius + 1, codes.shape[1], found
+    )
+    limits = faiss.rev_swig_ptr(found.lims, len(queries) + 1).astype(np.int64)
+    count = int(limits[-1])
+    if not count:
+        return Within(limits, np.empty(0, np.int32), np.empty(0, np.int64))
+    distances = faiss.rev_swig_ptr(found.distances, count).astype(np.int32)
+    return Within(limits, distances, faiss.rev_swig_ptr(found.labels, count).astype(np.int64))
+
+
+def first(parts: Sequence[Neighbors], queries: int, k: int) -> Neighbors:
+    """The first k of the neighbours that several searches of the same queries found, fewer where there are fewer."""
+    if not parts:
+        return Neighbors(np.empty((queries, 0), np.int32), np.empty((queries, 0), np.int64))
+    if len(parts) == 1:
+        return Neighbors(parts[0].distances[:, :k], parts[0].ids[:, :k])
+    distances = np.concatenate([part.distances for part in parts], axis=1)
+    ids = np.concatenate([part.ids for part in parts], axis=1)
+    return ranked(distances, ids, k)
+
+
+def ranked(distances: npt.NDArray[np.int32], ids: npt.NDArray[np.int64], k: int) -> Neighbors:
+    """The first k of each row by distance, then id."""
+    order = np.lexsort((ids, distances), axis=1)[:, :k]
+    return Neighbors(np.take_along_axis(distances, order, 1), np.take_along_axis(ids, order, 1))
+
+
+def all_within(parts: Sequence[Within], queries: int) -> Within:
+    """What several searches of the same queries found within a radius, by query, then distance, then id."""
+    owners = [np.repeat(np.arange(queries), np.diff(part.limits)) for part in parts]
+    owner = np.concatenate([np.empty(0, np.int64), *owners])
+    distances = np.concatenate([np.empty(0, np.int32), *(part.distances for part in parts)])
+    ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)])
+    order = np.lexsort((ids, distances, owner))
+    limits = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=queries))]).astype(np.int64)
+    return Within(limits, distances[order], ids[order])

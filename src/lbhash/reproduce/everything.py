@@ -1,0 +1,91 @@
+"""All experiments after each other, and one page of them: ``lbhash reproduce all``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from lbhash.reproduce.registry import Experiment, check_folder, experiments
+from lbhash.reproduce.result import Result
+from lbhash.reproduce.settings import Settings
+from lbhash.reproduce.sources import UnsuitableData
+
+PAGE = "report.html"
+
+
+def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
+    """Run every experiment with what of the settings it can use, and write each one's files and the page of all.
+
+    The trainings of all experiments are completed first, each once. An interrupted call goes on with those missing.
+
+    Returns:
+        The results by name; in the place of one that the data do not suit, the line that says what it needs.
+    """
+    check_folder(out)
+    from lbhash.files import write_text
+    from lbhash.reproduce.page import page
+    from lbhash.reproduce.trainings import completed
+
+    known = experiments()
+    for source in settings.all_sources():
+        source.dataset()  # what is wrong with the data is said first
+    shared = [cell for experiment in known.values() for cell in experiment.cells(experiment.suited(settings))]
+    completed(settings, shared)
+    found: dict[str, Result | str] = {}
+    for name, experiment in known.items():
+        print(f"{name}: {experiment.summary}", file=sys.stderr, flush=True)
+        try:
+            found[name] = _made(name, experiment, suited(experiment, settings), Path(out))
+        except UnsuitableData as error:
+            found[name] = str(error)
+    write_text(Path(out) / PAGE, page(found, known, settings, Path(out)))
+    return found
+
+
+def _made(name: str, experiment: Experiment, settings: Settings, out: Path) -> Result:
+    """The result with its files in ``out``; where it is not made of runs, the one that was kept, if there is any."""
+    from lbhash.reproduce import kept
+    from lbhash.reproduce.write import write_result
+
+    keeps = "sources" not in experiment.uses
+    result = kept.load(name, settings, out) if keeps else None
+    if result is None:
+        result = experiment.run(settings)
+        write_result(name, result, out, command_line(name, settings))
+        if keeps:
+            kept.keep(name, settings, result)
+    return result
+
+
+def suited(experiment: Experiment, settings: Settings) -> Settings:
+    """What of the settings the experiment can use; one that takes one set of data gets the first with one label a row.
+
+    Raises:
+        UnsuitableData: there is none.
+    """
+    own = experiment.suited(settings)
+    if "data" not in experiment.uses:
+        return own
+    from lbhash.reproduce.trainings import single_label
+
+    return replace(own, data=single_label(settings, "this experiment")[0].file)
+
+
+def command_line(name: str, settings: Settings) -> str:
+    """The command of an experiment; of files it has the names alone."""
+    words = ["lbhash", "reproduce", name]
+    if settings.data is not None:
+        words += ["--data", Path(settings.data).name]
+    for source in settings.sources:
+        file = Path(source.file).name
+        words += ["--data", file if source.name == Path(file).stem else f"{source.name}={file}"]
+    words += ["--seeds", str(settings.seeds), *["--seed", str(settings.seed)] * (settings.seed > 0)]
+    if settings.epochs is not None:
+        words += ["--epochs", str(settings.epochs)]
+    for length in settings.bits:
+        words += ["--bits", str(length)]
+    for method in settings.methods:
+        words += ["--methods", method]
+    return shlex.join(words)

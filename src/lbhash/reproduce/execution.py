@@ -1,0 +1,139 @@
+"""Training the runs of a cell."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, cast
+
+import lightning as L
+import numpy as np
+import numpy.typing as npt
+from lightning.pytorch.callbacks import Callback
+
+from lbhash.codes import PackedCodes
+from lbhash.data import Dataset, Part
+from lbhash.evaluation import evaluate
+from lbhash.hasher import Hasher
+from lbhash.lower_bound import Bound, bound
+from lbhash.metrics import mean_average_precision
+from lbhash.model import HashModel
+from lbhash.ranking import RankHistogram
+from lbhash.recognition import classifier_predict
+from lbhash.reproduce.cells import CODES, RECIPES, SECONDS, TRAJECTORY, Cell
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run leaves.
+
+    Attributes:
+        final: the last model's figures, as JSON can hold them.
+        trajectory: figures after each epoch, where they are wanted.
+        codes: packed codes by split, where they are wanted.
+        seconds: of the processor for each epoch's steps, where they are wanted.
+    """
+
+    final: dict[str, Any]
+    trajectory: list[dict[str, Any]] | None = None
+    codes: dict[str, PackedCodes] | None = None
+    seconds: list[float] | None = None
+
+
+def execute(cell: Cell, seeds: Sequence[int]) -> dict[int, Outcome]:
+    """Train and evaluate the cell with each of these seeds: all as one computation, but one by one to time them."""
+    data = cell.source.dataset()
+    part, classes = data.train.compact()
+    hasher = Hasher(
+        cell.bits,
+        cell.method,
+        cell.recipe != "plain",
+        cell.epochs,
+        hidden=cell.hidden,
+        centers=cell.centers,
+        batch_size=cell.batch_size,
+        lr=cell.lr,
+        guidance=RECIPES[cell.recipe] or None,
+        device="cpu",
+    )
+    if SECONDS in cell.wanted:
+        return {seed: _timed(cell, data, hasher.set_params(seed=seed), part, classes) for seed in seeds}
+    trajectories: list[list[dict[str, Any]]] = [[] for _ in seeds]
+
+    def look(epoch: int, models: Sequence[HashModel], losses: Sequence[float]) -> None:
+        for trajectory, model, loss in zip(trajectories, models, losses, strict=True):
+            trajectory.append({"loss": loss, **snapshot(model, data, cell.source.at())})
+
+    looks = TRAJECTORY in cell.wanted
+    hashers = hasher.fit_seeds(part, len(classes), seeds, after_epoch=look if looks else None)
+    return {
+        trained.seed: _outcome(cell, data, trained, classes, trajectory if looks else None)
+        for trained, trajectory in zip(hashers, trajectories, strict=True)
+    }
+
+
+def _timed(cell: Cell, data: Dataset, hasher: Hasher, part: Part, classes: npt.NDArray[np.int64]) -> Outcome:
+    watch = EpochWatch(data, cell.source.at(), TRAJECTORY in cell.wanted)
+    hasher.fit_part(part, len(classes), callbacks=[watch])
+    return _outcome(cell, data, hasher, classes, watch.epochs if TRAJECTORY in cell.wanted else None, watch.seconds)
+
+
+def _outcome(
+    cell: Cell,
+    data: Dataset,
+    hasher: Hasher,
+    classes: npt.NDArray[np.int64],
+    trajectory: list[dict[str, Any]] | None,
+    seconds: list[float] | None = None,
+) -> Outcome:
+    """What a trained hasher leaves."""
+    query, base = hasher.encode_part(data.query), hasher.encode_part(data.base)
+    report = evaluate(query, data.query.labels, base, data.base.labels, cell.source.at(), bits=cell.bits)
+    recognition = report.knn_accuracy
+    if hasher.model_.classifier is not None and not data.multi_label:
+        found = classes[classifier_predict(query, hasher.model_.classifier.weight.detach().numpy())]
+        recognition = float(np.mean(found == data.query.labels))
+    final = {
+        "run": {**asdict(cell), "wanted": sorted(cell.wanted), "seed": hasher.seed} | {"source": cell.source.name},
+        "report": report.as_dict(),
+        "recognition": recognition,  # by the method's own classifier where it has one, else by a vote
+    }
+    return Outcome(final, trajectory, {"query": query, "base": base} if CODES in cell.wanted else None, seconds)
+
+
+@dataclass(eq=False)
+class EpochWatch(Callback):
+    """Times each epoch, and looks at the codes behind it; the training goes on as if nobody had looked."""
+
+    data: Dataset
+    at: int | None
+    looks: bool
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        """Start the clock."""
+        self._started = time.process_time()
+
+    def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        """Stop it, and evaluate."""
+        self.seconds.append(time.process_time() - self._started)
+        if self.looks:
+            loss = float(trainer.callback_metrics["loss"])
+            self.epochs.append({"loss": loss, **snapshot(cast(HashModel, module.model), self.data, self.at)})
+
+
+def snapshot(model: HashModel, data: Dataset, at: int | None) -> dict[str, Any]:
+    """mAP of a model as it is, and the bound of the base's codes."""
+    query, base = (np.concatenate([model.encode(chunk) for chunk in part.chunks()]) for part in (data.query, data.base))
+    histogram = RankHistogram.from_codes(query, data.query.labels, base, data.base.labels, model.bits)
+    found = bound(base, data.base.labels, bits=model.bits)
+    return {"map": mean_average_precision(histogram, at), **distances(found)}
+
+
+def distances(found: Bound) -> dict[str, float | None]:
+    """min D_inter, max D_intra, and the 99.9th percentile of D_intra; ``None`` for what there is none of."""
+    values = {"inter": found.inter, "intra": found.intra, "intra_99.9": found.at_percentile(99.9).intra}
+    return {name: float(value) if math.isfinite(value) else None for name, value in values.items()}

@@ -1,0 +1,74 @@
+"""A straight line through points, with its confidence band and correlations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """The least squares of y on x.
+
+    Attributes:
+        slope: of the line.
+        intercept: of the line.
+        pearson: correlation of x and y.
+        spearman: correlation of their ranks.
+        x: the finite points'.
+        y: the finite points'.
+        left_out: points that are not finite.
+    """
+
+    slope: float
+    intercept: float
+    pearson: float
+    spearman: float
+    x: Floats
+    y: Floats
+    left_out: int
+
+    @classmethod
+    def of(cls, x: npt.ArrayLike, y: npt.ArrayLike) -> Regression | None:
+        """Of the finite points; ``None`` where there are fewer than three of them or x or y is the same in all."""
+        points = np.array([np.ravel(x), np.ravel(y)], np.float64)
+        finite = np.isfinite(points).all(axis=0)
+        a, b = points[:, finite]
+        if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+            return None
+        from scipy.stats import linregress, spearmanr
+
+        line = linregress(a, b)
+        rank = float(spearmanr(a, b).statistic)
+        left_out = int((~finite).sum())
+        return cls(float(line.slope), float(line.intercept), float(line.rvalue), rank, a, b, left_out)
+
+    def line(self, at: Floats) -> Floats:
+        """The line's y."""
+        return self.intercept + self.slope * at
+
+    def band(self, at: Floats) -> Floats:
+        """Half the height of the line's 95 % confidence band.
+
+        t₀.₉₇₅(n − 2) s √(1/n + (x − x̄)² / Σ(x_i − x̄)²) with s² = Σ(y_i − line)² / (n − 2).
+        """
+        from scipy.stats import t
+
+        n, mean = len(self.x), self.x.mean()
+        s = math.sqrt(np.square(self.y - self.line(self.x)).sum() / (n - 2))
+        spread = np.square(at - mean) / np.square(self.x - mean).sum()
+        return t.ppf(0.975, n - 2) * s * np.sqrt(1 / n + spread)
+
+
+def quotient(inter: float | None, intra: float | None) -> float:
+    """D_inter / D_intra, of which either may be missing; infinite where the codes of each class are all equal."""
+    if inter is None or intra is None:
+        return math.nan
+    if intra == 0:
+        return math.inf if inter > 0 else math.nan
+    return inter / intra

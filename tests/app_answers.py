@@ -1,0 +1,45 @@
+"""What the tests of the service ask of its answers."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import numpy as np
+
+HOME = "http://127.0.0.1"
+"""The host that a test's client asks for."""
+
+
+def png(pixels, **options):
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(np.asarray(pixels, np.uint8)).save(file, "PNG", **options)
+    return file.getvalue()
+
+
+def assert_refused(answer, status, *parts):
+    """That status, and a reason as one line of JSON."""
+    assert answer.status_code == status, answer.text
+    assert set(answer.json()) == {"detail"}
+    detail = answer.json()["detail"]
+    assert isinstance(detail, str)
+    assert detail.strip()
+    assert "\n" not in detail
+    for part in parts:
+        assert part in detail, detail
+
+
+def found(answer):
+    assert answer.status_code == 200, answer.text
+    neighbors = answer.json()["neighbors"]
+    return [one["distance"] for one in neighbors], [one["id"] for one in neighbors]
+
+
+def wait_for(client, path, ready, seconds=60):
+    ended = time.monotonic() + seconds
+    while not ready(body := client.get(path).json()):
+        assert time.monotonic() < ended, body
+        time.sleep(0.1)
+    return body

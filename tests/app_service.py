@@ -1,0 +1,55 @@
+"""The fixtures that the tests of the service share."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def digits_service(tmp_path_factory):
+    """The settings of a service over scikit-learn's digits."""
+    from lbhash import Hasher
+    from lbhash.app import Settings
+    from lbhash.codefile import CodeTable
+    from lbhash.data import load_dataset
+    from lbhash.index import build_index
+
+    folder = tmp_path_factory.mktemp("service")
+    dataset = load_dataset("digits")
+    hasher = Hasher(16, hidden=32, epochs=2, batch_size=16, dropout=0.2).fit_part(dataset.train, 10)
+    hasher.model_.about |= {"data": "digits", "protocol": "digits", "split seed": 0}
+    hasher.save_pretrained(folder / "model")
+    codes = hasher.encode_part(dataset.base)
+    table = CodeTable(codes, 16, dataset.base.rows, dataset.base.labels, hasher.model_.fingerprint())
+    build_index(table, folder / "index")
+    return Settings(folder / "model", folder / "index", "digits", concurrency=2)
+
+
+@pytest.fixture(scope="session")
+def serving():
+    """A context manager: a real server of these settings in a thread, and its address."""
+    import uvicorn
+
+    from lbhash.app import create_app
+
+    @contextlib.contextmanager
+    def run(settings, port=0):
+        with socket.create_server(("127.0.0.1", port)) as listening:
+            server = uvicorn.Server(uvicorn.Config(create_app(settings), log_config=None, access_log=False))
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+            thread.start()
+            try:
+                while not server.started:
+                    assert thread.is_alive()
+                    time.sleep(0.01)
+                yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+            finally:
+                server.should_exit = True
+                thread.join()
+
+    return run

@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from PIL import Image
+
+from app_answers import HOME, assert_refused, found, png, wait_for
+from lbhash import Hasher
+from lbhash.app import Settings, create_app
+from lbhash.app.rows import DigitRows, open_rows
+from lbhash.codefile import CodeTable
+from lbhash.codes import hamming_distances
+from lbhash.data import load_dataset, load_table
+from lbhash.evaluation import evaluate
+from lbhash.index import build_index, open_index
+
+pytest_plugins = ["app_service"]
+
+BITS = 16
+
+
+@pytest.fixture(scope="module")
+def hasher(digits_service):
+    return Hasher.from_pretrained(digits_service.model)
+
+
+@pytest.fixture(scope="module")
+def client(digits_service):
+    """The service of the digits, with its background work done."""
+    with TestClient(create_app(digits_service), base_url=HOME) as client:
+        yield client
+
+
+def by_hand(code, index, k=None, radius=None, keep=lambda row: True):
+    """Distances and ids of a search, by comparing with every code."""
+    ids = np.array([name for name in index.ids().tolist() if keep(name)])
+    distances = hamming_distances(code[None], index.codes_of(ids))[0]
+    order = np.lexsort((ids, distances))
+    if radius is not None:
+        order = order[distances[order] <= radius]
+    return distances[order][:k].tolist(), ids[order][:k].tolist()
+
+
+def test_search_by_row_embedding_code_id_and_picture_agree(client, digits_service, hasher):
+    data, index = load_table("digits"), open_index(digits_service.index)
+    row = int(index.ids()[40])
+    code = hasher.encode(data.embeddings[row : row + 1])[0]
+    wanted = by_hand(code, index, 7)
+    for given in (
+        {"row": row},
+        {"id": row},
+        {"embedding": data.embeddings[row].tolist()},
+        {"code": code.tobytes().hex()},
+        {"code": code.tobytes().hex().upper()},
+    ):
+        answer = client.post("/search", json={**given, "k": 7})
+        assert found(answer) == wanted
+        assert answer.json()["query"]["code"] == code.tobytes().hex()
+    picture = client.get(f"/row/{row}/image").content
+    assert found(client.post("/search", files={"image": picture}, data={"k": "7"})) == wanted
+
+
+def test_what_a_neighbor_is(client, digits_service):
+    index, labels = open_index(digits_service.index), load_table("digits").labels
+    body = client.post("/search", json={"row": 1790, "k": 3}).json()
+    assert body["query"] == {
+        "code": body["query"]["code"], "bits": BITS, "id": None, "row": 1790, "label": int(labels[1790])
+    }  # fmt: skip
+    assert [one["rank"] for one in body["neighbors"]] == [1, 2, 3]
+    for one in body["neighbors"]:
+        assert one["row"] == one["id"]
+        assert one["label"] == labels[one["id"]]
+        assert one["attributes"] == {"row": one["id"], "label": one["label"]}
+        assert one["code"] == index.codes_of([one["id"]])[0].tobytes().hex()
+        assert one["score"] is None
+    assert body["generation"] == index.generation
+    spent = body["milliseconds"]
+    assert 0 < spent["encode"] <= spent["total"]
+    assert spent["search"] <= spent["total"]
+
+
+@pytest.mark.parametrize("radius", [0, 3, 16])
+def test_search_within_a_radius(client, digits_service, hasher, radius):
+    index = open_index(digits_service.index)
+    code = hasher.encode(load_table("digits").embeddings[:1])[0]
+    everything = by_hand(code, index, radius=radius)
+    answer = client.post("/search", json={"row": 0, "radius": radius})
+    assert found(answer) == tuple(part[:1000] for part in everything)
+    assert answer.json()["within"] == len(everything[0])
+    both = client.post("/search", json={"row": 0, "radius": radius, "k": 20})
+    assert found(both) == tuple(part[:20] for part in everything)
+    assert both.json()["within"] is None
+
+
+@pytest.mark.parametrize("where", [{"label": 3}, {"label": [3, 5]}, {"label": [], "row": 4}])
+@pytest.mark.parametrize("form", [False, True])
+def test_search_where(client, digits_service, hasher, where, form):
+    index, data = open_index(digits_service.index), load_table("digits")
+    wanted = [where["label"]] if isinstance(where["label"], int) else where["label"]
+    code = hasher.encode(data.embeddings[:1])[0]
+    expected = by_hand(code, index, 9, keep=lambda row: data.labels[row] in wanted)
+    if form:
+        fields = {"k": "9", "where": json.dumps(where)}
+        answer = client.post("/search", files={"image": client.get("/row/0/image").content}, data=fields)
+    else:
+        answer = client.post("/search", json={"row": 0, "k": 9, "where": where})
+    assert found(answer) == expected
+
+
+def test_k_beyond_the_index_is_all_of_it(tmp_path, digits_service):
+    table = open_index(digits_service.index)
+    ids = table.ids()[:5]
+    build_index(CodeTable(table.codes_of(ids), BITS, ids, None, table.model), tmp_path / "five")
+    with TestClient(create_app(Settings(digits_service.model, tmp_path / "five")), base_url=HOME) as client:
+        embedding = load_table("digits").embeddings[0].tolist()
+        assert sorted(found(client.post("/search", json={"embedding": embedding}))[1]) == ids.tolist()
+        neighbor = client.post("/search", json={"embedding": embedding}).json()["neighbors"][0]
+        assert (neighbor["row"], neighbor["label"]) == (None, None)
+
+
+def test_rerank_by_the_outputs(client, digits_service, hasher):
+    data, index = load_table("digits"), open_index(digits_service.index)
+    outputs = hasher.model_.outputs(data.embeddings[1790:1791])[0]
+    body = client.post("/search", json={"row": 1790, "k": 5, "rerank": "asymmetric", "candidates": 80}).json()
+    scores = [one["score"] for one in body["neighbors"]]
+    _, candidates = by_hand(hasher.encode(data.embeddings[1790:1791])[0], index, 80)
+    signs = 2.0 * np.unpackbits(index.codes_of(candidates), axis=1, bitorder="little")[:, :BITS] - 1
+    np.testing.assert_allclose(scores, np.sort(-(signs @ outputs))[:5], rtol=1e-4)
+    assert scores == sorted(scores)
+
+
+def test_encode(client, hasher):
+    data = load_table("digits")
+    for row in (0, 1790):
+        body = client.post("/encode", json={"row": row}).json()
+        assert body["code"] == hasher.encode(data.embeddings[row : row + 1])[0].tobytes().hex()
+        np.testing.assert_allclose(body["outputs"], hasher.model_.outputs(data.embeddings[row : row + 1])[0], rtol=1e-4)
+        assert client.post("/encode", files={"image": client.get(f"/row/{row}/image").content}).json() == body
+    assert client.post("/encode", json={"code": "0b0c"}).json() == {"code": "0b0c", "bits": BITS, "outputs": None}
+
+
+def test_pictures_of_digits_go_there_and_back():
+    rows = open_rows("digits")
+    assert isinstance(rows, DigitRows)
+    for row in range(0, len(rows), 7):
+        small = Image.open(io.BytesIO(rows.picture(row)))
+        large = small.convert("RGB").resize((200, 200), Image.Resampling.NEAREST)
+        for picture in (small.convert("RGB"), large):
+            np.testing.assert_array_equal(rows.embed(picture), rows.embedding(row))
+        paper = Image.fromarray(255 - np.asarray(large))
+        np.testing.assert_array_equal(rows.embed(paper), rows.embedding(row))
+
+
+def test_health_and_about(client, digits_service, hasher):
+    index = open_index(digits_service.index)
+    facts = {"generation": index.generation, "codes": len(index), "bits": BITS, "model": hasher.model_.fingerprint()}
+    assert client.get("/health").json() == {"ready": True, **facts}
+    about = client.get("/about").json()
+    assert facts.items() <= about.items()
+    assert (about["dim"], about["rows"], about["pictures"], about["takes_pictures"]) == (64, 1797, True, True)
+    assert (about["columns"], about["label"], about["rerank"]) == (["row", "label"], "label", ["asymmetric"])
+
+
+def test_row_images(client):
+    answer = client.get("/row/5/image")
+    assert answer.headers["content-type"] == "image/png"
+    pixels = np.asarray(Image.open(io.BytesIO(answer.content)))
+    np.testing.assert_array_equal(np.rint(pixels * (16 / 255)).ravel(), load_table("digits").embeddings[5])
+    for row, status in (("1797", 404), ("-1", 422), ("x", 422), ("1e3", 422), (str(2**63), 422), (str(2**62), 404)):
+        assert_refused(client.get(f"/row/{row}/image"), status)
+
+
+def test_the_summary_is_an_evaluation_of_the_index(client, digits_service, hasher):
+    body = wait_for(client, "/summary", lambda body: body["state"] != "computing")
+    dataset = load_dataset("digits")
+    codes = [hasher.encode_part(part) for part in (dataset.query, dataset.base)]
+    report = evaluate(codes[0], dataset.query.labels, codes[1], dataset.base.labels, bits=BITS)
+    assert body["state"] == "ready"
+    for name in ("map", "map_worst", "map_best", "knn_accuracy", "queries"):
+        assert body[name] == pytest.approx(getattr(report, name))
+    for name in ("inter", "intra", "ratio"):
+        assert body[name] == getattr(report.bound, name)
+    assert [one["intra"] for one in body["classes"]] == report.bound.intra_per_class.tolist()
+    far = report.bound.inter_matrix() + 99 * np.eye(10)
+    assert [one["inter"] for one in body["classes"]] == far.min(axis=0).tolist()
+    wrong = round((1 - report.knn_accuracy) * report.queries)
+    shown = [one["queries"] for one in body["confused"]]
+    assert shown == sorted(shown, reverse=True)
+    assert sum(shown) == wrong or (sum(shown) < wrong and len(shown) == 12)
+    assert all(one["label"] != one["taken_for"] and 0 < one["share"] <= 1 for one in body["confused"])
+
+
+def test_the_map_has_a_place_for_every_code(client, digits_service):
+    body = wait_for(client, "/map", lambda body: body["state"] == "ready")
+    ids = open_index(digits_service.index).ids().tolist()
+    assert body["ids"] == body["rows"] == ids
+    assert body["labels"] == load_table("digits").labels[ids].tolist()
+    for axis in ("x", "y"):
+        assert len(body[axis]) == len(ids)
+        assert max(np.abs(body[axis])) <= 1
+
+
+def test_metrics(digits_service):
+    with TestClient(create_app(digits_service), base_url=HOME) as client:
+        client.post("/search", json={"row": 1})
+        client.post("/search", json={"row": -1})
+        client.get("/row/3/image")
+        client.get("/nothing/of/the/kind")
+        client.request("BREW", "/search")
+        lines = client.get("/metrics").text.splitlines()
+    values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    assert values['lbhash_requests_total{method="POST",route="/search",status="200"}'] == "1.0"
+    assert values['lbhash_requests_total{method="POST",route="/search",status="422"}'] == "1.0"
+    assert values['lbhash_requests_total{method="GET",route="/row/{row}/image",status="200"}'] == "1.0"
+    assert values['lbhash_requests_total{method="GET",route="none",status="404"}'] == "1.0"
+    assert not any("BREW" in name for name in values)
+    assert values['lbhash_request_seconds_count{route="/search"}'] in ("2.0", "3.0")
+    assert (values["lbhash_queue_depth"], values["lbhash_index_codes"]) == ("0.0", "1597.0")
+
+
+def test_the_page_and_its_headers(client):
+    for path in ("/", "/static/app.js", "/static/style.css", "/static/icon.svg"):
+        answer = client.get(path)
+        assert answer.status_code == 200
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cache-control"] == "no-cache"
+        assert "http://" not in answer.text.replace("http://www.w3.org/", "")
+        assert "https://" not in answer.text
+    assert client.get("/health").headers["cache-control"] == "no-store"
+    for path in ("/docs", "/redoc", "/static/../create.py", "/static/%2e%2e/create.py", "/static/nothing"):
+        assert_refused(client.get(path), 404)
+
+
+def test_without_data_and_backbone(digits_service):
+    app = create_app(Settings(digits_service.model, digits_service.index))
+    with TestClient(app, base_url=HOME) as client:
+        about = client.get("/about").json()
+        assert (about["rows"], about["pictures"], about["takes_pictures"]) == (None, False, False)
+        assert_refused(client.post("/search", json={"row": 1}), 422, "no data")
+        assert_refused(client.get("/row/1/image"), 404, "no data")
+        assert_refused(client.post("/search", files={"image": png(np.zeros((8, 8)))}), 422, "no backbone")
+        assert client.post("/search", json={"id": 0}).json()["neighbors"][0]["row"] is None
+        summary = wait_for(client, "/summary", lambda body: body["state"] != "computing")
+        assert (summary["map"], summary["confused"]) == (None, None)
+        assert len(summary["classes"]) == 10
+        assert "no data" in summary["notes"][0]

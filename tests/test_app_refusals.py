@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from PIL import Image
+
+from app_answers import HOME, assert_refused, png
+from lbhash.app import Settings, create_app
+
+pytest_plugins = ["app_service"]
+
+
+@pytest.fixture(scope="module")
+def client(digits_service):
+    """The service of the digits, with its background work done."""
+    with TestClient(create_app(digits_service), base_url=HOME) as client:
+        yield client
+
+
+FIELD = b"--x\r\nContent-Disposition: form-data"
+
+
+@pytest.mark.parametrize(
+    ("body", "parts"),
+    [
+        ({}, ("nothing is given", "embedding, id, code and row")),
+        ({"row": 1, "id": 2}, ("id and row is given",)),
+        ({"row": 1797}, ("row is 1797", "0 to 1796")),
+        ({"row": -1}, ("row:",)),
+        ({"row": 2**63}, ("row:",)),
+        ({"row": 1.5}, ("row:",)),
+        ({"row": True}, ("row:",)),
+        ({"row": "1"}, ("row:",)),
+        ({"code": "abc"}, ("code is 'abc'", "4 hexadecimal digits")),
+        ({"code": "zzzz"}, ("code is 'zzzz'",)),
+        ({"code": "é"}, ("code is 'é'",)),
+        ({"code": "a b "}, ("code is",)),
+        ({"code": "0" * 100000}, ("code is", "…")),
+        ({"embedding": []}, ("0 numbers", "takes 64")),
+        ({"embedding": [1.0] * 63}, ("63 numbers", "takes 64")),
+        ({"embedding": [1.0] * 65}, ("65 numbers",)),
+        ({"embedding": ["a"] * 64}, ("embedding.0:", "63 more")),
+        ({"embedding": [True] * 64}, ("embedding.0:",)),
+        ({"embedding": [1e39] * 64}, ("not finite",)),
+        ({"embedding": [[1.0]] * 64}, ("embedding.0:",)),
+        ({"row": 1, "k": 0}, ("k:", "greater than or equal to 1")),
+        ({"row": 1, "k": 1001}, ("k:", "1000")),
+        ({"row": 1, "k": 1.5}, ("k:",)),
+        ({"row": 1, "radius": -1}, ("radius:",)),
+        ({"row": 1, "radius": 17}, ("radius is 17", "(16)")),
+        ({"row": 1, "radius": 10**30}, ("radius",)),
+        ({"row": 1, "where": {"color": 1}}, ("color",)),
+        ({"row": 1, "where": {"label": "three"}}, ("label",)),
+        ({"row": 1, "where": {"label": None}}, ("where",)),
+        ({"row": 1, "where": {"label": 2**64}}, ("where",)),
+        ({"row": 1, "where": {"label": {"a": 1}}}, ("where",)),
+        ({"row": 1, "where": {str(column): 1 for column in range(17)}}, ("where",)),
+        ({"row": 1, "rerank": "magic"}, ("rerank:", "asymmetric")),
+        ({"row": 1, "rerank": "outputs"}, ("outputs",)),
+        ({"code": "0000", "rerank": "asymmetric"}, ("rerank is 'asymmetric'", "by embedding, row or picture")),
+        ({"row": 1, "candidates": 0}, ("candidates:",)),
+        ({"row": 1, "kk": 3}, ("kk:",)),
+        ([], ("",)),
+        (None, ("",)),
+        ("row", ("",)),
+    ],
+)
+def test_searches_that_cannot_be(client, body, parts):
+    assert_refused(client.post("/search", json=body), 422, *parts)
+
+
+def test_an_unknown_id_is_not_found(client):
+    assert_refused(client.post("/search", json={"id": 10**9}), 404, "id is 1000000000", "no such code")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b'{"row": 1',
+        b'{"row": 1}{"row": 2}',
+        b'{"embedding": [' + b"NaN," * 63 + b"NaN]}",
+        b'{"embedding": [' + b"Infinity," * 63 + b"-Infinity]}",
+        b'{"embedding": [' + b"1e999," * 63 + b"1]}",
+        b"[" * 100_000,
+        b'{"where":' * 50_000,
+        b'{"row": ' + b"9" * 10_000 + b"}",
+        b'{"row": 1, "k": ' + b"0" * 10_000 + b"}",
+    ],
+)
+@pytest.mark.parametrize("path", ["/search", "/encode"])
+def test_bodies_that_are_no_json_of_ours(client, path, text):
+    answer = client.post(path, content=text, headers={"Content-Type": "application/json"})
+    assert_refused(answer, 422)
+
+
+def chunk(kind, data):
+    return struct.pack("!I", len(data)) + kind + data + struct.pack("!I", zlib.crc32(kind + data))
+
+
+def bomb(width=30_000, height=30_000):
+    """A PNG of 900 million pixels in a megabyte, all of them the same."""
+    header = struct.pack("!IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    squeeze = zlib.compressobj(1)
+    line = bytes(3 * width + 1)
+    rows = b"".join(squeeze.compress(line) for _ in range(40)) + squeeze.flush()
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def jpeg():
+    file = io.BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)).save(file, "JPEG")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("picture", "part"),
+    [
+        (b"", "empty"),
+        (b"this is text and no picture", "no picture"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no picture"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "no picture"),
+        (bomb(), "pixels"),
+        (jpeg()[:-300], "truncated"),
+        (jpeg()[:20], ""),
+        (png(np.zeros((9, 9)))[:40], ""),
+        (png(np.zeros((5001, 5000))), "pixels"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/search", "/encode"])
+def test_pictures_that_are_none(client, path, picture, part):
+    assert_refused(client.post(path, files={"image": ("a.png", picture, "image/png")}), 422, part)
+
+
+def test_a_picture_needs_no_good_name(client):
+    for name in ("../../etc/passwd", "a\x00b", "é" * 300, ""):
+        answer = client.post("/encode", files={"image": (name, png(np.zeros((8, 8))), "text/html")})
+        assert answer.status_code == (200 if name else 422)
+
+
+@pytest.mark.parametrize(
+    ("fields", "part"),
+    [
+        ({"k": "0"}, "k:"),
+        ({"k": "many"}, "k is 'many'"),
+        ({"k": ""}, "k is ''"),
+        ({"k": "NaN"}, "k:"),
+        ({"k": ["1", "2"]}, "k is given twice"),
+        ({"where": "["}, "where is '['"),
+        ({"where": "[" * 5000}, "where is"),
+        ({"where": "[]"}, "where"),
+        ({"row": "1"}, "row"),
+        ({"rerank": "magic"}, "rerank"),
+        ({f"f{number}": "1" for number in range(40)}, "fields"),
+        ({"k": "1" * 2_000_000}, ""),
+    ],
+)
+def test_forms_that_cannot_be(client, fields, part):
+    answer = client.post("/search", files={"image": png(np.zeros((8, 8)))}, data=fields)
+    assert answer.status_code in (400, 422)
+    assert_refused(answer, answer.status_code, part)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        ("multipart/form-data", b"", 400),
+        ("multipart/form-data; boundary=x", b"garbage", 400),
+        ("multipart/form-data; boundary=", b"--\r\n\r\n", 400),
+        ("multipart/form-data; boundary=x", FIELD + b'; name="image"\r\n\r\nabc\r\n--x--', 422),
+        ("multipart/form-data; boundary=x; charset=bogus", FIELD + b"; nam\xe9\r\n\r\n--x--", 400),
+        ("multipart/form-data; boundary=x", b"--x\r\nA" + b"a" * 100_000 + b": b\r\n\r\n--x--", 400),
+        ("application/x-www-form-urlencoded", b"row=1", 415),
+        ("text/plain", b'{"row": 1}', 415),
+        ("", b'{"row": 1}', 415),
+    ],
+)  # fmt: skip
+def test_bodies_that_are_no_form(client, kind, body, status):
+    assert_refused(client.post("/search", content=body, headers={"Content-Type": kind}), status)
+
+
+def test_two_pictures_are_too_many(client):
+    picture = png(np.zeros((8, 8)))
+    assert_refused(client.post("/search", files=[("image", picture), ("image", picture)]), 400)
+    assert_refused(client.post("/search", files={"picture": picture}), 422, "'image'")
+
+
+@pytest.mark.parametrize("path", ["/search", "/encode", "/health"])
+def test_too_large_a_body_is_refused_while_it_comes_in(digits_service, path):
+    sent = 0
+
+    def endless():
+        nonlocal sent
+        for _ in range(1000):
+            sent += 1000
+            yield b"x" * 1000
+
+    app = create_app(Settings(digits_service.model, digits_service.index, max_body=20_000))
+    with TestClient(app, base_url=HOME) as client:
+        headers = {"Content-Type": "multipart/form-data; boundary=x"}
+        if path != "/health":
+            assert_refused(client.post(path, content=endless(), headers=headers), 413, "20,000 bytes")
+            assert_refused(client.post(path, content=b"x" * 20_001), 413, "20,000 bytes")
+        assert_refused(client.request("GET", path, headers={"Content-Length": "9" * 40}), 413)
+
+
+def test_wrong_methods_and_places(client):
+    assert_refused(client.get("/search"), 405)
+    assert_refused(client.post("/health"), 405)
+    assert_refused(client.get("/nothing"), 404)
+
+
+def test_the_token(digits_service):
+    settings = Settings(digits_service.model, digits_service.index, token="s3cret")
+    with TestClient(create_app(settings), base_url=HOME) as client:
+        for path in ("/", "/health", "/static/app.js"):
+            assert client.get(path).status_code == 200
+        for path in ("/about", "/metrics", "/map", "/summary", "/row/1/image", "/openapi.json", "/nothing"):
+            answer = client.get(path)
+            assert_refused(answer, 401, "needs a token")
+            assert answer.headers["www-authenticate"] == "Bearer"
+            given = {"Authorization": "Bearer s3cret"}
+            assert client.get(path, headers=given).status_code == (404 if path in ("/nothing", "/row/1/image") else 200)
+        for wrong in ("Bearer s3cre", "Bearer s3crett", "Bearer ", "Basic s3cret", "s3cret", "Bearer \xe9", "bearer x"):
+            answer = client.post("/search", json={"id": 0}, headers={"Authorization": wrong.encode("latin-1")})
+            assert_refused(answer, 401)
+        right = {"Authorization": "bearer s3cret"}
+        assert client.post("/search", json={"id": 0}, headers=right).status_code == 200
+
+
+def test_the_host(digits_service):
+    settings = Settings(digits_service.model, digits_service.index, hosts=("localhost", "[::1]"))
+    with TestClient(create_app(settings)) as client:
+        for host in ("localhost", "localhost:8000", "LOCALHOST:1", "[::1]", "[::1]:8000"):
+            assert client.get("/health", headers={"Host": host}).status_code == 200
+        for host in ("evil.example", "localhost.evil.example", "evil.example:8000", "", "[::2]:8000"):
+            assert_refused(client.get("/health", headers={"Host": host}), 421, "host")
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"max_body": 0}, "max_body is 0"),
+        ({"max_pixels": -1}, "max_pixels is -1"),
+        ({"concurrency": 0}, "concurrency is 0"),
+        ({"queue": -1}, "queue is -1"),
+        ({"queue_seconds": 0.0}, "queue_seconds is 0"),
+        ({"token": ""}, "token is empty"),
+        ({"token": "a\nb"}, "token"),
+        ({"token": "schlüssel"}, "ASCII"),
+    ],
+)
+def test_settings_that_cannot_be(change, part):
+    with pytest.raises(ValueError, match=part):
+        Settings("model", "index", **change)

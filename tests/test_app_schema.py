@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import itertools
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+pytest_plugins = ["app_service"]
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+
+@pytest.fixture(scope="module")
+def address(digits_service, serving):
+    with serving(digits_service) as address:
+        yield address
+
+
+def test_whatever_is_asked_is_answered_as_the_schema_says(address):
+    asked = set()
+    operations = schemathesis.openapi.from_url(f"{address}/openapi.json").get_all_operations()
+    for found, mode in itertools.product(operations, GenerationMode):
+        operation = found.ok()
+        if mode == GenerationMode.NEGATIVE and not (operation.body or operation.path_parameters):
+            continue  # there is nothing that could be wrong
+
+        @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+        @given(operation.as_strategy(generation_mode=mode))
+        def answered(case):
+            case.call_and_validate(checks=CHECKS)
+            asked.add(case.path)
+
+        answered()
+    assert len(asked) == 8
+
+
+def test_the_schema_names_every_route(address):
+    paths = httpx.get(f"{address}/openapi.json").json()["paths"]
+    assert set(paths) == {
+        "/about", "/encode", "/health", "/map", "/metrics", "/row/{row}/image", "/search", "/summary"
+    }  # fmt: skip
+    for path in ("/search", "/encode"):
+        assert set(paths[path]["post"]["requestBody"]["content"]) == {"application/json", "multipart/form-data"}

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from lbhash.commands.serve import _hosts, _is_loopback
+
+pytest_plugins = ["app_service"]
+
+
+@contextlib.contextmanager
+def service(settings, *more):
+    """A real ``lbhash serve`` in a process of its own, and its port."""
+    command = [sys.executable, "-m", "lbhash.cli", "serve", "--model", settings.model, "--index", settings.index]
+    process = subprocess.Popen([*map(str, command), "--port", "0", *more], stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stderr.readline()
+        assert line.startswith("listening on http://127.0.0.1:"), line + process.stderr.read()
+        yield process, int(re.search(r":(\d+) ", line)[1])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_sigterm_finishes_what_is_running_and_takes_no_more(digits_service):
+    with service(digits_service) as (process, port):
+        body = json.dumps({"id": 0, "k": 3}).encode()
+        running = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        running.putrequest("POST", "/search")
+        running.putheader("Content-Type", "application/json")
+        running.putheader("Content-Length", str(len(body)))
+        running.endheaders(body[:5])
+        other = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        other.request("GET", "/health")  # answered, so that the first request is under way too
+        assert other.getresponse().read()
+        process.send_signal(signal.SIGTERM)
+        ended = time.monotonic() + 20
+        while time.monotonic() < ended:
+            try:
+                http.client.HTTPConnection("127.0.0.1", port, timeout=5).connect()
+            except ConnectionRefusedError:
+                break
+            time.sleep(0.02)
+        else:
+            pytest.fail("it still accepts connections")
+        assert process.poll() is None
+        running.send(body[5:])
+        answer = running.getresponse()
+        assert answer.status == 200
+        assert len(json.load(answer)["neighbors"]) == 3
+        running.close()
+        assert process.wait(30) == 0
+
+
+def test_no_process_is_left_behind(digits_service):
+    with service(digits_service, "--data", "digits") as (process, port):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("GET", "/row/1/image")
+        picture = connection.getresponse().read()
+        boundary = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n%s\r\n--x--' % picture
+        connection.request("POST", "/encode", boundary, {"Content-Type": "multipart/form-data; boundary=x"})
+        assert json.load(connection.getresponse())["bits"] == 16
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert children
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) in (130, -signal.SIGINT)
+        gone = time.monotonic() + 20
+        while any(_is_there(child) for child in children):
+            assert time.monotonic() < gone
+            time.sleep(0.05)
+
+
+def _is_there(process):
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def assert_refused(result, *parts):
+    status, out, errors = result
+    assert (status, out) == (2, "")
+    assert errors.startswith("lbhash: error: ")
+    assert errors.count("\n") == 1
+    for part in parts:
+        assert part in errors, errors
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_beyond_this_machine_only_with_a_token(command, host, monkeypatch):
+    monkeypatch.delenv("LBHASH_TOKEN", raising=False)
+    result = command("serve", "--model", "m", "--index", "i", "--host", host)
+    assert_refused(result, f"host is '{host}'", "--token", "--no-token")
+
+
+def test_what_else_is_refused(command, digits_service, tmp_path, monkeypatch):
+    model, index = digits_service.model, digits_service.index
+    there = ("serve", "--port", 0, "--model", model, "--index", index)
+    assert_refused(command(*there[:3], "--model", tmp_path / "no", "--index", index), "there is no such folder")
+    assert_refused(command(*there[:5], "--index", tmp_path / "no"), "index is")
+    assert_refused(command(*there, "--data", tmp_path / "no.parquet"), "there is no such file")
+    assert_refused(command(*there, "--max-body", 0), "max_body is 0")
+    assert_refused(command(*there, "--token", "a", "--no-token"), "--no-token")
+    assert_refused(command(*there, "--port", 70000), "65535")
+    monkeypatch.setenv("LBHASH_TOKEN", "a")
+    assert_refused(command(*there, "--host", "192.0.2.1"), "192.0.2.1", "cannot listen")
+    assert_refused(command(*there, "--token", ""), "token is empty")
+
+
+def test_a_port_that_is_taken(command, digits_service):
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = command("serve", "--model", digits_service.model, "--index", digits_service.index, "--port", port)
+    assert_refused(result, f"port {port}", "in use")
+
+
+def test_which_hosts_are_this_machine():
+    assert all(map(_is_loopback, ("localhost", "127.0.0.1", "127.1.2.3", "::1")))
+    assert not any(map(_is_loopback, ("0.0.0.0", "::", "10.0.0.1", "localhost.example.org", "")))
+    assert {"localhost", "127.0.0.1", "[::1]"} == set(_hosts("127.0.0.1", None, []))
+    assert _hosts("::1", None, ["search.example.org"])[-2:] == ("[::1]", "search.example.org")
+    assert _hosts("127.0.0.1", "token", []) == _hosts("0.0.0.0", None, []) == _hosts("127.0.0.1", None, ["*"]) == ()

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import io
+import os
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from lbhash.app.decoding import THUMBNAIL, Decoder
+from lbhash.app.refusal import Refused
+from lbhash.app.workers import Worker, WorkerError
+
+
+@pytest.fixture
+def worker():
+    """A function that starts a worker, which the test's end kills."""
+    started = []
+
+    def start(function, **options):
+        started.append(Worker(function, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+
+
+@pytest.fixture(scope="module")
+def decoder():
+    decoder = Decoder(1, 20.0, max_bytes=1 << 20, max_pixels=1_000_000)
+    yield decoder
+    decoder.close()
+
+
+def encoded(pixels, kind="PNG"):
+    file = io.BytesIO()
+    Image.fromarray(np.asarray(pixels, np.uint8)).save(file, kind)
+    return file.getvalue()
+
+
+def test_a_worker_answers_and_goes_on_after_what_it_refuses(worker):
+    one = worker(bytes.fromhex)
+    assert one.ask("0aff", 20) == b"\x0a\xff"
+    with pytest.raises(ValueError, match="non-hexadecimal"):
+        one.ask("zz", 20)
+    with pytest.raises(WorkerError, match="TypeError"):
+        one.ask(3, 20)
+    assert one.ask("07", 20) == b"\x07"
+
+
+def test_a_worker_that_hangs_is_not_waited_for(worker):
+    one = worker(time.sleep)
+    started = time.monotonic()
+    with pytest.raises(WorkerError, match=r"longer than 0\.2 seconds"):
+        one.ask(60, 0.2)
+    one.kill()
+    assert time.monotonic() - started < 20
+    assert not one._process.is_alive()
+
+
+def test_a_worker_that_dies_says_so(worker):
+    one = worker(os._exit)
+    with pytest.raises(WorkerError, match="ended"):
+        one.ask(1, 20)
+    with pytest.raises(WorkerError, match="ended"):
+        one.ask(1, 20)
+
+
+def test_a_worker_has_only_so_much_memory(worker):
+    one = worker(bytes, memory=1 << 30)
+    with pytest.raises(ValueError, match="more memory"):
+        one.ask(1 << 31, 20)
+    assert one.ask(2, 20) == b"\0\0"
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "GIF"])
+def test_pictures_are_decoded(decoder, kind):
+    pixels = np.random.default_rng(0).integers(0, 2, (30, 20, 3)) * 255
+    np.testing.assert_array_equal(np.asarray(decoder.picture(encoded(pixels, kind))), pixels)
+
+
+def test_thumbnails_are_small(decoder):
+    thumbnail = Image.open(io.BytesIO(decoder.thumbnail(encoded(np.full((900, 300, 3), 99)))))
+    assert (thumbnail.format, thumbnail.size) == ("WEBP", (THUMBNAIL // 3, THUMBNAIL))
+    assert abs(int(np.asarray(thumbnail)[50, 50, 0]) - 99) <= 2
+
+
+def test_a_decoder_that_hangs_is_replaced():
+    decoder = Decoder(1, 1e-4, max_bytes=1 << 20, max_pixels=1_000_000)
+    picture = encoded(np.zeros((9, 9)))
+    try:
+        for _ in range(2):
+            with pytest.raises(Refused, match="longer") as refused:
+                decoder.picture(picture)
+            assert refused.value.status == 422
+        decoder._seconds = 20
+        assert decoder.picture(picture).size == (9, 9)
+    finally:
+        decoder.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_damaged_pictures_are_decoded_or_refused(decoder, data):
+    kind = data.draw(st.sampled_from(["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP"]))
+    file = bytearray(encoded(np.arange(20 * 30 * 3).reshape(20, 30, 3) % 251, kind))
+    for _ in range(data.draw(st.integers(1, 8))):
+        file[data.draw(st.integers(0, len(file) - 1))] = data.draw(st.integers(0, 255))
+    damaged = bytes(file[: data.draw(st.integers(0, len(file)))])
+    try:
+        modes = {decoder.picture(damaged).mode}
+    except Refused as refused:
+        modes, status, detail = set(), refused.status, refused.detail
+        assert (status, "\n" in detail, bool(detail)) == (422, False, True)
+    assert modes <= {"RGB"}

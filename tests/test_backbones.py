@@ -1,0 +1,362 @@
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+from lbhash import Hasher
+from lbhash.backbones import Backbone, check_backbone, pooled
+
+transformers = pytest.importorskip("transformers")
+
+SHARED = Path(__file__).parents[2] / "shared"
+PROCESSOR = {
+    "image_processor_type": "ViTImageProcessor",
+    "do_resize": True,
+    "size": {"height": 32, "width": 32},
+    "resample": 2,
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+}
+TOKENS = {
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "image_size": 32,
+    "patch_size": 16,
+}
+TEXT = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 9}
+STAGES = {"embedding_size": 8, "hidden_sizes": [8, 12], "depths": [1, 1], "layer_type": "basic"}
+WORDS = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+
+
+def tiny(kind):
+    """A small random model of a family, in evaluation mode."""
+    t = transformers
+    made = {
+        "resnet": lambda: t.ResNetModel(t.ResNetConfig(**STAGES)),
+        "convnext": lambda: t.ConvNextModel(t.ConvNextConfig(hidden_sizes=[8, 12], depths=[1, 1], num_stages=2)),
+        "mobilenet_v2": lambda: t.MobileNetV2Model(t.MobileNetV2Config(depth_multiplier=0.1, image_size=32)),
+        "vit": lambda: t.ViTModel(t.ViTConfig(**TOKENS)),
+        "vit without a pooler": lambda: t.ViTForImageClassification(t.ViTConfig(**TOKENS)),
+        "dinov2": lambda: t.Dinov2Model(t.Dinov2Config(**TOKENS)),
+        "poolformer": lambda: t.PoolFormerModel(
+            t.PoolFormerConfig(
+                hidden_sizes=[8, 12],
+                depths=[1, 1],
+                num_encoder_blocks=2,
+                patch_sizes=[7, 3],
+                strides=[4, 2],
+                padding=[2, 1],
+            )
+        ),
+        "clip": lambda: t.CLIPModel(
+            t.CLIPConfig(vision_config=TOKENS | {"projection_dim": 6}, text_config=TEXT | WORDS, projection_dim=6)
+        ),
+        "siglip": lambda: t.SiglipModel(t.SiglipConfig(vision_config=TOKENS, text_config=TEXT | WORDS)),
+    }[kind]
+    torch.manual_seed(0)
+    model = made().eval()
+    for weights in model.parameters():  # wider than models are made, so that pictures differ in a small one's outputs
+        torch.nn.init.normal_(weights, std=1.0 if kind == "mobilenet_v2" else 0.3)
+    return model
+
+
+def save(model, folder, **processor):
+    model.save_pretrained(folder)
+    (folder / "preprocessor_config.json").write_text(json.dumps(PROCESSOR | processor))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    rng = np.random.default_rng(3)
+    return [Image.fromarray(rng.integers(0, 256, (*size, 3), dtype=np.uint8)) for size in ((32, 32), (40, 20), (3, 50))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save(tiny("vit"), tmp_path_factory.mktemp("vit"))
+
+
+def pixel_values(pictures):
+    """The preprocessing in the open: 32 × 32 by bilinear interpolation, to [−1, 1]."""
+    resized = [np.asarray(picture.resize((32, 32), Image.Resampling.BILINEAR), np.float32) for picture in pictures]
+    return torch.from_numpy(np.stack(resized).transpose(0, 3, 1, 2) / 127.5 - 1)
+
+
+# What the rule promises of each family, from the model's own parts.
+EXPECTED = {
+    "resnet": lambda model, x: model(x).last_hidden_state.mean((2, 3)),
+    "convnext": lambda model, x: model.layernorm(model(x).last_hidden_state.mean((2, 3))),
+    "mobilenet_v2": lambda model, x: model(x).last_hidden_state.mean((2, 3)),
+    "vit": lambda model, x: torch.tanh(model.pooler.dense(model(x).last_hidden_state[:, 0])),
+    "vit without a pooler": lambda model, x: model.vit(x).last_hidden_state[:, 0],
+    "dinov2": lambda model, x: model(x).last_hidden_state[:, 0],
+    "poolformer": lambda model, x: model(x).last_hidden_state.mean((2, 3)),
+    "clip": lambda model, x: model.vision_model(x).pooler_output,
+    "siglip": lambda model, x: model.vision_model(x).pooler_output,
+}
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_the_rule_of_pooling(kind, tmp_path, pictures):
+    model = tiny(kind)
+    backbone = Backbone.from_pretrained(save(model, tmp_path))
+    with torch.inference_mode():
+        expected = EXPECTED[kind](model, pixel_values(pictures)).numpy()
+    made = backbone.embed(pictures, batch_size=2)
+    assert (made.dtype, made.shape) == (np.float32, (3, backbone.dim))
+    np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-5)
+    assert np.ptp(made, axis=0).max() > 1e-4  # pictures differ, so that the comparison says something
+
+
+def test_tokens_without_a_class_token_are_averaged():
+    class Outputs:
+        last_hidden_state = torch.arange(24.0).reshape(2, 3, 4)
+
+    assert torch.equal(pooled(torch.nn.Linear(1, 1), Outputs()), Outputs.last_hidden_state.mean(1))
+    with_token = torch.nn.ParameterDict({"cls_token": torch.zeros(1)})
+    assert torch.equal(pooled(with_token, Outputs()), Outputs.last_hidden_state[:, 0])
+
+
+def test_batches_and_kinds_of_pictures(folder, pictures):
+    backbone = Backbone.from_pretrained(folder)
+    held = []
+    for picture in pictures:
+        data = BytesIO()
+        picture.save(data, "PNG")
+        held.append(data.getvalue())
+    one = backbone.embed(held, batch_size=1)
+    for size in (2, 3, 100):
+        np.testing.assert_allclose(backbone.embed(iter(pictures), batch_size=size), one, atol=1e-5)
+    assert backbone.embed([]).shape == (0, backbone.dim)
+    grey = [picture.convert("L") for picture in pictures]
+    np.testing.assert_array_equal(backbone.embed(grey), backbone.embed([picture.convert("RGB") for picture in grey]))
+
+
+def test_a_generator_is_taken_batch_by_batch(folder, pictures):
+    taken = []
+
+    def generator():
+        for at in range(5):
+            taken.append(at)
+            yield pictures[at % 3]
+
+    batches = Backbone.from_pretrained(folder).embed_batches(generator(), 2)
+    assert taken == []
+    assert len(next(batches)) == 2
+    assert taken == [0, 1]
+
+
+def test_small_and_narrow_pictures(folder):
+    # Three rows or columns could be taken for channels.
+    backbone = Backbone.from_pretrained(folder)
+    for size in ((1, 1), (3, 3), (1, 3), (3, 200), (4, 1)):
+        picture = Image.new("RGB", size, (200, 30, 90))
+        expected = backbone.embed([Image.new("RGB", (32, 32), (200, 30, 90))])
+        np.testing.assert_allclose(backbone.embed([picture]), expected, atol=1e-5)
+
+
+def test_pictures_of_several_sizes_are_a_line(tmp_path, pictures):
+    backbone = Backbone.from_pretrained(save(tiny("resnet"), tmp_path, do_resize=False))
+    with pytest.raises(ValueError, match=r"^the preprocessing of backbone '.*' failed: "):
+        backbone.embed(pictures)
+
+    class Patches:
+        def __call__(self, images, return_tensors):
+            return {"pixel_values": torch.zeros(len(images), 4, 8)}
+
+    backbone.processor = Patches()
+    with pytest.raises(
+        ValueError, match=r"gives \[3, 4, 8\]; it must give pictures of one size, \[n, channels, height, w"
+    ):
+        backbone.embed(pictures)
+
+
+def test_what_is_no_picture_is_named(folder, pictures):
+    backbone = Backbone.from_pretrained(folder)
+    with pytest.raises(ValueError, match=r"^image 1 is no picture"):
+        backbone.embed([pictures[0], b"junk"])
+    with pytest.raises(TypeError, match=r"^image 0 is of type str"):
+        backbone.embed(["photo.jpg"])
+    with pytest.raises(ValueError, match=r"^batch_size is 0; it must be at least 1"):
+        backbone.embed(pictures, batch_size=0)
+
+
+def test_the_fingerprint_tells_weights_and_preprocessing(folder, tmp_path):
+    known = Backbone.from_pretrained(folder).fingerprint()
+    assert len(known) == 16
+    same = save(tiny("vit"), tmp_path / "same")
+    assert Backbone.from_pretrained(same).fingerprint() == known
+    weights = load_file(same / "model.safetensors")
+    weights["layernorm.bias"][3] += 1e-3
+    save_file(weights, same / "model.safetensors", {"format": "pt"})
+    other = save(tiny("vit"), tmp_path / "other", image_mean=[0.4, 0.5, 0.5])
+    model = tiny("vit")
+    model.config.layer_norm_eps = 1e-3
+    configured = save(model, tmp_path / "configured")
+    made = {Backbone.from_pretrained(changed).fingerprint() for changed in (same, other, configured)}
+    assert len(made | {known}) == 4
+
+
+def test_a_pooler_that_would_be_random_is_none(tmp_path, pictures):
+    folder = save(tiny("vit without a pooler"), tmp_path)
+    first, second = Backbone.from_pretrained(folder), Backbone.from_pretrained(folder)
+    assert first.fingerprint() == second.fingerprint()
+    np.testing.assert_array_equal(first.embed(pictures), second.embed(pictures))
+
+
+def test_loading_leaves_the_generator_as_it_was(folder):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    Backbone.from_pretrained(folder)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_loading_says_nothing(folder, capfd):
+    Backbone.from_pretrained(folder)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_bar_is_on_standard_error(folder, pictures, capfd):
+    Backbone.from_pretrained(folder).embed(pictures, progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "3/3 images" in err
+
+
+# ------------------------------------------------------------------------------------------------- bad backbones
+
+
+def refused(path, said):
+    with pytest.raises(ValueError, match=said) as caught:
+        Backbone.from_pretrained(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_such_folder(tmp_path):
+    refused(tmp_path / "absent", r"^backbone is '.*absent', and there is no such folder; .* or a Hub id 'user/name'")
+    refused("resnet", r"^backbone is 'resnet', and there is no such folder")
+
+
+def test_a_hub_model_without_a_network():
+    refused("nobody/nothing-of-the-kind", r"^backbone is 'nobody/nothing-of-the-kind', which could not be loaded: ")
+
+
+@pytest.mark.parametrize("file", ["config.json", "preprocessor_config.json"])
+def test_a_missing_file(tmp_path, file):
+    save(tiny("vit"), tmp_path)
+    (tmp_path / file).unlink()
+    refused(tmp_path, rf"which has no {file}; it must be a folder of transformers")
+
+
+def test_pickles_only(tmp_path):
+    model = tiny("vit")
+    save(model, tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    refused(tmp_path, r"which has no \.safetensors file; lbhash loads safetensors only, because a pickle can run code")
+
+
+def test_code_of_a_repository_is_not_run(tmp_path):
+    save(tiny("vit"), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    refused(tmp_path, "which could not be loaded: .*custom code")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_missing_weights_are_not_drawn(tmp_path):
+    save(tiny("vit"), tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["layernorm.bias"]
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    refused(tmp_path, r"could not be loaded: it has no weights for layernorm.bias \(1 are missing\)")
+
+
+def test_damaged_weights(tmp_path):
+    save(tiny("vit"), tmp_path)
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:200])
+    refused(tmp_path, r"which could not be loaded: ")
+
+
+def test_a_model_of_text(tmp_path):
+    t = transformers
+    save(t.BertModel(t.BertConfig(**TEXT)), tmp_path)
+    refused(tmp_path, r"a BertModel, which takes no pictures")
+
+
+@pytest.mark.parametrize("package", ["transformers", "PIL"])
+def test_without_the_packages(package, folder, monkeypatch):
+    import importlib.util
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found(name))
+    refused(folder, rf"^a backbone needs the package {package}: pip install 'lbhash\[images\]'")
+
+
+@pytest.mark.skipif(find_spec("timm") is not None, reason="timm is installed")
+def test_a_model_of_timm_without_timm(tmp_path):
+    config = {"architecture": "resnet18", "num_classes": 0, "pretrained_cfg": {"input_size": [3, 32, 32]}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    save_file({"weight": torch.zeros(1)}, tmp_path / "model.safetensors")
+    refused(tmp_path, r"could not be loaded: .* requires the timm library .* .pip install timm.")
+
+
+# ------------------------------------------------------------------------------------------------- with a Hasher
+
+
+def test_a_hasher_takes_the_embeddings_and_knows_the_backbone(folder, tmp_path, pictures):
+    backbone = Backbone.from_pretrained(folder)
+    rng = np.random.default_rng(0)
+    shades = [Image.fromarray(rng.integers(0, 99, (8, 8, 3), dtype=np.uint8) + 156 * (at % 2)) for at in range(40)]
+    X, y = backbone.embed(shades), np.arange(40) % 2
+    hasher = Hasher(bits=8, hidden=0, epochs=2, guided=False).fit(X, y)
+    check_backbone(hasher.model_, backbone)
+    hasher.model_.about["backbone"] = backbone.about()
+    hasher.save_pretrained(tmp_path / "model")
+    loaded = Hasher.from_pretrained(tmp_path / "model")
+    check_backbone(loaded.model_, Backbone.from_pretrained(save(tiny("vit"), tmp_path / "moved")))
+    np.testing.assert_array_equal(loaded.encode(X), hasher.encode(X))
+    other = Backbone.from_pretrained(save(tiny("dinov2"), tmp_path / "other"))
+    both = rf"\({other.fingerprint()}\) and the model was trained with '.*' \({backbone.fingerprint()}\)"
+    with pytest.raises(ValueError, match=both):
+        check_backbone(loaded.model_, other)
+    narrow = Backbone.from_pretrained(save(tiny("resnet"), tmp_path / "narrow"))
+    del loaded.model_.about["backbone"]
+    with pytest.raises(ValueError, match=r"whose embeddings have 12 numbers; the model takes 16"):
+        check_backbone(loaded.model_, narrow)
+
+
+@pytest.mark.shared
+def test_the_shared_backbone_agrees_with_the_shared_embeddings(one_thread):
+    backbone = Backbone.from_pretrained(SHARED / "models" / "mobilenetv2")
+    read = {}
+    for name, column in (("cifar10-images", "image"), ("cifar10-mobilenetv2", "embedding")):
+        with pq.ParquetFile(SHARED / "data" / f"{name}.parquet") as parquet:
+            read[column] = next(parquet.iter_batches(64, columns=[column])).column(0).to_pylist()
+    made = backbone.embed([image["bytes"] for image in read["image"]], batch_size=16)
+    known = np.array(read["embedding"]) * 0.023528477
+    cosine = (made * known).sum(1) / np.linalg.norm(made, axis=1) / np.linalg.norm(known, axis=1)
+    assert backbone.dim == 1280
+    assert cosine.mean() > 0.98
+    others = np.roll(known, 1, axis=0)
+    wrong = (made * others).sum(1) / np.linalg.norm(made, axis=1) / np.linalg.norm(others, axis=1)
+    assert cosine.min() > wrong.max()

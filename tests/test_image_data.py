@@ -1,0 +1,821 @@
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import pickle
+import sys
+from io import BytesIO
+from types import ModuleType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from lbhash.data import SPLITS
+from lbhash.data.images import LAYOUTS, PART_PROTOCOLS, holds_pictures, load_images, split_images
+from lbhash.data.images.cifar import read_pickle
+
+
+def picture(shade):
+    return Image.new("RGB", (4, 4), (shade, 0, 255 - shade))
+
+
+def data_of(shade):
+    held = BytesIO()
+    picture(shade).save(held, "PNG")
+    return held.getvalue()
+
+
+def put(path, shade):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data_of(shade))
+
+
+def shades(table, rows=None):
+    """The shade of each picture, by which the tests know it."""
+    rows = range(len(table)) if rows is None else rows
+    return [np.asarray(table.read(row))[0, 0, 0] for row in rows]
+
+
+def all_kept(table):
+    return np.ones(len(table), bool)
+
+
+# ------------------------------------------------------------------------------------------------- Parquet
+
+
+def write_images(path, shades_, struct=True, column="image", row_group_size=None, **columns):
+    values = [data_of(shade) for shade in shades_]
+    held = pa.array([{"bytes": value, "path": f"{at}.png"} for at, value in enumerate(values)]) if struct else values
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({column: held, **columns}), path, row_group_size=row_group_size)
+    return path
+
+
+@pytest.mark.parametrize("struct", [True, False])
+@pytest.mark.parametrize("row_group_size", [None, 2])
+def test_parquet(tmp_path, struct, row_group_size):
+    wanted = [10, 20, 30, 40, 50]
+    path = write_images(tmp_path / "p.parquet", wanted, struct, row_group_size=row_group_size, label=[0, 1, 0, 1, 2])
+    table = load_images(path)
+    assert (shades(table), table.labels.tolist(), table.flags) == (wanted, [0, 1, 0, 1, 2], {})
+    assert shades(table, [4, 0, 3, 3, 1]) == [50, 10, 40, 40, 20]
+    assert not len(table.pictures.missing())
+    assert table.pictures.where(3) == "picture 3 of p.parquet"
+
+
+def test_parquet_flags_and_several_labels(tmp_path):
+    flags = {"in_train": [True, False, False], "in_base": [True, True, False], "in_query": [False, False, True]}
+    table = load_images(write_images(tmp_path / "p.parquet", [1, 2, 3], labels=[[0, 2], [1], [0, 1]], **flags))
+    assert table.labels.tolist() == [[1, 0, 1], [0, 1, 0], [1, 1, 0]]
+    protocol, rows = split_images(table, all_kept(table))
+    assert protocol == "flags"
+    assert {split: rows[split].tolist() for split in SPLITS} == {"train": [0], "base": [0, 1], "query": [2]}
+    kept = np.array([False, True, True])
+    assert split_images(table, kept)[1]["base"].tolist() == [1]
+
+
+def test_parquet_of_the_hub(tmp_path):
+    # As `datasets` names its files and columns for CIFAR-100, with the names of the classes in the schema.
+    about = {"info": {"features": {"fine_label": {"names": ["apple", "bear"], "_type": "ClassLabel"}}}}
+    for file, some, labels in (
+        ("train-00000-of-00002", [1, 2], [0, 1]),
+        ("train-00001-of-00002", [3], [1]),
+        ("test-00000-of-00001", [4, 5], [1, 0]),
+    ):
+        path = write_images(tmp_path / f"{file}.parquet", some, column="img", fine_label=labels)
+        held = pq.read_table(path)
+        pq.write_table(held.replace_schema_metadata({"huggingface": json.dumps(about)}), path)
+    table = load_images(tmp_path)
+    assert (shades(table), table.labels.tolist()) == ([4, 5, 1, 2, 3], [1, 0, 0, 1, 1])
+    assert table.classes == ("apple", "bear")
+    protocol, rows = split_images(table, all_kept(table))
+    assert (protocol, rows["query"].tolist(), rows["base"].tolist()) == ("official", [0, 1], [2, 3, 4])
+
+
+def test_parquet_files_of_the_splits(tmp_path):
+    for split, some in zip(SPLITS, ([1, 2], [3, 4], [5]), strict=True):
+        write_images(tmp_path / f"{split}.parquet", some, label=[0] * len(some))
+    table = load_images(tmp_path)
+    assert [shades(table, np.flatnonzero(table.flags[split])) for split in SPLITS] == [[1, 2], [3, 4], [5]]
+
+
+def test_parquet_with_pictures_beside(tmp_path):
+    put(tmp_path / "sub" / "a.png", 77)
+    rows = [{"bytes": data_of(5), "path": None}, {"bytes": None, "path": "sub/a.png"}, {"bytes": None, "path": "b.png"}]
+    pq.write_table(pa.table({"image": [*rows, None], "label": [0, 1, 0, 1]}), tmp_path / "p.parquet")
+    table = load_images(tmp_path / "p.parquet")
+    assert shades(table, [0, 1]) == [5, 77]
+    assert table.pictures.missing().tolist() == [2, 3]
+    with pytest.raises(ValueError, match=r"^picture 2 of p.parquet cannot be read: No such file or directory: b.png"):
+        table.read(2)
+    with pytest.raises(ValueError, match=r"^picture 3 of p.parquet is empty"):
+        table.read(3)
+
+
+def test_a_picture_beside_that_changes(tmp_path):
+    put(tmp_path / "a.png", 1)
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    pq.write_table(pa.table({"image": pa.array([{"path": "a.png"}], kind)}), tmp_path / "p.parquet")
+    known = load_images(tmp_path / "p.parquet").pictures.fingerprint()
+    put(tmp_path / "a.png", 200)
+    os.utime(tmp_path / "a.png", ns=(1, 1))
+    assert load_images(tmp_path / "p.parquet").pictures.fingerprint() != known
+
+
+def test_a_damaged_row_group(tmp_path):
+    path = write_images(tmp_path / "p.parquet", range(200), label=[0] * 200, row_group_size=100)
+    data = bytearray(path.read_bytes())
+    first = pq.read_metadata(path).row_group(1).column(0)
+    start = min(at for at in (first.data_page_offset, first.dictionary_page_offset) if at)
+    data[start : start + 60] = bytes(60)
+    path.write_bytes(data)
+    table = load_images(path)
+    assert shades(table, [0, 99]) == [0, 99]
+    with pytest.raises(ValueError, match=r"^row group 1 of p.parquet is damaged: "):
+        table.read(100)
+
+
+def test_bad_parquet(tmp_path):
+    pq.write_table(pa.table({"label": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"which has no column 'image' \(it has label\)"):
+        load_images(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"image": [1, 2]}), tmp_path / "b.parquet")
+    with pytest.raises(
+        TypeError, match=r"^column 'image' of data holds int64; it must hold bytes of pictures, or struc"
+    ):
+        load_images(tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match=r"^column 'label' of data is missing in row 1; every row must have a label"):
+        load_images(write_images(tmp_path / "c.parquet", [1, 2], label=[0, None]))
+    with pytest.raises(ValueError, match=r"^in_query of data is int64 or has gaps; it must be a boolean for each row"):
+        load_images(write_images(tmp_path / "d.parquet", [1], label=[0], in_query=[1]))
+    (tmp_path / "e.parquet").write_bytes(b"junk")
+    with pytest.raises(ValueError, match=r"e.parquet', which is damaged or no Parquet file: "):
+        load_images(tmp_path / "e.parquet")
+    write_images(tmp_path / "f" / "1.parquet", [1], label=[0])
+    write_images(tmp_path / "f" / "2.parquet", [1])
+    with pytest.raises(
+        ValueError, match=r"^2.parquet of data has other columns than 1.parquet; they must be one table"
+    ):
+        load_images(tmp_path / "f")
+    pq.write_table(pa.table({"image": pa.array([], pa.binary())}), tmp_path / "g.parquet")
+    with pytest.raises(ValueError, match=r"^g.parquet has no picture"):
+        load_images(tmp_path / "g.parquet")
+
+
+# ------------------------------------------------------------------------------------------------- folders
+
+
+def test_a_folder_a_class(tmp_path):
+    for at, file in enumerate(["dog/2.JPG", "dog/1.png", "cat/deep/er/3.webp", "cat/._3.webp", "cat/notes.txt"]):
+        put(tmp_path / file, at)
+    put(tmp_path / ".hidden" / "x.png", 9)
+    table = load_images(tmp_path)
+    assert table.classes == ("cat", "dog")
+    assert table.pictures.files == ["cat/deep/er/3.webp", "dog/1.png", "dog/2.JPG"]
+    assert (table.labels.tolist(), shades(table), table.protocol) == ([0, 1, 1], [2, 1, 0], "holdout")
+
+
+def test_folders_of_splits(tmp_path):
+    for at, file in enumerate(["train/a/1.png", "train/b/1.png", "base/a/2.png", "base/c/1.png", "query/b/3.png"]):
+        put(tmp_path / file, at)
+    table = load_images(tmp_path)
+    assert table.classes == ("a", "b", "c")
+    protocol, rows = split_images(table, all_kept(table))
+    assert protocol == "flags"
+    assert [shades(table, rows[split]) for split in SPLITS] == [[0, 1], [2, 3], [4]]
+    assert table.labels[rows["base"]].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("held", ["test", "val", "validation"])
+def test_folders_of_parts(tmp_path, held):
+    for at, file in enumerate(["train/a/1.png", "train/b/1.png", f"{held}/a/1.png", f"{held}/b/1.png"]):
+        put(tmp_path / file, at)
+    table = load_images(tmp_path)
+    protocol, rows = split_images(table, all_kept(table))
+    assert (protocol, [shades(table, rows[split]) for split in SPLITS]) == ("official", [[0, 1], [0, 1], [2, 3]])
+
+
+def test_bad_folders(tmp_path):
+    with pytest.raises(ValueError, match=r"^data is '.*absent', and there is no such file or folder"):
+        load_images(tmp_path / "absent")
+    with pytest.raises(ValueError, match=r", which has no folder; it must have one for each class"):
+        load_images(tmp_path)
+    put(tmp_path / "a" / "1.png", 1)
+    (tmp_path / "b").mkdir()
+    with pytest.raises(ValueError, match=r"whose folder 'b' has no picture .*; every class must have one"):
+        load_images(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------- list files
+
+
+def write_lists(folder, train, base, query):
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, lines in (("train", train), ("database", base), ("test", query)):
+        (folder / f"{file}.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_lists_of_one_class_a_picture(tmp_path):
+    for shade in (1, 2, 3, 4):
+        put(tmp_path / "images" / f"a b {shade}.png", shade)
+    write_lists(
+        tmp_path,
+        ["images/a b 2.png 0 1 0"],
+        ["images/a b 1.png 1 0 0", "images/a b 2.png 0 1 0", "", "images/a b 3.png 0 0 1"],
+        ["images/a b 4.png 0 1 0"],
+    )
+    table = load_images(tmp_path)
+    assert (len(table), table.labels.dtype) == (4, np.int64)
+    protocol, rows = split_images(table, all_kept(table))
+    assert protocol == "flags"
+    assert [shades(table, rows[split]) for split in SPLITS] == [[2], [2, 1, 3], [4]]
+    assert table.labels[rows["base"]].tolist() == [1, 0, 2]
+
+
+def test_lists_of_several_labels_and_of_numbers(tmp_path):
+    write_lists(tmp_path / "several", ["a.png 1 1 0"], ["b.png 0 0 0"], ["c.png 0 1 0"])
+    assert load_images(tmp_path / "several").labels.tolist() == [[1, 1, 0], [0, 0, 0], [0, 1, 0]]
+    write_lists(tmp_path / "numbers", ["a.png 12"], ["b.png 3"], ["c.png 12"])
+    assert load_images(tmp_path / "numbers").labels.tolist() == [12, 3, 12]
+
+
+def test_lists_with_pictures_elsewhere(tmp_path):
+    put(tmp_path / "pictures" / "a.png", 3)
+    write_lists(tmp_path / "lists", ["a.png 1 0"], ["a.png 1 0"], ["b.png 0 1"])
+    table = load_images(tmp_path / "lists", images=tmp_path / "pictures")
+    assert shades(table, [0]) == [3]
+    assert table.pictures.missing().tolist() == [1]
+    with pytest.raises(ValueError, match=r"^images is '.*nowhere', and there is no such folder"):
+        load_images(tmp_path / "lists", images=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("b.png", r"^line 2 of database.txt is 'b.png'; it must be a path and its labels"),
+        ("b.png 0 x", r"^line 2 of database.txt is 'b.png 0 x'; it must be"),
+        ("b.png 0 1 0", r"^line 2 of database.txt has 3 labels and the first line 2"),
+        ("b.png 0 2", r"^line 2 of database.txt has the label 2; of several labels each must be 0 or 1"),
+        ("a.png 0 1", r"^line 2 of database.txt labels 'a.png' otherwise than another line does"),
+    ],
+)
+def test_bad_lists(tmp_path, line, said):
+    write_lists(tmp_path, ["a.png 1 0"], ["a.png 1 0", line], ["c.png 1 0"])
+    with pytest.raises(ValueError, match=said):
+        load_images(tmp_path)
+
+
+def test_an_empty_and_an_absent_list(tmp_path):
+    write_lists(tmp_path, ["a.png 1 0"], ["b.png 1 0"], [])
+    with pytest.raises(ValueError, match=r"^test.txt of data names no picture"):
+        load_images(tmp_path)
+    (tmp_path / "test.txt").unlink()
+    with pytest.raises(ValueError, match=r"^test.txt of data is '.*', and there is no such file"):
+        load_images(tmp_path, layout="lists")
+
+
+# ------------------------------------------------------------------------------------------------- CIFAR
+
+
+def python2_string(data):
+    """A byte string as Python 2's cPickle writes it in protocol 2."""
+    if len(data) < 256:
+        return b"U" + bytes([len(data)]) + data
+    return b"T" + len(data).to_bytes(4, "little") + data
+
+
+def python2_array(array):
+    """A uint8 array as NumPy under Python 2 pickled it."""
+    shape = b"".join(b"M" + int(size).to_bytes(2, "little") for size in array.shape)
+    return (
+        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + python2_string(b"b") + b"\x87R("
+        b"K\x01" + shape + b"\x86cnumpy\ndtype\n" + python2_string(b"u1") + b"K\x00K\x01\x87R"
+        b"(K\x03" + python2_string(b"|") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+        b"\x89" + python2_string(array.tobytes()) + b"tb"
+    )
+
+
+def python2_batch(pixels, labels, key=b"labels"):
+    """A batch, byte for byte of the form that the original files have."""
+    numbers = b"".join(b"K" + bytes([label]) for label in labels)
+    return (
+        b"\x80\x02}("
+        + python2_string(b"batch_label")
+        + python2_string(b"training batch 1 of 5")
+        + python2_string(key)
+        + b"]("
+        + numbers
+        + b"e"
+        + python2_string(b"data")
+        + python2_array(pixels)
+        + python2_string(b"filenames")
+        + b"]("
+        + python2_string(b"a_s_000001.png")
+        + b"eu."
+    )
+
+
+def cifar_pixels(rows):
+    rng = np.random.default_rng(rows)
+    return rng.integers(0, 256, (rows, 3072), dtype=np.uint8)
+
+
+def write_cifar10(folder, rows=4, write=python2_batch):
+    folder.mkdir(parents=True, exist_ok=True)
+    batches = {}
+    for at, name in enumerate([*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]):
+        pixels, labels = cifar_pixels(rows + at), [(at + row) % 10 for row in range(rows + at)]
+        (folder / name).write_bytes(write(pixels, labels))
+        batches[name] = pixels, labels
+    names = {b"num_cases_per_batch": 10000, b"label_names": [b"airplane", b"automobile"], b"num_vis": 3072}
+    (folder / "batches.meta").write_bytes(pickle.dumps(names, protocol=2))
+    return batches
+
+
+def python3_batch(pixels, labels):
+    return pickle.dumps({b"data": pixels, b"labels": labels, b"batch_label": b"x", b"filenames": [b"a"]}, protocol=2)
+
+
+@pytest.mark.parametrize("write", [python2_batch, python3_batch])
+def test_cifar10(tmp_path, write):
+    batches = write_cifar10(tmp_path / "cifar-10-batches-py", write=write)
+    table = load_images(tmp_path / "cifar-10-batches-py")
+    pixels = np.concatenate([held for held, _ in batches.values()])
+    assert table.labels.tolist() == [label for _, labels in batches.values() for label in labels]
+    assert (table.protocol, table.classes) == ("cifar10", ("airplane", "automobile"))
+    for row in (0, 7, len(table) - 1):  # a row is 1,024 red, then green, then blue values, line by line
+        seen = np.asarray(table.read(row))
+        for channel in range(3):
+            assert seen[:, :, channel].ravel().tolist() == pixels[row, 1024 * channel : 1024 * (channel + 1)].tolist()
+    assert table.parts["held"].sum() == len(batches["test_batch"][1])
+    _, rows = split_images(table, all_kept(table), "official")
+    assert rows["query"].tolist() == list(range(len(table) - 9, len(table)))
+
+
+def test_python2_batches_are_what_pickle_makes_of_them(tmp_path):
+    # Our unpickler against Python's own, on the form of the original files.
+    data = python2_batch(cifar_pixels(3), [1, 2, 3])
+    (tmp_path / "b").write_bytes(data)
+    ours, theirs = read_pickle(tmp_path / "b"), pickle.loads(data, encoding="bytes")
+    assert ours.keys() == theirs.keys()
+    np.testing.assert_array_equal(ours[b"data"], theirs[b"data"])
+    assert {key: ours[key] for key in ours if key != b"data"} == {key: theirs[key] for key in theirs if key != b"data"}
+
+
+def test_an_array_in_fortran_order(tmp_path):
+    array = np.asfortranarray(cifar_pixels(3))
+    (tmp_path / "b").write_bytes(pickle.dumps({b"data": array}, protocol=2))
+    np.testing.assert_array_equal(read_pickle(tmp_path / "b")[b"data"], array)
+
+
+def test_cifar100(tmp_path):
+    for name, rows in (("train", 6), ("test", 3)):
+        labels = [(7 * row) % 100 for row in range(rows)]
+        (tmp_path / name).write_bytes(python2_batch(cifar_pixels(rows), labels, b"fine_labels"))
+    (tmp_path / "meta").write_bytes(pickle.dumps({b"fine_label_names": [b"apple"]}, protocol=2))
+    table = load_images(tmp_path)
+    assert (table.labels.tolist(), table.classes) == ([0, 7, 14, 21, 28, 35, 0, 7, 14], ("apple",))
+    assert split_images(table, all_kept(table))[0] == "official"
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch ran",)
+
+
+class Import:
+    def __reduce__(self):
+        return builtins.__import__, ("lbhash_evil",)
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        (Evil(), r"it would run posix.system, which no batch needs"),
+        ({b"data": Evil()}, r"it would run posix.system"),
+        (Import(), r"it would run (__builtin__|builtins).__import__"),
+        ({b"data": np.array([Evil()])}, r"it would run posix.system|it must hold bytes"),
+        ({b"data": np.zeros((2, 3072))}, r"an array is of type b?'f8'; it must hold bytes \(uint8\)"),
+        ({b"data": complex(1, 2)}, r"it would run (__builtin__|builtins).complex"),
+    ],
+)
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_a_pickle_that_would_run_something(tmp_path, monkeypatch, held, said, protocol):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "lbhash_evil", ModuleType("lbhash_evil"))
+    write_cifar10(tmp_path / "c")
+    (tmp_path / "c" / "data_batch_3").write_bytes(pickle.dumps(held, protocol=protocol))
+    with pytest.raises(ValueError, match=rf"^batch '.*data_batch_3' is damaged, or no batch of CIFAR: .*({said})"):
+        load_images(tmp_path / "c")
+    assert not (tmp_path / "ran").exists()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=6))
+def test_a_damaged_batch_is_a_line_or_a_batch(changes):
+    import tempfile
+    from pathlib import Path
+
+    # The head, where the structure is; the pixels are what they are.
+    data = bytearray(python2_batch(cifar_pixels(1), [3]))
+    for place, value in changes:
+        data[int(place * 260)] = value
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "batch"
+        file.write_bytes(data)
+        said = "batch"
+        try:
+            read_pickle(file)
+        except ValueError as error:
+            said = str(error)
+    assert said.startswith("batch")
+    assert "\n" not in said
+
+
+def test_a_small_pickle_that_asks_for_much_memory(tmp_path):
+    # The value 1, numbered 2**31 - 1: Python's unpickler would make a table of so many places.
+    (tmp_path / "b").write_bytes(b"\x80\x02K\x01r\xff\xff\xff\x7f.")
+    with pytest.raises(ValueError, match=r"^batch .* a value is numbered 2147483647, and there are fewer"):
+        read_pickle(tmp_path / "b")
+    (tmp_path / "b").write_bytes(b"\x80\x04\x8e\xff\xff\xff\xff\xff\x00\x00\x00abc.")  # a terabyte of bytes
+    with pytest.raises(ValueError, match=r"^batch .* is damaged, or no batch of CIFAR: "):
+        read_pickle(tmp_path / "b")
+
+
+def test_bad_batches(tmp_path):
+    write_cifar10(tmp_path)
+    batch = tmp_path / "data_batch_2"
+
+    def refused(held, said):
+        batch.write_bytes(held if isinstance(held, bytes) else pickle.dumps(held, protocol=2))
+        with pytest.raises(ValueError, match=said):
+            load_images(tmp_path)
+
+    refused(batch.read_bytes()[:999], r"^batch '.*data_batch_2' is damaged, or no batch of CIFAR: ")
+    refused([1], r"^batch '.*' has no array 'data'; it must be an original batch of CIFAR")
+    refused(
+        {b"data": np.zeros((2, 10), np.uint8)}, r"^'data' of batch '.*' has shape \(2, 10\); it must be \[n, 3072\]"
+    )
+    refused({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1]}, r"has no list 'labels' of 2 class numbers")
+    refused({b"data": np.zeros((1, 3072), np.uint8), b"labels": ["a"]}, r"has no list 'labels' of 1 class numbers")
+    batch.unlink()
+    with pytest.raises(ValueError, match=r"^data is '.*', which has no batch 'data_batch_2'"):
+        load_images(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------- NUS-WIDE
+
+
+@pytest.fixture
+def nuswide(tmp_path):
+    """25 labels over 60 pictures; label k has 60 - 2k of them, so that the first 21 are the most frequent."""
+    rng = np.random.default_rng(0)
+    hot = np.zeros((60, 25), np.uint8)
+    for label in range(25):
+        hot[rng.permutation(60)[: 60 - 2 * label], label] = 1
+    hot[[5, 9]] = 0
+    hot[5, 24] = 1  # a picture with a rare label only, and one with none
+    names = [f"label{(7 * label) % 25:02}" for label in range(25)]
+    (tmp_path / "Groundtruth" / "AllLabels").mkdir(parents=True)
+    for label, name in enumerate(names):
+        lines = "".join(f"{value}\r\n" for value in hot[:, label])
+        (tmp_path / "Groundtruth" / "AllLabels" / f"Labels_{name}.txt").write_text(lines)
+    files = [f"actor\\{at:04}_12.jpg" for at in range(60)]
+    (tmp_path / "ImageList").mkdir()
+    (tmp_path / "ImageList" / "Imagelist.txt").write_text("".join(f"{file} \r\n" for file in files))
+    for at in range(60):
+        if at != 11:
+            put(tmp_path / "Flickr" / "actor" / f"{at:04}_12.jpg", at)
+    return tmp_path, hot, names
+
+
+def test_nuswide(nuswide):
+    root, hot, names = nuswide
+    table = load_images(root)
+    counts = hot.sum(axis=0).tolist()
+    chosen = sorted(sorted(range(25), key=lambda label: (-counts[label], names[label]))[:21], key=names.__getitem__)
+    assert table.classes == tuple(names[label] for label in chosen)
+    rows = [row for row in range(60) if hot[row, chosen].any()]
+    assert not {5, 9} & set(rows)
+    assert table.labels.tolist() == hot[np.ix_(rows, chosen)].tolist()
+    assert table.pictures.missing().tolist() == [rows.index(11)]
+    assert shades(table, [0, 20]) == [rows[0], rows[20]]
+    assert table.protocol == "nuswide21"
+
+
+def test_bad_nuswide(nuswide):
+    root, _, names = nuswide
+    file = root / "Groundtruth" / "AllLabels" / f"Labels_{names[3]}.txt"
+    whole = file.read_text()
+    file.write_text(whole.replace("1", "2", 1))
+    with pytest.raises(ValueError, match=rf"^line \d+ of Labels_{names[3]}.txt is '2'; it must be 0 or 1"):
+        load_images(root)
+    file.write_text("1\n0\n")
+    with pytest.raises(
+        ValueError, match=rf"^Labels_{names[3]}.txt has 2 lines and the image list 60; they must be equal"
+    ):
+        load_images(root)
+    for name in names[:5]:
+        (root / "Groundtruth" / "AllLabels" / f"Labels_{name}.txt").unlink()
+    with pytest.raises(ValueError, match=r"which has 20 files .*Labels_\*.txt; it must have one for each label, 21 at"):
+        load_images(root)
+    (root / "ImageList" / "Imagelist.txt").unlink()
+    with pytest.raises(ValueError, match=r"^the image list of data is '.*', and there is no such file"):
+        load_images(root)
+
+
+def test_the_sizes_of_the_papers_protocols():
+    # The paper's own numbers of rows, with random labels in the place of the pictures' own.
+    from lbhash.data import PROTOCOLS
+
+    rng = np.random.default_rng(0)
+    for name, rows, classes, sizes in (
+        ("nuswide21", 195_834, 21, (10_500, 193_734, 2_100)),
+        ("coco", 122_218, 80, (10_000, 117_218, 5_000)),
+        ("mirflickr25k", 24_581, 24, (5_000, 22_581, 2_000)),
+    ):
+        labels = np.zeros((rows, classes), np.uint8)
+        labels[np.arange(rows), rng.integers(0, classes, rows)] = 1
+        drawn = PROTOCOLS[name].split(labels, 0)
+        assert tuple(len(drawn[split]) for split in SPLITS) == sizes
+        assert set(drawn["train"]) <= set(drawn["base"])
+        assert not set(drawn["query"]) & set(drawn["base"])
+    labels = np.repeat(np.arange(1000), 70)
+    held = np.tile(np.arange(70) >= 20, 1000)
+    drawn = PART_PROTOCOLS["imagenet1000"].split(labels, {"train": ~held, "held": held}, 0)
+    assert tuple(len(drawn[split]) for split in SPLITS) == (20_000, 45_000, 5_000)
+    assert (np.bincount(labels[drawn["query"]]) == 5).all()
+
+
+# ------------------------------------------------------------------------------------------------- COCO, MIRFLICKR
+
+
+def coco_json(images, objects, categories=((1, "person"), (3, "car"), (90, "toothbrush"))):
+    return json.dumps(
+        {
+            "info": {},
+            "images": [{"id": name, "file_name": file, "height": 4, "width": 4} for name, file in images],
+            "annotations": [
+                {"id": at, "image_id": image, "category_id": category, "bbox": [0, 0, 1, 1], "iscrowd": 0}
+                for at, (image, category) in enumerate(objects)
+            ],
+            "categories": [{"id": name, "name": word, "supercategory": "x"} for name, word in categories],
+        }
+    )
+
+
+def test_coco(tmp_path):
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "instances_train2014.json").write_text(
+        coco_json([(9, "t9.jpg"), (2, "t2.jpg"), (4, "t4.jpg")], [(9, 1), (9, 90), (9, 1), (2, 3)])
+    )
+    (tmp_path / "annotations" / "instances_val2014.json").write_text(coco_json([(1, "v1.jpg")], [(1, 90)]))
+    for file, shade in (("train2014/t2.jpg", 2), ("train2014/t9.jpg", 9), ("val2014/v1.jpg", 1)):
+        put(tmp_path / file, shade)
+    table = load_images(tmp_path)
+    assert (shades(table), table.labels.tolist()) == ([2, 9, 1], [[0, 1, 0], [1, 0, 1], [0, 0, 1]])
+    assert (table.classes, table.protocol) == (("person", "car", "toothbrush"), "coco")
+    assert not len(table.pictures.missing())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", r"^instances_a.json of data is no file of COCO's instances: "),
+        ("[]", r"^instances_a.json of data is no file of COCO's instances: "),
+        ('{"images": []}', r"'categories' is missing"),
+        (coco_json([(1, "a.jpg")], [(1, 2)]), r"an object has the category 2, which is none"),
+        (coco_json([(1, "a.jpg")], []), r"^.* has no picture"),
+    ],
+)
+def test_bad_coco(tmp_path, text, said):
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "instances_a.json").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        load_images(tmp_path)
+
+
+def test_coco_of_two_kinds(tmp_path):
+    with pytest.raises(ValueError, match=r"which has no annotations/instances_\*.json"):
+        load_images(tmp_path, layout="coco")
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "instances_a.json").write_text(coco_json([(1, "a.jpg")], [(1, 1)]))
+    (tmp_path / "annotations" / "instances_b.json").write_text(coco_json([(1, "a.jpg")], [(1, 1)], [(1, "cat")]))
+    with pytest.raises(ValueError, match=r"^instances_b.json of data has other categories than instances_a.json"):
+        load_images(tmp_path)
+
+
+def test_mirflickr(tmp_path):
+    notes = tmp_path / "mirflickr25k_annotations_v080"
+    notes.mkdir()
+    for file, text in (("sky", "1\n3\n\n10\n"), ("sky_r1", "2\n"), ("baby", "3\n"), ("README", "words\n")):
+        (notes / f"{file}.txt").write_text(text)
+    for number in (1, 2, 3, 10):
+        put(tmp_path / "mirflickr" / f"im{number}.jpg", number)
+    table = load_images(tmp_path)
+    assert (shades(table), table.labels.tolist()) == ([1, 3, 10], [[0, 1], [1, 1], [0, 1]])
+    assert (table.classes, table.protocol) == (("baby", "sky"), "mirflickr25k")
+    (notes / "baby.txt").write_text("3\nim4\n")
+    with pytest.raises(ValueError, match=r"^line 2 of baby.txt is 'im4'; it must be the number of a picture"):
+        load_images(tmp_path)
+    with pytest.raises(ValueError, match=r"which has no mirflickr25k_annotations\*/LABEL.txt"):
+        load_images(tmp_path / "mirflickr", layout="mirflickr")
+
+
+# ------------------------------------------------------------------------------------------------- ImageNet
+
+WORDS = ("n01440764", "n01443537", "n01484850")
+
+
+@pytest.fixture
+def imagenet(tmp_path):
+    shade = 0
+    for label in WORDS:
+        for at in range(3):
+            put(tmp_path / "train" / label / f"{label}_{at}.JPEG", shade)
+            shade += 1
+        for _ in range(2):
+            put(tmp_path / "val" / label / f"ILSVRC2012_val_{shade:08}.JPEG", shade)
+            shade += 1
+    return tmp_path
+
+
+def test_imagenet(imagenet):
+    table = load_images(imagenet)
+    assert (table.classes, table.protocol) == (WORDS, "imagenet1000")
+    assert shades(table) == list(range(15))
+    assert table.labels.tolist() == np.repeat([0, 1, 2], 5).tolist()
+    assert np.flatnonzero(table.parts["held"]).tolist() == [3, 4, 8, 9, 13, 14]
+
+
+def test_imagenet_of_listed_classes(imagenet, tmp_path):
+    (tmp_path / "classes.txt").write_text(f"{WORDS[2]} shark\n\n{WORDS[0]} tench\n")
+    table = load_images(imagenet, classes=tmp_path / "classes.txt")
+    assert (table.classes, table.protocol) == ((WORDS[2], WORDS[0]), "imagenet100")
+    assert (shades(table), table.labels.tolist()) == ([10, 11, 12, 13, 14, 0, 1, 2, 3, 4], [0] * 5 + [1] * 5)
+    for text, said in (
+        ("", r"^classes is '.*', which lists none"),
+        (f"{WORDS[0]}\n{WORDS[0]}\n", rf"lists {WORDS[0]} twice"),
+        ("n99999999\n", r"^classes lists 'n99999999', which has no folder in train \(1 have none\)"),
+    ):
+        (tmp_path / "classes.txt").write_text(text)
+        with pytest.raises(ValueError, match=said):
+            load_images(imagenet, classes=tmp_path / "classes.txt")
+
+
+def test_imagenet_with_a_flat_validation_set(imagenet):
+    lines = []
+    for at, label in enumerate(WORDS):
+        for file in sorted((imagenet / "val" / label).iterdir()):
+            file.rename(imagenet / "val" / file.name)
+            lines.append(f"{file.name} {label if at == 1 else at}")
+        (imagenet / "val" / label).rmdir()
+    with pytest.raises(ValueError, match=r"^the val of data has no folder for each class, and there is no val.txt"):
+        load_images(imagenet)
+    (imagenet / "val.txt").write_text("\n".join(lines))
+    assert shades(load_images(imagenet)) == list(range(15))
+    (imagenet / "val.txt").write_text("\n".join(lines[:4]))
+    with pytest.raises(ValueError, match=rf"^val.txt has no picture of class {WORDS[2]} \(1 classes have none\)"):
+        load_images(imagenet)
+    (imagenet / "val.txt").write_text(f"{lines[0]}\nfile 1000\n")
+    with pytest.raises(ValueError, match=r"^line 2 of val.txt is 'file 1000'; it must be a file and its class"):
+        load_images(imagenet)
+
+
+def test_bad_imagenet(imagenet):
+    for file in (imagenet / "val" / WORDS[1]).iterdir():
+        file.unlink()
+    with pytest.raises(ValueError, match=rf"^data has no picture of class {WORDS[1]} in val \(1 classes have none\)"):
+        load_images(imagenet)
+    (imagenet / "val").rename(imagenet / "elsewhere")
+    with pytest.raises(ValueError, match=r"which has no folder 'val'; it must have train and val"):
+        load_images(imagenet)
+
+
+# ------------------------------------------------------------------------------------------------- protocols
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 4), st.integers(100, 130), st.integers(6, 12), st.integers(0, 2**32))
+def test_protocols_of_parts(classes, train, held, seed):
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(classes), train + held))
+    mask = np.zeros(len(labels), bool)
+    for label in range(classes):
+        mask[np.flatnonzero(labels == label)[:held]] = True
+    parts = {"train": ~mask, "held": mask}
+    drawn = {name: protocol.split(labels, parts, seed) for name, protocol in PART_PROTOCOLS.items()}
+    rows = {name: set(np.flatnonzero(part).tolist()) for name, part in parts.items()}
+    for name, splits in drawn.items():
+        found = {split: set(splits[split].tolist()) for split in SPLITS}
+        assert all((np.diff(splits[split]) > 0).all() for split in SPLITS)
+        assert found["query"] <= rows["held"]
+        assert found["train"] <= rows["train"]
+        assert not found["query"] & (found["base"] | found["train"])
+        if name == "imagenet1000":
+            assert found["train"] == rows["train"]
+            assert found["base"] | found["query"] == rows["held"]
+            assert np.bincount(labels[splits["query"]]).tolist() == [5] * classes
+        else:
+            assert (found["query"], found["base"]) == (rows["held"], rows["train"])
+            if name == "imagenet100":
+                assert np.bincount(labels[splits["train"]]).tolist() == [100] * classes
+        again = PART_PROTOCOLS[name].split(labels, parts, seed)
+        assert all((again[split] == splits[split]).all() for split in SPLITS)
+
+
+def test_bad_protocols(imagenet):
+    table = load_images(imagenet)
+    kept = all_kept(table)
+    with pytest.raises(ValueError, match=r"^class 0 has 2 rows to draw the query rows from; it needs 5"):
+        split_images(table, kept)
+    with pytest.raises(ValueError, match=r"^the seed of the split is -1; it must be at least 0"):
+        split_images(table, kept, "official", -1)
+    with pytest.raises(ValueError, match=r"^protocol is 'mine'; it must be one of holdout, .*, official, imagenet1000"):
+        split_images(table, kept, "mine")
+    hot = type(table)(table.pictures, np.eye(3, dtype=np.uint8)[table.labels], "x", parts=table.parts)
+    with pytest.raises(ValueError, match=r"^the protocol draws by class, and the data have several labels a row"):
+        split_images(hot, kept, "imagenet100")
+    whole = type(table)(table.pictures, table.labels, "x")
+    with pytest.raises(
+        ValueError, match=r"^protocol is 'official', which needs a training set and a test or valid.*; x is"
+    ):
+        split_images(whole, kept, "official")
+    with pytest.raises(ValueError, match=r"^x has no labels; splits need them"):
+        split_images(type(table)(table.pictures, None, "x"), kept)
+    five = np.zeros(15, bool)
+    five[10:] = True
+    few = {"train": ~five, "held": five}
+    with pytest.raises(ValueError, match=r"^the queries take all of the held part, and leave no base"):
+        PART_PROTOCOLS["imagenet1000"].split(np.zeros(15, int), few, 0)
+
+
+def test_bad_flags(tmp_path):
+    flags = {"in_train": [True, False], "in_query": [True, True]}
+    table = load_images(write_images(tmp_path / "a.parquet", [1, 2], label=[0, 1], **flags))
+    with pytest.raises(ValueError, match=r"^a.parquet has no flag in_base; it must have one for train, base and query"):
+        split_images(table, all_kept(table))
+    table = load_images(write_images(tmp_path / "a.parquet", [1, 2], label=[0, 1], in_base=[False, True], **flags))
+    with pytest.raises(
+        ValueError, match=r"^picture 0 of a.parquet is in query and in train \(1 pictures are\); a query"
+    ):
+        split_images(table, all_kept(table))
+
+
+# ------------------------------------------------------------------------------------------------- the front door
+
+
+def test_options_that_do_not_go_together(imagenet, tmp_path):
+    with pytest.raises(ValueError, match=r"^layout is 'nus'; it must be one of parquet, lists, cifar, nuswide, coco"):
+        load_images(imagenet, layout="nus")
+    with pytest.raises(ValueError, match=r"^images is 'x', and data is of the layout 'imagenet', which takes none"):
+        load_images(imagenet, images="x")
+    with pytest.raises(ValueError, match=r"^classes is 'x', and data is of the layout 'folder', which takes none"):
+        load_images(imagenet, layout="folder", classes="x")
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(ValueError, match=r"a.txt', which is no .parquet file and no folder of pictures"):
+        load_images(tmp_path / "a.txt")
+
+
+def test_what_looks_like_pictures(imagenet, nuswide, tmp_path, write_parquet):
+    assert holds_pictures(imagenet)
+    embedded = tmp_path / "embedded"
+    embedded.mkdir()
+    for split in SPLITS:
+        write_parquet(embedded / f"{split}.parquet", np.ones((2, 3), np.float32), label=[0, 1])
+    assert not holds_pictures(embedded)
+    assert not holds_pictures(embedded / "base.parquet")
+    assert holds_pictures(write_images(tmp_path / "p.parquet", [1], label=[0]))
+    assert not holds_pictures(tmp_path / "absent.parquet")
+    assert not holds_pictures(tmp_path / "absent")
+    (tmp_path / "runs" / "logs").mkdir(parents=True)
+    assert not holds_pictures(tmp_path / "runs")
+    assert list(LAYOUTS)[-1] == "folder"
+
+
+def test_fingerprints_change_with_the_pictures(tmp_path):
+    put(tmp_path / "a" / "1.png", 1)
+    put(tmp_path / "b" / "1.png", 2)
+    first = load_images(tmp_path).pictures.fingerprint()
+    assert load_images(tmp_path).pictures.fingerprint() == first
+    known = (tmp_path / "a" / "1.png").stat()
+    os.utime(tmp_path / "a" / "1.png", ns=(known.st_atime_ns, known.st_mtime_ns + 1))
+    second = load_images(tmp_path).pictures.fingerprint()
+    put(tmp_path / "b" / "2.png", 3)
+    third = load_images(tmp_path).pictures.fingerprint()
+    (tmp_path / "b" / "2.png").rename(tmp_path / "b" / "3.png")
+    assert len({first, second, third, load_images(tmp_path).pictures.fingerprint()}) == 4
+    write_cifar10(tmp_path / "c")
+    cifar = load_images(tmp_path / "c").pictures
+    known = cifar.fingerprint()
+    cifar.pixels[3, 4, 5, 0] ^= 1
+    assert cifar.fingerprint() != known
+    path = write_images(tmp_path / "p.parquet", [1, 2], label=[0, 1])
+    known = load_images(path).pictures.fingerprint()
+    write_images(path, [1, 2, 3], label=[0, 1, 1])
+    assert load_images(path).pictures.fingerprint() != known

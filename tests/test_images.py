@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import struct
+import zlib
+from io import BytesIO
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import ExifTags, Image
+
+from lbhash.images import FORMATS, as_image, decode_image
+
+
+def encoded(picture, form="PNG", **options):
+    held = BytesIO()
+    picture.save(held, form, **options)
+    return held.getvalue()
+
+
+def gradient(width=24, height=16):
+    """A picture whose four corners differ, and whose rows and columns do."""
+    x, y = np.meshgrid(np.linspace(0, 255, width), np.linspace(0, 255, height))
+    return Image.fromarray(np.stack([x, y, 255 - (x + y) / 2], axis=2).astype(np.uint8))
+
+
+def pixels(picture):
+    return np.asarray(picture).astype(int)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format(form):
+    options = {"WEBP": {"lossless": True}, "JPEG": {"quality": 98, "subsampling": 0}}.get(form, {})
+    source = gradient()
+    decoded = decode_image(encoded(source, form, **options))
+    assert (decoded.mode, decoded.size) == ("RGB", source.size)
+    tolerance = {"JPEG": 6, "GIF": 26}.get(form, 0)  # GIF has 256 colours
+    assert np.abs(pixels(decoded) - pixels(source)).max() <= tolerance
+
+
+def test_other_formats_are_refused():
+    for form in ("PPM", "ICO", "TGA", "PDF", "EPS"):
+        with pytest.raises(ValueError, match=r"^image is no picture, or damaged .* formats JPEG, PNG, WEBP, GIF, BMP"):
+            decode_image(encoded(gradient(), form))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "TIFF"])
+def test_exif_orientation(orientation, form):
+    # By the EXIF standard: what turns the stored picture upright.
+    upright = {
+        1: lambda a: a,
+        2: lambda a: a[:, ::-1],
+        3: lambda a: a[::-1, ::-1],
+        4: lambda a: a[::-1],
+        5: lambda a: a.transpose(1, 0, 2),
+        6: lambda a: np.rot90(a, -1),
+        7: lambda a: np.rot90(a, 2).transpose(1, 0, 2),
+        8: lambda a: np.rot90(a, 1),
+    }[orientation]
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = orientation
+    options = {"JPEG": {"quality": 98, "subsampling": 0}, "WEBP": {"lossless": True}}.get(form, {})
+    decoded = decode_image(encoded(gradient(), form, exif=exif, **options))
+    assert decoded.size == ((24, 16) if orientation < 5 else (16, 24))
+    assert np.abs(pixels(decoded) - upright(pixels(gradient()))).max() <= (6 if form == "JPEG" else 0)
+
+
+def test_orientation_of_a_picture_that_is_not_rgb():
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    decoded = decode_image(encoded(gradient().convert("L"), "JPEG", exif=exif, quality=98))
+    assert (decoded.mode, decoded.size) == ("RGB", (16, 24))
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+def test_unreadable_exif_turns_nothing():
+    data = encoded(gradient(), "JPEG", exif=b"Exif\0\0MM\0\x2a\xff\xff\xff\xff")
+    assert decode_image(data).size == (24, 16)
+
+
+def test_the_first_frame_of_an_animation():
+    frames = [Image.new("RGB", (8, 8), color) for color in ("red", "green", "blue")]
+    for form, options in (("GIF", {}), ("WEBP", {"lossless": True}), ("PNG", {}), ("TIFF", {})):
+        data = encoded(frames[0], form, save_all=True, append_images=frames[1:], **options)
+        assert pixels(decode_image(data))[0, 0].tolist() == [255, 0, 0]
+
+
+def test_what_is_transparent_lies_on_white():
+    picture = Image.new("RGBA", (2, 1), (0, 0, 0, 0))
+    picture.putpixel((1, 0), (10, 20, 30, 255))
+    for form in ("PNG", "WEBP", "TIFF"):
+        decoded = decode_image(encoded(picture, form, **({"lossless": True} if form == "WEBP" else {})))
+        assert pixels(decoded).tolist() == [[[255, 255, 255], [10, 20, 30]]]
+    half = Image.new("LA", (1, 1), (0, 128))
+    assert pixels(decode_image(encoded(half)))[0, 0, 0] == 127
+
+
+def test_a_palette_with_and_without_a_transparent_colour():
+    picture = Image.new("P", (2, 1))
+    picture.putpalette([200, 0, 0, 0, 0, 200])
+    picture.putpixel((1, 0), 1)
+    assert pixels(decode_image(encoded(picture))).tolist() == [[[200, 0, 0], [0, 0, 200]]]
+    for form in ("PNG", "GIF"):
+        assert pixels(decode_image(encoded(picture, form, transparency=0))).tolist() == [[[255] * 3, [0, 0, 200]]]
+
+
+def test_a_transparent_colour_without_a_palette():
+    picture = Image.new("RGB", (2, 1), (1, 2, 3))
+    picture.putpixel((1, 0), (4, 5, 6))
+    assert pixels(decode_image(encoded(picture, transparency=(1, 2, 3)))).tolist() == [[[255] * 3, [4, 5, 6]]]
+
+
+def test_grey_of_16_bits_is_divided_by_257():
+    values = np.array([[0, 257, 257 * 128, 65535]], np.uint16)
+    for form in ("PNG", "TIFF"):
+        decoded = decode_image(encoded(Image.fromarray(values), form))
+        assert pixels(decoded)[0, :, 0].tolist() == [0, 1, 128, 255]
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.float32])
+def test_grey_of_32_bits_is_stretched(kind):
+    values = np.array([[-100, 0, 100]], kind)
+    assert pixels(decode_image(encoded(Image.fromarray(values), "TIFF")))[0, :, 0].tolist() == [0, 128, 255]
+    flat = np.full((2, 2), 7, kind)
+    assert not pixels(decode_image(encoded(Image.fromarray(flat), "TIFF"))).any()
+
+
+def test_a_pixel_that_is_no_number():
+    values = np.array([[0, np.nan]], np.float32)
+    with pytest.raises(ValueError, match=r"^image is a damaged or truncated TIFF: a pixel is NaN or infinite"):
+        decode_image(encoded(Image.fromarray(values), "TIFF"))
+
+
+def test_other_colour_spaces():
+    for mode, form in (("CMYK", "JPEG"), ("CMYK", "TIFF"), ("YCbCr", "JPEG"), ("1", "PNG"), ("L", "BMP")):
+        decoded = decode_image(encoded(gradient().convert(mode), form))
+        assert (decoded.mode, decoded.size) == ("RGB", (24, 16))
+    red = Image.new("RGB", (8, 8), "red").convert("CMYK")
+    assert pixels(decode_image(encoded(red, "JPEG", quality=98)))[4, 4] == pytest.approx([255, 0, 0], abs=4)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_truncated_picture(form):
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+    data = encoded(noise, form)
+    for share in (0.2, 0.5, 0.9):
+        with pytest.raises(ValueError, match=r"^image is (a damaged or truncated|no picture, or damaged from)"):
+            decode_image(data[: int(share * len(data))])
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff\xd8\xff", b"GIF89a", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"x" * 99]
+)
+def test_what_is_no_picture(data):
+    with pytest.raises(ValueError, match=r"^the upload is (empty|no picture)"):
+        decode_image(data, name="the upload")
+
+
+def test_what_is_no_file():
+    for value in (None, "photo.jpg", 3):
+        with pytest.raises(TypeError, match=rf"^image is of type {type(value).__name__}; it must be the bytes"):
+            decode_image(value)
+
+
+def test_other_kinds_of_bytes():
+    data = encoded(gradient())
+    for kind in (bytearray, memoryview):
+        assert decode_image(kind(data)).size == (24, 16)
+
+
+def test_too_many_bytes_and_pixels():
+    data = encoded(gradient())
+    with pytest.raises(ValueError, match=rf"^image has {len(data)} bytes; it may have 100 at most"):
+        decode_image(data, max_bytes=100)
+    with pytest.raises(ValueError, match=r"^image has 24 × 16 pixels; it may have 383 at most"):
+        decode_image(data, max_pixels=383)
+    assert decode_image(data, max_bytes=len(data), max_pixels=384).size == (24, 16)
+
+
+def png(width, height):
+    """A PNG of a kilobyte whose header says what one likes."""
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(4096))) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize(("width", "height"), [(10_000, 10_000), (30_000, 30_000), (2**31 - 1, 2**31 - 1)])
+def test_a_bomb_is_refused_by_its_header(width, height, monkeypatch):
+    from PIL import ImageFile
+
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda self: pytest.fail("it was decoded"))
+    with pytest.raises(
+        ValueError, match=r"^image has (too many pixels|[0-9,]+ × [0-9,]+ pixels); it may have 50,000,000"
+    ):
+        decode_image(png(width, height))
+
+
+def test_a_jpeg_of_endless_scans():
+    data = encoded(gradient(), "JPEG", progressive=True)
+    scan = data[data.index(b"\xff\xda") : -2]
+    assert decode_image(data).size == (24, 16)
+    with pytest.raises(ValueError, match=r"^image is a JPEG of more than 100 scans"):
+        decode_image(data[:-2] + 120 * scan + data[-2:])
+
+
+SAMPLES = {form: encoded(gradient(), form) for form in FORMATS}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(FORMATS),
+    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=12),
+    st.floats(0, 1),
+)
+@pytest.mark.filterwarnings("ignore")
+def test_whatever_comes_is_a_picture_or_a_line(form, changes, share):
+    data = bytearray(SAMPLES[form])
+    for place, value in changes:
+        data[int(place * len(data))] = value
+    data = data[: max(1, int(len(data) * (0.5 + share)))]
+    said, decoded = "", None
+    try:
+        decoded = decode_image(bytes(data), max_pixels=1_000_000)
+    except ValueError as error:
+        said = str(error)
+    if decoded is None:
+        assert said.startswith("image ")
+        assert "\n" not in said
+    else:
+        assert decoded.mode == "RGB"
+        assert decoded.width * decoded.height <= 1_000_000
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200))
+def test_noise_is_no_picture(data):
+    with pytest.raises(ValueError, match=r"^image is"):
+        decode_image(data)
+
+
+def test_as_image_takes_pictures_and_bytes():
+    source = gradient()
+    assert as_image(source) is source
+    assert as_image(encoded(source)).size == source.size
+    assert as_image(source.convert("L")).mode == "RGB"
+    clear = Image.new("RGBA", (1, 1), (0, 0, 0, 0))
+    assert pixels(as_image(clear)).tolist() == [[[255, 255, 255]]]
+    with pytest.raises(TypeError, match=r"^row 3 is of type list"):
+        as_image([1], "row 3")
+    with pytest.raises(ValueError, match=r"^row 3 cannot be turned into RGB: a pixel is NaN or infinite"):
+        as_image(Image.fromarray(np.full((1, 1), np.inf, np.float32)), "row 3")

@@ -1,0 +1,409 @@
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from io import BytesIO
+from threading import Thread
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+import lbhash.embeddings
+from lbhash import Hasher
+from lbhash.codefile import read_codes
+from lbhash.data import SPLITS
+from lbhash.data.images import load_images
+from lbhash.embeddings import embed_dataset, embedding_key
+
+transformers = pytest.importorskip("transformers")
+
+SHADES = ((220, 30, 30), (30, 220, 30), (30, 30, 220))
+ROWS = 14  # pictures a class
+
+
+def stored(picture):
+    held = BytesIO()
+    picture.save(held, "PNG")
+    return held.getvalue()
+
+
+def sample(label, rng):
+    """A noisy picture in the colour of its class."""
+    noise = rng.integers(-30, 31, (16, 16, 3))
+    return Image.fromarray(np.clip(np.array(SHADES[label]) + noise, 0, 255).astype(np.uint8))
+
+
+def write_folder(root, seed=0):
+    rng = np.random.default_rng(seed)
+    for label in range(3):
+        folder = root / f"class{label}"
+        folder.mkdir(parents=True)
+        for at in range(ROWS):
+            (folder / f"{at:02}.png").write_bytes(stored(sample(label, rng)))
+    return root
+
+
+@pytest.fixture(scope="module")
+def backbone_folder(tmp_path_factory):
+    import torch
+
+    torch.manual_seed(0)
+    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
+    folder = tmp_path_factory.mktemp("backbone")
+    transformers.ResNetModel(config).save_pretrained(folder)
+    processor = {"image_processor_type": "ConvNextImageProcessor", "do_resize": False, "do_rescale": True}
+    processor |= {"rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.25] * 3}
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def backbone(backbone_folder):
+    from lbhash.backbones import Backbone
+
+    return Backbone.from_pretrained(backbone_folder)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("LBHASH_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def table(tmp_path):
+    return load_images(write_folder(tmp_path / "pictures"))
+
+
+@pytest.fixture
+def counted(backbone, monkeypatch):
+    """How many pictures the backbone embeds."""
+    calls = []
+    embed = type(backbone).embed
+    monkeypatch.setattr(
+        type(backbone), "embed", lambda self, held, *more: calls.extend(held) or embed(self, held, *more)
+    )
+    return calls
+
+
+def direct(table, backbone):
+    return np.concatenate([backbone.embed([table.read(row)]) for row in range(len(table))])
+
+
+def test_embeddings_are_computed_once(table, backbone, cache, counted):
+    made = embed_dataset(table, backbone, batch_size=5)
+    assert len(counted) == len(table)
+    assert isinstance(made.embeddings, np.memmap)
+    assert made.embeddings.dtype == np.float32
+    np.testing.assert_allclose(made.embeddings, direct(table, backbone), atol=1e-4)
+    counted.clear()
+    again = embed_dataset(load_images(table.pictures.folder), backbone)
+    assert counted == []
+    np.testing.assert_array_equal(again.embeddings, made.embeddings)
+    assert (again.damaged, again.backbone) == ({}, made.backbone)
+    (folder,) = (cache / "embeddings").iterdir()
+    assert folder.name == embedding_key(table, backbone)
+    assert sorted(file.name for file in folder.iterdir()) == ["damaged.json", "embeddings.npy", "lock"]
+
+
+def test_without_a_cache(table, backbone, cache, monkeypatch):
+    monkeypatch.setattr(lbhash.embeddings, "CHUNK", 10)
+    made = embed_dataset(table, backbone, cache=False)
+    np.testing.assert_allclose(made.embeddings, direct(table, backbone), atol=1e-4)
+    assert not cache.exists()
+
+
+def test_where_nothing_can_be_kept(table, backbone, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "file"))
+    made = embed_dataset(table, backbone)
+    assert capsys.readouterr().err.startswith("the embeddings are not kept: Not a directory: ")
+    np.testing.assert_allclose(made.embeddings, direct(table, backbone), atol=1e-4)
+
+
+def test_a_run_waits_for_another_and_says_so(table, backbone, cache, capsys, counted):
+    from filelock import FileLock
+
+    embed_dataset(table, backbone)
+    folder = cache / "embeddings" / embedding_key(table, backbone)
+    kept = (folder / "damaged.json").read_text()
+    (folder / "damaged.json").unlink()
+    counted.clear()
+    lock = FileLock(folder / "lock")
+    lock.acquire()
+    found = []
+    waiting = Thread(target=lambda: found.append(embed_dataset(table, backbone)))
+    waiting.start()
+    while "another run embeds the same pictures" not in capsys.readouterr().err:
+        assert waiting.is_alive()
+    (folder / "damaged.json").write_text(kept)
+    lock.release()
+    waiting.join(60)
+    assert len(found) == 1
+    assert counted == []  # it found what the other had left
+
+
+def test_the_key(table, backbone, backbone_folder, tmp_path):
+    from lbhash.backbones import Backbone
+
+    known = embedding_key(table, backbone)
+    moved = shutil.copytree(table.pictures.folder, tmp_path / "moved")  # which keeps the times of change
+    assert embedding_key(load_images(moved), backbone) == known
+    other = shutil.copytree(backbone_folder, tmp_path / "other")
+    processor = json.loads((other / "preprocessor_config.json").read_text())
+    (other / "preprocessor_config.json").write_text(json.dumps(processor | {"image_std": [0.5] * 3}))
+    assert embedding_key(table, Backbone.from_pretrained(other)) != known
+    (moved / "class0" / "00.png").write_bytes(stored(Image.new("RGB", (16, 16))))
+    assert embedding_key(load_images(moved), backbone) != known
+
+
+@pytest.mark.parametrize("file", ["embeddings.npy", "damaged.json"])
+def test_a_damaged_cache_is_made_anew(table, backbone, cache, file):
+    made = np.array(embed_dataset(table, backbone).embeddings)
+    (path,) = (cache / "embeddings").glob(f"*/{file}")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2] if file.endswith(".npy") else b"{")
+    np.testing.assert_array_equal(embed_dataset(table, backbone).embeddings, made)
+
+
+def test_a_run_that_broke_off_is_taken_up(table, backbone, cache, counted, monkeypatch):
+    monkeypatch.setattr(lbhash.embeddings, "CHUNK", 10)
+    whole = embed_dataset(table, backbone, cache=False).embeddings
+    counted.clear()
+    read = type(table.pictures).read
+
+    def breaking(self, row):
+        if row == 25:
+            raise KeyboardInterrupt
+        return read(self, row)
+
+    monkeypatch.setattr(type(table.pictures), "read", breaking)
+    with pytest.raises(KeyboardInterrupt):
+        embed_dataset(table, backbone, batch_size=10)
+    assert len(counted) == 20
+    monkeypatch.setattr(type(table.pictures), "read", read)
+    found = embed_dataset(table, backbone, batch_size=10)
+    assert len(counted) == len(table)
+    np.testing.assert_allclose(found.embeddings, whole, atol=1e-5)
+    assert not list((cache / "embeddings").glob("*/chunks"))
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import lbhash.embeddings
+from lbhash.data.images import load_images
+
+class Colours:
+    "Stands for a backbone, without the seconds that torch takes to load."
+    name, dim = "colours", 3
+    def fingerprint(self):
+        return "colours"
+    def about(self):
+        return {}
+    def embed(self, images, batch_size):
+        return np.stack([np.asarray(image).mean((0, 1)) for image in images]).astype(np.float32)
+
+lbhash.embeddings.CHUNK = 2
+table = load_images(sys.argv[1])
+read = table.pictures.read
+type(table.pictures).read = lambda self, row: print(row, flush=True) or read(row)
+made = lbhash.embeddings.embed_dataset(table, Colours(), batch_size=1)
+print(made.embeddings.tobytes().hex())
+"""
+
+
+def test_killed_runs_and_two_at_once(table, cache):
+    """Runs are killed at every few rows, and then two go on together: no row is lost, and every one is right."""
+    command = [sys.executable, "-c", SCRIPT, str(table.pictures.folder)]
+    for last in (6, 23):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+            for line in run.stdout:
+                if int(line) == last:
+                    break
+            run.send_signal(signal.SIGKILL)
+    two = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [run.communicate(timeout=120)[0].split() for run in two]
+    assert [run.returncode for run in two] == [0, 0]
+    rows = [int(word) for words in said for word in words[:-1]]
+    assert rows in (list(range(start, len(table))) for start in range(20, 26, 2))  # none twice, by one of the two alone
+    means = np.stack([np.asarray(table.read(row)).mean((0, 1)) for row in range(len(table))]).astype(np.float32)
+    assert [bytes.fromhex(words[-1]) for words in said] == [means.tobytes()] * 2
+
+
+# ------------------------------------------------------------------------------------------------- damage
+
+
+@pytest.fixture
+def broken(table):
+    """Two pictures damaged."""
+    root = table.pictures.folder
+    (root / "class1" / "03.png").write_bytes(b"junk")
+    whole = (root / "class2" / "05.png").read_bytes()
+    (root / "class2" / "05.png").write_bytes(whole[: len(whole) // 2])
+    return load_images(root)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_damaged_pictures_are_refused(broken, backbone, cache, kept):
+    said = (
+        r"^picture 'class1/03.png' is no picture.* \(2 of 42 pictures are damaged or missing\); mend or remove them, or"
+    )
+    with pytest.raises(ValueError, match=said):
+        embed_dataset(broken, backbone, cache=kept)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_damaged_pictures_are_skipped(broken, backbone, cache, capsys, kept):
+    made = embed_dataset(broken, backbone, damaged="skip", cache=kept)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("picture 'class1/03.png' is no picture")
+    assert err.endswith("(2 of 42 pictures are damaged or missing); they are skipped\n")
+    lost = [broken.pictures.files.index(file) for file in ("class1/03.png", "class2/05.png")]
+    assert list(made.damaged) == lost
+    assert np.flatnonzero(~made.kept).tolist() == lost
+    part = made.part()
+    assert not set(lost) & set(part.rows.tolist())
+    assert len(part) == 40
+    for row in part.rows[::7]:  # no row moves
+        np.testing.assert_allclose(part.embeddings[row], backbone.embed([broken.read(row)])[0], atol=1e-4)
+    dataset = made.dataset("holdout")
+    assert not set(lost) & {int(row) for split in SPLITS for row in dataset.part(split).rows}
+
+
+def test_what_was_skipped_is_still_refused(broken, backbone, cache):
+    embed_dataset(broken, backbone, damaged="skip")
+    with pytest.raises(ValueError, match=r"^picture 'class1/03.png' is no picture.*\(2 of 42 pictures are damaged"):
+        embed_dataset(broken, backbone)
+
+
+def test_no_picture_at_all(table, backbone, cache):
+    for file in table.pictures.files:
+        (table.pictures.folder / file).write_bytes(b"junk")
+    with pytest.raises(
+        ValueError, match=r"^no picture of pictures could be read: picture 'class0/00.png' is no picture"
+    ):
+        embed_dataset(load_images(table.pictures.folder), backbone, damaged="skip")
+
+
+def write_lists(folder, root):
+    folder.mkdir()
+    lines = [
+        f"{root}/class{label}/{at:02}.png {' '.join('01'[label == c] for c in range(3))}\n"
+        for label in range(3)
+        for at in range(ROWS)
+    ]
+    for file, start in (("train", 1), ("database", 1), ("test", 0)):
+        chosen = [line for at, line in enumerate(lines) if (at % 4 > 0) == bool(start)]
+        (folder / f"{file}.txt").write_text("".join(chosen))
+
+
+def test_missing_pictures_are_named_before_any_work(table, backbone, cache, tmp_path, counted, capsys):
+    write_lists(tmp_path / "lists", "pictures")
+    (table.pictures.folder / "class2" / "13.png").unlink()
+    lists = load_images(tmp_path / "lists", images=tmp_path)
+    with pytest.raises(
+        ValueError, match=r"^picture 'pictures/class2/13.png' is missing \(1 of 42 are\); mend or remove"
+    ):
+        embed_dataset(lists, backbone)
+    assert counted == []
+    made = embed_dataset(lists, backbone, damaged="skip")
+    assert "picture 'pictures/class2/13.png' is missing (1 of 42 are); they are skipped\n" in capsys.readouterr().err
+    assert made.kept.sum() == 41
+
+
+def test_bad_arguments(table, backbone):
+    with pytest.raises(ValueError, match=r"^damaged is 'drop'; it must be refuse or skip"):
+        embed_dataset(table, backbone, damaged="drop")
+    with pytest.raises(ValueError, match=r"^batch_size is 0; it must be at least 1"):
+        embed_dataset(table, backbone, batch_size=0)
+
+
+# ------------------------------------------------------------------------------------------------- the commands
+
+
+TRAIN = ["train", "--bits", 16, "--epochs", 2, "--hidden", 0]
+
+
+def test_train_and_encode_pictures(table, backbone, backbone_folder, cache, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = ["--data", "pictures", "--backbone", backbone_folder]
+    status, out, err = command(*TRAIN, *given, "--freeze", "--out", "model", "--epochs", 10, "--lr", 0.05)
+    assert (status, "embedding" in err) == (0, True)
+    metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    assert (metrics["data"], metrics["protocol"]) == ("pictures", "holdout")
+    assert metrics["map"] > 0.8  # a third by chance
+    model = Hasher.from_pretrained("model").model_
+    assert model.about["backbone"] == {"name": str(backbone_folder), "fingerprint": backbone.fingerprint(), "dim": 12}
+    following = out.splitlines()[-1].removeprefix("next: lbhash ").split()
+    assert following[:5] == ["encode", "--model", "model", "--data", "pictures"]
+    status, out, err = command(*following)
+    assert (status, "embedding" in err) == (0, False)  # they were kept
+    dataset = embed_dataset(table, backbone).dataset("holdout")
+    held = read_codes("base.parquet", "base")
+    assert held.rows.tolist() == dataset.base.rows.tolist()
+    np.testing.assert_array_equal(held.codes, Hasher.from_pretrained("model").encode_part(dataset.base))
+    status, out, _ = command("encode", "--model", "model", *given, "--out", "all.parquet", "--json")
+    assert (status, json.loads(out)["codes"]) == (0, len(table))
+    assert pq.read_table("all.parquet")["row"].to_pylist() == list(range(len(table)))
+
+
+def test_the_backbone_must_be_the_trainings(table, backbone_folder, cache, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command(*TRAIN, "--data", "pictures", "--backbone", backbone_folder, "--freeze", "--out", "model")
+    moved = shutil.copytree(backbone_folder, tmp_path / "moved")
+    encode = ["encode", "--model", "model", "--data", "pictures", "--out", "codes.parquet"]
+    assert command(*encode, "--backbone", moved)[0] == 0
+    processor = json.loads((moved / "preprocessor_config.json").read_text())
+    (moved / "preprocessor_config.json").write_text(json.dumps(processor | {"image_std": [0.5] * 3}))
+    status, _, err = command(*encode, "--backbone", moved)
+    assert status == 2
+    assert "lbhash: error: backbone is " in err
+    assert "weights and preprocessing must be the same" in err
+    status, _, err = command(*encode)
+    assert status == 2
+    assert f"data is 'pictures', which holds pictures; give what embeds them (--backbone {backbone_folder})" in err
+
+
+def test_skipping_on_the_command_line(broken, backbone_folder, cache, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = ["--data", "pictures", "--backbone", backbone_folder, "--freeze", "--out", "model"]
+    status, _, err = command(*TRAIN, *given)
+    assert (status, err.splitlines()[-1].startswith("lbhash: error: picture 'class1/03.png' is no picture")) == (
+        2,
+        True,
+    )
+    status, out, err = command(*TRAIN, *given, "--damaged", "skip")
+    assert (status, "2 of 42 pictures are damaged or missing); they are skipped" in err) == (0, True)
+    assert "--damaged skip" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--freeze"], "freeze is given without a backbone; there is nothing to freeze"),
+        ([], "data is 'pictures', which holds pictures; give what embeds them (--backbone FOLDER)"),
+        (["--backbone", "B"], "backbone is 'B' without --freeze; backbones are not fine-tuned yet: give --freeze to"),
+        (["--backbone", "B", "--freeze"], "backbone is 'B', and there is no such folder"),
+        (
+            ["--backbone", "B", "--freeze", "--labels", "l.npy"],
+            "labels is 'l.npy' and a backbone is given; pictures are",
+        ),
+        (["--backbone", "B", "--freeze", "--layout", "x"], "layout is 'x'; it must be one of parquet, lists, cifar"),
+        (["--layout", "coco"], "layout is 'coco' without a backbone; it is for pictures: give --backbone too"),
+        (["--damaged", "skip"], "damaged is 'skip' without a backbone; it is for pictures: give --backbone too"),
+        (["--data", "none", "--backbone", "B", "--freeze"], "data is 'none', and there is no such file or folder"),
+    ],
+)
+def test_bad_trainings_on_pictures(table, tmp_path, command, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = command(*TRAIN, "--data", "pictures", "--out", "model", *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"lbhash: error: {said}")
+    assert not (tmp_path / "model").exists()

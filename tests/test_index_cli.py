@@ -1,0 +1,298 @@
+"""``lbhash index`` and ``lbhash search``, by the program's own entry."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lbhash import Hasher
+from lbhash.codefile import CodeTable, read_codes, write_codes
+from lbhash.codes import hamming_distances, unpack
+from lbhash.data import load_dataset
+from lbhash.index import open_index
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A folder with a model of digits, the codes of its base, and an index of them that keeps the outputs."""
+    folder = tmp_path_factory.mktemp("work")
+    data = load_dataset("digits")
+    hasher = Hasher(bits=12, epochs=1, hidden=16).fit_part(data.train, data.classes)
+    hasher.model_.about |= {"data": "digits", "protocol": "digits", "split seed": 0}
+    hasher.save_pretrained(folder / "model")
+    base = data.base
+    table = CodeTable(hasher.encode_part(base), 12, base.rows, base.labels, hasher.model_.fingerprint())
+    write_codes(folder / "base.parquet", table)
+    write_codes(
+        folder / "query.npz", replace(table, codes=hasher.encode_part(data.query), rows=data.query.rows, labels=None)
+    )
+    return folder
+
+
+@pytest.fixture
+def inside(work, monkeypatch, tmp_path):
+    """That folder as the working directory; what a test writes goes to ``tmp_path``."""
+    monkeypatch.chdir(work)
+    return tmp_path
+
+
+def json_of(result):
+    status, out, errors = result
+    assert status == 0, errors
+    return json.loads(out)
+
+
+def assert_refused(result, *parts):
+    status, out, errors = result
+    assert (status, out) == (2, "")
+    assert errors.startswith("lbhash: error: ")
+    assert errors.count("\n") == 1
+    for part in parts:
+        assert part in errors, errors
+
+
+def build(command, out, *arguments):
+    return json_of(command("index", "build", "--out", out, *(arguments or ("--codes", "base.parquet")), "--json"))
+
+
+def test_from_a_model_and_from_codes(inside, command):
+    facts = build(
+        command, inside / "a", "--model", "model", "--data", "digits", "--kind", "ivf", "--option", "nprobe=3"
+    )
+    assert (facts["kind"], facts["codes"], facts["bits"], facts["label"]) == ("ivf", 1597, 12, "label")
+    assert facts["options"] == {"nlist": None, "nprobe": 3}
+    assert facts["attributes"] == {"row": "int64", "label": "int64"}
+    build(command, inside / "b")
+    left, right = open_index(inside / "a"), open_index(inside / "b")
+    np.testing.assert_array_equal(left.ids(), right.ids())
+    np.testing.assert_array_equal(left.codes_of(left.ids()), right.codes_of(left.ids()))
+    assert left.attributes_of(left.ids()).equals(right.attributes_of(left.ids()))
+    assert left.model == right.model == Hasher.from_pretrained("model").model_.fingerprint()
+    shown = json_of(command("index", "info", "--index", inside / "a", "--json"))
+    assert shown == facts
+    assert json_of(command("index", "verify", "--index", inside / "a", "--json"))["intact"] is True
+
+
+def test_changes(inside, command):
+    build(command, inside / "i")
+    here = ("--index", inside / "i")
+    done = json_of(command("index", "add", *here, "--model", "model", "--data", "digits", "--split", "query", "--json"))
+    assert (done["added"], done["codes"], done["generation"]) == (200, 1797, 2)
+    assert_refused(
+        command("index", "add", *here, "--codes", "base.parquet"), "ids holds ", "which the index already has"
+    )
+    done = json_of(command("index", "add", *here, "--codes", "base.parquet", "--ids", "next", "--json"))
+    assert done["codes"] == 1797 + 1597
+    done = json_of(command("index", "remove", *here, "--id", 3, "--id", 1797, "--json"))
+    assert (done["removed"], done["codes"], done["generation"]) == (2, 3392, 4)
+    assert_refused(command("index", "remove", *here, "--id", 3), "ids holds 3, which the index does not have")
+    done = json_of(command("index", "compact", *here, "--json"))
+    assert (done["segments"], done["removed"], done["codes"]) == (1, 0, 3392)
+    assert open_index(inside / "i").ids()[-1] == 1797 + 1596
+
+
+def test_export_and_back(inside, command):
+    further = pa.table({"title": [f"t{row}" for row in range(1597)]})
+    write_codes(inside / "more.parquet", replace(read_codes("base.parquet"), further=further))
+    build(command, inside / "i", "--codes", inside / "more.parquet")
+    command("index", "remove", "--index", inside / "i", "--id", 5)
+    done = json_of(command("index", "export", "--index", inside / "i", "--out", inside / "out.parquet", "--json"))
+    assert (done["codes"], done["columns"]) == (1596, ["id", "code", "row", "label", "title"])
+    build(command, inside / "j", "--codes", inside / "out.parquet")
+    left, right = open_index(inside / "i"), open_index(inside / "j")
+    assert left.attributes_of(left.ids()).equals(right.attributes_of(right.ids()))
+    assert_refused(
+        command("index", "export", "--index", inside / "i", "--out", "x.csv"), "out is 'x.csv'; it must end in"
+    )
+
+
+def test_a_table_of_the_kinds(inside, command):
+    build(command, inside / "i")
+    arguments = ("index", "bench", "--index", inside / "i", "--queries", "query.npz", "-k", 3, "--rounds", 1)
+    found = json_of(command(*arguments, "--json"))
+    assert (found["codes"], found["queries"], found["k"]) == (1597, 200, 3)
+    assert [row["kind"] for row in found["kinds"]] == ["flat", "mih", "ivf", "hnsw"]
+    status, out, errors = command("index", "bench", "--index", inside / "i", "--limit", 7, "--rounds", 1)
+    assert status == 0
+    assert "1,597 codes of 12 bits, 7 queries, k = 10" in out
+    assert "building hnsw of 1,597 codes" in errors
+
+
+def test_search_by_rows_and_by_codes(inside, command):
+    build(command, inside / "i")
+    where = ("--where", "label=3,5")
+    rows = ("--model", "model", "--index", inside / "i", "--row", 17, "--row", 1700)
+    found = json_of(command("search", *rows, "-k", 4, *where, "--json"))
+    base, data = read_codes("base.parquet"), load_dataset("digits")
+    codes = Hasher.from_pretrained("model").encode(data.base.embeddings[[17, 1700]])
+    kept = np.isin(base.labels, (3, 5))
+    for query, row, code in zip(found["queries"], (17, 1700), codes, strict=True):
+        distances = hamming_distances(code[None], base.codes[kept])[0]
+        order = np.lexsort((base.rows[kept], distances))[:4]
+        assert (query["row"], query["code"]) == (row, code.tobytes().hex())
+        assert [hit["id"] for hit in query["neighbors"]] == base.rows[kept][order].tolist()
+        assert [hit["distance"] for hit in query["neighbors"]] == distances[order].tolist()
+        assert [hit["attributes"]["label"] for hit in query["neighbors"]] == base.labels[kept][order].tolist()
+        assert {hit["score"] for hit in query["neighbors"]} == {None}
+    by_code = json_of(
+        command("search", "--index", inside / "i", "--code", codes[0].tobytes().hex(), "--radius", 2, "--json")
+    )
+    (query,) = by_code["queries"]
+    near = hamming_distances(codes[:1], base.codes)[0] <= 2
+    assert {hit["id"] for hit in query["neighbors"]} == set(base.rows[near].tolist())
+    assert (query["row"], query["label"]) == (None, None)
+    status, out, _ = command("search", "--index", inside / "i", "--code", codes[0].tobytes().hex(), "-k", 2)
+    assert status == 0
+    assert f"nearest to code {codes[0].tobytes().hex()}" in out
+
+
+def test_neighbours_as_a_file(inside, command):
+    build(command, inside / "i")
+    out = inside / "n.parquet"
+    arguments = ("--model", "model", "--index", inside / "i", "--row", 4, "--row", 9, "-k", 3, "--out", out)
+    found = json_of(command("search", *arguments, "--json"))
+    table = pq.read_table(out)
+    assert table.column_names == ["query", "query_row", "query_code", "rank", "id", "distance", "score", "row", "label"]
+    assert table["query"].to_pylist() == [0, 0, 0, 1, 1, 1]
+    assert table["query_row"].to_pylist() == [4, 4, 4, 9, 9, 9]
+    assert table["id"].to_pylist() == [hit["id"] for query in found["queries"] for hit in query["neighbors"]]
+    assert "6 neighbours are in " in command("search", *arguments)[1]
+
+
+@pytest.mark.parametrize("by", ["asymmetric", "outputs", "embeddings"])
+def test_the_second_stage(inside, command, by):
+    keep = () if by == "asymmetric" else ("--keep", by)
+    build(command, inside / "i", "--model", "model", "--data", "digits", *keep)
+    arguments = ("--model", "model", "--index", inside / "i", "--row", 1500, "-k", 5, "--rerank", by)
+    (query,) = json_of(command("search", *arguments, "--candidates", 1597, "--json"))["queries"]
+    hasher, data = Hasher.from_pretrained("model"), load_dataset("digits")
+    embeddings = data.base.take(slice(None))
+    asked = embeddings_of = data.base.embeddings[1500:1501].astype(np.float32)
+    if by == "asymmetric":
+        scores = -(unpack(read_codes("base.parquet").codes, 12) @ hasher.model_.outputs(asked)[0])
+    else:
+        left = hasher.model_.outputs(embeddings) if by == "outputs" else embeddings
+        right = (hasher.model_.outputs(asked) if by == "outputs" else embeddings_of)[0]
+        scores = 1 - left @ right / np.linalg.norm(left, axis=1) / np.linalg.norm(right)
+    np.testing.assert_allclose([hit["score"] for hit in query["neighbors"]], np.sort(scores)[:5], atol=2e-3)
+    assert_refused(command("search", *arguments, "--candidates", 4), "candidates is 4; it must be at least k (5)")
+
+
+def test_codes_made_elsewhere(inside, command):
+    signs = np.random.default_rng(0).choice([-1, 1], (50, 20)).astype(np.int8)
+    np.save(inside / "c.npy", signs)
+    facts = build(command, inside / "i", "--codes", inside / "c.npy", "--ids", "next")
+    assert (facts["bits"], facts["codes"], facts["label"], facts["model"]) == (20, 50, "", "")
+    code = np.packbits(signs[7] > 0, bitorder="little").tobytes().hex()
+    (query,) = json_of(command("search", "--base", inside / "c.npy", "--code", code, "-k", 1, "--json"))["queries"]
+    assert [(hit["id"], hit["distance"], hit["label"]) for hit in query["neighbors"]] == [(7, 0, None)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("build", "--out", "new"), "model is missing; give model and data, or codes"),
+        (("build", "--out", "new", "--model", "model"), "data is missing; give model and data, or codes"),
+        (
+            ("build", "--out", "new", "--codes", "base.parquet", "--data", "digits"),
+            "codes is given, and so is model or data",
+        ),
+        (
+            ("build", "--out", "new", "--codes", "base.parquet", "--keep", "outputs"),
+            "the index keeps outputs, which a file",
+        ),
+        (("build", "--out", "new", "--codes", "base.parquet", "--labels", "y.npy"), "and so is an option of data"),
+        (("build", "--out", "new", "--codes", "base.parquet", "--backbone", "b"), "and so is an option of data"),
+        (
+            ("build", "--out", "new", "--codes", "base.parquet", "--layout", "coco"),
+            "layout is 'coco' without a backbone",
+        ),
+        (("build", "--out", "new", "--codes", "no.parquet"), "and there is no such file"),
+        (("build", "--out", "new", "--codes", "base.parquet", "--kind", "tree"), "tree"),
+        (
+            ("build", "--out", "new", "--codes", "base.parquet", "--option", "nprobe=3"),
+            "options has 'nprobe', which an index",
+        ),
+        (
+            ("build", "--out", "new", "--codes", "base.parquet", "--option", "nprobe"),
+            "option is 'nprobe'; it must be NAME=",
+        ),
+        (
+            ("build", "--out", "new", "--codes", "base.parquet", "--ids", "title"),
+            "ids is 'title'; it must be row, next, or",
+        ),
+        (("info", "--index", "model"), "which holds no index"),
+        (("verify", "--index", "nowhere"), "and there is no such folder"),
+        (("add", "--index", "base.parquet", "--codes", "base.parquet"), "which is a file; it must be a folder"),
+    ],
+)
+def test_bad_commands(inside, command, work, arguments, said):
+    assert_refused(command("index", *arguments), said)
+    assert not (work / "new").exists()
+
+
+def test_bad_searches(inside, command):
+    build(command, inside / "i")
+    here = ("search", "--index", inside / "i")
+    row = (*here, "--model", "model", "--row", 1)
+    for arguments, said in (
+        (here, "model is missing; a row needs the model that encodes it"),
+        ((*row, "--code", "0000"), "row is given, and so is code"),
+        ((*here, "--code", "00"), "code is '00'; it must be 4 hexadecimal digits, for 12 bits"),
+        ((*here, "--code", "zz00"), "code is 'zz00'; it must be 4 hexadecimal digits"),
+        ((*here, "--code", "00ff"), "code has a bit beyond the first 12 set in row 0"),
+        ((*row, "--radius", 3, "-k", 2), "radius is given, and so is k or rerank"),
+        ((*row, "--radius", 13), "radius is 13; it must be from 0 to the length of a code (12)"),
+        ((*row, "-k", 0), "k is 0; it must be from 1 to the size of the index (1597)"),
+        ((*row, "-k", 0, "--rerank", "asymmetric"), "k is 0; it must be from 1 to"),
+        ((*row, "--where", "label"), "where is 'label'; it must be NAME=VALUE"),
+        ((*row, "--where", "colour=red"), "where names the attribute 'colour'; the index has row, label"),
+        ((*row, "--where", "label=red"), "where wants 'label' to be ['red']; the column holds int64"),
+        ((*row, "--rerank", "outputs"), "by is 'outputs' and the index keeps no vectors"),
+        ((*here, "--code", "0000", "--rerank", "asymmetric"), "rerank needs rows of the data as queries"),
+        ((*row, "--out", "n.csv"), "out is 'n.csv'; it must end in .parquet"),
+        ((*row[:-1], 2000), "row is 2000; it must be from 0 to 1796"),
+    ):
+        assert_refused(command(*arguments), said)
+
+
+def test_a_filter_that_keeps_nothing(inside, command):
+    build(command, inside / "i")
+    arguments = ("search", "--index", inside / "i", "--model", "model", "--where", "label=77")
+    for further in ((), ("--rerank", "asymmetric"), ("--radius", 4)):
+        (query,) = json_of(command(*arguments, *further, "--json"))["queries"]
+        assert query["neighbors"] == []
+    assert command(*arguments)[0] == 0
+    assert command(*arguments, "--out", inside / "n.parquet")[0] == 0
+    assert pq.read_metadata(inside / "n.parquet").num_rows == 0
+
+
+def test_another_models_codes(inside, command):
+    write_codes(inside / "other.npz", replace(read_codes("base.parquet"), model="0123456789abcdef"))
+    build(command, inside / "i", "--codes", inside / "other.npz")
+    said = "index was made by model 0123456789abcdef and "
+    assert_refused(command("search", "--model", "model", "--index", inside / "i"), said)
+    arguments = ("index", "add", "--index", inside / "i", "--model", "model", "--data", "digits")
+    assert_refused(command(*arguments), said)
+    assert_refused(command("index", "add", "--index", inside / "i", "--codes", "base.parquet"), said + "codes is ")
+    assert_refused(command("index", "bench", "--index", inside / "i", "--queries", "query.npz"), said + "queries is ")
+
+
+def test_what_people_see(inside, command):
+    status, out, _ = command("index", "build", "--codes", "base.parquet", "--out", inside / "i")
+    assert status == 0
+    assert "1,597" in out
+    for arguments, said in (
+        (("index", "info", "--index", inside / "i"), "generation"),
+        (("index", "verify", "--index", inside / "i"), "is intact: 1,597 codes, generation 1"),
+        (("index", "remove", "--index", inside / "i", "--id", 9), "1 codes removed"),
+        (("index", "--help"), "build"),
+    ):
+        status, out, _ = command(*arguments)
+        assert status == 0
+        assert said in out

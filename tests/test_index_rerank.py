@@ -1,0 +1,142 @@
+"""The second stage, and the kinds beside each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import cosine_distances
+
+from lbhash.codefile import CodeTable
+from lbhash.codes import pack, unpack
+from lbhash.index import FlatIndex, build_index, open_index, rerank
+from lbhash.index.bench import compare_kinds
+
+
+@pytest.fixture(scope="module")
+def outputs():
+    return np.random.default_rng(0).normal(size=(80, 12)).astype(np.float32)
+
+
+def index_of(outputs, keep=""):
+    index = FlatIndex(12, keep=keep)
+    index.add(pack(outputs), np.arange(80) * 3, vectors=outputs if keep else None)
+    return index
+
+
+def test_by_the_codes_alone(outputs):
+    index = index_of(outputs)
+    queries = np.random.default_rng(1).normal(size=(6, 12)).astype(np.float32)
+    found = index.search(pack(queries), 80)
+    best = rerank(index, found, queries, 80)
+    signs = unpack(pack(outputs), 12)
+    for row, query in enumerate(queries):
+        # A bit that differs from the query's sign costs its |ℓ| twice; where none differs the score is −Σ|ℓ|.
+        weighted = [-np.abs(query).sum() + 2 * np.abs(query)[(query >= 0) != (code > 0)].sum() for code in signs]
+        np.testing.assert_allclose(best.scores[row], np.sort(weighted), atol=1e-5)
+        np.testing.assert_allclose(best.scores[row], np.array(weighted)[best.ids[row] // 3], atol=1e-5)
+        differing = (np.where(query >= 0, 1, -1) != signs).sum(axis=1)
+        assert best.distances[row].tolist() == differing[best.ids[row] // 3].tolist()
+    assert (best.scores.dtype, best.distances.dtype, best.ids.dtype) == (np.float32, np.int32, np.int64)
+
+
+@pytest.mark.parametrize("keep", ["outputs", "embeddings"])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_by_what_the_index_keeps(tmp_path, outputs, keep, dtype):
+    vectors = np.round(40 * np.abs(outputs)).astype(dtype)
+    table = CodeTable(pack(outputs), 12, np.arange(80)[::-1] * 3)  # so that they are put in order
+    build_index(table, tmp_path / "i", vectors=vectors, keep=keep)
+    index = open_index(tmp_path / "i")
+    assert index.vectors_of([0]).dtype == (np.uint8 if dtype == np.uint8 else np.float16)
+    queries = vectors[:5].astype(np.float32) + 1
+    found = index.search(pack(outputs[:5]), 30)
+    best = rerank(index, found, queries, 7, by=keep)
+    for row in range(5):
+        candidates = found.ids[row]
+        far = cosine_distances(queries[row : row + 1], vectors[79 - candidates // 3].astype(np.float64))[0]
+        np.testing.assert_allclose(best.scores[row], np.sort(far)[:7], atol=1e-5)
+        assert set(best.ids[row]) <= set(candidates)
+        at = [candidates.tolist().index(name) for name in best.ids[row]]
+        assert best.distances[row].tolist() == found.distances[row, at].tolist()
+        np.testing.assert_allclose(best.scores[row], far[at], atol=1e-5)
+
+
+def test_equal_scores_stay_in_the_order_of_the_search():
+    index = FlatIndex(8)
+    index.add(np.full((6, 1), 3, np.uint8), [5, 1, 4, 2, 3, 0])
+    found = index.search(np.array([[2]], np.uint8), 6)
+    assert rerank(index, found, np.ones((1, 8)), 6).ids.tolist() == [[0, 1, 2, 3, 4, 5]]
+
+
+def test_vectors_without_length():
+    index = FlatIndex(8, keep="embeddings")
+    index.add(np.zeros((2, 1), np.uint8), vectors=[[0, 0], [1, 0]])
+    found = index.search(np.array([[2]], np.uint8), 2)
+    assert rerank(index, found, [[1, 0]], 2, "embeddings").scores.tolist() == [[0, 1]]
+    assert rerank(index, found, [[0, 0]], 2, "embeddings").scores.tolist() == [[1, 1]]
+
+
+def test_re_ranking_finds_more_neighbours(outputs):
+    """What it is for: of 100 candidates the nearest by the real numbers, which the codes alone do not tell."""
+    rng = np.random.default_rng(3)
+    base = rng.normal(size=(2000, 16)).astype(np.float32)
+    queries = base[:50] + 0.4 * rng.normal(size=(50, 16)).astype(np.float32)
+    index = FlatIndex(16, keep="outputs")
+    index.add(pack(base), vectors=base)
+    truth = np.argsort(cosine_distances(queries, base), axis=1)[:, :10]
+    found = index.search(pack(queries), 100)
+    recalls = [np.mean([len(set(ids[:10]) & set(near)) for ids, near in zip(found.ids, truth, strict=True)])]
+    for by in ("asymmetric", "outputs"):
+        best = rerank(index, found, queries, 10, by)
+        recalls.append(np.mean([len(set(ids) & set(near)) for ids, near in zip(best.ids, truth, strict=True)]))
+    assert recalls[0] < recalls[1] < recalls[2]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"by": "luck"}, ValueError, "by is 'luck'; it must be one of asymmetric, outputs, embeddings"),
+        ({"by": "embeddings"}, ValueError, "by is 'embeddings' and the index keeps outputs; build it with keep"),
+        ({"k": 0}, ValueError, r"k is 0; it must be from 1 to the number of candidates \(4\)"),
+        ({"k": 5}, ValueError, "k is 5; it must be from 1 to"),
+        ({"queries": np.zeros((3, 12))}, ValueError, r"queries has shape \(3, 12\); it must be \[2, dim\]"),
+        ({"queries": np.full((2, 12), np.nan)}, ValueError, "of finite numbers"),
+        ({"queries": np.zeros((2, 11))}, ValueError, "queries has 11 numbers a row; the index holds 12"),
+        (
+            {"queries": np.zeros((2, 11)), "by": "outputs"},
+            ValueError,
+            "queries has 11 numbers a row; the index holds 12",
+        ),
+    ],
+)
+def test_bad_arguments(outputs, change, error, message):
+    index = index_of(outputs, keep="outputs")
+    found = index.search(pack(outputs[:2]), 4)
+    arguments = {"queries": outputs[:2], "k": 2, "by": "asymmetric"} | change
+    with pytest.raises(error, match=message):
+        rerank(index, found, **arguments)
+
+
+def test_without_kept_vectors(outputs):
+    index = index_of(outputs)
+    found = index.search(pack(outputs[:2]), 4)
+    with pytest.raises(ValueError, match="by is 'outputs' and the index keeps no vectors; build it with keep outputs"):
+        rerank(index, found, outputs[:2], 2, "outputs")
+
+
+def test_the_kinds_beside_each_other():
+    codes = np.random.default_rng(0).integers(0, 256, (1200, 4), dtype=np.uint8)
+    said = []
+    rows = compare_kinds(codes, 32, codes[:9], 3, rounds=1, options={"ivf": {"nprobe": 10**6}}, say=said.append)
+    by_kind = {row["kind"]: row for row in rows}
+    assert list(by_kind) == ["flat", "mih", "ivf", "hnsw"]
+    assert len(said) == 4
+    assert (by_kind["flat"]["recall"], by_kind["flat"]["speed"]) == (1, 1)
+    assert by_kind["ivf"]["recall"] == 1
+    for row in rows:
+        assert 0 < row["recall"] <= 1
+        assert row["milliseconds"] > 0
+        assert row["speed"] == pytest.approx(by_kind["flat"]["milliseconds"] / row["milliseconds"])
+    with pytest.raises(ValueError, match="the index has 999 codes; of fewer than 1,000 every kind scans all"):
+        compare_kinds(codes[:999], 32, codes[:9])
+    with pytest.raises(ValueError, match="queries has no code"):
+        compare_kinds(codes, 32, codes[:0])

@@ -1,0 +1,277 @@
+"""``lbhash reproduce all``: the page of all experiments, and what the command says."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from lbhash.reproduce import Settings, everything, experiments, kept, registry, run_experiment
+from lbhash.reproduce.everything import command_line, run_all, suited
+from lbhash.reproduce.interval import Interval
+from lbhash.reproduce.page import LONG, apart, papers_columns, table_of
+from lbhash.reproduce.result import Result
+from lbhash.reproduce.sources import Source, UnsuitableData
+from lbhash.reproduce.write import write_result
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def file(blobs, write_parquet, tmp_path_factory):
+    query = np.arange(200) >= 160
+    columns = {"in_train": ~query, "in_base": ~query, "in_query": query}
+    x, y = np.vstack([blobs.x, blobs.query_x]), np.concatenate([blobs.y, blobs.query_y])
+    return str(write_parquet(tmp_path_factory.mktemp("data") / "blobs.parquet", x, label=y, **columns))
+
+
+@pytest.fixture
+def only(monkeypatch):
+    """A function that makes these all the experiments."""
+
+    def names(*chosen):
+        known = {name: experiments()[name] for name in chosen}
+        monkeypatch.setattr(everything, "experiments", lambda: known)
+
+    return names
+
+
+class Outline(HTMLParser):
+    """Tags, ids, links and the cells of the tables."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links, self.images, self.open, self.rows = [], [], [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if tag not in ("meta", "img", "br", "hr"):
+            self.open.append(tag)
+        if "id" in given:
+            self.ids.append(given["id"])
+        if tag == "a":
+            self.links.append(given["href"])
+        if tag == "img":
+            self.images.append(given)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+
+
+def test_the_papers_figure_beside_ours_cell_by_cell():
+    rows = [["a", Interval.of([80.0, 81.0]), 79.0, 3, 2], ["<b>", Interval.of([70.0]), None, 1, 4]]
+    result = Result(
+        "T",
+        ("name", "x", "x, paper", "d", "d, paper"),
+        rows,
+        "",
+        lambda: None,
+        digits=1,
+        paper={"x, paper": "x", "d, paper": "d"},
+    )
+    outline = Outline(table_of(result))
+    assert outline.rows == [
+        ["name", "x", "x, paper", "ours − paper", "d", "d, paper", "ours − paper"],
+        ["a", "80.5 ± 6.4", "79.0", "+1.5", "3", "2", "+1.0"],
+        ["<b>", "70.0", "", "", "1", "4", "−3.0"],
+    ]
+    with pytest.raises(ValueError, match="'T' has no column 'y', which paper names"):
+        replace(result, paper={"y": "x"})
+
+
+def test_a_column_called_paper_stands_beside_the_first_numbers():
+    rows = [["a", Interval.of([0.2, 0.4]), 0.5, 0.1], ["b", None, 0.5, None]]
+    result = Result("T", ("estimate", "KL", "back", "paper"), rows, "", lambda: None)
+    assert papers_columns(result) == {"paper": "KL"}
+    assert Outline(table_of(result)).rows[1][-1] == "+0.2000"
+    assert papers_columns(replace(result, columns=("estimate", "KL", "back", "x"))) == {}
+
+
+def test_what_has_no_difference():
+    assert apart(None, 1.0, 2) == apart(1.0, None, 2) == apart("a", 1.0, 2) == apart(math.inf, 1.0, 2) == ""
+    assert apart(Interval.of([math.inf]), 1.0, 2) == ""
+    assert (apart(2, 1, 0), apart(0.5, 1.0, 1)) == ("+1", "−0.5")
+
+
+def test_a_long_table_is_folded_up():
+    rows = [[i] for i in range(LONG + 1)]
+    assert table_of(Result("T", ("n",), rows, "", lambda: None)).startswith("<details><summary>The table, 25 rows")
+    assert not table_of(Result("T", ("n",), rows[:-1], "", lambda: None)).startswith("<details>")
+
+
+def test_all(only, file, tmp_path, capsys):
+    few = ("map", "imagenet", "theory")  # one that trains, one that does not suit the data, one that takes none
+    only(*few)
+    settings = Settings(
+        seeds=2,
+        sources=(Source("cifar10", file),),
+        epochs=1,
+        bits=(16,),
+        methods=("dch", "csq"),
+        workers=1,
+        runs=tmp_path / "runs",
+        hidden=8,
+    )
+    found = run_all(settings, tmp_path / "out")
+    assert tuple(found) == few
+    assert found["imagenet"].startswith("imagenet needs data of 1,000 classes, and cifar10 has 4")
+    assert "[4/4] cifar10, csq_d, 16 bits, 1 epochs, 2 seeds: mAP " in capsys.readouterr().err
+    text = (tmp_path / "out" / "report.html").read_text()
+    page = Outline(text)
+    assert {link.removeprefix("#") for link in page.links} == set(few) <= set(page.ids)
+    assert len(page.ids) == len(set(page.ids))
+    pictures = [result for name in ("map", "theory") for result in found[name].parts(name)]
+    assert len(page.images) == len(pictures)
+    assert all(image["src"].startswith("data:image/png;base64,") and image["alt"] for image in page.images)
+    assert not re.search(r'(src|href)="(?!#|data:)', text)
+    assert 'name="viewport"' in text
+    assert "prefers-color-scheme: dark" in text
+    assert "Not made: imagenet needs data" in text
+    command = (
+        "lbhash reproduce map --data cifar10=blobs.parquet --seeds 2 --epochs 1 --bits 16 --methods dch --methods csq"
+    )
+    assert command in text
+    assert command in (tmp_path / "out" / "map.md").read_text()
+    assert "<code>lbhash reproduce theory --seeds 2</code>" in text
+    assert str(tmp_path) not in text
+    # Every cell of a table is there, with the paper's beside ours and the difference.
+    row = next(row for row in page.rows if row[:2] == ["16", "CSQ"])
+    table = dict(zip(found["map"].more["cifar10"].columns, found["map"].more["cifar10"].rows[1], strict=True))
+    assert row[2:5] == [
+        table["host"].shown(2),
+        "83.20",
+        f"{table['host'].mean - 83.2:+.2f}".replace("-", "−"),
+    ]
+    files = {found.name: found.read_bytes() for found in (tmp_path / "out").iterdir()}
+    run_all(settings, tmp_path / "out")  # again, from the runs that are there
+    assert {found.name: found.read_bytes() for found in (tmp_path / "out").iterdir()} == files
+    assert "[1/" not in capsys.readouterr().err
+
+
+def test_an_experiment_gets_what_it_can_use(file):
+    settings = Settings(sources=(Source("a", file),), epochs=3, bits=(8,), methods=("csq",))
+    assert suited(experiments()["theory"], settings) == Settings()
+    assert suited(experiments()["map"], settings) == settings
+    assert suited(experiments()["ratio"], settings) == replace(settings, methods=())
+    assert suited(experiments()["posterior-2bits"], settings) == Settings(data=file)
+    assert command_line("posterior-2bits", Settings(data=file, seed=4)) == (
+        "lbhash reproduce posterior-2bits --data blobs.parquet --seeds 5 --seed 4"
+    )
+
+
+def test_one_set_of_data_is_the_first_with_one_label_a_row(blobs, file, write_parquet, tmp_path):
+    columns = {f"in_{split}": np.arange(160) % 4 != 0 for split in ("train", "base")}
+    labels = [np.flatnonzero(row).tolist() for row in blobs.hot]
+    several = write_parquet(tmp_path / "s.parquet", blobs.x, labels=labels, in_query=~columns["in_base"], **columns)
+    both = Settings(sources=(Source("several", str(several)), Source("one", file)))
+    assert suited(experiments()["posterior-2bits"], both).data == file
+    with pytest.raises(UnsuitableData, match="needs data with one label a row"):
+        suited(experiments()["posterior-2bits"], replace(both, sources=both.sources[:1]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["theory", "--epochs", "3"], "epochs is 3, and theory has no use for it; leave it out"),
+        (["ratio", "--methods", "csq"], "methods is csq, and ratio has no use for it"),
+        (["posterior-8", "--bits", "16", "--bits", "8"], "bits is 16, 8, and posterior-8 has no use for it"),
+        (["theory", "--data", "a.npy"], "data is 'a.npy', and theory draws its own; only map, "),
+        (
+            ["posterior-2bits", "--data", "digits", "--data", "a.npy"],
+            "data is given 2 times, and posterior-2bits takes",
+        ),
+        (["map", "--data", "digits", "--data", "digits"], "data has 'digits' twice"),
+        (["map", "--data", "no.parquet"], "no.parquet"),
+        (["map", "--methods", "cbe"], "methods has 'cbe'"),
+        (["map", "--workers", "0"], "workers is 0"),
+        (["imagenet"], "imagenet needs data of 1,000 classes, and digits has 10"),
+        (["all", "--data", "no.parquet"], "no.parquet"),
+        (["everything"], "it must be one of map, "),
+    ],
+)
+def test_bad_arguments_are_one_line(command, tmp_path, arguments, said):
+    status, out, error = command("reproduce", *arguments, "--out", tmp_path / "out")
+    assert (status, out) == (2, "")
+    assert said in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_for_all(only, command, file, tmp_path):
+    only("recognition", "imagenet")
+    arguments = ["--data", f"cifar10={file}", "--seeds", 1, "--epochs", 1, "--bits", 8, "--methods", "csq"]
+    arguments += ["--workers", 1, "--out", tmp_path / "out"]
+    status, out, _ = command("reproduce", "all", *arguments)
+    assert status == 0
+    assert "imagenet was left out: imagenet needs data of 1,000 classes" in out
+    assert f"the page is {tmp_path / 'out' / 'report.html'}" in out
+    assert list((tmp_path / "out" / "runs").glob("cifar10-csq_d-8bits-1epochs-seed0-*.json"))
+    status, out, _ = command("reproduce", "all", *arguments, "--json")
+    held = json.loads(out)
+    assert [made["name"] for made in held["experiments"]] == ["recognition"]
+    assert list(held["left_out"]) == ["imagenet"]
+    assert held["report"].endswith("report.html")
+
+
+def test_results_that_are_no_runs_are_kept(tmp_path):
+    settings, out = Settings(runs=tmp_path / "runs"), tmp_path / "out"
+    rows = [["a", Interval(0.1, 0.25, 3, 1), math.inf, 3, None], ["b", Interval(math.inf, None, 1, 1), 0.1, 4, 0.5]]
+
+    def draw():
+        figure = Figure(figsize=(4, 3))
+        figure.add_subplot().plot([1, 2])
+        return figure
+
+    columns = ("name", "x", "y", "n", "paper")
+    more = Result("More", ("n",), [[1]], "Words.", draw)
+    result = Result("T", columns, rows, "Words.", draw, {"more": more}, digits=2, paper={"paper": "y"})
+    assert kept.load("t", settings, out) is None
+    write_result("t", result, out)
+    kept.keep("t", settings, result)
+    again = kept.load("t", settings, out)
+    for old, new in ((result, again), (more, again.more["more"])):
+        assert [list(row) for row in old.rows] == new.rows
+        assert (tuple(new.columns), new.title, new.text) == (tuple(old.columns), old.title, old.text)
+        assert (new.digits, new.paper) == (old.digits, old.paper)
+    pixels = imread(out / "t.png")[..., :3]
+    again.draw().savefig(tmp_path / "again.png", dpi=150)
+    np.testing.assert_allclose(imread(tmp_path / "again.png")[..., :3], pixels, atol=0.01)
+    assert kept.load("t", replace(settings, seeds=4), out) is None
+    assert kept.load("t", replace(settings, data="digits"), out) is None
+    (out / "t-more.png").unlink()
+    assert kept.load("t", settings, out) is None
+
+
+def test_a_file_in_the_way_of_all(command, tmp_path):
+    (tmp_path / "out").write_text("")
+    status, _, error = command("reproduce", "all", "--out", tmp_path / "out")
+    assert status == 2
+    assert "which is a file; it must be a folder" in error
+
+
+def test_programs_may_give_one_file(tmp_path):
+    with pytest.raises(ValueError, match=r"data is 'x\.npy', and theory draws its own"):
+        run_experiment("theory", Settings(data="x.npy"), tmp_path)
+    checked = registry.experiments()["posterior-2bits"].checked(
+        "posterior-2bits", Settings(sources=(Source("a", "f"),))
+    )
+    assert checked == Settings(data="f")
+    checked = registry.experiments()["ratio"].checked("ratio", Settings(data="digits"))
+    assert checked == Settings(sources=(Source("digits", "digits"),))

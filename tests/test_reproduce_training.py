@@ -1,0 +1,539 @@
+"""The experiments that train: their runs on disk, their statistics, and their tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from lbhash import evaluate
+from lbhash.hasher import Hasher
+from lbhash.lower_bound import bound
+from lbhash.reproduce import Settings, experiments, paper
+from lbhash.reproduce.cells import CODES, SECONDS, TRAJECTORY, Cell, distinct
+from lbhash.reproduce.execution import execute
+from lbhash.reproduce.interval import Interval, interval_of_some
+from lbhash.reproduce.regression import Regression, quotient
+from lbhash.reproduce.runs import Runs, complete
+from lbhash.reproduce.settings import METHODS
+from lbhash.reproduce.sources import Source, UnsuitableData
+from lbhash.reproduce.write import write_result
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+TITLES = ["HashNet", "DBDH", "DSDH", "DCH", "GreedyHash", "CSQ"]
+
+
+@pytest.fixture(scope="module")
+def file(blobs, write_parquet, tmp_path_factory):
+    """Single-label rows: the training rows are the base, and the queries others."""
+    query = np.arange(200) >= 160
+    columns = {"in_train": ~query, "in_base": ~query, "in_query": query}
+    x, y = np.vstack([blobs.x, blobs.query_x]), np.concatenate([blobs.y, blobs.query_y])
+    return str(write_parquet(tmp_path_factory.mktemp("data") / "blobs.parquet", x, label=y, **columns))
+
+
+@pytest.fixture(scope="module")
+def labels_file(blobs, write_parquet, tmp_path_factory):
+    """Rows with several labels."""
+    query = np.arange(200) >= 160
+    columns = {"in_train": ~query, "in_base": ~query, "in_query": query}
+    hot = np.vstack([blobs.hot, blobs.query_hot])
+    labels = [np.flatnonzero(row).tolist() for row in hot]
+    x = np.vstack([blobs.x, blobs.query_x])
+    return str(write_parquet(tmp_path_factory.mktemp("data") / "mosaic.parquet", x, labels=labels, **columns))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The runs that all tests of this file share."""
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture
+def settings(file, folder):
+    return Settings(seeds=2, sources=(Source("cifar10", file),), epochs=2, bits=(16,), workers=1, runs=folder, hidden=8)
+
+
+@pytest.fixture
+def small(file):
+    """A run of its own."""
+    return Cell(Source("blobs", file), "csq", "guided", 8, epochs=2, hidden=4)
+
+
+def columns_of(result):
+    return dict(zip(result.columns, zip(*result.rows, strict=True), strict=True))
+
+
+def check_files(name, result, out):
+    """All files are there, the pictures are pictures, and the tables hold the rows."""
+    write_result(name, result, out, "the command")
+    parts = result.parts(name)
+    expected = {f"{name}.md"} | {f"{part}.{kind}" for part in parts for kind in ("csv", "png", "svg")}
+    assert {found.name for found in out.iterdir()} == expected
+    page = (out / f"{name}.md").read_text()
+    assert "Made by `the command`." in page
+    assert re.search(r"\{\w+\}", page) is None
+    for part, table in parts.items():
+        picture = imread(out / f"{part}.png")
+        assert min(picture.shape[:2]) > 300
+        assert picture[..., :3].std() > 0.02
+        with (out / f"{part}.csv").open(newline="") as lines:
+            assert len(list(csv.reader(lines))) == len(table.rows) + 1
+
+
+# Data
+
+
+def test_sources_by_name():
+    assert Source.of("cifar10=/a/b=c.parquet") == Source("cifar10", "/a/b=c.parquet")
+    assert Source.of("/a=b/x.parquet") == Source("x", "/a=b/x.parquet")
+    assert Source.of("digits") == Source("digits", "digits")
+    names = ("cifar10", "tiny-imagenet", "mosaic", "nuswide", "mine")
+    assert [Source(name, "f").column for name in names] == ["cifar10", "imagenet100", "nuswide", "nuswide", None]
+    with pytest.raises(ValueError, match="data is 'x='"):
+        Source.of("x=")
+    with pytest.raises(ValueError, match="data has the name ' x'"):
+        Source.of(" x=f")
+
+
+def test_the_rank_is_that_of_the_protocol(file, labels_file, write_parquet, tmp_path):
+    assert Source("cifar10", file).at() is None
+    assert Source("imagenet100", file).at() is None  # of 160 rows there are no 1,000 places
+    rng = np.random.default_rng(0)
+    columns = {"in_train": np.arange(1200) < 50, "in_base": np.arange(1200) < 1150, "in_query": np.arange(1200) >= 1150}
+    x = rng.normal(size=(1200, 3)).astype(np.float32)
+    many = write_parquet(tmp_path / "many.parquet", x, label=np.arange(1200) % 2, **columns)
+    assert Source("tiny-imagenet", str(many)).at() == 1000
+    said = str(Source("tiny-imagenet", str(many)))
+    assert "stands for the paper's ImageNet-100" in said
+    assert "mAP@1,000" in said
+    assert "4 labels, 160 rows to train" in str(Source("mosaic", labels_file))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"epochs": 0}, "epochs is 0"),
+        ({"workers": 0}, "workers is 0"),
+        ({"bits": (16, 2000)}, "bits is 2000"),
+        ({"bits": (16, 16)}, "bits has 16 twice"),
+        ({"methods": ("csq", "cbe")}, "methods has 'cbe'; it must name some of hashnet, dbdh, "),
+        ({"sources": (Source("a", "x"), Source("a", "y"))}, "data has 'a' twice"),
+    ],
+)
+def test_settings_are_checked(wrong, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        Settings(**wrong)
+
+
+def test_settings_and_the_experiments_own_choice():
+    assert Settings().methods_or("csq", "hashnet") == ["hashnet", "csq"]
+    assert Settings(methods=("csq", "dch")).methods_or("hashnet") == ["dch", "csq"]
+    assert Settings(bits=(24,)).bits_or(16, 32) == (24,)
+    assert Settings(workers=3).all_workers() == 3
+    assert 1 <= Settings().all_workers() <= os.cpu_count()
+
+
+# Runs
+
+
+def test_a_run_is_named_after_all_that_matters(file, labels_file):
+    source = Source("blobs", file)
+    base = Cell(source, "csq", bits=8)
+    others = [
+        Cell(Source("other", file), "csq", bits=8),
+        Cell(Source("blobs", labels_file), "csq", bits=8),
+        Cell(source, "dch", bits=8),
+        Cell(source, "csq", "guided", bits=8),
+        Cell(source, "csq", "replace", bits=8),
+        Cell(source, "csq", bits=12),
+        Cell(source, "csq", bits=8, centers="bch"),
+        Cell(source, "csq", bits=8, epochs=3),
+        Cell(source, "csq", bits=8, hidden=8),
+        Cell(source, "csq", bits=8, batch_size=32),
+        Cell(source, "csq", bits=8, lr=0.1),
+    ]
+    assert len({cell.name(0) for cell in (base, *others)} | {base.name(1)}) == len(others) + 2
+    assert base.name(0).startswith("blobs-csq-8bits-30epochs-seed0-centers")
+    # A host that does not use class centres is the same run whatever they are, and so is one of which more is wanted.
+    assert Cell(source, "dch", centers="bch").name(0) == Cell(source, "dch").name(0)
+    assert base.wanting(CODES).name(0) == base.name(0)
+    assert distinct([base.wanting(CODES), others[0], base.wanting(TRAJECTORY)]) == [base, others[0]]
+    assert distinct([base.wanting(CODES), base.wanting(TRAJECTORY)])[0].wanted == {CODES, TRAJECTORY}
+    with pytest.raises(ValueError, match="recipe is 'x'"):
+        Cell(source, "csq", "x")
+    with pytest.raises(ValueError, match="wanted has 'x'"):
+        Cell(source, "csq", wanted=frozenset({"x"}))
+
+
+def test_a_run_that_is_watched_is_the_run(small):
+    data = small.source.dataset()
+    hasher = Hasher(8, "csq", True, 2, 5, hidden=4, device="cpu").fit_part(data.train, 4)
+    query, base = hasher.encode_part(data.query), hasher.encode_part(data.base)
+    outcome = execute(small.wanting(TRAJECTORY, CODES, SECONDS), [5])[5]
+    np.testing.assert_array_equal(outcome.codes["query"], query)
+    np.testing.assert_array_equal(outcome.codes["base"], base)
+    report = evaluate(query, data.query.labels, base, data.base.labels, bits=8)
+    assert outcome.final["report"] == json.loads(json.dumps(report.as_dict()))
+    assert outcome.final["recognition"] == report.knn_accuracy
+    assert len(outcome.trajectory) == len(outcome.seconds) == 2
+    assert min(outcome.seconds) > 0
+    last, found = outcome.trajectory[-1], bound(base, data.base.labels)
+    assert last["map"] == pytest.approx(report.map)
+    assert (last["inter"], last["intra"]) == (found.inter, found.intra)
+    assert last["intra_99.9"] == pytest.approx(np.percentile(np.repeat(np.arange(9), found.intra_counts.sum(0)), 99.9))
+    assert last["map"] != outcome.trajectory[0]["map"]
+    plain = execute(small, [5])[5]
+    assert plain.final["report"] == outcome.final["report"]
+    assert plain.trajectory is plain.codes is plain.seconds is None
+
+
+def test_the_loss_by_epoch_is_the_trainings(small, tmp_path):
+    data = small.source.dataset()
+    Hasher(8, "csq", True, 2, 5, hidden=4, device="cpu").fit_part(data.train, 4, directory=tmp_path, logger="csv")
+    with (tmp_path / "logs" / "metrics.csv").open(newline="") as lines:
+        logged = [float(row["loss"]) for row in csv.DictReader(lines)]
+    watched = execute(small.wanting(TRAJECTORY), [5])[5].trajectory
+    assert [at["loss"] for at in watched] == pytest.approx(logged)
+
+
+def test_runs_on_several_labels_a_row(labels_file):
+    cell = Cell(Source("mosaic", labels_file), "csq", "replace", 8, epochs=2, hidden=4).wanting(TRAJECTORY)
+    outcome = execute(cell, [0])[0]
+    assert outcome.final["recognition"] is None
+    assert outcome.trajectory[-1]["map"] == pytest.approx(outcome.final["report"]["map"])
+    assert outcome.trajectory[-1]["inter"] == outcome.final["report"]["bound"]["inter"]
+
+
+def test_recognition_is_by_the_methods_own_classifier(small):
+    from lbhash.recognition import classifier_accuracy
+
+    data = small.source.dataset()
+    cell = Cell(small.source, "greedyhash", "guided", 8, epochs=2, hidden=4)
+    hasher = Hasher(8, "greedyhash", True, 2, 0, hidden=4, device="cpu").fit_part(data.train, 4)
+    weights = hasher.model_.classifier.weight.detach().numpy()
+    own = classifier_accuracy(hasher.encode_part(data.query), data.query.labels, weights)
+    final = execute(cell, [0])[0].final
+    assert final["recognition"] == own != final["report"]["knn_accuracy"]
+
+
+def test_what_is_there_is_not_run_again(small, tmp_path, capsys):
+    runs = complete([small], [0, 1], tmp_path, 1)
+    assert "[1/1] blobs, csq_d, 8 bits, 2 epochs, 2 seeds: mAP 0." in capsys.readouterr().err
+    written = {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
+    assert len(written) == 2
+    complete([small], [0, 1], tmp_path, 1)
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()} == written
+    assert capsys.readouterr().err == ""
+    assert runs.missing(small, [0, 1, 2]) == [2]
+    assert runs.missing(small.wanting(CODES), [0, 1]) == [0, 1]
+    before = runs.final(small, 0)["report"]
+    complete([small, small.wanting(CODES), small.wanting(TRAJECTORY)], [0], tmp_path, 1)
+    assert runs.missing(small.wanting(CODES, TRAJECTORY), [0, 1]) == [1]
+    assert runs.final(small, 0)["report"] == before
+    assert runs.codes(small, 0)["query"].shape == (40, 1)
+
+
+def test_kinds_with_the_same_centers_are_one_run(file, tmp_path, capsys):
+    kinds = [
+        Cell(Source("blobs", file), "csq", bits=8, epochs=1, hidden=4, centers=kind) for kind in ("best", "levenshtein")
+    ]
+    assert kinds[0].name(0) == kinds[1].name(0)
+    runs = complete([kinds[0].wanting(CODES), kinds[1]], [0], tmp_path, 1)
+    assert "[1/1]" in capsys.readouterr().err
+    assert not runs.missing(kinds[0].wanting(CODES), [0])
+
+
+KILLED = """
+import sys
+from lbhash.reproduce.cells import Cell
+from lbhash.reproduce.runs import complete
+from lbhash.reproduce.sources import Source
+cells = [Cell(Source("blobs", sys.argv[1]), "dch", bits=bits, epochs=2, hidden=4) for bits in range(8, 40)]
+complete(cells, [0], sys.argv[2], 1)
+"""
+
+
+def test_a_killed_table_goes_on(file, tmp_path):
+    folder = tmp_path / "runs"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, file, str(folder)], stderr=subprocess.DEVNULL)
+    try:
+        while len(list(folder.glob("*.json"))) < 2:
+            assert process.poll() is None
+            time.sleep(0.002)
+    finally:
+        process.kill()  # by SIGKILL
+        process.wait()
+    cells = [Cell(Source("blobs", file), "dch", bits=bits, epochs=2, hidden=4) for bits in range(8, 40)]
+    runs = Runs(folder)
+    left = [cell for cell in cells if runs.missing(cell, [0])]
+    there = {runs.file(cell, 0): runs.file(cell, 0).stat().st_mtime_ns for cell in cells if cell not in left}
+    assert len(there) >= 2
+    assert left
+    complete([cells[0], cells[1], left[0]], [0], folder, 1)
+    assert not runs.missing(left[0], [0])
+    assert all(file.stat().st_mtime_ns == written for file, written in there.items())
+    again = complete([cells[0]], [0], tmp_path / "anew", 1)
+    assert again.final(cells[0], 0) == runs.final(cells[0], 0)
+
+
+# Statistics
+
+
+def test_regression_by_direct_formulas():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=20)
+    y = 2 * x + rng.normal(size=20)
+    line = Regression.of([*x, np.inf, 1.0], [*y, 1.0, np.nan])
+    design = np.stack([np.ones(20), x], axis=1)
+    inverse = np.linalg.inv(design.T @ design)
+    intercept, slope = inverse @ design.T @ y
+    assert (line.slope, line.intercept, line.left_out) == (pytest.approx(slope), pytest.approx(intercept), 2)
+    assert line.pearson == pytest.approx(np.corrcoef(x, y)[0, 1])
+    ranks = np.argsort(np.argsort(x)), np.argsort(np.argsort(y))
+    assert line.spearman == pytest.approx(1 - 6 * np.square(ranks[0] - ranks[1]).sum() / (20 * (20**2 - 1)))
+    # Half the band is t · s · √(aᵀ (XᵀX)⁻¹ a) at a = (1, x); t₀.₉₇₅(18) = 2.10092…
+    s = np.sqrt(np.square(y - design @ [intercept, slope]).sum() / 18)
+    for at in (-3.0, 0.0, 2.5):
+        a = np.array([1, at])
+        assert line.band(np.array([at]))[0] == pytest.approx(2.10092204024096 * s * np.sqrt(a @ inverse @ a))
+
+
+def test_regression_of_nothing():
+    assert Regression.of([1, 1, 1, 1], [1, 2, 3, 4]) is None
+    assert Regression.of([1, 2, 3, 4], [1, 1, 1, 1]) is None
+    assert Regression.of([1, 2, np.nan], [1, 2, 3]) is None
+
+
+def test_quotients():
+    assert quotient(3, 4) == 0.75
+    assert quotient(3, 0) == np.inf
+    assert np.isnan([quotient(0, 0), quotient(None, 1), quotient(1, None)]).all()
+
+
+def test_intervals_of_some():
+    assert interval_of_some([np.nan, 1.0, 3.0]) == Interval.of([1.0, 3.0])
+    assert interval_of_some([np.nan]) is None
+    assert Interval.of([-3.0, -3.1, -3.2]).wholly_below(0)
+    assert not Interval.of([-3.0, 3.0, -3.2]).wholly_below(0)
+    assert not Interval.of([-3.0]).wholly_below(0)
+    assert Interval.of([1.0, 2.0]).shown(1) == "1.5 ± 6.4"
+
+
+def test_the_papers_tables_are_whole():
+    assert set(paper.MAP) == {"cifar10", "nuswide", "imagenet100", "imagenet"}
+    for table in (*paper.MAP.values(), *paper.RECOGNITION.values()):
+        assert tuple(table) == METHODS
+        assert all(tuple(row) == (16, 32, 64) and all(a < b for a, b in row.values()) for row in table.values())
+    assert all(tuple(row) == (16, 32, 48) for table in paper.CENTERS.values() for row in table.values())
+
+
+# Experiments
+
+
+def values_of(runs, source, method, recipe, bits, key, settings):
+    cell = Cell(source, method, recipe, bits, epochs=settings.epochs, hidden=settings.hidden)
+    return np.array([key(runs.final(cell, seed)) for seed in settings.all_seeds()])
+
+
+def test_map(settings, tmp_path):
+    result = experiments()["map"].run(settings)
+    check_files("map", result, tmp_path)
+    table = result.more["cifar10"]
+    rows = {row[1]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert list(rows) == TITLES
+    runs, (source,) = Runs(settings.runs), settings.sources
+    lifts = []
+    for method, title in zip(METHODS, TITLES, strict=True):
+        host, guided = (
+            100 * values_of(runs, source, method, recipe, 16, lambda final: final["report"]["map"], settings)
+            for recipe in ("plain", "guided")
+        )
+        row = rows[title]
+        assert row["host"].mean == pytest.approx(host.mean())
+        assert row["guided"].mean == pytest.approx(guided.mean())
+        assert row["lift"].mean == pytest.approx((guided - host).mean())
+        # t₀.₉₇₅(1) = 12.7062…; of two values s / √2 is half their difference.
+        assert row["lift"].half == pytest.approx(12.7062047361747 * abs(np.ptp(guided - host)) / 2)
+        assert (row["host, paper"], row["guided, paper"]) == paper.MAP["cifar10"][method][16]
+        lifts.append(guided - host)
+    assert table.paper == {f"{name}, paper": name for name in ("host", "guided", "lift")}
+    groups = {row[1]: row for row in result.rows}
+    assert groups["pairwise methods"][2] == 4
+    assert groups["pairwise methods"][3].mean == pytest.approx(np.mean(lifts[:4]))
+    assert groups["all methods"][3].half == pytest.approx(12.7062047361747 * np.ptp(np.mean(lifts, axis=0)) / 2)
+    assert groups["all methods"][4] == pytest.approx((16.1 + 1.5 + 8.7 + 0.2 + 1.9 + 5.5) / 6)
+    assert groups["all methods"][5] == sum(lift.mean() > 0 for lift in lifts)
+
+
+def test_data_of_ones_own_have_no_paper_column(settings, file):
+    own = replace(settings, sources=(Source("mine", file),), methods=("csq",), seeds=1)
+    result = experiments()["map"].run(own)
+    assert not [column for column in (*result.columns, *result.more["mine"].columns) if "paper" in column]
+    assert result.more["mine"].rows[0][2].half is None
+    assert [row[1] for row in result.rows] == ["GreedyHash and CSQ", "all methods"]
+
+
+def test_recognition(settings, labels_file, tmp_path):
+    source = settings.sources[0]
+    both = replace(settings, sources=(Source("mosaic", labels_file), Source("imagenet100", source.file)), seeds=1)
+    result = experiments()["recognition"].run(replace(both, methods=("dsdh", "csq")))
+    check_files("recognition", result, tmp_path)
+    assert list(result.more) == ["imagenet100"]
+    (table,) = result.more.values()
+    assert [(row[3], row[5]) for row in table.rows] == [(40.6, 61.1), (87.7, 87.9)]
+    with pytest.raises(UnsuitableData, match="recognition needs data with one label a row"):
+        experiments()["recognition"].run(replace(both, sources=both.sources[:1]))
+
+
+def test_imagenet_says_what_it_needs(settings):
+    with pytest.raises(
+        UnsuitableData, match="needs data of 1,000 classes, and cifar10 has 4; give embeddings of ILSVRC"
+    ):
+        experiments()["imagenet"].run(settings)
+    assert experiments()["imagenet"].cells(settings) == ()
+
+
+def test_ratio(settings, tmp_path):
+    longer = replace(settings, epochs=5)
+    result = experiments()["ratio"].run(longer)
+    check_files("ratio", result, tmp_path)
+    (row,) = result.rows
+    found = dict(zip(result.columns, row, strict=True))
+    cell = Cell(settings.sources[0], "csq", "guided", 16, epochs=5, hidden=8)
+    seeds = [Runs(settings.runs).trajectory(cell, seed) for seed in (0, 1)]
+    points = np.array([[(at["map"], at["inter"] / at["intra"]) for at in seed] for seed in seeds])
+    assert found["points"] == 10
+    assert found["Pearson's r"].mean == pytest.approx(np.mean([np.corrcoef(seed.T)[0, 1] for seed in points]))
+    maps, ratios = points.reshape(-1, 2).T
+    assert found["slope, all"] == pytest.approx(np.polyfit(ratios, 100 * maps, 1)[0])
+    epochs = columns_of(result.more["epochs"])
+    assert list(epochs["epoch"]) == [1, 2, 3, 4, 5]
+    assert [value.mean for value in epochs["mAP"]] == pytest.approx((100 * points[..., 0].mean(0)).tolist())
+
+
+def test_ratio_methods(settings, tmp_path):
+    result = experiments()["ratio-methods"].run(settings)
+    check_files("ratio-methods", result, tmp_path)
+    table = columns_of(result)
+    assert list(table["method"]) == [name for title in TITLES for name in (title, f"{title}_D")]
+    means = [value.mean for value in table["ratio"]], [value.mean for value in table["mAP"]]
+    finite = np.isfinite(means[0])
+    line = columns_of(result.more["line"])
+    assert line["points"][0] == finite.sum()
+    assert line["slope"][0] == pytest.approx(np.polyfit(np.array(means[0])[finite], np.array(means[1])[finite], 1)[0])
+
+
+def test_convergence(settings, tmp_path):
+    result = experiments()["convergence"].run(settings)
+    check_files("convergence", result, tmp_path)
+    table = columns_of(result)
+    assert list(table["loss"]) == ["BCE", "Cauchy", "guidance"]
+    runs = Runs(settings.runs)
+    cell = Cell(settings.sources[0], "dch", "plain", 16, epochs=2, hidden=8)
+    maps = np.array([[at["map"] for at in runs.trajectory(cell, seed)] for seed in (0, 1)])
+    assert table["mAP"][1].mean == pytest.approx(100 * maps[:, -1].mean())
+    first = [next(epoch for epoch, value in enumerate(seed, 1) if value >= 0.95 * seed[-1]) for seed in maps]
+    assert table["epochs to 95 %"][1].mean == np.mean(first)
+
+
+def test_cost(settings, tmp_path):
+    result = experiments()["cost"].run(settings)
+    check_files("cost", result, tmp_path)
+    table = columns_of(result)
+    assert table["× BCE"][0] == Interval(1.0, 0.0, 2)
+    assert table["× BCE, paper"][2] == pytest.approx(38.95 / 38.13)
+    runs = Runs(settings.runs)
+    bce, guidance = (
+        [runs.seconds(Cell(settings.sources[0], "csq", recipe, 16, epochs=2, hidden=8), seed)[1] for seed in (0, 1)]
+        for recipe in ("plain", "replace")
+    )
+    assert table["seconds"][2].mean == pytest.approx(np.mean(guidance))
+    assert table["× BCE"][2].mean == pytest.approx(np.mean(np.divide(guidance, bce)))
+
+
+def test_center_ablation(settings, tmp_path):
+    from lbhash.centers import class_centers, minimum_distance
+
+    result = experiments()["centers"].run(settings)
+    check_files("centers", result, tmp_path)
+    table = columns_of(result)
+    assert list(table["centres"]) == ["reed-solomon", "bch", "hadamard", "best"]
+    assert list(table["distance"]) == [minimum_distance(class_centers(4, 16, kind, 0)) for kind in table["centres"]]
+    assert (table["distance, paper"][1], table["mAP, paper"][1]) == (7, 88.3)
+    assert table["mAP, paper"][3] is None
+    assert table["− best"][0].mean == pytest.approx(table["mAP"][0].mean - table["mAP"][3].mean)
+    assert table["− best"][3] is None
+
+
+def test_curves(settings, tmp_path):
+    result = experiments()["curves"].run(replace(settings, methods=("csq",)))
+    check_files("curves", result, tmp_path)
+    runs, (source,) = Runs(settings.runs), settings.sources
+    reports = values_of(runs, source, "csq", "guided", 16, lambda final: final["report"], settings)
+    (row,) = result.rows
+    assert row[4].mean == pytest.approx(100 * np.mean([report["precision_within_radius"] for report in reports]))
+    places = dict(zip(result.more["precision-at-k"].columns, result.more["precision-at-k"].rows[1], strict=True))
+    assert places["method"] == "CSQ_D"
+    for k, place in ((1, 0), (10, 1), (100, 2)):
+        expected = 100 * np.mean([report["precision_at"][place] for report in reports])
+        assert places[f"K = {k:,}"].mean == pytest.approx(expected, abs=0.3)  # between the curve's ranks
+    assert places["K = 1,000"] is None
+    (_, guided) = result.more["precision-recall"].rows
+    curve = reports[0]["rank_curve"]
+    at = np.searchsorted(curve["recall"], 0.5)
+    pair = sorted(100 * curve["precision"][i] for i in (at - 1, at))
+    cell = Cell(source, "csq", "guided", 16, epochs=2, hidden=8)
+    from lbhash.reproduce.curves import Found
+
+    found = Found.of(cell, reports[:1]).at_recall(0.5).mean
+    assert pair[0] - 1e-9 <= found <= pair[1] + 1e-9
+    assert guided[5].mean == pytest.approx(Found.of(cell, reports).at_recall(0.5).mean)
+
+
+def test_tsne(settings, labels_file, tmp_path):
+    from sklearn.metrics import pairwise_distances
+
+    from lbhash.reproduce import tsne
+
+    result = experiments()["tsne"].run(replace(settings, methods=("csq",)))
+    check_files("tsne", result, tmp_path)
+    table = columns_of(result)
+    assert list(table["method"]) == ["CSQ", "CSQ_D"]
+    assert table["queries"] == (40, 40)
+    # The silhouette straight from its definition.
+    rng = np.random.default_rng(0)
+    signs, labels = 2 * rng.integers(0, 2, (30, 8)) - 1, np.arange(30) % 3
+    apart = pairwise_distances(signs, metric="hamming")
+    expected = []
+    for i in range(30):
+        own = apart[i, (labels == labels[i]) & (np.arange(30) != i)].mean()
+        other = min(apart[i, labels == label].mean() for label in range(3) if label != labels[i])
+        expected.append((other - own) / max(own, other))
+    assert tsne.silhouette(signs, labels) == pytest.approx(np.mean(expected))
+    assert tsne.silhouette(signs, np.zeros(30, int)) is None
+    same = np.ones((12, 8), np.int8)
+    assert np.isfinite(tsne.principal_components(same)).all()
+    with pytest.raises(UnsuitableData, match="tsne needs data with one label a row"):
+        experiments()["tsne"].run(replace(settings, sources=(Source("mosaic", labels_file),)))
+
+
+def test_tsne_takes_few_rows_of_few_classes():
+    from lbhash.data import Part
+    from lbhash.reproduce.tsne import chosen_rows
+
+    labels = np.arange(3000) % 15
+    rows = chosen_rows(Part(np.zeros((3000, 1)), np.arange(3000), labels), 0)
+    assert len(rows) == 1000
+    assert (np.diff(rows) > 0).all()
+    assert set(labels[rows]) == set(range(10))
