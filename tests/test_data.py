@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import lbhash.data.readers
-from lbhash.data import PROTOCOLS, SPLITS, Dataset, Part, Protocol, load_dataset, load_table
+from lbhash.data import PROTOCOLS, SPLITS, Dataset, Part, Protocol, load_dataset, load_table, validation_dataset
 
 rng = np.random.default_rng(5)
 X = rng.integers(0, 200, (60, 6)).astype(np.float32)
@@ -640,3 +640,24 @@ def test_a_query_in_another_split_is_refused(tmp_path, write_parquet, split):
     write_parquet(tmp_path / "x.parquet", np.ones((40, 3), np.float32), label=np.zeros(40, int), **columns)
     with pytest.raises(ValueError, match=rf"in_query and in_{split} of x.parquet are both true in row 5 \(1 rows\)"):
         load_dataset(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_validation_is_cut_from_the_training_rows(multi):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(5), [10, 20, 40, 50, 60])
+    labels = np.eye(5, dtype=np.uint8)[y] if multi else y
+    train = Part(rng.normal(size=(400, 3)), rng.permutation(400)[:180], labels)
+    other = Part(train.embeddings, np.setdiff1d(np.arange(400), train.rows), labels[np.arange(220) % 180])
+    data = Dataset("some", "flags", train, other, other)
+    cut = validation_dataset(data, seed=3)
+    parts = [cut.train, cut.base, cut.query]
+    rows = np.concatenate([part.rows for part in parts])
+    np.testing.assert_array_equal(np.sort(rows), np.sort(train.rows))
+    of_row = dict(zip(train.rows.tolist(), labels.tolist(), strict=True))
+    for part, share in zip(parts, (0.6, 0.3, 0.1), strict=True):
+        assert [of_row[row] for row in part.rows.tolist()] == part.labels.tolist()
+        assert len(part) == round(180 * share)
+        if not multi:
+            np.testing.assert_array_equal(np.bincount(part.labels), (np.bincount(y) * share).round())
+    assert set(validation_dataset(data, seed=4).query.rows.tolist()) != set(cut.query.rows.tolist())

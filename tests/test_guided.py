@@ -352,9 +352,76 @@ def test_the_callers_surrogate_stays_as_it_is():
     [
         ({"weight": float("nan")}, ValueError, "weight is nan; it must be finite"),
         ({"weight": "1"}, TypeError, "weight is '1'; it must be a number"),
+        ({"recipe": "mine"}, ValueError, "recipe is 'mine'; it must be one of paper, calibrated"),
+        ({"noise": -1.0}, ValueError, "noise is -1.0; it must be at least 0"),
+        ({"smoothing": 1.5}, ValueError, "smoothing is 1.5; it must be from 0 to 1"),
         ({"surrogate": "small"}, TypeError, "surrogate is 'small'; it must be a Surrogate, or None for the paper's"),
     ],
 )
 def test_bad_guidance(options, error, message):
     with pytest.raises(error, match=f"^{message}"):
         Guided(Nothing(), make_task(), **options)
+
+
+def test_recipes():
+    task = make_task()
+    assert (make("csq", task).noise, make("csq", task).smoothing) == (0, 0)
+    own = make("csq", task, recipe="calibrated")
+    assert (own.noise, own.smoothing) == (1.0, 0.3)
+    assert make("csq", task, recipe="calibrated", noise=0.5).noise == 0.5
+    assert make("csq", task, recipe="calibrated", smoothing=0.0).smoothing == 0
+
+
+@labellings
+def test_smoothing_pulls_towards_flipped_centers(multi):
+    """L_θ is the mean of −log P over all codes around the centre, each by its probability."""
+    task = make_task(multi)
+    guided = make("csq", task, smoothing=0.4)
+    logits, labels, _ = make_batch(task)
+    _, pull = guided.guidance(logits, labels)
+    log_p = guided.surrogate(logits).log_softmax(-1)
+    expected = torch.zeros(())
+    for i, label in enumerate(labels):
+        for c in [int(label)] if labels.ndim == 1 else label.nonzero()[:, 0].tolist():
+            for block, size in enumerate((8, 8, 4)):
+                center = task.centers[c, 8 * block : 8 * block + size] > 0
+                for outcome in range(2**size):
+                    agrees = sum((outcome >> k & 1) == int(center[k]) for k in range(size))
+                    probability = 0.8**agrees * 0.2 ** (size - agrees)
+                    expected = expected - probability * log_p[i, block, outcome] / len(labels)
+    torch.testing.assert_close(pull, expected)
+    found, wanted = (torch.autograd.grad(value, logits)[0] for value in (pull, expected))
+    torch.testing.assert_close(found, wanted)
+
+
+def test_smoothed_pull_ends_where_the_bits_are_as_likely_as_they_should_be():
+    """Of one bit with P(+1 | ℓ) known, the pull changes its sign where P is 1 − s/2."""
+    center = torch.ones(1, 1)
+    task = Task(1, 1, torch.zeros(4, dtype=torch.long), center)
+    guided = Guided(Nothing(), task, mode="replace", smoothing=0.3, surrogate=Surrogate(1, hidden=8, dropout=0.0))
+    optimizer = torch.optim.Adam(guided.surrogate.parameters(), lr=0.02)
+    torch.manual_seed(0)
+    for _ in range(400):  # the surrogate learns the posterior of the noisy code, which is Φ(ℓ)
+        outputs = 4 * torch.rand(256, 1) - 2
+        codes = guided.surrogate.block_index(outputs + torch.randn_like(outputs))
+        loss, _ = guided.surrogate.losses(outputs, codes, codes, torch.arange(256))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    logits = torch.tensor([[0.0], [0.7], [1.4], [2.0]], requires_grad=True)
+    _, pull = guided.guidance(logits, task.labels)
+    pull.backward()
+    assert torch.sign(logits.grad[:, 0]).tolist() == [-1, -1, 1, 1]  # Φ(1.04) = 0.85
+
+
+def test_noise_is_in_the_codes_that_the_surrogate_learns():
+    task = make_task()
+    logits, labels, _ = make_batch(task)
+    guided = make("csq", task, noise=2.0)
+    torch.manual_seed(9)
+    fit, _ = guided.guidance(logits, labels)
+    torch.manual_seed(9)
+    noisy = guided.surrogate.block_index(logits.detach() + 2 * torch.randn(logits.shape))
+    assert (noisy != guided.surrogate.block_index(logits)).any()
+    log_p = guided.surrogate(logits.detach()).log_softmax(-1)
+    torch.testing.assert_close(fit, -log_p.gather(2, noisy[..., None]).sum() / len(labels))

@@ -537,3 +537,35 @@ def test_tsne_takes_few_rows_of_few_classes():
     assert len(rows) == 1000
     assert (np.diff(rows) > 0).all()
     assert set(labels[rows]) == set(range(10))
+
+
+def test_guidance(file, labels_file, folder):
+    """Both recipes beside the plain host, on rows of the training split alone."""
+    sources = (Source("blobs", file), Source("mosaic", labels_file))
+    settings = Settings(2, sources=sources, epochs=2, bits=(8,), methods=("dch", "csq"), runs=folder, hidden=4)
+    result = experiments()["guidance"].run(settings)
+    held_out = replace(sources[0], validation=True).dataset()
+    train = sources[0].dataset().train.rows
+    for part in (held_out.train, held_out.base, held_out.query):
+        assert np.isin(part.rows, train).all()
+
+    def maps(source, method, recipe):
+        cell = Cell(replace(source, validation=True), method, recipe, 8, "best-ratio", 2, 4)
+        return np.array([100 * Runs(folder).final(cell, seed)["report"]["map"] for seed in (0, 1)])
+
+    rows = [list(row) for row in result.more["cells"].rows]
+    assert [row[:3] for row in rows] == [[s.name, 8, m] for s in sources for m in ("DCH", "CSQ")]
+    for row, (source, method) in zip(rows, [(s, m) for s in sources for m in ("dch", "csq")], strict=True):
+        host, paper, own = (maps(source, method, recipe) for recipe in ("plain", "guided", "calibrated"))
+        assert row[3:] == [Interval.of(values) for values in (host, paper - host, own - host, own - paper)]
+    names = [(row[0], row[1], row[2]) for row in result.rows]
+    groups = [("blobs", 2), ("mosaic", 2), ("all", 4)]
+    assert names == [(recipe, *group) for recipe in ("paper", "calibrated") for group in groups]
+    for row in result.rows:
+        column = 4 if row[0] == "paper" else 5
+        own = [cell[column] for cell in rows if row[1] in (cell[0], "all")]
+        assert row[3].mean == pytest.approx(np.mean([lift.mean for lift in own]))
+        assert row[4] == sum(lift.mean > 0 for lift in own)
+        assert row[6].mean == min(lift.mean for lift in own)
+    for part in result.parts("guidance").values():
+        part.draw()

@@ -120,6 +120,8 @@ class Surrogate(nn.Module):
         """
         shape = (self.blocks, len(logits), self.hidden)
         keep = keep_mask(self.dropout, shape, logits) if self.training else None
+        if centers.is_floating_point():
+            centers = centers.to(logits.dtype)
         return _RoutedLosses.apply(
             self._split(logits),
             self.weight1,

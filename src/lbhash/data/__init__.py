@@ -9,6 +9,7 @@ import numpy as np
 
 from lbhash.data.dataset import SPLITS, Dataset, Part, Table
 from lbhash.data.digits import digits
+from lbhash.data.holdout import hold_out, validation_dataset
 from lbhash.data.protocols import PROTOCOLS, Protocol
 from lbhash.data.readers import SUFFIXES, check_embeddings, read_table
 
@@ -119,4 +120,4 @@ def _file_in(folder: Path, split: str) -> Path:
 
 
 __all__ = ["DATASETS", "PROTOCOLS", "SPLITS", "Dataset", "Part", "Protocol", "Table"]
-__all__ += ["check_embeddings", "load_dataset", "load_table", "widened"]
+__all__ += ["check_embeddings", "hold_out", "load_dataset", "load_table", "validation_dataset", "widened"]

@@ -11,6 +11,12 @@ from torch import Tensor
 from lbhash.objectives.base import Objective, Task, check_finite, check_loss, check_weight
 from lbhash.posterior import Surrogate
 
+RECIPES: dict[str, dict[str, float]] = {
+    "paper": {"noise": 0.0, "smoothing": 0.0},
+    "calibrated": {"noise": 1.0, "smoothing": 0.3},
+}
+"""What ``recipe`` stands for; docs/guidance.md tells where the second comes from."""
+
 
 class Guided(Objective):
     """X_D: host method X with the guidance ("A Lower Bound of Hash Codes' Performance", NeurIPS 2022, Algorithm 1).
@@ -32,9 +38,10 @@ class Guided(Objective):
         host: the method that is guided.
         task: what is to be learnt; its centres are where the codes are pulled.
         mode: ``"add"`` the guidance to the host's loss, or let it ``"replace"`` it (the paper's ablation).
+        recipe: "paper", or "calibrated" (``RECIPES``), which has noise and smoothing.
         weight: w.
-        noise: σ, in the unit of ℓ; the paper's recipe has none.
-        smoothing: s, from 0, the paper's, to 1, which pulls nowhere.
+        noise: σ, in the unit of ℓ; the recipe's where it is not given.
+        smoothing: s, from 0 to 1, which pulls nowhere; the recipe's where it is not given.
         surrogate: the network P, of which a copy is trained; the paper's where it is not given.
     """
 
@@ -46,9 +53,10 @@ class Guided(Objective):
         task: Task,
         *,
         mode: Literal["add", "replace"] = "add",
+        recipe: Literal["paper", "calibrated"] = "paper",
         weight: float = 1.0,
-        noise: float = 0.0,
-        smoothing: float = 0.0,
+        noise: float | None = None,
+        smoothing: float | None = None,
         surrogate: Surrogate | None = None,
     ) -> None:
         super().__init__()
@@ -57,8 +65,11 @@ class Guided(Objective):
         self.host = host
         self.mode = mode
         self.weight = check_finite(weight, "weight")
-        self.noise = check_weight(noise, "noise")
-        self.smoothing = check_weight(smoothing, "smoothing")
+        if recipe not in RECIPES:
+            raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(RECIPES)}")
+        known = RECIPES[recipe]
+        self.noise = check_weight(known["noise"] if noise is None else noise, "noise")
+        self.smoothing = check_weight(known["smoothing"] if smoothing is None else smoothing, "smoothing")
         if self.smoothing > 1:
             raise ValueError(f"smoothing is {smoothing}; it must be from 0 to 1")
         self.surrogate = Surrogate(task.bits) if surrogate is None else copy.deepcopy(surrogate)

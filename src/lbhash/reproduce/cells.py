@@ -12,11 +12,16 @@ from typing import Any
 from lbhash.pool import centers_mark
 from lbhash.reproduce.sources import Source
 
-RECIPES: dict[str, dict[str, Any] | None] = {"plain": None, "guided": {}, "replace": {"mode": "replace"}}
-"""Options of the guidance by recipe: the plain host has none, "guided" is the paper's X_D, and in "replace" the
-guidance stands in the place of the host's own loss."""
+RECIPES: dict[str, dict[str, Any] | None] = {
+    "plain": None,
+    "guided": {},
+    "replace": {"mode": "replace"},
+    "calibrated": {"recipe": "calibrated"},
+}
+"""Options of the guidance by recipe: the plain host has none, "guided" is the paper's X_D, in "replace" the guidance
+stands in the place of the host's own loss, and "calibrated" is the library's own recipe."""
 
-SUFFIXES = {"plain": "", "guided": "_d", "replace": "_replaced"}
+SUFFIXES = {"plain": "", "guided": "_d", "replace": "_replaced", "calibrated": "_calibrated"}
 
 TRAJECTORY, CODES, SECONDS = "trajectory", "codes", "seconds"
 PARTS = (TRAJECTORY, CODES, SECONDS)

@@ -126,6 +126,11 @@ def experiments() -> dict[str, Experiment]:
             "lbhash.reproduce.tsne",
             TRAINED | {"methods"},
         ),
+        "guidance": Experiment(
+            "the library's own recipe of guidance beside the paper's, on rows held out of the training split",
+            "lbhash.reproduce.guidance",
+            TRAINED | {"methods"},
+        ),
         "posterior-8": Experiment(
             "8 bits, 256 random joint probabilities: how near the surrogate and other estimates come",
             "lbhash.reproduce.posterior_8",

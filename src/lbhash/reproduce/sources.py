@@ -34,10 +34,13 @@ class Source:
     Attributes:
         name: which chooses the rank of the mAP and the paper's column, where the paper has one.
         file: a file or a folder that ``lbhash.data.load_dataset`` reads, or ``digits``.
+        validation: whether train, base and query are all cut from the file's training rows (``validation_dataset``),
+            so that what is chosen by them has never seen a query.
     """
 
     name: str
     file: str
+    validation: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -66,15 +69,15 @@ class Source:
 
     def dataset(self) -> Dataset:
         """Its splits, read once."""
-        return _dataset(self.file)
+        return _dataset(self.file, self.validation)
 
     def mark(self) -> str:
         """What stands for the rows in a run's name: of all three splits' fingerprints."""
-        return _mark(self.file)
+        return _mark(self.file, self.validation)
 
     def classes(self) -> int:
         """Classes that have a training row."""
-        return _classes(self.file)
+        return _classes(self.file, self.validation)
 
     def __str__(self) -> str:
         """What it is, in a sentence."""
@@ -82,10 +85,11 @@ class Source:
         at = self.at()
         ranked = "mAP over the whole base" if at is None else f"mAP@{at:,}"
         kind = "labels" if data.multi_label else "classes"
+        cut = ", all three cut from its training rows" if self.validation else ""
         stands = f", which stands for the paper's {TITLES[STANDS_FOR[self.name]]}" if self.name in STANDS_FOR else ""
         return (
             f"{self.name}{stands}: {self.classes():,} {kind}, {len(data.train):,} rows to train, {len(data.base):,} in "
-            f"the base, {len(data.query):,} queries, {ranked}"
+            f"the base, {len(data.query):,} queries{cut}, {ranked}"
         )
 
 
@@ -93,19 +97,20 @@ DIGITS = Source("digits", "digits")
 
 
 @lru_cache(maxsize=8)
-def _dataset(file: str) -> Dataset:
-    from lbhash.data import load_dataset
+def _dataset(file: str, validation: bool) -> Dataset:
+    from lbhash.data import load_dataset, validation_dataset
 
-    return load_dataset(file)
+    data = load_dataset(file)
+    return validation_dataset(data) if validation else data
 
 
 @lru_cache(maxsize=64)
-def _mark(file: str) -> str:
-    data = _dataset(file)
+def _mark(file: str, validation: bool) -> str:
+    data = _dataset(file, validation)
     prints = " ".join(part.fingerprint() for part in (data.train, data.base, data.query))
     return f"data{zlib.crc32(prints.encode()):08x}"
 
 
 @lru_cache(maxsize=64)
-def _classes(file: str) -> int:
-    return len(_dataset(file).train.compact()[1])
+def _classes(file: str, validation: bool) -> int:
+    return len(_dataset(file, validation).train.compact()[1])

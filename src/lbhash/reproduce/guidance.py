@@ -1,0 +1,165 @@
+"""The library's own recipe of guidance beside the paper's, judged by rows held out of the training split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lbhash.objectives.guided import RECIPES
+from lbhash.reproduce.cells import Cell as Run
+from lbhash.reproduce.drawing import new_grid, palette
+from lbhash.reproduce.interval import Interval
+from lbhash.reproduce.paper import METHOD_TITLES
+from lbhash.reproduce.result import Cell, Result
+from lbhash.reproduce.settings import METHODS, Settings
+from lbhash.reproduce.sources import Source
+from lbhash.reproduce.trainings import cell, completed, setting_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BITS = (16, 32, 64)
+CENTERS = "best-ratio"
+PAPER, OWN = "guided", "calibrated"
+NAMES = {PAPER: "paper", OWN: "calibrated"}
+
+TEXT = """mAP in %, on rows held out of the training split. The lift is X_D − X in points, with the same seeds and with
+a seed the same first weights, batches and dropout of the inputs: the mean of the paired differences ± half a 95 %
+confidence interval (Student's t).
+
+- **paper**: Algorithm 1. The surrogate learns the posterior of the code, the codes are pulled onto the centre.
+- **calibrated**: the surrogate learns the posterior of the noisy code bin(ℓ + σε) with σ = {noise:g}, and the pull is
+  towards bits that are the centre's with probability {kept:g}.
+
+Class centres of the kind "{centers}" for both, and for the hosts that have centres."""
+
+
+@dataclass(frozen=True)
+class Lifts:
+    """A host and what the two recipes add to it, a value a seed: mAP in %, and points."""
+
+    source: Source
+    bits: int
+    method: str
+    host: Sequence[float]
+    added: dict[str, list[float]]
+
+
+def cells(settings: Settings) -> list[Run]:
+    """The trainings."""
+    return [
+        _cell(settings, source, method, recipe, bits)
+        for source in _sources(settings)
+        for bits in settings.bits_or(*BITS)
+        for method in settings.methods_or(*METHODS)
+        for recipe in ("plain", *NAMES)
+    ]
+
+
+def run(settings: Settings) -> Result:
+    """How often each recipe helps, and the lifts of all cells."""
+    runs = completed(settings, cells(settings))
+
+    def maps(source: Source, bits: int, method: str, recipe: str) -> list[float]:
+        of = _cell(settings, source, method, recipe, bits)
+        return [100 * runs.final(of, seed)["report"]["map"] for seed in settings.all_seeds()]
+
+    lifts = []
+    for source in _sources(settings):
+        for bits in settings.bits_or(*BITS):
+            for method in settings.methods_or(*METHODS):
+                host = maps(source, bits, method, "plain")
+                added = {name: np.subtract(maps(source, bits, method, name), host).tolist() for name in NAMES}
+                lifts.append(Lifts(source, bits, method, host, added))
+    return Result(
+        "Guidance: the paper's recipe and the library's own",
+        ("recipe", "data", "cells", "mean lift", "lift > 0", "interval below 0", "lowest lift", "of"),
+        summary(lifts),
+        "\n\n".join([_text(), setting_text(settings, _sources(settings))]),
+        lambda: draw(lifts),
+        {"cells": all_cells(lifts)},
+        digits=2,
+    )
+
+
+def summary(lifts: Sequence[Lifts]) -> list[list[Cell]]:
+    """Of each recipe on each set of data, and on all of them: the mean lift, how often it is above 0, the lowest."""
+    rows: list[list[Cell]] = []
+    sources = dict.fromkeys(lift.source for lift in lifts)
+    groups = [(source.name, [lift for lift in lifts if lift.source == source]) for source in sources]
+    if len(groups) > 1:
+        groups.append(("all", list(lifts)))
+    for recipe, name in NAMES.items():
+        for group, own in groups:
+            means = [Interval.of(lift.added[recipe]) for lift in own]
+            lowest = min(own, key=lambda lift: float(np.mean(lift.added[recipe])))
+            of = f"{METHOD_TITLES[lowest.method]}, {lowest.bits} bits" + (f", {lowest.source.name}" * (group == "all"))
+            above, below = sum(lift.mean > 0 for lift in means), sum(lift.wholly_below(0) for lift in means)
+            mean = Interval.of(np.mean([lift.added[recipe] for lift in own], axis=0))
+            rows.append([name, group, len(own), mean, above, below, Interval.of(lowest.added[recipe]), of])
+    return rows
+
+
+def all_cells(lifts: Sequence[Lifts]) -> Result:
+    """The lift of both recipes in every cell."""
+    return Result(
+        "Lifts of all cells",
+        ("data", "bits", "method", "host", *(f"lift, {name}" for name in NAMES.values()), "calibrated − paper"),
+        [
+            [
+                lift.source.name,
+                lift.bits,
+                METHOD_TITLES[lift.method],
+                Interval.of(lift.host),
+                *(Interval.of(lift.added[recipe]) for recipe in NAMES),
+                Interval.of(np.subtract(lift.added[OWN], lift.added[PAPER])),
+            ]
+            for lift in lifts
+        ],
+        "As above, cell by cell.",
+        lambda: draw(lifts, limit=6.0),
+        digits=2,
+    )
+
+
+def draw(lifts: Sequence[Lifts], limit: float | None = None) -> Figure:
+    """Lifts by method, a row of panels a set of data and a panel a length; beyond ``limit`` they are cut."""
+    sources = list(dict.fromkeys(lift.source for lift in lifts))
+    lengths = sorted({lift.bits for lift in lifts})
+    methods = [method for method in METHODS if any(lift.method == method for lift in lifts)]
+    figure, grid = new_grid(len(sources), len(lengths), 4.2, 0.9 + 0.45 * len(methods), sharey=True, sharex="row")
+    for axes, source in zip(grid, sources, strict=True):
+        for axis, bits in zip(axes, lengths, strict=True):
+            axis.axvline(0, color="0.3", linewidth=1)
+            for (recipe, name), color, shift in zip(NAMES.items(), palette(2), (-0.15, 0.15), strict=True):
+                for lift in lifts:
+                    if (lift.source, lift.bits) == (source, bits):
+                        found = Interval.of(lift.added[recipe])
+                        place = methods.index(lift.method) + shift
+                        axis.errorbar(found.mean, place, xerr=found.half, fmt="o", capsize=3, color=color)
+                axis.plot([], [], "o", color=color, label=name)
+            axis.set(title=f"{source.name}, {bits} bits", yticks=range(len(methods)), ylim=(len(methods) - 0.5, -0.5))
+            axis.set_yticklabels([METHOD_TITLES[method] for method in methods])
+            axis.grid(visible=False, axis="y")
+            if limit is not None:
+                axis.set_xlim(-limit, limit)
+    for axis in grid[-1]:
+        axis.set_xlabel("lift in points")
+    grid[0][-1].legend(fontsize=8)
+    return figure
+
+
+def _sources(settings: Settings) -> list[Source]:
+    return [replace(source, validation=True) for source in settings.all_sources()]
+
+
+def _cell(settings: Settings, source: Source, method: str, recipe: str, bits: int) -> Run:
+    return cell(settings, source, method, recipe, bits, centers=CENTERS)
+
+
+def _text() -> str:
+    own = RECIPES[OWN]
+    return TEXT.format(noise=own["noise"], kept=1 - own["smoothing"] / 2, centers=CENTERS)
