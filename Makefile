@@ -32,7 +32,10 @@ results: install
 
 benchmark: install
 	$(BIN)/python benchmarks/guided_step.py
+	$(BIN)/python benchmarks/seeds.py
 	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/service.py
 
 clean:
 	rm -rf .venv demo

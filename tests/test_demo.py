@@ -49,7 +49,7 @@ def test_it_says_what_comes_next(tmp_path, capsys):
     said = capsys.readouterr().out
     assert str(tmp_path / "report.html") in said
     commands = [line.strip().split()[:2] for line in said.splitlines() if line.strip().startswith("lbhash ")]
-    assert commands == [["lbhash", "train"], ["lbhash", "encode"], ["lbhash", "search"]]
+    assert commands == [["lbhash", word] for word in ("serve", "train", "index", "search")]
     for name in ("hashnet", "hashnet_d", "csq", "csq_d"):
         assert re.search(rf"^ *{name} +0\.\d", said, re.MULTILINE)
     assert "seed 1" in said

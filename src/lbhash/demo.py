@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,13 +69,16 @@ def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
 
     write_report(folder / "report.html", results, reports, dataset, found, searched=hasher.name, seed=seed)
     console.print(f"\nThe report is {folder / 'report.html'}; open it in a browser.", soft_wrap=True)
+    console.print("To search the codes yourself, run this and open http://127.0.0.1:8000:\n", soft_wrap=True)
+    served = shlex.join(["--model", str(folder / "model"), "--index", str(folder / "index"), "--data", "digits"])
+    console.print(Text(f"  lbhash serve {served}\n"), soft_wrap=True)
     console.print(
         "Next, on your own embeddings (a Parquet file with the columns embedding and label):\n", soft_wrap=True
     )
     for line in (
         "lbhash train --data FILE.parquet --method csq --bits 64 --out model",
-        "lbhash encode --model model --data FILE.parquet --split base --out base.parquet",
-        "lbhash search --model model --base base.parquet --data FILE.parquet --row 0 -k 10",
+        "lbhash index build --model model --data FILE.parquet --split base --out index",
+        "lbhash search --model model --index index --data FILE.parquet --row 0 -k 10",
     ):
         console.print(Text(f"  {line}"), soft_wrap=True)
 
