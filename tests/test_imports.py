@@ -6,7 +6,8 @@ import pytest
 
 import lbhash
 
-HEAVY = ("faiss", "lightning", "matplotlib", "numba", "pandas", "pyarrow", "scipy", "seaborn", "sklearn", "torch")
+HEAVY = ("PIL", "faiss", "fastapi", "lightning", "matplotlib", "numba", "optuna", "pandas", "pyarrow", "pymilvus")
+HEAVY += ("scipy", "seaborn", "sklearn", "sqlalchemy", "torch", "transformers")
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,7 @@ HEAVY = ("faiss", "lightning", "matplotlib", "numba", "pandas", "pyarrow", "scip
         "import lbhash.cli",
         "from lbhash.cli import main; sys.argv = ['lbhash', '--help']; run(main)",
         "from lbhash.cli import main; sys.argv = ['lbhash', 'train', '--help']; run(main)",
+        "from lbhash.cli import main; sys.argv = ['lbhash', 'tune', '--help']; run(main)",
         "from lbhash.cli import main; sys.argv = ['lbhash', '--version']; run(main)",
     ],
 )

@@ -33,6 +33,7 @@ from lbhash.commands.options import (
 from lbhash.commands.reproduce import reproduce
 from lbhash.commands.search import search
 from lbhash.commands.serve import serve
+from lbhash.commands.tune import tune
 
 app = typer.Typer(
     name="lbhash",
@@ -363,6 +364,7 @@ def methods(as_json: Json = False) -> None:
         print_methods()
 
 
+app.command()(tune)
 app.command()(reproduce)
 app.command()(serve)
 

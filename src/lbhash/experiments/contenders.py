@@ -1,0 +1,371 @@
+"""What a row of a collection can be stored as, and how a query ranks the rows then.
+
+Each contender is fitted on the training rows, stores the base rows, and scores every pair of a query and a base row.
+Contenders without labels work on embeddings of unit length, so that they approximate the cosine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances, pack, unpack
+from lbhash.data import Dataset, Part
+from lbhash.experiments.scored import Scores
+from lbhash.index import FlatIndex, rerank
+from lbhash.index.rerank import By
+from lbhash.index.scan import nearest
+
+Floats = npt.NDArray[np.float32]
+
+CANDIDATES = (100, 1000)
+STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+"""Of the logistic regression's C, from which rows held out of the training rows choose."""
+OPQ_ROUNDS = 50
+"""FAISS's own default."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A way to store rows and to search them.
+
+    Attributes:
+        name: of the line in the table.
+        supervised: whether it was fitted to labels.
+        bytes: of a stored row.
+        scores: of some queries and all base rows; lower is nearer.
+        search: finds the k nearest of some queries as a product would; ``None`` where that is no search of its own.
+    """
+
+    name: str
+    supervised: bool
+    bytes: int
+    scores: Callable[[slice], Scores]
+    search: Callable[[slice, int], Any] | None = None
+
+
+class Work:
+    """A data set as the contenders see it.
+
+    Args:
+        dataset: with one label a row, or several.
+        seed: of the order in which the base is stored. An index takes equal distances by id; a file that is sorted by
+            class would make ids tell labels.
+
+    Attributes:
+        train, base, query: embeddings of unit length, ``float32 [n, dim]``.
+        stored: the base's embeddings as the file has them.
+        base_labels, query_labels: their labels.
+    """
+
+    def __init__(self, dataset: Dataset, seed: int = 0) -> None:
+        self.dataset = dataset
+        order = np.random.default_rng(seed).permutation(len(dataset.base))
+        assert dataset.base.labels is not None
+        self.base_part = Part(dataset.base.embeddings, dataset.base.rows[order], dataset.base.labels[order])
+        self.stored = self.base_part.embeddings[self.base_part.rows]
+        self.base_labels, self.query_labels = self.base_part.labels, dataset.query.labels
+        self.train, self.base, self.query = (
+            _unit(part.take(slice(None))) for part in (dataset.train, self.base_part, dataset.query)
+        )
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+        return self.train.shape[1]
+
+    def relevant(self, some: slice) -> npt.NDArray[np.bool_]:
+        """Which base rows share a label with these queries, ``bool [queries, base]``."""
+        assert self.query_labels is not None
+        assert self.base_labels is not None
+        if self.query_labels.ndim == 1:
+            return self.query_labels[some, None] == self.base_labels
+        return (self.query_labels[some].astype(np.float32) @ self.base_labels.T.astype(np.float32)) > 0
+
+    def nearest(self, some: slice, k: int) -> npt.NDArray[np.int64]:
+        """The k base rows of highest cosine with these queries' embeddings, ``int64 [queries, k]``."""
+        import faiss
+
+        return faiss.knn(self.query[some], self.base, k, faiss.METRIC_INNER_PRODUCT)[1]
+
+
+# --------------------------------------------------------------------------------------- of any size: one size each
+
+
+def exact(work: Work) -> Iterator[Contender]:
+    """The embeddings themselves."""
+    size = work.dim * work.stored.dtype.itemsize
+    yield _by_product("float exact, cosine", False, size, work.query, work.base)
+    query, base = work.dataset.query.take(slice(None)), work.stored.astype(np.float32)
+    yield _by_distance("float exact, L2", False, size, query, base)
+
+
+def one_bit_a_dimension(work: Work) -> Iterator[Contender]:
+    """Whether each number of the embedding is above its mean."""
+    mean = work.train.mean(axis=0)
+    # not ``pack``, whose codes end at 1,024 bits
+    query, base = (np.packbits(x >= mean, axis=1, bitorder="little") for x in (work.query, work.base))
+    yield _binary("1 bit a dimension", False, query, base, work.dim)
+
+
+def classifier(work: Work) -> Iterator[Contender]:
+    """A logistic regression: the class it predicts, or its probabilities. Of one label a row only."""
+    if work.dataset.multi_label:
+        return
+    query, base = _probabilities(work)
+    classes = query.shape[1]
+    predicted, wanted = base.argmax(axis=1), query.argmax(axis=1)
+    size = 1 if classes <= 256 else 2
+    yield Contender(
+        "logistic regression, class",
+        True,
+        size,
+        lambda some: (wanted[some, None] != predicted).astype(np.int32),
+    )
+    yield Contender(
+        "logistic regression, class by query's probability",
+        True,
+        size,
+        lambda some: -query[some][:, predicted],
+    )
+    held = base.astype(np.float16).astype(np.float32)
+    yield _by_product("logistic regression, probabilities float16", True, 2 * classes, query, held)
+
+
+# ------------------------------------------------------------------------------------------ of a given number of bits
+
+
+def lbhash_codes(work: Work, bits: int, seed: int, epochs: int) -> Iterator[Contender]:
+    """CSQ_D, by Hamming distance alone and with every second stage."""
+    from lbhash.hasher import Hasher
+
+    hasher = Hasher(bits, "csq", True, epochs, seed, device="cpu")
+    hasher.fit_part(work.dataset.train, work.dataset.classes)
+    model = hasher.model_
+    query, base = hasher.encode_part(work.dataset.query), hasher.encode_part(work.base_part)
+    asked, outputs = (
+        np.concatenate([model.outputs(chunk) for chunk in part.chunks()])
+        for part in (work.dataset.query, work.base_part)
+    )
+    yield _binary("CSQ_D", True, query, base, bits)
+    yield _asymmetric("CSQ_D, asymmetric", asked, base, bits)
+    embeddings = work.dataset.query.take(slice(None))
+    stages: tuple[tuple[By, str, Floats, npt.NDArray | None], ...] = (
+        ("asymmetric", "asymmetric", asked, None),
+        ("outputs", "ℓ", asked, outputs),
+        ("embeddings", "embeddings", embeddings, work.stored),
+    )
+    for by, word, vectors, kept in stages:
+        index = FlatIndex(bits, keep="" if kept is None else by)
+        index.add(base, vectors=kept)
+        size = base.shape[1] + (0 if kept is None else index.vectors_of([0]).nbytes)
+        for count in CANDIDATES:
+            yield _reranked(f"CSQ_D, top {count:,} by {word}", size, index, query, vectors, by, count)
+    held = outputs.astype(np.float16).astype(np.float32)
+    yield _by_product("CSQ_D, ℓ float16", True, 2 * bits, _unit(asked), _unit(held))
+
+
+def discriminants(work: Work, bits: int, seed: int) -> Iterator[Contender]:
+    """Linear discriminant analysis: signs of its C − 1 numbers, turned into as many as there are bits; or the first."""
+    if work.dataset.multi_label:
+        return
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    fitted = LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto").fit(work.train, work.dataset.train.labels)
+    train, query, base = (fitted.transform(x).astype(np.float32) for x in (work.train, work.query, work.base))
+    turned = [_rotated(x - train.mean(axis=0), bits, seed) for x in (query, base)]
+    yield _binary("LDA, signs", True, pack(turned[0]), pack(turned[1]), bits)
+    numbers = bits // 16
+    if 1 <= numbers <= train.shape[1]:
+        held = base[:, :numbers].astype(np.float16).astype(np.float32)
+        yield _by_distance("LDA, float16", True, 2 * numbers, query[:, :numbers], held)
+
+
+def iterative_quantisation(work: Work, bits: int, seed: int) -> Iterator[Contender]:
+    """FAISS's ITQ, with each bit's threshold at its median (``ITQ64,LSHt``)."""
+    if bits > min(work.dim, len(work.train) - 1):
+        return
+    import faiss
+
+    index: Any = faiss.index_factory(work.dim, f"ITQ{bits},LSHt")
+    first: Any = faiss.downcast_VectorTransform(index.chain.at(0))
+    first.itq.seed = 123 + seed
+    index.train(work.train)
+    yield _binary("FAISS ITQ", False, index.sa_encode(work.query), index.sa_encode(work.base), bits)
+
+
+def random_hyperplanes(work: Work, bits: int, seed: int) -> Iterator[Contender]:
+    """Signs of the centred embeddings after a random rotation."""
+    mean = work.train.mean(axis=0)
+    query, base = (pack(_rotated(x - mean, bits, seed)) for x in (work.query, work.base))
+    yield _binary("LSH", False, query, base, bits)
+
+
+def few_dimensions(work: Work, bits: int) -> Iterator[Contender]:
+    """Signs of as many numbers as there are bits: the principal components, or the first of the embedding."""
+    if bits > min(work.dim, len(work.train) - 1):
+        return
+    import faiss
+
+    components = faiss.PCAMatrix(work.dim, bits)
+    components.train(work.train)
+    yield _binary("PCA, signs", False, pack(components.apply(work.query)), pack(components.apply(work.base)), bits)
+    mean = work.train[:, :bits].mean(axis=0)
+    query, base = (pack(x[:, :bits] - mean) for x in (work.query, work.base))
+    yield _binary("first dimensions, signs", False, query, base, bits)
+
+
+def product_quantisation(work: Work, bits: int, seed: int) -> Iterator[Contender]:
+    """FAISS's PQ of one byte a part, and the same of 4 numbers a part that OPQ has made of the embedding."""
+    parts = bits // 8
+    if len(work.train) < 256 or bits % 8:  # a part has 256 centroids
+        return
+    import faiss
+
+    if work.dim % parts == 0:
+        index = faiss.IndexPQ(work.dim, parts, 8)
+        _plant(index.pq, seed)
+        yield _quantised("FAISS PQ", work, index)
+    if 4 * parts <= work.dim:
+        rotation = faiss.OPQMatrix(work.dim, parts, 4 * parts)
+        inner = faiss.ProductQuantizer(4 * parts, parts, 8)
+        _plant(inner, seed)
+        rotation.pq, rotation.niter = inner, OPQ_ROUNDS
+        index = faiss.IndexPQ(4 * parts, parts, 8)
+        _plant(index.pq, seed)
+        yield _quantised("FAISS OPQ + PQ", work, faiss.IndexPreTransform(rotation, index))
+        del inner  # which the rotation points to while it learns
+
+
+# -------------------------------------------------------------------------------------------------- how they score
+
+
+def _binary(name: str, supervised: bool, query: PackedCodes, base: PackedCodes, bits: int) -> Contender:
+    return Contender(
+        name,
+        supervised,
+        -(-bits // 8),
+        lambda some: _distances(query[some], base),
+        lambda some, k: nearest(query[some], base, k),
+    )
+
+
+def _distances(query: PackedCodes, base: PackedCodes) -> npt.NDArray[np.int32]:
+    """Hamming distances of codes of any length; those of the library end at 1,024 bits."""
+    most = code_bytes(MAX_BITS)
+    parts = (slice(start, start + most) for start in range(0, base.shape[1], most))
+    return sum(
+        (
+            hamming_distances(np.ascontiguousarray(query[:, part]), np.ascontiguousarray(base[:, part]))
+            for part in parts
+        ),
+        np.zeros((len(query), len(base)), np.int32),
+    )
+
+
+def _by_product(name: str, supervised: bool, size: int, query: Floats, base: Floats) -> Contender:
+    import faiss
+
+    return Contender(
+        name,
+        supervised,
+        size,
+        lambda some: -(query[some] @ base.T),
+        lambda some, k: faiss.knn(query[some], base, k, faiss.METRIC_INNER_PRODUCT),
+    )
+
+
+def _by_distance(name: str, supervised: bool, size: int, query: Floats, base: Floats) -> Contender:
+    import faiss
+
+    squares = np.square(base).sum(axis=1)
+    return Contender(
+        name,
+        supervised,
+        size,
+        lambda some: squares - 2 * (query[some] @ base.T),  # but for the query's own square
+        lambda some, k: faiss.knn(query[some], base, k),
+    )
+
+
+def _asymmetric(name: str, outputs: Floats, base: PackedCodes, bits: int) -> Contender:
+    codes, which = np.unique(base, axis=0, return_inverse=True)
+    signs = unpack(codes, bits).astype(np.float32)
+    return Contender(name, True, base.shape[1], lambda some: -(outputs[some] @ signs.T)[:, which])
+
+
+def _reranked(
+    name: str, size: int, index: FlatIndex, query: PackedCodes, vectors: Floats, by: By, count: int
+) -> Contender:
+    count = min(count, len(index))
+    base = index.codes_of(index.ids())
+
+    def scores(some: slice) -> Scores:
+        """Candidates first, by their score; then the others by Hamming distance."""
+        found = rerank(index, index.search(query[some], count), vectors[some], count, by)
+        places = np.zeros(found.ids.shape, np.int32)
+        np.cumsum(found.scores[:, 1:] != found.scores[:, :-1], axis=1, out=places[:, 1:])
+        whole = hamming_distances(query[some], base) + count
+        np.put_along_axis(whole, found.ids, places, 1)
+        return whole
+
+    def search(some: slice, k: int) -> Any:
+        return rerank(index, index.search(query[some], max(k, count)), vectors[some], k, by)
+
+    return Contender(name, True, size, scores, search)
+
+
+def _quantised(name: str, work: Work, index: Any) -> Contender:
+    """Ranked by the distance of the query from what a row's code stands for, as FAISS's search has it."""
+    index.train(work.train)
+    index.add(work.base)
+    base = index.sa_encode(work.base)
+    codes, which = np.unique(base, axis=0, return_inverse=True)
+    decoded = index.sa_decode(codes)
+    squares = np.square(decoded).sum(axis=1)
+    return Contender(
+        name,
+        False,
+        base.shape[1],
+        lambda some: (squares - 2 * (work.query[some] @ decoded.T))[:, which],
+        lambda some, k: index.search(work.query[some], k),
+    )
+
+
+def _plant(quantiser: Any, seed: int) -> None:
+    quantiser.cp.seed = 1234 + seed
+    quantiser.cp.min_points_per_centroid = 1  # FAISS would say a hundred times that the training rows are few
+
+
+def _rotated(x: Floats, bits: int, seed: int) -> Floats:
+    """As many numbers as there are bits, by random directions that are orthogonal as far as they can be."""
+    import faiss
+
+    rotation = faiss.RandomRotationMatrix(x.shape[1], bits)
+    rotation.init(1234 + seed)
+    return rotation.apply(x)
+
+
+def _probabilities(work: Work) -> tuple[Floats, Floats]:
+    """Of the queries and the base rows, ``[n, classes]``, by the C that does best on rows held out."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, tol=1e-3))
+    held_out = StratifiedShuffleSplit(1, test_size=0.2, random_state=0)
+    search = GridSearchCV(model, {"logisticregression__C": STRENGTHS}, cv=held_out, scoring="neg_log_loss")
+    search.fit(work.dataset.train.take(slice(None)), work.dataset.train.labels)
+    parts = (work.dataset.query, work.base_part)
+    query, base = (np.concatenate([search.predict_proba(chunk) for chunk in part.chunks()]) for part in parts)
+    return query.astype(np.float32), base.astype(np.float32)
+
+
+def _unit(x: Floats) -> Floats:
+    lengths = np.linalg.norm(x, axis=1, keepdims=True)
+    return np.divide(x, lengths, out=np.zeros_like(x), where=lengths > 0)

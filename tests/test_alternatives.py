@@ -1,0 +1,315 @@
+"""What a user would pick instead: scores, contenders, page and command."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from lbhash import evaluate
+from lbhash.codes import hamming_distances
+from lbhash.data import load_dataset
+from lbhash.experiments import alternatives, contenders
+from lbhash.experiments.alternatives import Data, Run
+from lbhash.experiments.scored import expected_recall, ranking_of
+from lbhash.index import FlatIndex, rerank
+from lbhash.metrics import average_precision
+
+
+def orders(scores):
+    """All rankings by a score, each order of equal ones."""
+    return [order for order in permutations(range(len(scores))) if (np.diff(scores[list(order)]) >= 0).all()]
+
+
+def slow_average(order, relevant, at):
+    ranks = [rank for rank, place in enumerate(order[:at], start=1) if relevant[place]]
+    return sum(found / rank for found, rank in enumerate(ranks, start=1)) / len(ranks) if ranks else 0.0
+
+
+@st.composite
+def few_scores(draw):
+    count = draw(st.integers(1, 6))
+    values = hnp.arrays(np.int32, (2, count), elements=st.integers(-2, 1))
+    scores = draw(values)
+    if draw(st.booleans()):
+        scores = (scores / 7).astype(np.float32)
+    k = draw(st.integers(1, count))
+    wanted = np.array([draw(st.permutations(range(count)))[:k] for _ in range(2)])
+    return scores, draw(hnp.arrays(bool, (2, count))), k, wanted
+
+
+@given(few_scores())
+@settings(max_examples=60, deadline=None)
+def test_average_precision_is_the_mean_over_all_orders_of_ties(drawn):
+    scores, relevant, at, _ = drawn
+    found = average_precision(ranking_of(scores, relevant), at)
+    for row, hits, value in zip(scores, relevant, found, strict=True):
+        if not hits.any():
+            assert np.isnan(value)
+            continue
+        assert value == pytest.approx(np.mean([slow_average(order, hits, at) for order in orders(row)]))
+
+
+@given(few_scores())
+@settings(max_examples=60, deadline=None)
+def test_recall_is_the_mean_over_all_orders_of_ties(drawn):
+    scores, _, k, wanted = drawn
+    found = expected_recall(scores, wanted)
+    for row, those, value in zip(scores, wanted, found, strict=True):
+        slow = np.mean([len(set(order[:k]) & set(those.tolist())) / k for order in orders(row)])
+        assert value == pytest.approx(slow)
+
+
+def test_scores_without_ties_and_of_both_kinds():
+    rng = np.random.default_rng(0)
+    scores = rng.permuted(np.arange(200, dtype=np.int32)[None, :].repeat(5, axis=0), axis=1)
+    relevant = rng.random((5, 200)) < 0.1
+    whole, real = (average_precision(ranking_of(s, relevant), 50) for s in (scores, np.exp(scores / 50)))
+    slow = [slow_average(np.argsort(row), hits, 50) for row, hits in zip(scores, relevant, strict=True)]
+    np.testing.assert_allclose(whole, slow)
+    np.testing.assert_allclose(real, slow)
+
+
+# ----------------------------------------------------------------------------------------------------- the contenders
+
+
+@pytest.fixture(scope="module")
+def files(blobs, write_parquet, tmp_path_factory):
+    """The blobs with a label a row, and with several."""
+    folder = tmp_path_factory.mktemp("blobs")
+    x = np.concatenate([blobs.x, blobs.query_x])
+    query = np.arange(len(x)) >= len(blobs.x)
+    flags = {"in_train": ~query, "in_base": ~query, "in_query": query}
+    hot = np.concatenate([blobs.hot, blobs.query_hot])
+    return {
+        "one": write_parquet(folder / "one.parquet", x, label=np.concatenate([blobs.y, blobs.query_y]), **flags),
+        "several": write_parquet(
+            folder / "several.parquet", x, labels=[np.flatnonzero(row).tolist() for row in hot], **flags
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def work(files):
+    return contenders.Work(load_dataset(files["one"]), seed=1)
+
+
+@pytest.fixture(scope="module")
+def csq(work):
+    return {one.name: one for one in contenders.lbhash_codes(work, 16, 0, 2)}
+
+
+def everything(contender, work):
+    return contender.scores(slice(0, len(work.query)))
+
+
+def test_the_base_is_reordered_with_its_labels(work, blobs):
+    assert work.stored.tolist() != blobs.x.tolist()
+    place = {row.tobytes(): label for row, label in zip(blobs.x, blobs.y, strict=True)}
+    assert [place[row.tobytes()] for row in work.stored] == work.base_labels.tolist()
+    np.testing.assert_allclose(np.linalg.norm(work.base, axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("at", [None, 25])
+@pytest.mark.parametrize("kind", ["one", "several"])
+def test_codes_are_measured_as_evaluate_does(files, kind, at):
+    work = contenders.Work(load_dataset(files[kind]))
+    (lsh,) = contenders.random_hyperplanes(work, 16, 3)
+    mean = work.train.mean(axis=0)
+    query, base = (contenders.pack(contenders._rotated(x - mean, 16, 3)) for x in (work.query, work.base))
+    report = evaluate(query, work.query_labels, base, work.base_labels, at)
+    assert alternatives.measure(lsh, work, at)["map"] == pytest.approx(report.map, abs=1e-12)
+    np.testing.assert_array_equal(everything(lsh, work), hamming_distances(query, base))
+
+
+def test_the_embeddings_find_themselves(work):
+    cosine, euclidean = contenders.exact(work)
+    found = alternatives.measure(cosine, work, None)
+    assert found["recalls"] == {"10": 1.0, "100": 1.0}
+    assert (found["bytes"], found["supervised"]) == (12 * 4, False)
+    differences = work.dataset.query.take(slice(None))[:, None] - work.stored[None]
+    slow = np.argsort((differences.astype(np.float64) ** 2).sum(axis=2), axis=1)
+    np.testing.assert_array_equal(np.argsort(everything(euclidean, work), axis=1)[:, :5], slow[:, :5])
+
+
+def test_sizes_and_labels(work, csq):
+    assert {name: (one.bytes, one.supervised) for name, one in csq.items()} == {
+        "CSQ_D": (2, True),
+        "CSQ_D, asymmetric": (2, True),
+        "CSQ_D, top 100 by asymmetric": (2, True),
+        "CSQ_D, top 1,000 by asymmetric": (2, True),
+        "CSQ_D, top 100 by ℓ": (2 + 32, True),
+        "CSQ_D, top 1,000 by ℓ": (2 + 32, True),
+        "CSQ_D, top 100 by embeddings": (2 + 24, True),
+        "CSQ_D, top 1,000 by embeddings": (2 + 24, True),
+        "CSQ_D, ℓ float16": (32, True),
+    }
+    (bits,) = contenders.one_bit_a_dimension(work)
+    assert (bits.bytes, bits.supervised) == (2, False)
+    names = [one.name for one in contenders.discriminants(work, 16, 0)]
+    assert names == ["LDA, signs", "LDA, float16"]
+    assert [one.name for one in contenders.discriminants(work, 64, 0)] == ["LDA, signs"]  # it has 3 numbers, not 4
+
+
+def test_what_cannot_be_is_left_out(work, files):
+    assert list(contenders.iterative_quantisation(work, 16, 0)) == []
+    assert list(contenders.few_dimensions(work, 16)) == []
+    assert list(contenders.product_quantisation(work, 16, 0)) == []  # 160 train rows for 256 centroids
+    several = contenders.Work(load_dataset(files["several"]))
+    assert list(contenders.classifier(several)) == []
+    assert list(contenders.discriminants(several, 8, 0)) == []
+
+
+def test_the_second_stage_puts_candidates_first(work, csq):
+    one = csq["CSQ_D, top 100 by asymmetric"]
+    distances, scores = everything(csq["CSQ_D"], work), everything(one, work)
+    exact = everything(csq["CSQ_D, asymmetric"], work)
+    for query in range(len(scores)):
+        head = np.argsort(scores[query], kind="stable")[:100]
+        assert set(head) == set(np.argsort(distances[query], kind="stable")[:100])
+        assert (np.diff(exact[query][head]) > -1e-4).all()
+        rest = np.setdiff1d(np.arange(len(work.base)), head)
+        np.testing.assert_array_equal(scores[query][rest], distances[query][rest] + 100)
+    # More candidates than rows: all rows by the finer score.
+    whole = everything(csq["CSQ_D, top 1,000 by asymmetric"], work)
+    np.testing.assert_allclose(np.take_along_axis(exact, np.argsort(whole, 1), 1), np.sort(exact, 1), atol=1e-4)
+
+
+def test_the_second_stage_is_the_products(work):
+    rng = np.random.default_rng(0)
+    base, query = (rng.integers(0, 256, (len(x), 2), np.uint8) for x in (work.base, work.query))
+    index = FlatIndex(16, keep="embeddings")
+    index.add(base, vectors=work.stored)
+    vectors = work.dataset.query.take(slice(None))
+    one = contenders._reranked("x", 1, index, query, vectors, "embeddings", 30)
+    found = rerank(index, index.search(query, 30), vectors, 30, "embeddings")
+    np.testing.assert_array_equal(one.search(slice(None), 7).ids, found.ids[:, :7])
+    np.testing.assert_array_equal(np.argsort(one.scores(slice(None)), kind="stable")[:, :7], found.ids[:, :7])
+
+
+def test_the_classifier(work):
+    predicted, by_query, probabilities = contenders.classifier(work)
+    assert (predicted.bytes, by_query.bytes, probabilities.bytes) == (1, 1, 8)
+    scores = everything(predicted, work)
+    assert set(np.unique(scores)) == {0, 1}
+    assert ((scores == 0) == work.relevant(slice(None))).mean() > 0.9
+    assert {len(np.unique(row)) for row in everything(by_query, work)} == {4}
+    first = np.argmin(everything(probabilities, work), axis=1)
+    assert (work.base_labels[first] == work.query_labels).mean() > 0.9
+
+
+def test_faiss_ranks_as_the_scores_do(monkeypatch):
+    monkeypatch.setattr(contenders, "OPQ_ROUNDS", 1)
+    work = contenders.Work(load_dataset("digits"))
+    asked = np.square(work.query).sum(axis=1, keepdims=True)
+    found = list(contenders.product_quantisation(work, 16, 0))
+    assert [(one.name, one.bytes) for one in found] == [("FAISS PQ", 2), ("FAISS OPQ + PQ", 2)]
+    distances, ids = found[0].search(slice(0, 20), 10)
+    scores = (everything(found[0], work) + asked)[:20]
+    np.testing.assert_allclose(np.sort(scores, axis=1)[:, :10], distances, atol=1e-4)
+    np.testing.assert_allclose(np.take_along_axis(scores, ids, 1), distances, atol=1e-4)
+    assert len(list(contenders.few_dimensions(work, 16))) == 2
+    (itq,) = contenders.iterative_quantisation(work, 16, 0)
+    (lsh,) = contenders.random_hyperplanes(work, 16, 0)
+    maps = [alternatives.measure(one, work, 100)["map"] for one in (itq, lsh)]
+    assert maps[0] > maps[1] > 0.2
+
+
+def test_codes_of_more_bits_than_the_librarys():
+    rng = np.random.default_rng(0)
+    query, base = (rng.integers(0, 256, (rows, 160), np.uint8) for rows in (3, 5))
+    slow = np.unpackbits(query[:, None] ^ base[None], axis=2).sum(axis=2)
+    np.testing.assert_array_equal(contenders._distances(query, base), slow)
+
+
+# ------------------------------------------------------------------------------------------------ the page, the command
+
+
+@pytest.fixture(scope="module")
+def made(files):
+    data = Data("blobs", str(files["one"]), 50)
+    runs = [Run(data, 8, 0, 1), Run(data, 8, 1, 1), Run(data, None, 0, 1)]
+    return {run: alternatives.execute(run) for run in runs}
+
+
+def test_lines_are_means_over_the_seeds(made):
+    lines = alternatives.lines_of(made, next(iter(made)).data)
+    own = next(line for line in lines if line.name == "CSQ_D")
+    maps = [result["contenders"][0]["map"] for run, result in made.items() if run.bits]
+    assert (own.map, own.deviation) == pytest.approx((np.mean(maps), np.std(maps, ddof=1)))
+    assert [line.bytes for line in lines] == sorted(line.bytes for line in lines)
+    assert {line.name for line in lines if line.bits is None} >= {"float exact, cosine", "logistic regression, class"}
+
+
+def test_the_page(made):
+    page = alternatives.page(made, "search.png")
+    assert "--data blobs@50=FILE --bits 8 --seeds 2 --epochs 1" in page
+    assert "160 train rows, 160 base rows, 40 queries, 12 numbers an embedding, 4 classes." in page
+    assert "| bytes | method | bits | labels | mAP@50 | recall@10 | recall@100 | time |" in page
+    assert "| no | " in page
+    assert page.count("- 8 bits, 1 byte: mAP ") == 1
+
+
+def line(name, size, value, bits=8, recall=0.5):
+    return alternatives.Line(name, bits, size, True, value, 0.0, (recall,), None)
+
+
+def test_where_it_loses():
+    own = line("CSQ_D", 2, 0.5)
+    lines = [own, line("A", 1, 0.6, recall=0.7), line("A", 2, 0.55), line("B", 3, 0.9), line("CSQ_D, ℓ", 2, 0.8)]
+    said = alternatives.losses(lines)
+    assert "More, in no more bytes, has A at 8 bits, 1 byte: 0.6000." in said
+    assert "the best of the others is A at 8 bits with 0.700" in said
+    assert "B" not in said
+    assert "Nothing of as few bytes has more; next is C" in alternatives.losses([own, line("C", 2, 0.4)])
+
+
+def test_the_picture(made, tmp_path):
+    from matplotlib.image import imread
+
+    alternatives.draw(made, tmp_path / "p.png")
+    picture = imread(tmp_path / "p.png")
+    assert picture.shape[0] > 500
+    assert len(np.unique(picture.reshape(-1, picture.shape[-1]), axis=0)) > 50
+
+
+def test_the_command_goes_on_where_it_was(made, files, tmp_path, monkeypatch, capsys):
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    for run, result in made.items():
+        (runs / f"{run.name(4)}.json").write_text(json.dumps(result))
+    assert (runs / "blobs@50-fixed.json").exists()
+    arguments = ["--data", f"blobs@50={files['one']}", "--bits", "8", "--seeds", "2", "--epochs", "1"]
+    arguments += ["--runs", runs, "--out", tmp_path / "s.md", "--picture", tmp_path / "s.png"]
+    monkeypatch.setattr("sys.argv", ["program", *map(str, arguments)])
+    alternatives.main()
+    assert capsys.readouterr().err == ""  # nothing was missing
+    assert "![mAP against bytes a row](s.png)" in (tmp_path / "s.md").read_text()
+    assert (tmp_path / "s.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "digits"], "data is 'digits'; it must be NAME=FILE or NAME@R=FILE"),
+        (["--data", "a/b=digits"], "data is 'a/b=digits'; it must be NAME=FILE"),
+        (["--data", "a@0=digits"], "data is 'a@0=digits'; its R must be an integer of at least 1"),
+        (["--data", "a@=digits"], "its R must be an integer of at least 1"),
+        (["--data", "a=none.parquet"], "data is 'none.parquet', and there is no such file"),
+        (["--data", "a=digits", "--data", "a@5=digits"], "data has two sets of one name"),
+        (["--data", "a=digits", "--bits", "8,x"], "bits is '8,x'; it must be integers with commas between them"),
+        (["--data", "a=digits", "--bits", "0"], "bits is 0; it must be from 1 to 1024"),
+        (["--data", "a=digits", "--seeds", "0"], "seeds is 0; it must be at least 1"),
+    ],
+)
+def test_bad_arguments(arguments, message, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["program", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        alternatives.main()
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,724 @@
+"""Hyper-parameters by the ratio: the held-out rows, the score, its warnings, the search and its command."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lbhash import Hasher, bound, evaluate
+from lbhash.codes import pack
+from lbhash.data import Part
+from lbhash.data.dataset import Dataset
+from lbhash.experiments import tuning as experiment
+from lbhash.objectives import METHODS
+from lbhash.reproduce.sources import DIGITS
+from lbhash.tuning import Choice, Range, default_space, hold_out, read_space, score_codes, search, tune
+from lbhash.tuning.cautions import FEW_ROWS, cautions_of_rows
+from lbhash.tuning.scoring import leave_one_out_map
+from lbhash.tuning.space import check_space, starting_point, with_params
+from lbhash.tuning.study import Study
+from lbhash.tuning.trials import best_trial
+
+SMALL = {"lr": Range(1e-4, 1e-1, log=True), "hidden": Choice((0, 6)), "guidance.weight": Range(0.1, 2.0)}
+
+
+def part_of(x, y):
+    return Part(x, np.arange(len(x)), y)
+
+
+def small(**changes):
+    return Hasher(8, **{"epochs": 2, "hidden": 6, "device": "cpu"} | changes)
+
+
+@pytest.fixture(scope="module")
+def train(blobs):
+    return part_of(blobs.x, blobs.y)
+
+
+# ------------------------------------------------------------------------------------------------ the held-out rows
+
+
+@given(st.lists(st.integers(0, 4), min_size=5, max_size=60), st.floats(0.01, 0.99), st.integers(0, 5))
+@settings(deadline=None, max_examples=60)
+def test_every_class_gives_its_share_and_keeps_a_row(classes, share, seed):
+    labels = np.array([*classes, 0, 0, 1, 1])
+    part = Part(np.zeros((len(labels) + 3, 2)), np.arange(3, len(labels) + 3), labels)
+    fitted, held = hold_out(part, share, seed)
+    assert sorted([*fitted.rows, *held.rows]) == sorted(part.rows)
+    for some in (fitted, held):
+        assert (labels[some.rows - 3] == some.labels).all()
+        assert (np.diff(some.rows) > 0).all()
+    for label, count in zip(*np.unique(labels, return_counts=True), strict=True):
+        assert (held.labels == label).sum() == min(count - 1, max(1, round(share * count)))
+    assert (hold_out(part, share, seed)[1].rows == held.rows).all()
+
+
+def test_another_seed_holds_out_others(train, blobs):
+    assert (hold_out(train, 0.2, 0)[1].rows != hold_out(train, 0.2, 1)[1].rows).any()
+    fitted, held = hold_out(part_of(blobs.x, blobs.hot), 0.25)
+    assert (len(fitted), len(held)) == (120, 40)
+    assert (held.labels == blobs.hot[held.rows]).all()
+
+
+def test_rows_that_cannot_be_held_out(train):
+    for share in (0.0, 1.0, -1, float("nan")):
+        with pytest.raises(ValueError, match=r"held_out is .*; it must be above 0 and below 1"):
+            hold_out(train, share)
+    with pytest.raises(TypeError, match=r"held_out is '0\.2'"):
+        hold_out(train, "0.2")
+    with pytest.raises(ValueError, match="part has no labels"):
+        hold_out(part_of(train.embeddings, None))
+    with pytest.raises(ValueError, match="part has 3 rows, of which 0 can be held out; tuning needs two"):
+        hold_out(part_of(np.zeros((3, 2)), np.arange(3)))
+
+
+# -------------------------------------------------------------------------------------------------------- the score
+
+
+def one_by_one(codes, labels, bits, at):
+    """Each row evaluated as the only query against the others."""
+    found = []
+    for row in range(len(codes)):
+        others = np.arange(len(codes)) != row
+        try:
+            report = evaluate(codes[[row]], labels[[row]], codes[others], labels[others], at, bits=bits)
+        except ValueError:  # no row is relevant
+            continue
+        found.append(report.map)
+    return np.mean(found) if found else 0.0
+
+
+@pytest.mark.parametrize("at", [None, 4])
+@pytest.mark.parametrize("many", [False, True])
+def test_the_map_is_that_of_each_row_against_the_others(at, many):
+    rng = np.random.default_rng(3)
+    codes = pack(rng.choice([-1, 1], (24, 5)))  # 32 words only, so that codes repeat
+    labels = rng.integers(0, 2, (24, 4)).astype(np.uint8) if many else rng.integers(0, 9, 24)
+    assert leave_one_out_map(codes, labels, 5, at) == pytest.approx(one_by_one(codes, labels, 5, at))
+
+
+def test_no_row_shares_a_class():
+    codes = pack(np.eye(3) - 0.5)
+    assert leave_one_out_map(codes, np.arange(3), 3) == 0
+    assert leave_one_out_map(codes, np.zeros((3, 2), np.uint8), 3) == 0
+
+
+@given(st.integers(2, 40), st.integers(1, 20), st.floats(0, 100), st.integers(0, 9))
+@settings(deadline=None, max_examples=40)
+def test_the_ratio_is_that_of_the_bound(rows, bits, percentile, seed):
+    rng = np.random.default_rng(seed)
+    codes, labels = pack(rng.choice([-1, 1], (rows, bits))), rng.integers(0, 3, rows)
+    score, found = (
+        score_codes(codes, labels, 3, bits, percentile, 30.0),
+        bound(codes, labels, percentile, inter_percentile=30.0, bits=bits),
+    )
+    assert score.intra == found.intra
+    extremes = bound(codes, labels, bits=bits)
+    assert score.intra_max == extremes.intra
+    assert (score.inter, score.inter_min) == tuple(np.nan_to_num([found.inter, extremes.inter]))
+    assert score.map is score.map_seconds is None
+    assert score.distinct == len({code.tobytes() for code in codes})
+    assert 0 <= score.by("ratio") <= bits
+    if np.isfinite(found.ratio):
+        assert score.ratio == found.ratio
+        if found.intra >= 1:
+            assert score.by("ratio") == found.ratio
+
+
+# ----------------------------------------------------------------------------------------------------- the warnings
+
+
+def kinds(score):
+    return {caution.kind: caution.line for caution in score.cautions}
+
+
+def around(centers, each):
+    """So many codes of each class, all on its centre, and their labels."""
+    return np.repeat(np.array(centers), each, axis=0), np.repeat(np.arange(len(centers)), each)
+
+
+FAR = [[1] * 8 + [-1] * 8, [-1] * 8 + [1] * 8, [1] * 16]
+
+
+def test_nothing_is_said_of_good_codes():
+    signs, labels = around(FAR, 20)
+    for row in range(0, len(signs), 4):
+        signs[row, row % 16] *= -1
+    score = score_codes(pack(signs), labels, 3, 16, 90, 0)
+    assert score.by("ratio") == 8
+    assert score.cautions == ()
+
+
+def test_all_codes_equal():
+    score = score_codes(pack(np.ones((12, 16))), np.arange(12) % 3, 3, 16)
+    assert kinds(score) == {"equal": "all 12 held-out codes are equal; the ratio is 0 / 0 and says nothing"}
+    assert np.isnan(score.ratio)
+    assert score.by("ratio") == 0
+
+
+def test_classes_that_share_a_code():
+    signs, labels = around([FAR[0], FAR[0], FAR[0], FAR[0], FAR[1]], 10)
+    said = kinds(score_codes(pack(signs), labels, 5, 16))
+    assert "5 classes have 2 distinct codes among 50 held-out rows (40% of a code each)" in said["collapsed"]
+    assert "4 of 5 classes share their centre with another (classes 0, 1, 2 and 1 more have one)" in said["shared"]
+    signs[::3, 15] *= -1  # now there are codes enough, and yet the centres are the same
+    said = kinds(score_codes(pack(signs), labels, 5, 16))
+    assert "collapsed" not in said or "4 distinct" in said["collapsed"]
+    assert "min D_inter is 0 whatever the others do" in said["shared"]
+
+
+def test_a_class_without_rows_has_no_centre_to_share():
+    signs, labels = around(FAR, 10)
+    assert kinds(score_codes(pack(signs), labels, 9, 16)) == {}
+
+
+def test_one_stray_code():
+    signs, labels = around(FAR, 200)
+    signs[0] *= -1
+    for percentile, ratio in ((99, 8), (75, 8), (100, 0.5)):
+        score = score_codes(pack(signs), labels, 3, 16, percentile, 0)
+        assert score.by("ratio") == ratio
+        assert score.strict_ratio == 0.5
+        line = kinds(score)["outliers"]
+        assert line.startswith(
+            "max D_intra is 16, and 99 % of the codes lie within 0: min D_inter / max D_intra is 0.5"
+        )
+        assert line.endswith("without the few it is inf")
+    assert "crossed" not in kinds(score_codes(pack(signs), labels, 3, 16, 99))
+    signs[:10] = signs[0]  # no longer few
+    assert "outliers" not in kinds(score_codes(pack(signs), labels, 3, 16, 75))
+
+
+def test_rows_that_lie_with_another_class():
+    signs, labels = around(FAR, 50)
+    labels[:6] = 1  # 6 of 150 rows have class 1 and the code of class 0
+    said = kinds(score_codes(pack(signs), labels, 3, 16, 99))
+    assert said["crossed"].startswith("4.0% of the held-out rows lie nearer to another class's centre")
+    assert "crossed" not in kinds(score_codes(pack(signs), labels, 3, 16, 95))
+
+
+def test_rows_of_several_labels_may_lie_with_any_of_them():
+    signs, labels = around(FAR[:2], 20)
+    hot = np.eye(2, dtype=np.uint8)[labels]
+    both = np.ones((4, 2), np.uint8)
+    none = np.zeros((4, 2), np.uint8)
+    score = score_codes(pack([*signs, *signs[:4], *-signs[:4]]), np.concatenate([hot, both, none]), 2, 16, 80)
+    assert "crossed" not in kinds(score)
+    hot[:15] = [0, 1]
+    assert "crossed" in kinds(score_codes(pack(signs), hot, 2, 16, 80))
+
+
+def test_too_few_rows():
+    sizes = [FEW_ROWS, FEW_ROWS - 1, 0]
+    labels = np.repeat(np.arange(3), sizes)
+    found = {caution.kind: caution.line for caution in cautions_of_rows(labels, 3, 95)}
+    assert "2 of 3 classes have fewer than 5 held-out rows (class 2 has 0)" in found["few"]
+    assert "percentile 95 of 9 held-out rows lies between the two farthest" in found["coarse"]
+    assert cautions_of_rows(np.repeat(np.arange(3), 40), 3, 95) == []
+    assert cautions_of_rows(np.repeat(np.arange(3), 40), 3, 100) == []  # a maximum that says so
+    assert cautions_of_rows(np.ones((40, 3), np.uint8), 3, 95) == []
+
+
+def test_a_percentile_between_the_two_farthest_is_coarse():
+    values = np.arange(101.0)  # 100 gaps of one percent
+    for percentile in (98.9, 99.0, 99.1):
+        coarse = any(caution.kind == "coarse" for caution in cautions_of_rows(np.zeros(101, int), 1, percentile))
+        assert coarse == (np.percentile(values, percentile) > 99)
+
+
+# -------------------------------------------------------------------------------------------------------- the space
+
+
+@pytest.mark.parametrize("guided", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_the_default_space_can_be_made_and_holds_the_defaults(method, guided):
+    hasher = Hasher(16, method, guided)
+    space = default_space(method, guided, 16)
+    check_space(space, hasher, 4)
+    assert any(name.startswith("options.") for name in space)
+    assert ("guidance.weight" in space) == guided
+    assert ("centers" in space) == (guided or method == "csq")
+    start = starting_point(hasher, space)
+    assert set(start) == set(space)
+    assert start["lr"] == hasher.lr
+    if method == "hashnet":
+        assert start["options.alpha"] == 10 / 16
+
+
+def test_a_start_is_the_hashers_own_where_the_space_has_it():
+    hasher = small(lr=0.5, options={"lam": 0.01}, guidance={"weight": 0.7})
+    space = SMALL | {"options.lam": Range(1e-5, 1e-1, log=True)}
+    assert starting_point(hasher, space) == {"hidden": 6, "guidance.weight": 0.7, "options.lam": 0.01}
+    assert starting_point(small(), {"hidden": Range(1, 9), "dropout": Choice((0.5, None))}) == {
+        "hidden": 6,
+        "dropout": 0.5,
+    }
+
+
+@given(st.integers(0, 1000), st.booleans(), st.booleans())
+def test_samples_are_inside(seed, log, whole):
+    values = Range(1, 9, log=log) if whole else Range(0.001, 0.1, log=log)
+    drawn = values.sample(np.random.default_rng(seed))
+    assert drawn in values
+    assert isinstance(drawn, int if whole else float)
+    assert Choice(("a", None)).sample(np.random.default_rng(seed)) in ("a", None)
+
+
+def test_a_logarithmic_scale_counts_factors():
+    rng = np.random.default_rng(0)
+    for log, middle in ((True, 0.01), (False, 0.05)):
+        drawn = [Range(0.001, 0.1, log=log).sample(rng) for _ in range(2000)]
+        assert np.median(drawn) == pytest.approx(middle, rel=0.15)
+
+
+def test_params_go_where_they_belong():
+    given = small(options={"lam": 0.5}, guidance={"mode": "replace"})
+    made = with_params(given, {"lr": 0.25, "guidance.weight": 2.0, "options.lam": 0.125})
+    assert (made.lr, made.guidance, made.options) == (0.25, {"mode": "replace", "weight": 2.0}, {"lam": 0.125})
+    assert given.guidance == {"mode": "replace"}
+
+
+def test_a_space_from_a_file(tmp_path):
+    file = tmp_path / "space.json"
+    file.write_text('{"lr": {"low": 1e-4, "high": 0.01, "log": true}, "hidden": {"choices": [0, 8]}}')
+    assert read_space(file) == {"lr": Range(1e-4, 0.01, log=True), "hidden": Choice((0, 8))}
+    assert {name: values.as_dict() for name, values in read_space(file).items()} == json.loads(file.read_text())
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("{", "which is not JSON"),
+        ("[]", "it must be an object of names"),
+        ("{}", "it must be an object of names"),
+        ('{"lr": 3}', "space has 'lr' with 3; it must be"),
+        ('{"lr": {"low": 1}}', "space has 'lr' with"),
+        ('{"lr": {"low": 1, "high": 2, "step": 1}}', "space has 'lr' with"),
+        ('{"lr": {"choices": 3}}', "space has 'lr' with"),
+        ('{"lr": {"low": 2, "high": 1}}', "low of a range is 2 and high is 1"),
+        ('{"lr": {"low": 0, "high": 1, "log": true}}', "on a logarithmic scale it must be above 0"),
+        ('{"lr": {"low": "a", "high": 1}}', "low of a range is 'a'; it must be a finite number"),
+        ('{"lr": {"low": 0, "high": 1, "log": 1}}', "log of a range is 1"),
+        ('{"lr": {"choices": []}}', "choices is empty"),
+        ('{"lr": {"choices": [[1]]}}', r"choices has \[1\]"),
+    ],
+)
+def test_files_that_are_no_space(tmp_path, text, line):
+    file = tmp_path / "space.json"
+    file.write_text(text)
+    with pytest.raises((ValueError, TypeError), match=line):
+        read_space(file)
+
+
+@pytest.mark.parametrize(
+    ("space", "line"),
+    [
+        ({}, "space is empty"),
+        ({"bits": Choice((8,))}, "space has 'bits'; it may have lr"),
+        ({"other.weight": Choice((8,))}, "space has 'other.weight'; it may have lr"),
+        ({"guidance.weight": Range(0, 1)}, "the method is not guided"),
+        ({"lr": Range(0.0, 1.0)}, "space has 'lr' with 0.0, which cannot be: lr is 0.0"),
+        ({"dropout": Range(0.0, 1.5)}, "space has 'dropout' with 1.5, which cannot be"),
+        ({"hidden": Range(-1, 5)}, "space has 'hidden' with -1"),
+        ({"centers": Choice(("best", "worst"))}, "space has 'centers' with 'worst'"),
+        ({"options.lamb": Range(0, 1)}, "options has 'lamb', which method csq does not take; it may have lam"),
+        ({"options.lam": Range(-1, 1)}, "lam is -1; it must be at least 0"),
+        ({"lr": 0.1}, "it must be a Range or a Choice"),
+    ],
+)
+def test_spaces_that_cannot_be(train, space, line):
+    with pytest.raises((ValueError, TypeError), match=line):
+        search(small(guided=False), train, 4, space=space)
+
+
+# ------------------------------------------------------------------------------------------------------- the search
+
+
+@pytest.fixture(scope="module")
+def found(train):
+    return search(small(), train, 4, trials=7, space=SMALL, compare=True)
+
+
+def test_the_best_trial_has_the_largest_ratio(found):
+    assert [trial.number for trial in found.trials] == list(range(7))
+    values = {trial.number: trial.score.by("ratio") for trial in found.trials if trial.state == "complete"}
+    assert values[found.best.number] == max(values.values())
+    assert found.best_params == found.best.params
+    assert {name: getattr(found.hasher, name) for name in ("lr", "hidden")} == {
+        name: found.best_params[name] for name in ("lr", "hidden")
+    }
+    assert not hasattr(found.hasher, "model_")
+    assert all(trial.params[name] in values for trial in found.trials for name, values in SMALL.items())
+    assert len({json.dumps(trial.params) for trial in found.trials}) == 7
+
+
+def test_the_first_trial_is_the_hasher_as_it_is(found, train):
+    first = found.trials[0]
+    assert first.params == {"lr": 1e-3, "hidden": 6, "guidance.weight": 1.0}
+    fitted, held = hold_out(train, 0.2, 0)
+    codes = small().fit_part(fitted, 4).encode_part(held)
+    again = score_codes(codes, held.labels, 4, 8, found.percentile, with_map=True)
+    assert (first.score.inter, first.score.intra, first.score.map) == (again.inter, again.intra, again.map)
+    assert first.epochs == 2
+    assert found.held_out == len(held)
+
+
+def test_by_map_the_largest_map_is_chosen(train, found):
+    by_map = search(small(), train, 4, trials=7, space=SMALL, by="map", prune=False)
+    values = [trial.score.map for trial in by_map.trials]
+    assert by_map.best.number == int(np.argmax(values))
+    assert values[0] == found.trials[0].score.map
+    assert {trial.state for trial in by_map.trials} == {"complete"}
+
+
+def test_the_map_is_not_computed_unless_it_is_asked_for(train):
+    alone = search(small(), train, 4, trials=1, space=SMALL)
+    assert alone.trials[0].score.map is None
+    assert alone.table()[0]["map"] is None
+
+
+def test_tune_fits_the_best_on_all_training_rows(train, blobs):
+    tuned = tune(small(), train, 4, trials=2, space=SMALL)
+    alone = with_params(small(), tuned.best_params).fit_part(train, 4)
+    assert tuned.hasher.model_.fingerprint() == alone.model_.fingerprint()
+    assert len(tuned.hasher.train_codes_) == len(train)
+
+
+def test_a_data_set_is_tuned_by_its_train_split_alone(blobs, train):
+    query = part_of(blobs.query_x, 3 * blobs.query_y)
+    gone = Part(np.full_like(blobs.x, np.nan), np.arange(len(blobs.x)), 3 * blobs.y)
+    data = Dataset("blobs", "files", part_of(blobs.x, 3 * blobs.y), gone, query)  # with classes 0, 3, 6 and 9
+    tuned = tune(small(), data, trials=2, space=SMALL)
+    assert tuned.hasher.classes_.tolist() == [0, 3, 6, 9]
+    assert tuned.best_params == search(small(), train, 4, trials=2, space=SMALL).best_params
+    with pytest.raises(ValueError, match="classes is 4 and data is a data set"):
+        search(small(), data, 4)
+
+
+def test_several_labels_a_row(blobs):
+    hot = search(small(), part_of(blobs.x, blobs.hot), 4, trials=2, space=SMALL, by="map")
+    assert 0 < hot.best.score.map <= 1
+
+
+def outcome(found):
+    return [
+        (trial.params, trial.state, trial.score and (trial.score.inter, trial.score.intra, trial.score.distinct))
+        for trial in found.trials
+    ]
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize(("moment", "trials"), [("first", 2), ("between", 6), ("within", 5), ("telling", 7)])
+def test_a_killed_search_goes_on_as_if_nothing_had_happened(train, found, tmp_path, moment, trials, monkeypatch):
+    """The last two of ``found`` are proposed by what Optuna learnt of the five before."""
+
+    def options(**more):
+        return {"trials": trials, "space": SMALL, "compare": True, "folder": tmp_path / "a b%20#c", **more}
+
+    fit, count = Hasher.fit_part, 0
+
+    def dies(self, *arguments, **more):
+        nonlocal count
+        count += 1
+        if count == {"first": 1, "within": 4}.get(moment):
+            raise Killed
+        return fit(self, *arguments, **more)
+
+    def ends(trial):
+        if moment == "between" and trial.number == 3:
+            raise Killed
+
+    close, told = Study._close, 0
+
+    def stays_open(self, asked, held):
+        nonlocal told
+        told += 1
+        if moment == "telling" and told == 6:
+            raise Killed
+        return close(self, asked, held)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Hasher, "fit_part", dies)
+        patch.setattr(Study, "_close", stays_open)
+        with pytest.raises(Killed):
+            search(small(), train, 4, **options(after_trial=ends))
+    seen = []
+    again = search(small(), train, 4, **options(resume=True, after_trial=seen.append))
+    assert outcome(again) == outcome(found)[:trials]
+    assert [trial.number for trial in seen] == list(range(trials))
+
+
+def test_a_search_that_is_done_trains_nothing(train, tmp_path, monkeypatch):
+    options = {"trials": 2, "space": SMALL, "folder": tmp_path}
+    done = search(small(), train, 4, **options)
+    monkeypatch.setattr(Hasher, "fit_part", None)
+    assert search(small(), train, 4, **options, resume=True).trials == done.trials
+
+
+def test_another_search_is_not_resumed(train, tmp_path):
+    options = {"trials": 1, "space": SMALL, "folder": tmp_path}
+    search(small(), train, 4, **options)
+    with pytest.raises(ValueError, match=r"already holds a search; give another folder, or --resume"):
+        search(small(), train, 4, **options)
+    with pytest.raises(ValueError, match=r"percentile is 90.0, and the search in .* was made with "):
+        search(small(), train, 4, **options, percentile=90, resume=True)
+    with pytest.raises(ValueError, match=r"epochs is 3, and the search in .* was made with 2"):
+        search(small(epochs=3), train, 4, **options, resume=True)
+    other = part_of(train.embeddings + 1, train.labels)
+    with pytest.raises(ValueError, match="fingerprint of the rows is"):
+        search(small(), other, 4, **options, resume=True)
+    assert len(search(small(), train, 4, **options | {"trials": 2}, resume=True).trials) == 2  # more of the same
+
+
+def test_a_damaged_search_is_said_to_be_one(train, tmp_path):
+    (tmp_path / "study.db").write_text("not a database")
+    with pytest.raises(ValueError, match="is damaged or none of lbhash"):
+        search(small(), train, 4, space=SMALL, folder=tmp_path, resume=True)
+
+
+def test_trials_that_cannot_be_trained_fail_alone(train):
+    wild = {"lr": Choice((1e-3, 1e38))}
+    some = search(small(guided=False), train, 4, trials=6, space=wild, seed=1)
+    states = {trial.params["lr"]: trial.state for trial in some.trials}
+    assert states == {1e-3: "complete", 1e38: "failed"}
+    failed = next(trial for trial in some.trials if trial.state == "failed")
+    assert "a smaller lr may help" in failed.why
+    assert failed.as_dict()["score"] is None
+    with pytest.raises(ValueError, match=r"none of 2 trials came to its end: the loss is"):
+        search(small(guided=False), train, 4, trials=2, space={"lr": Choice((1e38,))})
+
+
+def test_trials_below_the_median_are_ended(train, monkeypatch):
+    """The ratio of every epoch is made up: 1 in the first five trials, then 2, then a half."""
+    ratios = iter([1.0] * 20 + [2.0] * 4 + [0.5] * 4)
+    monkeypatch.setattr("lbhash.tuning.tuner._Judge.ratio", lambda judge, model: next(ratios))
+    found = search(small(epochs=4), train, 4, trials=7, space=SMALL, compare=True)
+    assert [trial.state for trial in found.trials] == ["complete"] * 6 + ["pruned"]
+    assert [trial.epochs for trial in found.trials] == [4] * 6 + [2]  # the first quarter is not judged
+    assert found.trials[6].score.map is None
+    assert found.trials[6].score.intra >= 0
+    ratios = iter([1.0] * 20 + [2.0] * 4 + [0.5] * 4)
+    by_map = search(small(epochs=4), train, 4, trials=7, space=SMALL, by="map")
+    assert by_map.trials[6].state == "pruned"  # by the ratio, here too
+    assert by_map.table()[6]["value"] is None
+    assert by_map.best.value("map") == max(trial.score.map for trial in by_map.trials[:6])
+    ratios = iter([1.0] * 20 + [2.0] * 4 + [0.5] * 4)
+    whole = search(small(epochs=4), train, 4, trials=7, space=SMALL, prune=False)
+    assert {trial.epochs for trial in whole.trials} == {4}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "line"),
+    [
+        ({"trials": 0}, ValueError, "trials is 0"),
+        ({"by": "loss"}, ValueError, "by is 'loss'"),
+        ({"percentile": 101}, ValueError, "percentile is 101; it must be a number from 0 to 100"),
+        ({"inter_percentile": -1}, ValueError, "inter_percentile is -1; it must be a number from 0 to 100"),
+        ({"percentile": "high"}, ValueError, "percentile is 'high'"),
+        ({"at": 0}, ValueError, "at is 0"),
+        ({"seed": -1}, ValueError, "seed is -1; it must be at least 0"),
+        ({"seed": 0.5}, TypeError, "seed is 0.5; it must be an integer"),
+        ({"held_out": 1.0}, ValueError, "held_out is 1.0"),
+        ({"classes": None}, ValueError, "classes is missing"),
+        ({"data": [1, 2]}, TypeError, "data is of type list; it must be a Dataset or a Part"),
+        ({"hasher": Hasher(8, "cqs")}, ValueError, "method is 'cqs'; it must be one of"),
+        ({"hasher": Hasher(0)}, ValueError, "bits is 0"),
+    ],
+)
+def test_bad_arguments(train, options, error, line):
+    arguments = {"hasher": small(), "data": train, "classes": 4, "trials": 1} | options
+    with pytest.raises(error, match=line):
+        search(**arguments)
+
+
+def test_without_optuna_it_says_how_to_get_it(train, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ValueError, match=r"tune needs optuna: pip install 'lbhash\[tune\]'"):
+        search(small(), train, 4, space=SMALL)
+
+
+def test_the_first_of_equals_is_the_best(found):
+    same = [found.trials[0], *found.trials[:1]]
+    assert best_trial(same, "ratio") is same[0]
+    with pytest.raises(ValueError, match="none of 0 trials came to its end: none was run"):
+        best_trial([], "ratio")
+
+
+def test_a_study_that_waits_is_not_given_its_start_twice(tmp_path):
+    def study(resume):
+        return Study(SMALL, 0, {"hidden": 6}, 2, prune=False, identity={}, folder=tmp_path, resume=resume)
+
+    killed = study(False)
+    killed._study.enqueue_trial({"lr": 0.05, "hidden": 6, "guidance.weight": 0.5})  # and it ends here
+    assert study(True).ask(0)[1] == {"lr": 0.05, "hidden": 6, "guidance.weight": 0.5}
+
+
+# ------------------------------------------------------------------------------------------------------ the command
+
+
+@pytest.fixture(scope="module")
+def space_file(tmp_path_factory):
+    file = tmp_path_factory.mktemp("space") / "space.json"
+    file.write_text('{"lr": {"low": 0.001, "high": 0.01, "log": true}, "hidden": {"choices": [8]}}')
+    return file
+
+
+def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
+    out = tmp_path / "tuned"
+    given = ["--out", out, "--bits", 16, "--epochs", 1, "--space", space_file, "--trials", 2, "--compare"]
+    status, printed, errors = command("tune", *given, "--json")
+    assert status == 0, errors
+    told = json.loads(printed)
+    rows = list(csv.DictReader((out / "trials.csv").open()))
+    assert [row["number"] for row in rows] == ["0", "1"]
+    best = max(rows, key=lambda row: float(row["value"]))
+    assert told["best_params"] == {"lr": float(best["lr"]), "hidden": 8}
+    assert json.loads((out / "best.json").read_text())["best_params"] == told["best_params"]
+    assert all(set(trial["warnings"][0]) == {"kind", "line"} for trial in told["trials"] if trial["warnings"])
+    held = {"few", "coarse"} & {caution["kind"] for caution in told["warnings"]}
+    assert held == ({"coarse"} if 159 * (1 - told["percentile"] / 100) < 1 else set())
+    assert (out / "ratio_map.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((out / "model" / "metrics.json").read_text()) == told["metrics"]
+    assert Hasher.from_pretrained(out / "model").lr == told["best_params"]["lr"]
+
+    status, printed, errors = command("tune", *given, "--resume")
+    assert status == 0, errors
+    assert "2 trials by ratio, 160 held-out rows" in printed
+    assert f"* trial {best['number']}: lr" in printed
+    for trial in told["trials"]:
+        for caution in trial["warnings"]:
+            assert caution["kind"] in printed
+    assert command("tune", *given)[2].startswith("lbhash: error: out is ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--space", "nowhere.json"], "space is 'nowhere.json', and there is no such file"),
+        (["--percentile", "200"], "percentile is 200.0"),
+        (["--held-out", "0"], "held_out is 0.0"),
+        (["--at", "100000"], "at is 100000; it must be from 1 to the size of the base (1597)"),
+        (["--method", "cqs"], "method is 'cqs'"),
+        (["--data", "nowhere.parquet"], "nowhere.parquet"),
+        (["--by", "loss"], "--by"),
+    ],
+)
+def test_what_the_command_refuses(command, tmp_path, arguments, line):
+    status, printed, errors = command("tune", "--out", tmp_path / "out", *arguments)
+    assert (status, printed) == (2, "")
+    assert errors.startswith("lbhash: error: ")
+    assert errors.count("\n") == 1
+    assert line in errors
+
+
+def test_a_file_is_no_folder(command, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    status, _, errors = command("tune", "--out", file)
+    assert status == 2
+    assert "which is a file; it must be a folder" in errors
+
+
+# --------------------------------------------------------------------------------------------------- the experiment
+
+
+def results(maps, ratios, queries):
+    return [
+        {"held_out_map": a, "ratio": {"100/0": b}, "query_map": c}
+        for a, b, c in zip(maps, ratios, queries, strict=True)
+    ]
+
+
+def test_choices_of_a_cell():
+    cell = experiment.Choices.of(results([0.1, 0.9, 0.5], [1, 2, 3], [0.2, 0.7, 0.6]))
+    assert (cell.chosen("map"), cell.chosen("100/0")) == (1, 2)
+    assert cell.loss("map") == 0
+    assert cell.loss("100/0") == cell.regret("100/0") == pytest.approx(10)
+    assert cell.correlation("100/0") == pytest.approx(0.5)
+    assert cell.correlation("map") == 1
+    assert cell.alike("100/0", 3) == 0
+    assert cell.alike("100/0", 2) == pytest.approx(2 / 3, abs=0.05)  # of the three pairs, one is chosen from otherwise
+    assert cell.alike("map", 2) == 1
+    assert np.isnan(experiment.Choices.of(results([1, 1], [1, 1], [0.1, 0.2])).correlation("100/0"))
+
+
+def test_codes_of_the_same_distribution():
+    rng = np.random.default_rng(0)
+    signs = np.sign(rng.normal(size=(3000, 16)) + 1.5 * np.repeat(FAR, 1000, axis=0))
+    labels = np.repeat(np.arange(3), 1000)
+    seen = bound(pack(signs), labels)
+    made, of = experiment.synthetic((seen.centers > 0).astype(int), seen.intra_counts, 9000, rng)
+    again = bound(made, of)
+    assert (again.centers == seen.centers).all()
+    shares = [found.intra_counts.sum(axis=0) / found.intra_counts.sum() for found in (seen, again)]
+    np.testing.assert_allclose(*shares, atol=0.02)
+
+
+def test_the_clock_measures_both(tmp_path):
+    held = {"centers": (np.array(FAR) > 0).astype(int).tolist(), "intra_counts": [[5, 3] + [0] * 15] * 3}
+    found = experiment.measure(held, 16, 3000, None, 0)
+    assert set(found["seconds"]) == {"ratio", "ratio_of_held_out", "map"}
+    assert all(0 < value < 60 for values in found["rounds"].values() for value in values)
+
+
+def test_the_experiment_writes_its_part(tmp_path, monkeypatch, capsys):
+    page, picture = tmp_path / "page.md", tmp_path / "p.png"
+    page.write_text("# Head\n\n<!-- tuning: begin -->\n<!-- tuning: end -->\n\nFoot\n")
+    monkeypatch.setattr(experiment, "run_missing", run_here)
+    monkeypatch.setattr(experiment, "_ROUNDS", 1)
+    given = ["--data", "digits", "--methods", "csq", "--bits", "8", "--hidden", "0", "--settings", "3", "--epochs", "1"]
+    given += ["--sizes", "500", "--out", str(page), "--picture", str(picture), "--runs", str(tmp_path / "runs")]
+    monkeypatch.setattr("sys.argv", ["program", *given])
+    experiment.main()
+    text = page.read_text()
+    assert text.startswith("# Head")
+    assert text.endswith("Foot\n")
+    assert "2 cells of 3 settings each (digits: 10 classes" in text
+    assert text.count("\n| max | ") == text.count("\n| 50 % | ") == 2
+    assert "| D_inter, 10 % / D_intra, 75 % (the default) |" in text
+    assert "| digits | csq | 8 |" in text
+    assert "| 500 | 8 |" in text
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def run_here(runs, execute, folder, workers, say):
+    done = {name: json.loads(json.dumps(execute(*arguments), default=vars)) for name, arguments in runs.items()}
+    assert all(isinstance(say(result), str) for result in done.values())
+    return done, 1.0
+
+
+def test_runs_have_names_of_their_own():
+    cell = experiment.Cell(DIGITS, "csq", True, 8)
+    first, same, other = (
+        experiment.Run(cell, number, cell.settings(number, (0,), 0), 1, 0).name() for number in (0, 0, 1)
+    )
+    assert first == same != other
+    assert first.startswith("digits-csq_d-8bits-1epochs-seed0-000-settings")
+    assert cell.settings(0, (0, 1024), 0)["lr"] == Hasher().lr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--data", "nowhere.parquet"], "there is no such file"),
+        (["--data", "digits", "--settings", "2"], "settings is 2; it must be at least 3"),
+        (["--data", "digits", "--methods", "cqs"], "method is 'cqs'"),
+    ],
+)
+def test_what_the_experiment_refuses(tmp_path, monkeypatch, capsys, arguments, line):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- tuning: begin -->\n<!-- tuning: end -->\n")
+    monkeypatch.setattr("sys.argv", ["program", "--out", str(page), *arguments])
+    with pytest.raises(SystemExit) as ended:
+        experiment.main()
+    assert ended.value.code == 2
+    assert line in capsys.readouterr().err
