@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
 from lbhash.evaluation import Report
+
+if TYPE_CHECKING:
+    from lbhash.index.sizing import Size
 
 RESULT_COLUMNS = (
     "method",
@@ -123,6 +126,18 @@ def print_index(facts: Mapping[str, Any]) -> None:
             value = ", ".join(f"{key} {item}" for key, item in value.items())
         shown = f"{value:,}" if isinstance(value, int) else str(value if value not in (None, "") else "–")
         table.add_row(name.replace("_", " "), shown)
+    Console().print(table)
+
+
+def print_sizes(sizes: Sequence[Size], memory: str | None) -> None:
+    """Print what codes take, a line each."""
+    from lbhash.index.sizing import shown_bytes
+
+    columns = ["codes", "bits", "bytes a code", "codes alone", "in memory"]
+    table = Table(*columns, *([] if memory is None else [f"machines of {memory}"]))
+    for size in sizes:
+        cells = [f"{size.count:,}", str(size.bits), str(size.row), shown_bytes(size.codes), shown_bytes(size.total)]
+        table.add_row(*cells, *([] if size.shards is None else [f"{size.shards:,}"]))
     Console().print(table)
 
 

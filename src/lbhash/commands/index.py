@@ -119,7 +119,15 @@ def build(
 
         names = np.arange(len(table.codes))
     index = build_index(
-        table, out, kind.value, ids=names, vectors=vectors, keep=kept, options=options, overwrite=overwrite
+        table,
+        out,
+        kind.value,
+        ids=names,
+        vectors=vectors,
+        keep=kept,
+        options=options,
+        overwrite=overwrite,
+        progress=not as_json,
     )
     _print_info(index.info() | {"index": out}, as_json)
 
@@ -148,7 +156,7 @@ def add(
     from lbhash.index import code_attributes, open_index
     from lbhash.searching import ids_of
 
-    opened = open_index(index)
+    opened = open_index(index, progress=not as_json)
     where: dict[str, Any] = {
         "base": base,
         "query": query,
@@ -182,10 +190,11 @@ def remove(
 def compact(index: IndexPath, as_json: Json = False) -> None:
     """Write an index anew as one segment, without what was removed."""
     from lbhash.index import LocalIndex, open_index
+    from lbhash.index.milvus_address import shown_address
 
     opened = open_index(index)
     if not isinstance(opened, LocalIndex):
-        raise ValueError(f"index is {index!r}, of kind {opened.kind}, which compacts itself")
+        raise ValueError(f"index is {shown_address(index)!r}, of kind {opened.kind}, which compacts itself")
     opened.compact()
     _print_info(opened.info() | {"index": index}, as_json)
 
@@ -260,6 +269,38 @@ def export(
     _say(facts, "{codes:,} codes of {bits} bits are in {out}", as_json)
 
 
+@index_app.command()
+def size(
+    bits: Annotated[list[int] | None, typer.Option(help="Length of a code; may be given often.")] = None,
+    count: Annotated[list[str] | None, typer.Option(help="How many codes, such as 1e9; may be given often.")] = None,
+    attributes: Annotated[int, typer.Option(help="Bytes of what travels with a code, such as its label.")] = 0,
+    consecutive: Annotated[
+        bool, typer.Option("--consecutive", help="Ids follow each other; an index in a folder then keeps none.")
+    ] = False,
+    memory: Annotated[str | None, typer.Option(help="Of one machine, such as 16GiB: how many are needed?")] = None,
+    usable: Annotated[float, typer.Option(help="The share of the memory that may hold codes.")] = 0.75,
+    as_json: Json = False,
+) -> None:
+    """Say what codes cost in memory, and in machines."""
+    from dataclasses import asdict
+
+    from lbhash.index.sizing import ID_BYTES, parse_bytes, parse_count, size_of
+
+    amount = None if memory is None else parse_bytes(memory)
+    ids = 0 if consecutive else ID_BYTES
+    sizes = [
+        size_of(length, parse_count(text), ids=ids, attributes=attributes, memory=amount, usable=usable)
+        for text in count or ("1e6", "1e8", "1e9")
+        for length in bits or (16, 32, 64, 128)
+    ]
+    if as_json:
+        print_json({"memory": amount, "usable": usable, "sizes": [asdict(size) for size in sizes]})
+        return
+    from lbhash.tables import print_sizes
+
+    print_sizes(sizes, memory)
+
+
 def _source(
     model: Path | None,
     data: str | None,
@@ -305,6 +346,9 @@ def _numbers(texts: list[str]) -> dict[str, int]:
 
 
 def _say(facts: dict[str, Any], line: str, as_json: bool) -> None:
+    from lbhash.index.milvus_address import shown_address
+
+    facts |= {"index": shown_address(facts["index"])} if "index" in facts else {}
     if as_json:
         print_json(facts)
     else:
@@ -312,6 +356,9 @@ def _say(facts: dict[str, Any], line: str, as_json: bool) -> None:
 
 
 def _print_info(facts: dict[str, Any], as_json: bool) -> None:
+    from lbhash.index.milvus_address import shown_address
+
+    facts |= {"index": shown_address(facts["index"])}
     if as_json:
         print_json(facts)
         return

@@ -81,7 +81,9 @@ def search(
     if out is not None:
         write_neighbors(out, answers)
     if as_json:
-        print_json({"index": base, "codes": len(index), "bits": index.bits, "queries": answers})
+        from lbhash.index.milvus_address import shown_address
+
+        print_json({"index": shown_address(base), "codes": len(index), "bits": index.bits, "queries": answers})
         return
     from lbhash.tables import print_neighbors
 

@@ -13,25 +13,26 @@ from lbhash.codefile import CodeTable, label_columns
 from lbhash.index.base import Attributes, Index
 from lbhash.index.kinds import kind_of
 from lbhash.index.local import check_free, open_folder, write_index
+from lbhash.index.milvus_address import PREFIX
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MILVUS = "milvus+"
-"""What the address of a collection of Milvus begins with, before its ``http://host:port/collection`` or file."""
 
-
-def open_index(path: str | Path) -> Index:
+def open_index(path: str | Path, *, progress: bool = False) -> Index:
     """Open an index.
 
     Args:
-        path: a folder that ``build_index`` or ``Index.save`` wrote, or an address that begins with ``milvus+``.
+        path: a folder that ``build_index`` or ``Index.save`` wrote, or the address of a collection of Milvus,
+            ``milvus+http://HOST:PORT/COLLECTION`` or ``milvus+FILE.db`` (``lbhash.index.milvus_address``).
+        progress: show a bar while codes are added to Milvus.
 
     Raises:
         ValueError: there is none, or it is damaged, of a newer format, or no index.
+        ConnectionError: Milvus does not answer, or refuses.
     """
-    if str(path).startswith(MILVUS):
-        return import_module("lbhash.index.milvus").open_milvus(str(path))
+    if str(path).startswith(PREFIX):
+        return import_module("lbhash.index.milvus").open_milvus(str(path), progress=progress)
     return open_folder(path)
 
 
@@ -46,33 +47,43 @@ def build_index(
     keep: str = "",
     options: Mapping[str, Any] | None = None,
     overwrite: bool = False,
+    progress: bool = False,
 ) -> Index:
     """Make an index of codes, and leave it open.
 
     Args:
         table: the codes, and the model that made them.
         path: a folder, or an address that begins with ``milvus+``.
-        kind: flat, which is exact; mih, ivf or hnsw. Milvus has one kind.
+        kind: flat, which is exact; mih, ivf or hnsw. Milvus has flat and ivf.
         ids: ``int64 [n]``; the table's rows where they are not given.
         attributes: columns of n values each; those of ``code_attributes`` where they are not given.
         vectors: ``[n, dim]``, where some are kept.
         keep: what these are, outputs or embeddings.
         options: of the kind.
         overwrite: replace the index that is there.
+        progress: show a bar while codes are sent to Milvus.
 
     Raises:
         TypeError, ValueError: anything does not fit, or there is an index already. Nothing is written then.
+        ConnectionError: Milvus does not answer, or refuses.
     """
     names = table.rows if ids is None else ids
     columns = code_attributes(table) if attributes is None else attributes
-    if str(path).startswith(MILVUS):
-        if keep or options:
-            raise ValueError("keep and options are of the embedded kinds; Milvus has neither")
-        remote = import_module("lbhash.index.milvus").create_milvus(
-            str(path), table.bits, model=table.model, overwrite=overwrite
+    if str(path).startswith(PREFIX):
+        if keep:
+            raise ValueError(f"keep is {keep!r}; Milvus keeps codes and attributes only")
+        return import_module("lbhash.index.milvus").build_milvus(
+            str(path),
+            table.codes,
+            table.bits,
+            ids=names,
+            attributes=columns,
+            model=table.model,
+            kind=kind,
+            options=options,
+            overwrite=overwrite,
+            progress=progress,
         )
-        remote.add(table.codes, names, columns)
-        return remote
     check_free(Path(path), overwrite)
     index = kind_of(kind)(table.bits, model=table.model, options=options, keep=keep)
     index._add(table.codes, names, columns, vectors)

@@ -1,0 +1,107 @@
+"""Where a collection of Milvus is: an address that begins with ``milvus+``, its credentials, and how it is shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+
+PREFIX = "milvus+"
+"""What the address of a collection begins with."""
+
+TOKEN = "LBHASH_MILVUS_TOKEN"
+"""The environment variable with the token, where the address has no credentials."""
+
+DEFAULT_COLLECTION = "lbhash"
+"""The collection of a file whose address names none."""
+
+_FORMS = "milvus+http://HOST:PORT/COLLECTION, milvus+https://… or milvus+FILE.db"
+_COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+_FILE = re.compile(r"[A-Za-z0-9._-]{1,35}")  # what Milvus Lite takes as a name
+
+
+@dataclass(frozen=True)
+class Address:
+    """A collection, and how to reach it.
+
+    Attributes:
+        shown: the address without what is secret, for messages.
+        uri: of the server, or the file of Milvus Lite.
+        collection: its name, or an alias of it.
+        database: of the server; empty for the default one.
+        token: what the server asks for, ``user:password`` or an API key; empty for none.
+    """
+
+    shown: str
+    uri: str
+    collection: str
+    database: str = ""
+    token: str = field(default="", repr=False)
+
+    @property
+    def file(self) -> Path | None:
+        """The file of Milvus Lite; ``None`` for a server."""
+        return None if "://" in self.uri else Path(self.uri)
+
+
+def parse_address(text: str) -> Address:
+    """Read an address.
+
+    Args:
+        text: ``milvus+http://[USER:PASSWORD@]HOST[:PORT]/COLLECTION[?token=TOKEN][&database=NAME]``, or the same with
+            ``https``; or ``milvus+FILE.db[/COLLECTION]`` for Milvus Lite.
+
+    Raises:
+        ValueError: it is neither, or a name is one that Milvus does not take.
+    """
+    shown, rest = shown_address(text), text.removeprefix(PREFIX)
+    if "://" not in rest:
+        return _of_file(shown, rest)
+    parts = urlsplit(rest)
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 19530)
+    except ValueError:
+        port = 0
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port:
+        raise ValueError(f"index is {shown!r}; an address of Milvus is {_FORMS}")
+    asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if unknown := set(asked) - {"token", "database"}:
+        raise ValueError(f"index is {shown!r}, with {sorted(unknown)[0]!r} after '?'; it may have token and database")
+    user = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+    token = asked.get("token") or user or os.environ.get(TOKEN, "")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    collection = _checked(shown, parts.path.strip("/"))
+    return Address(shown, f"{parts.scheme}://{host}:{port}", collection, asked.get("database", ""), token)
+
+
+def shown_address(text: str) -> str:
+    """An address as it may be printed: without user, password and token. Other paths are left as they are."""
+    if not text.startswith(PREFIX) or "://" not in text:
+        return text
+    parts = urlsplit(text.removeprefix(PREFIX))
+    database = dict(parse_qsl(parts.query)).get("database")
+    query = f"database={database}" if database else ""
+    return PREFIX + urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))
+
+
+def _of_file(shown: str, text: str) -> Address:
+    file, dot, collection = text.rpartition(".db/")
+    path = Path(file + ".db") if dot else Path(text)
+    if path.suffix != ".db":
+        raise ValueError(f"index is {shown!r}; an address of Milvus is {_FORMS}")
+    if not _FILE.fullmatch(path.name):
+        raise ValueError(
+            f"index is {shown!r}; the name of a file of Milvus Lite has at most 35 letters, digits, '.', '_' and '-'"
+        )
+    return Address(shown, str(path), _checked(shown, collection if dot else DEFAULT_COLLECTION))
+
+
+def _checked(shown: str, collection: str) -> str:
+    if not _COLLECTION.fullmatch(collection):
+        raise ValueError(
+            f"index is {shown!r}, with the collection {collection!r}; its name must begin with a letter or '_' and "
+            "have letters, digits and '_' only"
+        )
+    return collection

@@ -1,0 +1,121 @@
+"""What codes cost: the command's numbers against arithmetic, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lbhash.codefile import CodeTable
+from lbhash.index import build_index
+from lbhash.index.sizing import parse_bytes, parse_count, shown_bytes, size_of
+
+
+def test_what_an_index_takes_on_disk(tmp_path):
+    rng = np.random.default_rng(0)
+    for bits, ids, each in ((12, np.arange(500), 0), (64, 3 * np.arange(500), 8)):
+        codes = np.packbits(rng.integers(0, 2, (500, bits)), axis=1, bitorder="little")
+        table = CodeTable(codes, bits, np.arange(500))
+        info = build_index(table, tmp_path / str(bits), ids=ids, attributes={}).info()
+        size = size_of(bits, 500, ids=each)
+        assert 0 <= info["bytes"] - size.total <= 2 * 128  # the header of a NumPy file
+        assert size.codes == codes.nbytes
+
+
+@given(
+    st.integers(1, 1024),
+    st.integers(1, 10**12),
+    st.integers(0, 100),
+    st.integers(2**20, 2**40),
+    st.floats(0.01, 1.0),
+)
+def test_the_shards_are_enough_and_no_more(bits, count, attributes, memory, usable):
+    size = size_of(bits, count, attributes=attributes, memory=memory, usable=usable)
+    assert size.row == math.ceil(bits / 8) + 8 + attributes
+    assert size.total == count * size.row
+    room = memory * Fraction(usable)
+    assert (size.shards - 1) * room < size.total <= size.shards * room
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("16GiB", 2**34), ("16 gib", 2**34), ("1.5KB", 1500), ("64G", 2**36), ("2TB", 2 * 10**12), ("7", 7), ("7B", 7)],
+)
+def test_amounts(text, count):
+    assert parse_bytes(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "16 XB", "1e9", "16iB", "B16"])
+def test_bad_amounts(text):
+    with pytest.raises(ValueError, match="it must be a number of bytes, or one with KB … TB or KiB … TiB"):
+        parse_bytes(text)
+
+
+def test_counts():
+    assert [parse_count(text) for text in ("1e9", "250,000", "1_000", "3")] == [10**9, 250_000, 1000, 3]
+    for text in ("0", "1.5", "-3", "many", "inf", "nan", ""):
+        with pytest.raises(ValueError, match="it must be a whole number of at least 1"):
+            parse_count(text)
+
+
+def test_bytes_for_people():
+    assert [shown_bytes(count) for count in (0, 1023, 1024, 16 * 10**9, 2**40, 2**52)] == [
+        "0 B",
+        "1023 B",
+        "1.0 KiB",
+        "14.9 GiB",
+        "1.0 TiB",
+        "4096.0 TiB",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"bits": 0}, "bits is 0"),
+        ({"count": 0}, "count is 0; it must be at least 1"),
+        ({"attributes": -1}, "attributes is -1; it must be at least 0"),
+        ({"ids": -1}, "ids is -1; it must be at least 0"),
+        ({"usable": 0}, "usable is 0; it must be above 0 and at most 1"),
+        ({"usable": 1.1}, "usable is 1.1; it must be above 0 and at most 1"),
+        ({"memory": 0}, "memory is 0; it must be at least 1 byte"),
+    ],
+)
+def test_bad_sizes(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        size_of(**{"bits": 64, "count": 10} | arguments)
+
+
+def test_the_table_of_the_docs(command):
+    page = (Path(__file__).parents[1] / "docs" / "deploy.md").read_text(encoding="utf-8")
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| 1")]
+    arguments = re.search("`lbhash (index size [^`]*)`", page)[1].split()
+    status, out, _ = command(*arguments)
+    assert status == 0
+    printed = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+    assert len(lines) == 12
+    assert lines == printed
+
+
+def test_the_command(command):
+    status, out, _ = command("index", "size", "--bits", 64, "--count", "1e9", "--memory", "16GiB", "--json")
+    assert status == 0
+    assert json.loads(out)["sizes"] == [
+        {"bits": 64, "count": 10**9, "row": 16, "total": 16 * 10**9, "codes": 8 * 10**9, "shards": 2}
+    ]
+    status, out, _ = command("index", "size", "--consecutive", "--attributes", 8)
+    assert status == 0
+    assert out.count("GiB") > 6
+    cells = [[cell.strip() for cell in line.split("│")] for line in out.splitlines() if "│" in line]
+    for length, row in ((16, 10), (32, 12), (64, 16), (128, 24)):
+        assert sum(line[2:4] == [str(length), str(row)] for line in cells) == 3, out
+    status, out, errors = command("index", "size", "--memory", "much")
+    assert (status, out) == (2, "")
+    assert errors.count("\n") == 1
