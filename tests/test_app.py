@@ -16,7 +16,7 @@ from lbhash.codefile import CodeTable
 from lbhash.codes import hamming_distances
 from lbhash.data import load_dataset, load_table
 from lbhash.evaluation import evaluate
-from lbhash.index import build_index, open_index
+from lbhash.index import FlatIndex, build_index, open_index
 
 pytest_plugins = ["app_service"]
 
@@ -252,3 +252,14 @@ def test_without_data_and_backbone(digits_service):
         assert (summary["map"], summary["confused"]) == (None, None)
         assert len(summary["classes"]) == 10
         assert "no data" in summary["notes"][0]
+
+
+def test_an_index_that_does_not_answer_is_a_503(client, monkeypatch):
+    def lost(*arguments, **options):
+        raise ConnectionError("index is milvus+http://h/c, which does not answer")
+
+    monkeypatch.setattr(FlatIndex, "search", lost)
+    answer = client.post("/search", json={"code": "0000"})
+    assert answer.status_code == 503
+    assert answer.json() == {"detail": "the index does not answer"}
+    assert answer.headers["retry-after"] == "5"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from lbhash import Hasher
 from lbhash.codefile import CodeTable, read_codes, write_codes
 from lbhash.codes import hamming_distances, unpack
 from lbhash.data import load_dataset
-from lbhash.index import open_index
+from lbhash.index import build_index, open_index
 
 
 @pytest.fixture(scope="module")
@@ -296,3 +297,13 @@ def test_what_people_see(inside, command):
         status, out, _ = command(*arguments)
         assert status == 0
         assert said in out
+
+
+def test_attributes_of_any_type_are_printed_as_json(inside, command):
+    when, share = datetime(2026, 5, 4, 3, 2, 1), [0.5, float("nan")]
+    table = CodeTable(np.array([[1], [2]], np.uint8), 8, np.arange(2))
+    build_index(table, inside / "typed", attributes={"when": [when, None], "share": share, "raw": [b"\xff", b""]})
+    found = json_of(command("search", "--index", inside / "typed", "--code", "01", "-k", 2, "--json"))
+    first, second = (hit["attributes"] for hit in found["queries"][0]["neighbors"])
+    assert (first["when"], first["share"], first["raw"]) == ("2026-05-04 03:02:01", 0.5, "ff")
+    assert (second["when"], second["share"], second["raw"]) == (None, None, "")

@@ -1,4 +1,4 @@
-"""Values as JSON holds them: what a model or a checkpoint remembers of its making."""
+"""Values as JSON holds them: what a model remembers of its making, and what an index has for attributes."""
 
 from __future__ import annotations
 
@@ -41,3 +41,18 @@ def plain(value: Any, name: str) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item, f"{name}[{at}]") for at, item in enumerate(value)]
     raise TypeError(f"{name} is of type {type(value).__name__}; {_MAY_BE}")
+
+
+def json_value(value: Any) -> Any:
+    """Any value as JSON can show it: bytes as hexadecimal digits, NaN as ``None``, a date or a decimal as its text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Mapping):
+        return {str(key): json_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_value(item) for item in value]
+    return str(value)

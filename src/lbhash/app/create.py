@@ -89,6 +89,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.exception_handler(Refused)(_refused)
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(HTTPException)(_http)
+    app.exception_handler(ConnectionError)(_unreachable)
     app.exception_handler(Exception)(_failed)
     # The last that is added is the first that a request meets.
     app.add_middleware(BodyLimit, limit=settings.max_body, seconds=settings.body_seconds)
@@ -129,6 +130,12 @@ async def _invalid(_: Request, error: Any) -> Response:
 
 async def _http(_: Request, error: Any) -> Response:
     return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+
+
+async def _unreachable(_: Request, error: Any) -> Response:
+    """The index is on another machine, which does not answer; it may again in a moment."""
+    log.warning("%s", error)
+    return JSONResponse({"detail": "the index does not answer"}, 503, {"Retry-After": "5"})
 
 
 async def _failed(_: Request, error: Any) -> Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from lbhash.codes import PackedCodes, check_width, code_bytes, pack
 from lbhash.data import load_dataset
 from lbhash.index import Index, Neighbors, check_model, open_index, rerank
 from lbhash.model import HashModel, check_model_folder
+from lbhash.plain import json_value
 
 if TYPE_CHECKING:
     from lbhash.backbones import Backbone
@@ -305,23 +305,9 @@ def attributes_of(index: Index, ids: npt.NDArray) -> list[dict[str, Any]]:
     if not len(ids):
         return []
     return [
-        {name: _plain(value) for name, value in row.items() if name != "id"}
+        {name: json_value(value) for name, value in row.items() if name != "id"}
         for row in index.attributes_of(ids).to_pylist()
     ]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return str(value)  # a date, a decimal …
 
 
 def _label(label: Any) -> Any:

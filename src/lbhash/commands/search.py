@@ -82,8 +82,10 @@ def search(
         write_neighbors(out, answers)
     if as_json:
         from lbhash.index.milvus_address import shown_address
+        from lbhash.plain import json_value
 
-        print_json({"index": shown_address(base), "codes": len(index), "bits": index.bits, "queries": answers})
+        found = {"index": shown_address(base), "codes": len(index), "bits": index.bits, "queries": answers}
+        print_json(json_value(found))
         return
     from lbhash.tables import print_neighbors
 
