@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import datetime
 
@@ -307,3 +308,47 @@ def test_attributes_of_any_type_are_printed_as_json(inside, command):
     first, second = (hit["attributes"] for hit in found["queries"][0]["neighbors"])
     assert (first["when"], first["share"], first["raw"]) == ("2026-05-04 03:02:01", 0.5, "ff")
     assert (second["when"], second["share"], second["raw"]) == (None, None, "")
+
+
+@pytest.fixture
+def with_words(inside, write_parquet):
+    """The digits as a file with two more columns."""
+    data = load_dataset("digits")
+    embeddings, labels = data.base.embeddings, np.zeros(len(data.base.embeddings), np.int64)
+    for part in (data.train, data.base, data.query):
+        labels[part.rows] = part.labels
+    words = [f"row {row}" for row in range(len(labels))]
+    flags = {f"in_{name}": np.isin(np.arange(len(labels)), data.part(name).rows) for name in ("train", "base", "query")}
+    return write_parquet(inside / "words.parquet", embeddings, label=labels, word=words, half=labels / 2, **flags)
+
+
+def test_columns_of_the_data_travel_with_the_codes(inside, with_words, command):
+    source = ("--model", "model", "--data", with_words, "--split", "base")
+    carry = ("--carry", "word", "--carry", "half")
+    json_of(command("index", "build", *source, *carry, "--keep", "outputs", "--out", inside / "direct", "--json"))
+    command("encode", *source, *carry, "--out", inside / "carried.parquet")
+    json_of(command("index", "build", "--codes", inside / "carried.parquet", "--out", inside / "by-file", "--json"))
+    for name in ("direct", "by-file"):
+        index = open_index(inside / name)
+        held = index.attributes_of(index.ids())
+        assert held["word"].to_pylist() == [f"row {row}" for row in held["row"].to_pylist()]
+        assert held["half"].to_pylist() == [label / 2 for label in held["label"].to_pylist()]
+        assert len(index) == len(load_dataset("digits").base)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("--carry", "nothing"), r"carry has 'nothing'; it must name columns of the data \(.*word.*\)"),
+        (("--carry", "label"), "carry has 'label'; it must name columns of the data"),
+        (("--carry", "word", "--out", "x.npz"), "carry is given and out is 'x.npz'; only a .parquet file"),
+        (("--carry", "word", "--data", "digits"), "carry is word and data is 'digits'; it must be one .parquet file"),
+    ],
+)
+def test_columns_that_cannot_travel(inside, with_words, command, arguments, line):
+    given = {"--model": "model", "--data": str(with_words), "--split": "base", "--out": "x.parquet"}
+    given |= dict(zip(arguments[::2], arguments[1::2], strict=True))
+    status, _, errors = command("encode", *(word for pair in given.items() for word in pair))
+    assert status == 2
+    assert re.search(line, errors)
+    assert not (inside / "x.parquet").exists()

@@ -15,6 +15,7 @@ from lbhash.commands.index import index_app
 from lbhash.commands.options import (
     Backbone,
     BaseFile,
+    Carry,
     ClassList,
     Damaged,
     DamagedImages,
@@ -217,6 +218,7 @@ def encode(
     images: Images = None,
     class_list: ClassList = None,
     damaged: DamagedImages = Damaged.refuse,
+    carry: Carry = None,
     as_json: Json = False,
 ) -> None:
     """Encode embeddings, or pictures, into packed codes."""
@@ -233,6 +235,7 @@ def encode(
         protocol=protocol,
         split_seed=split_seed,
         images=image_options(backbone, layout, images, class_list, damaged),
+        carry=carry or (),
     )
     if as_json:
         print_json(facts)

@@ -16,7 +16,7 @@ from lbhash.codes import check_width, code_bytes
 from lbhash.data import Part, load_table
 from lbhash.files import replacing
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
-from lbhash.workflow import load_hasher, model_part
+from lbhash.workflow import carried_columns, load_hasher, model_part
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
@@ -49,6 +49,7 @@ def encode_for_index(
     *,
     index: Index | None = None,
     keep: str = "",
+    carry: Sequence[str] = (),
     progress: bool = False,
     **where: Any,
 ) -> tuple[CodeTable, npt.NDArray | None]:
@@ -60,9 +61,11 @@ def encode_for_index(
         split: train, base or query, or all the rows of one file.
         index: where they are to go, so that another model is refused before it has done its work.
         keep: outputs or embeddings; empty for neither.
+        carry: columns of the data that become attributes.
         progress: show a bar.
         where: further arguments of ``lbhash.workflow.model_part``.
     """
+    columns = carried_columns(data, carry, alone=where.get("base") is None and where.get("query") is None)
     hasher = load_hasher(model)
     if index is not None:
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
@@ -81,7 +84,8 @@ def encode_for_index(
             done += len(chunk)
             advance(len(chunk))
     vectors = part.embeddings[part.rows] if keep == "embeddings" else outputs
-    return CodeTable(codes, hasher.bits, part.rows, part.labels, hasher.model_.fingerprint()), vectors
+    further = None if columns is None else columns.take(part.rows)
+    return CodeTable(codes, hasher.bits, part.rows, part.labels, hasher.model_.fingerprint(), further), vectors
 
 
 def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:

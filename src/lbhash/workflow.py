@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from lbhash.codefile import CodeTable, check_suffix, read_codes, write_codes
+from lbhash.codefile import OWN_COLUMNS, CodeTable, check_suffix, read_codes, write_codes
 from lbhash.data import Dataset, Part, load_dataset, load_table, widened
 from lbhash.data.images import holds_pictures
 from lbhash.deephash import read_deephash
@@ -18,6 +19,8 @@ from lbhash.files import write_json
 from lbhash.recognition import classifier_predict
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lbhash.embeddings import ImageOptions
     from lbhash.hasher import Hasher
 
@@ -116,14 +119,19 @@ def encode_file(
     protocol: str | None = None,
     split_seed: int | None = None,
     images: ImageOptions | None = None,
+    carry: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Encode a split of a data set, or ``all`` the rows of a file, into a file of codes.
 
     Protocol and seed of the split are those of the training where they are not given, so that no training row
     slips into the queries. Multi-hot labels get as many columns as those of the training had, so that files that are
-    encoded one at a time go together. Pictures are embedded first; ``images`` says how.
+    encoded one at a time go together. Pictures are embedded first; ``images`` says how. ``carry`` names columns of the
+    data that go into the file of codes too, and with it into an index.
     """
     check_suffix(out)
+    if carry and Path(out).suffix != ".parquet":
+        raise ValueError(f"carry is given and out is {str(out)!r}; only a .parquet file holds further columns")
+    columns = carried_columns(data, carry, alone=base is None and query is None)
     hasher = load_hasher(model)
     part = model_part(
         hasher,
@@ -137,8 +145,35 @@ def encode_file(
         images=images,
     )
     codes = hasher.encode_part(part)
-    write_codes(out, CodeTable(codes, hasher.bits, part.rows, part.labels, hasher.model_.fingerprint()))
+    further = None if columns is None else columns.take(part.rows)
+    write_codes(out, CodeTable(codes, hasher.bits, part.rows, part.labels, hasher.model_.fingerprint(), further))
     return {"codes": len(codes), "bits": hasher.bits, "bytes": codes.nbytes, "split": split, "out": str(out)}
+
+
+def carried_columns(data: str | Path, names: Sequence[str], *, alone: bool = True) -> pa.Table | None:
+    """Further columns of a Parquet file, a row for each of its rows; ``None`` where none are named.
+
+    Args:
+        data: the file.
+        names: of the columns.
+        alone: whether ``data`` is the file of all rows, and not one of several.
+    """
+    if not names:
+        return None
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not alone or not Path(data).is_file() or Path(data).suffix != ".parquet":
+        raise ValueError(f"carry is {', '.join(names)} and data is {str(data)!r}; it must be one .parquet file")
+    try:
+        known = pq.read_schema(data).names
+        for name in names:
+            if name in OWN_COLUMNS or name not in known:
+                others = ", ".join(column for column in known if column not in OWN_COLUMNS)
+                raise ValueError(f"carry has {name!r}; it must name columns of the data ({others})")
+        return pq.read_table(data, columns=list(dict.fromkeys(names)))
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ValueError(f"data is {str(data)!r}, which could not be read: {' '.join(str(error).split())}") from None
 
 
 def model_part(

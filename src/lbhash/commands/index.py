@@ -11,6 +11,7 @@ import typer
 from lbhash.commands.options import (
     Backbone,
     BaseFile,
+    Carry,
     ClassList,
     Damaged,
     DamagedImages,
@@ -88,6 +89,7 @@ def build(
     images: Images = None,
     class_list: ClassList = None,
     damaged: DamagedImages = Damaged.refuse,
+    carry: Carry = None,
     codes: CodesFile = None,
     ids: Ids = None,
     kind: Annotated[Kind, typer.Option(help="flat is exact; mih, ivf and hnsw are approximate.")] = Kind.flat,
@@ -108,6 +110,7 @@ def build(
         "labels": labels,
         "protocol": protocol,
         "split_seed": split_seed,
+        "carry": carry,
     }
     where["images"] = image_options(backbone, layout, images, class_list, damaged)
     kept = "" if keep is None else keep.value
@@ -148,6 +151,7 @@ def add(
     images: Images = None,
     class_list: ClassList = None,
     damaged: DamagedImages = Damaged.refuse,
+    carry: Carry = None,
     codes: CodesFile = None,
     ids: Ids = None,
     as_json: Json = False,
@@ -163,6 +167,7 @@ def add(
         "labels": labels,
         "protocol": protocol,
         "split_seed": split_seed,
+        "carry": carry,
     }
     where["images"] = image_options(backbone, layout, images, class_list, damaged)
     table, vectors = _source(model, data, split, codes, opened.kept, where, index=opened, progress=not as_json)
@@ -327,6 +332,7 @@ def _source(
         if index is not None:
             check_model(index, table.model, table.bits, "codes")
         return table, None
+    where["carry"] = where["carry"] or ()
     if model is None or data is None:
         raise ValueError(f"{'model' if model is None else 'data'} is missing; give model and data, or codes")
     from lbhash.searching import encode_for_index

@@ -40,6 +40,10 @@ Layout = Annotated[
 ]
 Images = Annotated[Path | None, typer.Option(help="The folder that the paths in DATA's own lists are seen from.")]
 ClassList = Annotated[Path | None, typer.Option(help="A file that lists the classes (WordNet ids) of an ImageNet.")]
+Carry = Annotated[
+    list[str] | None,
+    typer.Option(help="A column of DATA, a .parquet file, that travels with the codes; may be given often."),
+]
 Model = Annotated[Path, typer.Option(help="A folder that 'lbhash train' wrote.")]
 
 
