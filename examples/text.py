@@ -1,12 +1,10 @@
 """Sentences with labels, as embeddings: text through the same commands as pictures. ``docs/text.md`` shows the way.
 
     python examples/text.py --out text.parquet
-    python examples/text.py --data text.parquet --into base.parquet
 
 The sentences are the first ones of the docstrings of packages that lbhash depends on, or that come with those; the
 label is the package. Their embeddings are TF-IDF of words and pairs of words, reduced by a truncated SVD (latent
-semantic analysis): no network, no model to download. The second command adds the sentences to a file of codes of these
-rows.
+semantic analysis): no network, no model to download.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,8 +26,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lbhash.codefile import read_codes, write_codes
-from lbhash.data import read_table
 from lbhash.files import replacing
 
 PACKAGES = (
@@ -68,32 +63,21 @@ class Sentence(NamedTuple):
 
 
 def main() -> None:
-    """Write the table, or add its sentences to a file of codes."""
+    """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, help="the .parquet to write")
+    parser.add_argument("--out", type=Path, required=True, help="the .parquet to write")
     parser.add_argument("--per-class", type=int, default=150, help="sentences of each package")
     parser.add_argument("--dim", type=int, default=128, help="numbers of an embedding")
     parser.add_argument("--seed", type=int, default=0, help="of the draw of sentences and queries")
-    parser.add_argument("--data", type=Path, help="a table that --out wrote; with --into")
-    parser.add_argument("--into", type=Path, help="a .parquet file of codes of rows of --data")
     given = parser.parse_args()
     try:
-        if given.into is not None:
-            if given.data is None or given.out is not None:
-                raise ValueError("into is given; it takes data, a table that was written before, and no out")
-            print(f"{carry(given.data, given.into):,} sentences are in {given.into}")
-        elif given.out is None:
-            raise ValueError("out is missing; give the .parquet file to write")
-        else:
-            table = make_table(given.per_class, given.dim, given.seed)
-            with replacing(given.out) as temporary:
-                pq.write_table(table, temporary)
-            queries = np.count_nonzero(table["in_query"])
-            print(
-                f"{len(table):,} sentences of {len(PACKAGES)} packages, {queries:,} of them queries, are in {given.out}"
-            )
+        table = make_table(given.per_class, given.dim, given.seed)
+        with replacing(given.out) as temporary:
+            pq.write_table(table, temporary)
     except ValueError as error:
         parser.error(str(error))
+    queries = np.count_nonzero(table["in_query"])
+    print(f"{len(table):,} sentences of {len(PACKAGES)} packages, {queries:,} of them queries, are in {given.out}")
 
 
 def make_table(per_class: int, dim: int, seed: int) -> pa.Table:
@@ -186,22 +170,6 @@ def first_sentence(doc: str) -> str | None:
     if match is None or not WORDS[0] <= len(match[0].split()) <= WORDS[1]:
         return None
     return match[0]
-
-
-def carry(data: Path, codes: Path) -> int:
-    """Add the sentences and their packages to a file of codes as columns; returns their number.
-
-    An index keeps further columns of a file of codes, and a search gives them with its neighbours.
-    """
-    if data.suffix != ".parquet" or codes.suffix != ".parquet":
-        raise ValueError(f"data is {str(data)!r} and into {str(codes)!r}; both must end in .parquet")
-    count = len(read_table(data).embeddings)
-    table = read_codes(codes, "into")
-    if len(table.rows) and table.rows.max() >= count:
-        raise ValueError(f"into has row {table.rows.max()} and data has {count} rows; it must be encoded from data")
-    texts = pq.read_table(data, columns=["text", "package"]).replace_schema_metadata(None)
-    write_codes(codes, replace(table, further=texts.take(pa.array(table.rows))))
-    return len(table.rows)
 
 
 def _docstrings(node: ast.Module | ast.ClassDef, prefix: str) -> Iterator[tuple[str, str]]:

@@ -122,17 +122,15 @@ def test_from_sentences_to_neighbours(text, tmp_path, monkeypatch, capsys, comma
     lbhash("train", "--data", "text.parquet", "--method", "csq", "--bits", 16, "--epochs", 5, "--out", "model")
     for split in ("base", "query"):
         lbhash("encode", "--model", "model", "--data", "text.parquet", "--split", split, "--out", f"{split}.parquet")
-    assert run(text, monkeypatch, capsys, "--data", "text.parquet", "--into", "base.parquet") == (
-        "144 sentences are in base.parquet\n"
-    )
     report = lbhash("evaluate", "--queries", "query.parquet", "--base", "base.parquet")
     assert report["map"] > 0.6  # by chance 0.33
-    lbhash("index", "build", "--codes", "base.parquet", "--out", "index")
+    source = ("--model", "model", "--data", "text.parquet", "--split", "base", "--carry", "text", "--carry", "package")
+    lbhash("index", "build", *source, "--keep", "embeddings", "--out", "index")
 
     rows = pq.read_table("text.parquet")
     row = int(np.flatnonzero(rows["in_query"].to_numpy())[0])
     here = ("--model", "model", "--index", "index", "--data", "text.parquet", "--row", row)
-    (answer,) = lbhash("search", *here, "-k", 5, "--rerank", "asymmetric")["queries"]
+    (answer,) = lbhash("search", *here, "-k", 5, "--rerank", "embeddings")["queries"]
     assert answer["label"] == rows["label"][row].as_py()
     for neighbor in answer["neighbors"]:
         for column in ("text", "package", "label"):
@@ -140,19 +138,11 @@ def test_from_sentences_to_neighbours(text, tmp_path, monkeypatch, capsys, comma
     only = lbhash("search", *here, "-k", 5, "--where", "package=sympy.geometry")["queries"][0]["neighbors"]
     assert {neighbor["attributes"]["package"] for neighbor in only} == {"sympy.geometry"}
 
-    # A file of codes of other rows than the table has.
-    pq.write_table(rows.slice(0, 50), "fewer.parquet")
-    line = refused(text, monkeypatch, capsys, "--data", "fewer.parquet", "--into", "base.parquet")
-    assert line.endswith("and data has 50 rows; it must be encoded from data")
-
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "out is missing; give the .parquet file to write"),
-        (["--into", "x.parquet"], "into is given; it takes data, a table that was written before, and no out"),
-        (["--into", "x.npz", "--data", "t.parquet"], "both must end in .parquet"),
-        (["--into", "x.parquet", "--data", "none.parquet"], "data is 'none.parquet', and there is no such file"),
+        ([], "the following arguments are required: --out"),
         (["--out", "t.parquet", "--per-class", "9"], "per-class is 9; it must be at least 10"),
         (["--out", "t.parquet", "--per-class", "100000"], "per-class is 100000; scipy.optimize has "),
         (["--out", "t.parquet", "--per-class", "10", "--dim", "999"], "dim is 999; it must be from 1 to "),
