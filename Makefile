@@ -16,10 +16,10 @@ demo: install
 	$(BIN)/lbhash demo
 
 test: install lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --dist loadfile
 
 test-all: install lint
-	$(BIN)/python -m pytest -m ''
+	$(BIN)/python -m pytest -n logical --dist loadfile -m ''
 
 lint: install
 	$(BIN)/ruff check .

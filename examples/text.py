@@ -74,7 +74,7 @@ def main() -> None:
         table = make_table(given.per_class, given.dim, given.seed)
         with replacing(given.out) as temporary:
             pq.write_table(table, temporary)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         parser.error(str(error))
     queries = np.count_nonzero(table["in_query"])
     print(f"{len(table):,} sentences of {len(PACKAGES)} packages, {queries:,} of them queries, are in {given.out}")

@@ -722,3 +722,13 @@ def test_what_the_experiment_refuses(tmp_path, monkeypatch, capsys, arguments, l
         experiment.main()
     assert ended.value.code == 2
     assert line in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("setting", "line"), [({"threads": 0}, "threads is 0"), ({"device": "abacus"}, "device is 'abacus'")]
+)
+def test_what_would_fail_every_trial_is_refused_before_the_first(blobs, tmp_path, setting, line):
+    part = Part(blobs.x, np.arange(len(blobs.x)), blobs.y)
+    with pytest.raises(ValueError, match=line):
+        search(Hasher(8, epochs=1, hidden=4, **setting), part, 4, trials=2, folder=tmp_path / "t")
+    assert not (tmp_path / "t").exists()

@@ -20,6 +20,7 @@ from lbhash.commands.options import (
     Damaged,
     DamagedImages,
     Data,
+    Guidance,
     Images,
     Json,
     Labels,
@@ -28,6 +29,7 @@ from lbhash.commands.options import (
     Protocol,
     QueryFile,
     SplitSeed,
+    guidance_options,
     image_options,
     print_json,
 )
@@ -126,7 +128,7 @@ def train(
     damaged: DamagedImages = Damaged.refuse,
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
     guided: Annotated[bool, typer.Option(help="Add the guidance.")] = True,
-    guidance: Annotated[str, typer.Option(help="Its recipe: paper, or calibrated, the library's own.")] = "paper",
+    guidance: Guidance = "paper",
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 30,
     batch_size: Annotated[int, typer.Option(help="Rows in a step.")] = 64,
@@ -147,6 +149,7 @@ def train(
     from lbhash.data import load_dataset
     from lbhash.workflow import check_embedded, check_images_alone, train_model
 
+    chosen = guidance_options(guided, guidance)
     options = image_options(backbone, layout, images, class_list, damaged)
     embedder = None
     if freeze and options is None:
@@ -173,7 +176,7 @@ def train(
         overwrite=overwrite,
         method=method,
         guided=guided,
-        guidance={"recipe": guidance} if guidance != "paper" else None,
+        guidance=chosen,
         bits=bits,
         epochs=epochs,
         batch_size=batch_size,

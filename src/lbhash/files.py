@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from typing import Any
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside ``path``; rename it to ``path`` when the block ends well, else remove it."""
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from None  # and not the name of the temporary file
     os.close(handle)
     temporary = Path(name)
     try:
@@ -61,7 +65,9 @@ def read_npy(path: str | os.PathLike[str]) -> Any:
         return np.lib.format.read_array(opened, allow_pickle=False)
 
 
+@cache
 def _umask() -> int:
+    """Looked at once: it can only be read by setting it, for all threads."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

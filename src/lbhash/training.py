@@ -274,6 +274,13 @@ def train(
     trainer.strategy.optimizers = []
 
 
+def check_machine(device: str, threads: int) -> None:
+    """Raise ``ValueError`` with a line unless one can train on this device with so many threads."""
+    check_count(threads, "threads")
+    with _quiet_lightning():
+        _trainer(device, devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False)
+
+
 def has_checkpoint(directory: str | Path) -> bool:
     """Whether there is something to resume."""
     return _checkpoint(Path(directory)).is_file()

@@ -40,6 +40,7 @@ Layout = Annotated[
 ]
 Images = Annotated[Path | None, typer.Option(help="The folder that the paths in DATA's own lists are seen from.")]
 ClassList = Annotated[Path | None, typer.Option(help="A file that lists the classes (WordNet ids) of an ImageNet.")]
+Guidance = Annotated[str, typer.Option(help="The guidance's recipe: paper, or calibrated, the library's own.")]
 Carry = Annotated[
     list[str] | None,
     typer.Option(help="A column of DATA, a .parquet file, that travels with the codes; may be given often."),
@@ -73,6 +74,19 @@ def image_options(
     from lbhash.embeddings import ImageOptions
 
     return ImageOptions(backbone, layout, images, class_list, damaged.value)
+
+
+def guidance_options(guided: bool, recipe: str) -> dict[str, Any] | None:
+    """What the options say of the guidance; ``None`` for the paper's."""
+    from lbhash.objectives.guided import RECIPES
+
+    if recipe not in RECIPES:
+        raise ValueError(f"guidance is {recipe!r}; it must be one of {', '.join(RECIPES)}")
+    if recipe == "paper":
+        return None
+    if not guided:
+        raise ValueError(f"guidance is {recipe!r} with --no-guided; leave one of the two out")
+    return {"recipe": recipe}
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lbhash.commands.options import BaseFile, Data, Json, Labels, Protocol, QueryFile, SplitSeed, print_json
+from lbhash.commands.options import (
+    BaseFile,
+    Data,
+    Guidance,
+    Json,
+    Labels,
+    Protocol,
+    QueryFile,
+    SplitSeed,
+    guidance_options,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from lbhash.tuning import Trial, Tuning
@@ -30,7 +41,8 @@ def tune(
     protocol: Protocol = None,
     split_seed: SplitSeed = 0,
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
-    guided: Annotated[bool, typer.Option(help="Add the paper's guidance.")] = True,
+    guided: Annotated[bool, typer.Option(help="Add the guidance.")] = True,
+    guidance: Guidance = "paper",
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
     trials: Annotated[int, typer.Option(help="How many settings to try; the first are the defaults.")] = 20,
     by: Annotated[
@@ -66,6 +78,7 @@ def tune(
     from lbhash.workflow import check_embedded, train_model
 
     import_optuna()
+    chosen = guidance_options(guided, guidance)
     if out.exists() and not out.is_dir():
         raise ValueError(f"out is {str(out)!r}, which is a file; it must be a folder")
     searched = None if space is None else read_space(space)
@@ -73,7 +86,7 @@ def tune(
     loaded = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed)
     if at is not None and not 1 <= at <= len(loaded.base):
         raise ValueError(f"at is {at}; it must be from 1 to the size of the base ({len(loaded.base)})")
-    hasher = Hasher(bits, method, guided, epochs, seed, device=device, threads=threads)
+    hasher = Hasher(bits, method, guided, epochs, seed, guidance=chosen, device=device, threads=threads)
 
     def say(trial: Trial) -> None:
         score = trial.score

@@ -71,7 +71,7 @@ class Guided(Objective):
         self.noise = check_weight(known["noise"] if noise is None else noise, "noise")
         self.smoothing = check_weight(known["smoothing"] if smoothing is None else smoothing, "smoothing")
         if self.smoothing > 1:
-            raise ValueError(f"smoothing is {smoothing}; it must be from 0 to 1")
+            raise ValueError(f"smoothing is {self.smoothing}; it must be from 0 to 1")
         self.surrogate = Surrogate(task.bits) if surrogate is None else copy.deepcopy(surrogate)
         if not isinstance(self.surrogate, Surrogate):
             raise TypeError(f"surrogate is {surrogate!r}; it must be a Surrogate, or None for the paper's")

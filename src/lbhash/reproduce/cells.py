@@ -83,8 +83,17 @@ def _name(cell: Cell, seed: int) -> str:
     marks = [cell.source.name, cell.label, f"{cell.bits}bits", f"{cell.epochs}epochs", f"seed{seed}"]
     if cell.recipe != "plain" or cell.method == "csq":  # the others do not use class centres
         marks.append(centers_mark(cell.source.classes(), cell.bits, cell.centers, seed))
-    rest = json.dumps([cell.hidden, cell.batch_size, cell.lr, RECIPES[cell.recipe]])
+    rest = json.dumps([cell.hidden, cell.batch_size, cell.lr, _resolved(RECIPES[cell.recipe])])
     return "-".join([*marks, cell.source.mark(), f"settings{zlib.crc32(rest.encode()):08x}"])
+
+
+def _resolved(options: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The options with what their recipe stands for, so that a recipe that was changed is run anew."""
+    if options is None or "recipe" not in options:
+        return options
+    from lbhash.objectives.guided import RECIPES as GUIDANCE
+
+    return {**options, **GUIDANCE[options["recipe"]]}
 
 
 def distinct(cells: Iterable[Cell]) -> list[Cell]:

@@ -15,6 +15,7 @@ from lbhash.data.dataset import Dataset, Part
 from lbhash.labels import check_count, check_labels
 from lbhash.lower_bound import bound
 from lbhash.metrics import check_choice
+from lbhash.training import check_machine
 from lbhash.tuning.cautions import cautions_of_rows
 from lbhash.tuning.scoring import INTER_PERCENTILE, PERCENTILE, By, Score, bounded_ratio, score_codes
 from lbhash.tuning.space import Space, check_space, default_space, starting_point, with_params
@@ -118,6 +119,7 @@ def search(
         raise TypeError(f"seed is {seed!r}; it must be an integer of at least 0")
     if seed < 0:
         raise ValueError(f"seed is {seed}; it must be at least 0")
+    check_machine(hasher.device, hasher.threads)  # which would fail every trial
     part, count, _ = _training_rows(data, classes)
     fitted, held = hold_out(part, held_out, seed)
     space = default_space(hasher.method, hasher.guided, bits) if space is None else space
