@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def all_cells(lifts: Sequence[Lifts]) -> Result:
 
 
 def draw(lifts: Sequence[Lifts], limit: float | None = None) -> Figure:
-    """Lifts by method, a row of panels a set of data and a panel a length; beyond ``limit`` they are cut."""
+    """Lifts by method, a row of panels a set of data and a panel a length; those beyond ``limit`` as numbers."""
     sources = list(dict.fromkeys(lift.source for lift in lifts))
     lengths = sorted({lift.bits for lift in lifts})
     methods = [method for method in METHODS if any(lift.method == method for lift in lifts)]
@@ -139,6 +139,12 @@ def draw(lifts: Sequence[Lifts], limit: float | None = None) -> Figure:
                     if (lift.source, lift.bits) == (source, bits):
                         found = Interval.of(lift.added[recipe])
                         place = methods.index(lift.method) + shift
+                        if limit is not None and abs(found.mean) > limit:  # an arrow at the edge, with the number
+                            right = found.mean > 0
+                            edge, sign = (limit, "→") if right else (-limit, "←")
+                            words: dict[str, Any] = {"ha": "right" if right else "left", "va": "center", "color": color}
+                            axis.text(edge, place, f" {found.mean:+.1f} {sign} ", fontsize=9, **words)
+                            continue
                         axis.errorbar(found.mean, place, xerr=found.half, fmt="o", capsize=3, color=color)
                 axis.plot([], [], "o", color=color, label=name)
             axis.set(title=f"{source.name}, {bits} bits", yticks=range(len(methods)), ylim=(len(methods) - 0.5, -0.5))
