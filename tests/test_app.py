@@ -158,7 +158,8 @@ def test_pictures_of_digits_go_there_and_back():
 def test_health_and_about(client, digits_service, hasher):
     index = open_index(digits_service.index)
     facts = {"generation": index.generation, "codes": len(index), "bits": BITS, "model": hasher.model_.fingerprint()}
-    assert client.get("/health").json() == {"ready": True, **facts}
+    assert client.get("/health").json() == {"ready": True, "build": index.build, **facts}
+    assert f'lbhash_index_info{{build="{index.build}"}} 1.0' in client.get("/metrics").text
     about = client.get("/about").json()
     assert facts.items() <= about.items()
     assert (about["dim"], about["rows"], about["pictures"], about["takes_pictures"]) == (64, 1797, True, True)

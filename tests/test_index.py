@@ -426,7 +426,7 @@ def test_another_model_is_refused():
         (lambda i, c: i.search(c, 7), ValueError, r"k is 7; it must be from 1 to the size of the index \(6\)"),
         (lambda i, c: i.search(c, 2.0), TypeError, "k is 2.0; it must be an integer"),
         (lambda i, c: i.search(c, True), TypeError, "k is True; it must be an integer"),
-        (lambda i, c: FlatIndex(32).search(c, 1), ValueError, r"k is 1; .*\(0\)"),
+        (lambda i, c: FlatIndex(32).search(c, 1), ValueError, "index is empty: it has no code"),
         (lambda i, c: i.search(c[:, :3], 1), ValueError, "codes has 3 bytes a row; codes of 32 bits have 4"),
         (lambda i, c: i.add(c[:, :3]), ValueError, "codes has 3 bytes a row; codes of 32 bits have 4"),
         (lambda i, c: FlatIndex(31).add(c | 255), ValueError, "codes has a bit beyond the first 31 set in row 0"),

@@ -16,7 +16,7 @@ from lbhash import Hasher
 from lbhash.codefile import CodeTable, read_codes, write_codes
 from lbhash.codes import hamming_distances, unpack
 from lbhash.data import load_dataset
-from lbhash.index import build_index, open_index
+from lbhash.index import FlatIndex, build_index, open_index
 
 
 @pytest.fixture(scope="module")
@@ -210,6 +210,8 @@ def test_codes_made_elsewhere(inside, command):
         ),
         (("build", "--out", "new", "--codes", "base.parquet", "--labels", "y.npy"), "and so is an option of data"),
         (("build", "--out", "new", "--codes", "base.parquet", "--backbone", "b"), "and so is an option of data"),
+        (("build", "--out", "new", "--codes", "base.parquet", "--split", "train"), "and so is an option of data"),
+        (("build", "--out", "new", "--codes", "base.parquet", "--split", "base"), "and so is an option of data"),
         (
             ("build", "--out", "new", "--codes", "base.parquet", "--layout", "coco"),
             "layout is 'coco' without a backbone",
@@ -250,17 +252,79 @@ def test_bad_searches(inside, command):
         ((*here, "--code", "00ff"), "code has a bit beyond the first 12 set in row 0"),
         ((*row, "--radius", 3, "-k", 2), "radius is given, and so is k or rerank"),
         ((*row, "--radius", 13), "radius is 13; it must be from 0 to the length of a code (12)"),
+        ((*row, "--candidates", 5), "candidates is 5 without rerank; say by --rerank what to rank them by"),
+        ((*row, "-k", 1598), "k is 1598; it must be from 1 to the size of the index (1597)"),
         ((*row, "-k", 0), "k is 0; it must be from 1 to the size of the index (1597)"),
         ((*row, "-k", 0, "--rerank", "asymmetric"), "k is 0; it must be from 1 to"),
         ((*row, "--where", "label"), "where is 'label'; it must be NAME=VALUE"),
         ((*row, "--where", "colour=red"), "where names the attribute 'colour'; the index has row, label"),
         ((*row, "--where", "label=red"), "where wants 'label' to be ['red']; the column holds int64"),
-        ((*row, "--rerank", "outputs"), "by is 'outputs' and the index keeps no vectors"),
+        ((*row, "--rerank", "outputs"), "rerank is 'outputs' and the index keeps no vectors"),
         ((*here, "--code", "0000", "--rerank", "asymmetric"), "rerank needs rows of the data as queries"),
         ((*row, "--out", "n.csv"), "out is 'n.csv'; it must end in .parquet"),
         ((*row[:-1], 2000), "row is 2000; it must be from 0 to 1796"),
     ):
         assert_refused(command(*arguments), said)
+
+
+@pytest.fixture
+def unencoding(monkeypatch):
+    """No model may encode: what is refused is refused before."""
+
+    def encode(*_):
+        raise AssertionError("a model encodes")
+
+    monkeypatch.setattr("lbhash.model.HashModel.encode", encode)
+    monkeypatch.setattr("lbhash.model.HashModel.outputs", encode)
+
+
+def test_what_is_wrong_is_said_before_anything_is_encoded(inside, command, with_words, unencoding):
+    build(command, inside / "i")
+    source = ("--model", "model", "--data", with_words, "--split", "base")
+    held = (inside / "i" / "index.json").read_bytes()
+    for arguments, said in (
+        (("build", "--out", inside / "i"), "which already holds an index; give another folder, or --overwrite"),
+        (("build", "--out", with_words), "which is a file; it must be a folder"),
+        (("build", "--out", inside / "n", "--option", "nprobe=3"), "options has 'nprobe', which an index"),
+        (("build", "--out", "milvus+x.db/c", "--keep", "outputs"), "Milvus keeps codes and attributes only"),
+        (("build", "--out", inside / "n", "--ids", "word"), "ids is 'word'; it must be row, next, or a column"),
+        (("build", "--out", inside / "n", "--ids", "word", "--carry", "word"), "ids is 'word', a column of string"),
+        (("build", "--out", inside / "n", "--carry", "nothing"), "carry has 'nothing'"),
+        (("add", "--index", inside / "i", "--ids", "half", "--carry", "half"), "ids is 'half', a column of double"),
+        (("add", "--index", inside / "i", "--carry", "half"), "carry is half; the index has row, label, so that"),
+    ):
+        assert_refused(command("index", *arguments, *source), said)
+    assert not (inside / "n").exists()
+    assert (inside / "i" / "index.json").read_bytes() == held
+
+
+def test_columns_that_an_index_wants(inside, command, with_words, request):
+    source = ("--model", "model", "--data", with_words, "--split", "query")
+    build(command, inside / "i", "--model", "model", "--data", with_words, "--carry", "half")
+    request.getfixturevalue("unencoding")
+    line = "carry is not given; the index has row, label, half, so that it must be half"
+    assert_refused(command("index", "add", "--index", inside / "i", *source), line)
+
+
+def test_ids_beyond_64_bits(inside, command):
+    build(command, inside / "i")
+    for name in (99999999999999999999, 2**63):
+        line = f"ids holds {name}; an id must be at least 0 and below 2^63"
+        assert_refused(command("index", "remove", "--index", inside / "i", "--id", 3, "--id", name), line)
+    assert len(open_index(inside / "i")) == 1597
+
+
+def test_an_empty_index(inside, command):
+    FlatIndex(12).save(inside / "i")
+    for further in ((), ("-k", 3), ("--radius", 2)):
+        said = "index is empty: it has no code to search for"
+        assert_refused(command("search", "--index", inside / "i", "--code", "0000", *further), said)
+
+
+def test_a_bench_of_more_neighbours_than_codes(inside, command):
+    build(command, inside / "i")
+    line = "k is 1598; it must be from 1 to the size of the index (1597)"
+    assert_refused(command("index", "bench", "--index", inside / "i", "-k", 1598), line)
 
 
 def test_a_filter_that_keeps_nothing(inside, command):

@@ -95,7 +95,7 @@ def test_re_ranking_finds_more_neighbours(outputs):
     ("change", "error", "message"),
     [
         ({"by": "luck"}, ValueError, "by is 'luck'; it must be one of asymmetric, outputs, embeddings"),
-        ({"by": "embeddings"}, ValueError, "by is 'embeddings' and the index keeps outputs; build it with keep"),
+        ({"by": "embeddings"}, ValueError, "rerank is 'embeddings' and the index keeps outputs; build it with keep"),
         ({"k": 0}, ValueError, r"k is 0; it must be from 1 to the number of candidates \(4\)"),
         ({"k": 5}, ValueError, "k is 5; it must be from 1 to"),
         ({"queries": np.zeros((3, 12))}, ValueError, r"queries has shape \(3, 12\); it must be \[2, dim\]"),
@@ -119,7 +119,7 @@ def test_bad_arguments(outputs, change, error, message):
 def test_without_kept_vectors(outputs):
     index = index_of(outputs)
     found = index.search(pack(outputs[:2]), 4)
-    with pytest.raises(ValueError, match="by is 'outputs' and the index keeps no vectors; build it with keep outputs"):
+    with pytest.raises(ValueError, match="rerank is 'outputs' and the index keeps no vectors; build it with keep"):
         rerank(index, found, outputs[:2], 2, "outputs")
 
 
@@ -140,3 +140,8 @@ def test_the_kinds_beside_each_other():
         compare_kinds(codes[:999], 32, codes[:9])
     with pytest.raises(ValueError, match="queries has no code"):
         compare_kinds(codes, 32, codes[:0])
+    said.clear()
+    for k, error in ((0, ValueError), (1201, ValueError), (2.0, TypeError), (True, TypeError)):
+        with pytest.raises(error, match=rf"k is {k}; it must be .*from 1 to the size of the index \(1200\)"):
+            compare_kinds(codes, 32, codes[:9], k, say=said.append)
+    assert not said

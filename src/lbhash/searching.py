@@ -19,6 +19,8 @@ from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_in
 from lbhash.workflow import carried_columns, load_hasher, model_part
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lbhash.hasher import Hasher
     from lbhash.index.rerank import By
 
@@ -50,6 +52,7 @@ def encode_for_index(
     index: Index | None = None,
     keep: str = "",
     carry: Sequence[str] = (),
+    ids: str | None = None,
     progress: bool = False,
     **where: Any,
 ) -> tuple[CodeTable, npt.NDArray | None]:
@@ -62,10 +65,12 @@ def encode_for_index(
         index: where they are to go, so that another model is refused before it has done its work.
         keep: outputs or embeddings; empty for neither.
         carry: columns of the data that become attributes.
+        ids: what the ids will be (``ids_of``), so that what cannot be is refused before the model has done its work.
         progress: show a bar.
         where: further arguments of ``lbhash.workflow.model_part``.
     """
     columns = carried_columns(data, carry, alone=where.get("base") is None and where.get("query") is None)
+    _check_columns(columns, ids, index)
     hasher = load_hasher(model)
     if index is not None:
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
@@ -97,19 +102,47 @@ def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
             (``None`` is returned); or an integer column of the table. Where it is not given: the column ``id`` if there
             is one, else ``row``.
     """
-    columns = table.further.column_names if table.further is not None else []
-    which = which or ("id" if "id" in columns else "row")
+    which = _check_ids(table.further, which)
     if which == "next":
         return None
     if which == "row":
         return table.rows
-    if which not in columns:
-        raise ValueError(f"ids is {which!r}; it must be row, next, or a column of the codes ({', '.join(columns)})")
     assert table.further is not None
     column = table.further[which]
     if column.null_count:
         raise ValueError(f"ids is {which!r}, a column with missing values; every code must have an id")
     return column.to_numpy()
+
+
+def _check_ids(further: pa.Table | None, which: str | None) -> str:
+    """What the ids are, of codes with these further columns: ``row``, ``next`` or an integer column."""
+    import pyarrow as pa
+
+    columns = further.column_names if further is not None else []
+    which = which or ("id" if "id" in columns else "row")
+    if further is None or which not in columns:
+        if which not in ("row", "next"):
+            listed = ", ".join(columns) or "none"
+            raise ValueError(f"ids is {which!r}; it must be row, next, or a column of the codes ({listed})")
+    elif which not in ("row", "next") and not pa.types.is_integer(further[which].type):
+        raise TypeError(f"ids is {which!r}, a column of {further[which].type}; it must hold integers")
+    return which
+
+
+def _check_columns(columns: pa.Table | None, ids: str | None, index: Index | None) -> None:
+    """Raise where columns of the data cannot go to an index, or not be its ids, whatever the codes will be."""
+    _check_ids(columns, ids)
+    held = [] if index is None else index.attributes_of([]).column_names[1:]
+    if not held:  # there is no index yet, or it has never had a code
+        return
+    own = ("row", "label", "labels")
+    given = [name for name in (columns.column_names if columns is not None else ()) if name != "id"]
+    wanted = [name for name in held if name not in own]
+    if set(given) != set(wanted):
+        raise ValueError(
+            f"carry is {', '.join(given) or 'not given'}; the index has {', '.join(held)}, "
+            f"so that it must be {', '.join(wanted) or 'left out'}"
+        )
 
 
 def export_index(index: Index, out: str | Path) -> dict[str, Any]:
@@ -196,7 +229,7 @@ def search_index(
     radius: int | None = None,
     where: Mapping[str, Any] | None = None,
     by: By | None = None,
-    candidates: int = 100,
+    candidates: int | None = None,
 ) -> list[dict[str, Any]]:
     """What is nearest to each query, as JSON can hold it.
 
@@ -207,8 +240,15 @@ def search_index(
         radius: all codes within it, in the place of the k nearest.
         where: as of ``Index.search``.
         by: rank the candidates anew by this (``lbhash.index.rerank``).
-        candidates: how many to rank anew.
+        candidates: how many to rank anew, 100 where it is not given.
+
+    Raises:
+        TypeError, ValueError: a number does not fit, the index is empty, or candidates are given and not to be ranked.
     """
+    if candidates is not None and by is None:
+        raise ValueError(f"candidates is {candidates} without rerank; say by --rerank what to rank them by")
+    if not len(index):
+        raise ValueError("index is empty: it has no code to search for; add some first")
     if radius is not None:
         if k is not None or by is not None:
             raise ValueError(
@@ -221,6 +261,7 @@ def search_index(
         parts = [(distances, ids, None) for distances, ids in zip(*nearest, strict=True)]
     else:
         k = 10 if k is None else k
+        candidates = 100 if candidates is None else candidates
         if candidates < k:
             raise ValueError(f"candidates is {candidates}; it must be at least k ({k})")
         vectors = queries.embeddings if by == "embeddings" else queries.outputs

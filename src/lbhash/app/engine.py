@@ -154,7 +154,7 @@ class Engine:
         return self.decoder.thumbnail(held), "image/webp"
 
     def refresh(self) -> bool:
-        """Load a newer index if there is one; whether there was."""
+        """Load what is at the index's path by now, if it is another generation or build; whether it was."""
         if not self.index.outdated():
             return False
         self.index = self._open()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
@@ -43,9 +43,12 @@ class Monitor:
             ("lbhash_index_generation", "Generation of the index.", lambda: engine.index.generation),
         ):
             Gauge(name, what, registry=self._registry).set_function(value)
+        self._engine = engine
+        self._index = Info("lbhash_index", "What the index is of.", registry=self._registry)
 
     def text(self) -> bytes:
         """The metrics as Prometheus has them."""
+        self._index.info({"build": self._engine.index.build})
         return generate_latest(self._registry)
 
 

@@ -49,7 +49,14 @@ async def health(request: Request) -> Health:
     """Whether the service is there; without a token and without a queue."""
     engine = _service(request).engine
     index = engine.index
-    return Health(ready=True, model=engine.fingerprint, generation=index.generation, codes=len(index), bits=index.bits)
+    return Health(
+        ready=True,
+        model=engine.fingerprint,
+        build=index.build,
+        generation=index.generation,
+        codes=len(index),
+        bits=index.bits,
+    )
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

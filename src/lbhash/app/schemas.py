@@ -124,6 +124,7 @@ class Health(BaseModel):
 
     ready: bool
     model: str = Field(description="Its fingerprint.")
+    build: str = Field(description="Of the index: drawn at random when it was built.")
     generation: int
     codes: int
     bits: int

@@ -73,12 +73,15 @@ class Rows(str, Enum):
     all = "all"
 
 
+Split = Annotated[Rows | None, typer.Option(help="Which rows of --data; base if not given.")]
+
+
 @index_app.command()
 def build(
     out: Annotated[str, typer.Option(help="The folder of the index, or milvus+URL; it must not hold one yet.")],
     model: ModelOrCodes = None,
     data: DataOrCodes = None,
-    split: Annotated[Rows, typer.Option(help="Which rows of --data.")] = Rows.base,
+    split: Split = None,
     base: BaseFile = None,
     query: QueryFile = None,
     labels: Labels = None,
@@ -101,7 +104,7 @@ def build(
     as_json: Json = False,
 ) -> None:
     """Make an index of codes: of a file of them, or of what a model makes of a data set."""
-    from lbhash.index import build_index
+    from lbhash.index import build_index, check_build
     from lbhash.searching import ids_of
 
     where: dict[str, Any] = {
@@ -115,7 +118,8 @@ def build(
     where["images"] = image_options(backbone, layout, images, class_list, damaged)
     kept = "" if keep is None else keep.value
     options = _numbers(option or [])
-    table, vectors = _source(model, data, split, codes, kept, where, progress=not as_json)
+    check_build(out, kind.value, keep=kept, options=options, overwrite=overwrite)
+    table, vectors = _source(model, data, split, codes, kept, ids, where, progress=not as_json)
     names = ids_of(table, ids)
     if names is None:
         import numpy as np
@@ -140,7 +144,7 @@ def add(
     index: IndexPath,
     model: ModelOrCodes = None,
     data: DataOrCodes = None,
-    split: Annotated[Rows, typer.Option(help="Which rows of --data.")] = Rows.base,
+    split: Split = None,
     base: BaseFile = None,
     query: QueryFile = None,
     labels: Labels = None,
@@ -170,7 +174,7 @@ def add(
         "carry": carry,
     }
     where["images"] = image_options(backbone, layout, images, class_list, damaged)
-    table, vectors = _source(model, data, split, codes, opened.kept, where, index=opened, progress=not as_json)
+    table, vectors = _source(model, data, split, codes, opened.kept, ids, where, index=opened, progress=not as_json)
     opened.add(table.codes, ids_of(table, ids), code_attributes(table), vectors=vectors)
     facts = {"added": len(table.codes), "codes": len(opened), "generation": opened.generation, "index": index}
     _say(facts, "{added:,} codes added; {index} has {codes:,}", as_json)
@@ -239,6 +243,7 @@ def bench(
     from lbhash.index.bench import compare_kinds
 
     opened = open_index(index)
+    opened.check_k(k)
     names = opened.ids()
     if queries is None:
         asked = opened.codes_of(names[:: max(1, len(names) // limit)][:limit])
@@ -309,9 +314,10 @@ def size(
 def _source(
     model: Path | None,
     data: str | None,
-    split: Rows,
+    split: Rows | None,
     codes: Path | None,
     keep: str,
+    ids: str | None,
     where: dict[str, Any],
     *,
     index: Index | None = None,
@@ -321,7 +327,8 @@ def _source(
     if codes is not None:
         if model is not None or data is not None:
             raise ValueError("codes is given, and so is model or data; give codes, or model and data")
-        if where.pop("images") is not None or any(value is not None for value in where.values()):
+        where |= {"split": split}
+        if any(value is not None for value in where.values()):
             raise ValueError("codes is given, and so is an option of data; a file of codes is taken as it is")
         if keep:
             raise ValueError(f"the index keeps {keep}, which a file of codes does not have; give model and data")
@@ -337,7 +344,8 @@ def _source(
         raise ValueError(f"{'model' if model is None else 'data'} is missing; give model and data, or codes")
     from lbhash.searching import encode_for_index
 
-    return encode_for_index(model, data, split.value, index=index, keep=keep, progress=progress, **where)
+    rows = (split or Rows.base).value
+    return encode_for_index(model, data, rows, index=index, keep=keep, ids=ids, progress=progress, **where)
 
 
 def _numbers(texts: list[str]) -> dict[str, int]:

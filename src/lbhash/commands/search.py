@@ -40,7 +40,9 @@ def search(
         Rerank | None,
         typer.Option(help="Rank candidates anew: asymmetric needs the codes only, the others 'index build --keep'."),
     ] = None,
-    candidates: Annotated[int, typer.Option(help="How many to rank anew.")] = 100,
+    candidates: Annotated[
+        int | None, typer.Option(help="How many to rank anew; 100 if not given.", show_default=False)
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the neighbours as .parquet.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ from lbhash.index.hnsw import SmallWorldGraph
 from lbhash.index.ivf import InvertedFile
 from lbhash.index.local import LocalIndex
 from lbhash.index.mih import MultiIndexHashing
-from lbhash.index.opening import build_index, code_attributes, open_index
+from lbhash.index.opening import build_index, check_build, code_attributes, open_index
 from lbhash.index.rerank import Reranked, rerank
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "SmallWorldGraph",
     "Within",
     "build_index",
+    "check_build",
     "check_model",
     "code_attributes",
     "open_index",

@@ -65,7 +65,8 @@ class Index(ABC):
         bits: h, the length of a code.
         kind: how it searches: flat, mih, ivf, hnsw or milvus.
         model: fingerprint of the model that made the codes; empty where it is not known.
-        generation: grows with every change; two openings that say the same hold the same.
+        build: a random id of its building, which tells it from one that was built anew in its place; empty in memory.
+        generation: grows with every change; two openings that say the same, of the same build, hold the same.
         label: the column of attributes with the label, ``label`` (an integer) or ``labels`` (a list); empty where
             there is none.
         kept: what real-valued vectors it holds for re-ranking, ``outputs`` or ``embeddings``; empty where none.
@@ -76,6 +77,7 @@ class Index(ABC):
     bits: int
     kind: str
     model: str
+    build: str
     generation: int
     label: str
     kept: str
@@ -158,7 +160,7 @@ class Index(ABC):
         """What there is to say of it, as JSON can hold it."""
 
     def outdated(self) -> bool:
-        """Whether another writer has left a newer generation where this one was opened."""
+        """Whether another generation, or another build, is by now where this one was opened."""
         return False
 
     def check(self, codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
@@ -171,6 +173,8 @@ class Index(ABC):
         """``k``; an error where it is not from 1 to the size of the index."""
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
             raise TypeError(f"k is {k!r}; it must be an integer from 1 to the size of the index ({len(self)})")
+        if not len(self):
+            raise ValueError("index is empty: it has no code to search for; add some first")
         if not 1 <= k <= len(self):
             raise ValueError(f"k is {k}; it must be from 1 to the size of the index ({len(self)})")
         return int(k)
@@ -200,6 +204,10 @@ def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = Fa
     if names.ndim != 1 or (count is not None and len(names) != count):
         wanted = "[m], a list of them" if count is None else f"[{count}], one for each code"
         raise ValueError(f"ids has shape {names.shape}; it must be {wanted}")
+    if names.dtype.kind in "fO":  # what integers become that no 64 bits hold
+        for value in ids if isinstance(ids, (list, tuple)) else names.tolist():
+            if isinstance(value, int) and not 0 <= value < 2**63:
+                raise ValueError(f"ids holds {value}; an id must be at least 0 and below 2^63")
     if len(names) and names.dtype.kind not in "iu":
         raise TypeError(f"ids holds {names.dtype}; it must hold integers")
     if len(names) and not 0 <= names.min() <= names.max() < 2**63:

@@ -41,12 +41,16 @@ def compare_kinds(
         the exact kind's; ``build_seconds``.
 
     Raises:
-        ValueError: there are so few codes that every kind would scan them.
+        TypeError, ValueError: k is none, or there are so few codes that every kind would scan them.
     """
     if len(codes) < MIN_ROWS:
         raise ValueError(f"the index has {len(codes)} codes; of fewer than {MIN_ROWS:,} every kind scans all")
     if not len(queries):
         raise ValueError("queries has no code; at least one is needed")
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
+        raise TypeError(f"k is {k!r}; it must be an integer from 1 to the size of the index ({len(codes)})")
+    if not 1 <= k <= len(codes):
+        raise ValueError(f"k is {k}; it must be from 1 to the size of the index ({len(codes)})")
     built: dict[str, tuple[LocalIndex, float]] = {}
     for name, kind in KINDS.items():
         say(f"building {name} of {len(codes):,} codes")

@@ -24,7 +24,7 @@ from lbhash.index import scan
 from lbhash.index.attributes import as_table, check_where, label_column
 from lbhash.index.base import Attributes, Index, Neighbors, Where, Within, check_ids
 from lbhash.index.files import Mapped
-from lbhash.index.manifest import NAME, generation_of, last_generation, read_manifest, sweep, write_manifest
+from lbhash.index.manifest import NAME, identity_of, last_generation, new_build, read_manifest, sweep, write_manifest
 from lbhash.index.options import check_options
 from lbhash.index.segment import Segment, files_of
 from lbhash.index.structure import MIN_ROWS, Structure
@@ -49,6 +49,7 @@ Own = TypeVar("Own", bound="LocalIndex")
 class State:
     """What one generation of an index holds."""
 
+    build: str = ""  # of an index in memory, none
     generation: int = 0
     model: str = ""
     next_id: int = 0
@@ -58,6 +59,11 @@ class State:
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """What tells it from every other state that its folder ever has."""
+        return self.build, self.generation
 
 
 class LocalIndex(Index):
@@ -161,6 +167,7 @@ class LocalIndex(Index):
             "bits": self.bits,
             "codes": len(self),
             "removed": sum(len(segment.removed) for segment in state.segments),
+            "build": self.build,
             "generation": self.generation,
             "model": self.model,
             "options": dict(self.options),
@@ -261,15 +268,19 @@ class LocalIndex(Index):
         return index
 
     def outdated(self) -> bool:
-        """Whether the folder holds another generation than this one."""
-        return self.path is not None and generation_of(self.path) != self.generation
+        """Whether the folder holds another generation than this one, or another build."""
+        return self.path is not None and identity_of(self.path) != self._state.identity
 
     def refresh(self) -> bool:
-        """Read the folder's newest generation; whether there was one."""
+        """Read what the folder holds by now; whether that is something newer.
+
+        Raises:
+            ValueError: it was built anew with another model, kind, options or length of codes; or it is damaged.
+        """
         with self._writer:
             if self.path is None or not self.outdated():
                 return False
-            self._adopt(_read_state(self.path, self, self._state.segments))
+            self._adopt(_read_state(self.path, self, self._state))
             return True
 
     def verify(self) -> None:
@@ -335,23 +346,32 @@ class LocalIndex(Index):
 
     def _adopt(self, state: State) -> None:
         self._state = state
+        self.build = state.build
         self.generation = state.generation
         self.model = state.model
         self.label = label_column(state.schema)
 
     @contextmanager
     def _changing(self) -> Iterator[State]:
-        """The newest state, while no other writer may change it."""
+        """The newest state, while no other writer may change it.
+
+        Raises:
+            ValueError: the index was built anew, so that what is to be changed is no longer there.
+        """
         with self._writer:
             if self.path is None:
                 yield self._state
                 return
             with locked(self.path):
+                if identity_of(self.path)[0] != self.build:
+                    raise _built_anew(self.path)
                 self.refresh()
                 yield self._state
 
     def _commit(self, state: State) -> None:
         """Make this the index's state, in its folder too. Only within ``_changing``."""
+        if self.path is not None and identity_of(self.path) != state.identity:  # moved or replaced despite the lock
+            raise _built_anew(self.path)
         state = replace(state, generation=state.generation + 1)
         if self.path is None:
             self._adopt(state)
@@ -374,7 +394,8 @@ def open_folder(path: str | Path) -> LocalIndex:
     if manifest.get("kind") not in KINDS:
         raise ValueError(f"index is {str(path)!r}, of the kind {manifest.get('kind')!r}, which is unknown")
     keep = (manifest["kept"] or {}).get("vectors", "")
-    index = KINDS[manifest["kind"]](manifest["bits"], options=manifest["options"], keep=keep)
+    kind = KINDS[manifest["kind"]]
+    index = kind(manifest["bits"], model=manifest["model"], options=manifest["options"], keep=keep)
     index.path = folder
     index._adopt(_read_state(folder, index))
     return index
@@ -389,8 +410,6 @@ def write_index(index: LocalIndex, path: str | Path, *, overwrite: bool = False)
         overwrite: replace the index that the folder holds; its readers go on with theirs.
     """
     folder = Path(path)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"out is {str(path)!r}, which is a file; it must be a folder")
     check_free(folder, overwrite)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
@@ -400,12 +419,15 @@ def write_index(index: LocalIndex, path: str | Path, *, overwrite: bool = False)
         segments = tuple(replace(segment, entry={}) for segment in held.segments)
         if len(segments) > 1 or any(len(segment.removed) for segment in segments):
             segments = (index._joined(segments),) if len(held) else ()
-        manifest = store(folder, index, replace(held, generation=generation, segments=segments))
+        built = replace(held, build=new_build(), generation=generation, segments=segments)
+        manifest = store(folder, index, built)
         sweep(folder, _names(manifest))
 
 
 def check_free(folder: Path, overwrite: bool) -> None:
-    """Raise ``ValueError`` where a folder holds an index that is not to be replaced."""
+    """Raise ``ValueError`` where a folder is a file, or holds an index that is not to be replaced."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"out is {str(folder)!r}, which is a file; it must be a folder")
     if (folder / NAME).exists() and not overwrite:
         raise ValueError(f"out is {str(folder)!r}, which already holds an index; give another folder, or --overwrite")
 
@@ -420,7 +442,7 @@ def store(folder: Path, index: LocalIndex, state: State) -> dict[str, Any]:
         manifest = _manifest(index, state, entries)
         write_manifest(folder, manifest)
     except BaseException:
-        if not _is_committed(folder, state.generation):
+        if not _is_committed(folder, state):
             for file in folder.iterdir():
                 if file.name.startswith(f"{state.generation:08d}.") and file.name not in before:
                     with suppress(OSError):
@@ -454,6 +476,7 @@ def _manifest(index: LocalIndex, state: State, entries: list[dict[str, Any]]) ->
         "options": index.options,
         "bits": index.bits,
         "count": len(state),
+        "build": state.build,
         "generation": state.generation,
         "next_id": state.next_id,
         "model": state.model,
@@ -465,23 +488,34 @@ def _manifest(index: LocalIndex, state: State, entries: list[dict[str, Any]]) ->
     }
 
 
-def _read_state(folder: Path, index: LocalIndex, known: tuple[Segment, ...] = ()) -> State:
-    """What a folder holds. A writer may sweep a file between the reading of the manifest and that of the file."""
+def _read_state(folder: Path, index: LocalIndex, known: State | None = None) -> State:
+    """What a folder holds; segments of the same build that are known are kept.
+
+    Between the reading of the manifest and that of a file a writer may sweep the file, or the folder may become another
+    whose files have the same names.
+    """
     import pyarrow as pa
 
     while True:
         manifest = read_manifest(folder)
         kept = manifest["kept"]
-        made = manifest["kind"], manifest["bits"], manifest["options"], kept["vectors"] if kept else ""
-        if made != (index.kind, index.bits, index.options, index.kept):
+        identity = manifest["build"], manifest["generation"]
+        made = [manifest[name] for name in ("kind", "bits", "model", "options")] + [kept["vectors"] if kept else ""]
+        if made != [index.kind, index.bits, index.model, index.options, index.kept]:
             raise ValueError(f"index is {str(folder)!r}, which was built anew as another; open it again")
         try:
-            segments = _load_segments(folder, index, manifest, known)
-            break
+            there = known.segments if known and known.build == manifest["build"] else ()
+            segments = _load_segments(folder, index, manifest, there)
+            if identity_of(folder)[0] == manifest["build"]:
+                break
         except FileNotFoundError as error:
-            if generation_of(folder) == manifest["generation"]:
+            if identity_of(folder) == identity:
                 raise ValueError(f"index is damaged: {Path(error.filename).name} is missing") from None
+        except ValueError:
+            if identity_of(folder)[0] == manifest["build"]:
+                raise
     return State(
+        build=manifest["build"],
         generation=manifest["generation"],
         model=manifest["model"],
         next_id=manifest["next_id"],
@@ -515,9 +549,13 @@ def _names(manifest: dict[str, Any]) -> set[str]:
     return {file["file"] for entry in manifest["segments"] for file in files_of(entry)}
 
 
-def _is_committed(folder: Path, generation: int) -> bool:
+def _built_anew(folder: Path) -> ValueError:
+    return ValueError(f"index is {str(folder)!r}, which was built anew since it was opened; open it again")
+
+
+def _is_committed(folder: Path, state: State) -> bool:
     try:
-        return generation_of(folder) == generation
+        return identity_of(folder) == state.identity
     except (OSError, ValueError):
         return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +16,7 @@ from lbhash.index.files import sync_folder
 NAME = "index.json"
 FORMAT = "lbhash index"
 VERSION = 1
+_BUILD = re.compile(r"[0-9a-f]{16}")
 _DATA_FILE = re.compile(r"(\d{8})\.\d+\.[a-z]+\.(npy|arrow|faiss)")
 
 
@@ -44,6 +46,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         )
     if not known or told != checksum(manifest):
         raise ValueError(f"index is {str(folder)!r}, whose {NAME} is damaged or not of an index")
+    if not _BUILD.fullmatch(str(manifest.get("build"))):
+        raise ValueError(f"index is {str(folder)!r}, whose {NAME} does not say which build it is of; build it again")
     return manifest
 
 
@@ -61,9 +65,15 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     sync_folder(folder)
 
 
-def generation_of(folder: Path) -> int:
-    """The generation that a folder holds."""
-    return int(read_manifest(folder)["generation"])
+def new_build() -> str:
+    """A random id for an index that is built, 16 hexadecimal digits; every build counts its own generations."""
+    return secrets.token_hex(8)
+
+
+def identity_of(folder: Path) -> tuple[str, int]:
+    """The build and the generation that a folder holds: of two folders or times that say the same, the index is one."""
+    manifest = read_manifest(folder)
+    return manifest["build"], int(manifest["generation"])
 
 
 def last_generation(folder: Path) -> int:
@@ -74,7 +84,7 @@ def last_generation(folder: Path) -> int:
     matches = [_DATA_FILE.fullmatch(file.name) for file in folder.iterdir()]
     last = max((int(match[1]) for match in matches if match), default=0)
     with suppress(ValueError):
-        last = max(last, generation_of(folder))
+        last = max(last, identity_of(folder)[1])
     return last
 
 

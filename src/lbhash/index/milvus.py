@@ -180,6 +180,7 @@ class MilvusIndex(Index):
             "kind": self.kind,
             "bits": self.bits,
             "codes": len(self),
+            "build": self.build,
             "generation": self.generation,
             "model": self.model,
             "collection": self.address.collection,
@@ -425,6 +426,7 @@ class MilvusIndex(Index):
 
     def _adopt(self, state: State) -> None:
         self._state = state
+        self.build = state.build
         self.generation = state.generation
         self.label = label_column(state.schema)
 

@@ -70,8 +70,7 @@ def build_index(
     names = table.rows if ids is None else ids
     columns = code_attributes(table) if attributes is None else attributes
     if str(path).startswith(PREFIX):
-        if keep:
-            raise ValueError(f"keep is {keep!r}; Milvus keeps codes and attributes only")
+        _check_keep(keep)
         return import_module("lbhash.index.milvus").build_milvus(
             str(path),
             table.codes,
@@ -89,6 +88,30 @@ def build_index(
     index._add(table.codes, names, columns, vectors)
     write_index(index, path, overwrite=overwrite)
     return open_folder(path)
+
+
+def check_build(
+    path: str | Path,
+    kind: str = "flat",
+    *,
+    keep: str = "",
+    options: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Raise what ``build_index`` would of these arguments, as far as that is known before there are codes.
+
+    Of a collection of Milvus nothing is asked yet.
+    """
+    if str(path).startswith(PREFIX):
+        _check_keep(keep)
+        return
+    check_free(Path(path), overwrite)
+    kind_of(kind)(8, options=options, keep=keep)
+
+
+def _check_keep(keep: str) -> None:
+    if keep:
+        raise ValueError(f"keep is {keep!r}; Milvus keeps codes and attributes only")
 
 
 def code_attributes(table: CodeTable) -> pa.Table:

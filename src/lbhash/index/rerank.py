@@ -50,7 +50,7 @@ def rerank(index: Index, found: Neighbors, queries: npt.ArrayLike, k: int, by: B
         raise ValueError(f"by is {by!r}; it must be one of {', '.join(get_args(By))}")
     if by != "asymmetric" and index.kept != by:
         has = f"keeps {index.kept}" if index.kept else "keeps no vectors"
-        raise ValueError(f"by is {by!r} and the index {has}; build it with keep {by}")
+        raise ValueError(f"rerank is {by!r} and the index {has}; build it with keep {by}")
     candidates = found.ids.shape[1]
     if not 1 <= k <= candidates:
         raise ValueError(f"k is {k}; it must be from 1 to the number of candidates ({candidates})")

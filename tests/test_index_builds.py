@@ -1,0 +1,179 @@
+"""An index that is built anew where somebody has another one open."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lbhash.app.engine import Engine
+from lbhash.index import FlatIndex, open_index
+from lbhash.index import local as local_module
+from lbhash.index.local import write_index
+from lbhash.index.manifest import checksum, identity_of
+
+pytest_plugins = ["app_service"]
+
+ANEW = "which was built anew since it was opened; open it again"
+
+
+def codes_of(value, count):
+    return np.full((count, 2), value, np.uint8)
+
+
+def index_of(value, count, model="m"):
+    index = FlatIndex(16, model=model)
+    index.add(codes_of(value, count))
+    return index
+
+
+def removed_and_built(index, path):
+    shutil.rmtree(path)
+    index.save(path)
+
+
+def overwritten(index, path):
+    write_index(index, path, overwrite=True)
+
+
+CHANGES = {
+    "add": lambda index: index.add(codes_of(9, 1)),
+    "remove": lambda index: index.remove([0]),
+    "compact": lambda index: index.compact(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("again", [removed_and_built, overwritten])
+@pytest.mark.parametrize(("model", "count"), [("m", 7), ("m", 3), ("another", 3), ("", 3)])
+def test_a_writer_leaves_what_was_built_anew(tmp_path, again, model, count, change):
+    index_of(0, 3).save(tmp_path / "i")
+    writer = open_index(tmp_path / "i")
+    again(index_of(1, count, model), tmp_path / "i")
+    with pytest.raises(ValueError, match=rf"index is '.*', {ANEW}"):
+        change(writer)
+    now = open_index(tmp_path / "i")
+    now.verify()
+    assert (len(now), now.model) == (count, model)
+    np.testing.assert_array_equal(now.codes_of(now.ids()), codes_of(1, count))
+    now.add(codes_of(2, 1))
+    assert len(open_index(tmp_path / "i")) == count + 1
+
+
+def test_a_writer_leaves_what_takes_the_place_while_it_writes(tmp_path, monkeypatch):
+    index_of(0, 3).save(tmp_path / "i")
+    writer = open_index(tmp_path / "i")
+    segment = FlatIndex._segment
+
+    def replaced(self, *arguments):
+        removed_and_built(made, tmp_path / "i")
+        return segment(self, *arguments)
+
+    made = index_of(1, 3)
+    monkeypatch.setattr(FlatIndex, "_segment", replaced)
+    with pytest.raises(ValueError, match=ANEW):
+        writer.add(codes_of(9, 1))
+    np.testing.assert_array_equal(open_index(tmp_path / "i").codes_of([0, 1, 2]), codes_of(1, 3))
+
+
+def test_a_reader_takes_the_new_one_of_the_same_model(tmp_path):
+    index_of(0, 3).save(tmp_path / "i")
+    reader = open_index(tmp_path / "i")
+    before = reader.info()
+    removed_and_built(index_of(1, 3), tmp_path / "i")
+    assert reader.generation == identity_of(tmp_path / "i")[1]
+    assert reader.outdated()
+    assert reader.refresh()
+    np.testing.assert_array_equal(reader.codes_of([0, 1, 2]), codes_of(1, 3))
+    assert (reader.info()["generation"], reader.info()["build"]) == (1, identity_of(tmp_path / "i")[0])
+    assert reader.info()["build"] != before["build"]
+    reader.add(codes_of(2, 1))
+    assert not reader.outdated()
+    assert (len(open_index(tmp_path / "i")), reader.build) == (4, open_index(tmp_path / "i").build)
+
+
+def test_the_same_codes_with_other_attributes(tmp_path):
+    for label, again in ((0, None), (1, removed_and_built)):
+        index = FlatIndex(16)
+        index.add(codes_of(0, 3), attributes={"label": [label] * 3})
+        if again is None:
+            index.save(tmp_path / "i")
+            reader = open_index(tmp_path / "i")
+        else:
+            again(index, tmp_path / "i")
+    assert reader.refresh()
+    assert reader.attributes_of([0, 1, 2])["label"].to_pylist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("model", ["another", ""])
+def test_a_reader_refuses_the_new_one_of_another_model(tmp_path, model):
+    index_of(0, 3).save(tmp_path / "i")
+    reader = open_index(tmp_path / "i")
+    removed_and_built(index_of(1, 3, model), tmp_path / "i")
+    with pytest.raises(ValueError, match="which was built anew as another; open it again"):
+        reader.refresh()
+    np.testing.assert_array_equal(reader.codes_of([0, 1, 2]), codes_of(0, 3))
+
+
+def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
+    """A link that moves between the reading of the manifest and that of the files, which have the same names."""
+    for name, value in (("one", 0), ("two", 1)):
+        index_of(value, 3).save(tmp_path / name)
+    (tmp_path / "now").symlink_to("one")
+    load = local_module._load_segments
+
+    def moved(*arguments):
+        if os.readlink(tmp_path / "now") == "one":
+            (tmp_path / "now").unlink()
+            (tmp_path / "now").symlink_to("two")
+        return load(*arguments)
+
+    monkeypatch.setattr(local_module, "_load_segments", moved)
+    index = open_index(tmp_path / "now")
+    assert index.build == identity_of(tmp_path / "two")[0]
+    index.verify()
+    np.testing.assert_array_equal(index.codes_of([0, 1, 2]), codes_of(1, 3))
+
+
+def test_a_service_notices_a_link_that_moves_at_the_same_generation(tmp_path, digits_service):
+    first = open_index(digits_service.index)
+    first.save(tmp_path / "one")
+    second = open_index(tmp_path / "one")
+    second.remove(second.ids()[:10])
+    second.save(tmp_path / "two")
+    index_of(0, 3, "another").save(tmp_path / "three")
+    (tmp_path / "now").symlink_to("two")
+    shutil.rmtree(tmp_path / "one")
+    first.save(tmp_path / "one")
+    engine = Engine(replace(digits_service, index=tmp_path / "now"), None)
+    assert (len(engine.index), engine.refresh()) == (len(first) - 10, False)
+
+    def move(name):
+        (tmp_path / "next").symlink_to(name)
+        (tmp_path / "next").replace(tmp_path / "now")
+
+    move("one")
+    assert identity_of(tmp_path / "one")[1] == identity_of(tmp_path / "two")[1] == engine.index.generation
+    assert engine.refresh()
+    assert (len(engine.index), engine.refresh()) == (len(first), False)
+    move("three")
+    with pytest.raises(ValueError, match="index was made by model another and the model is"):
+        engine.refresh()
+    assert len(engine.index) == len(first)
+
+
+@pytest.mark.parametrize("build", [None, "", "0123", "X" * 16, "0" * 17, 1234567890123456.5])
+def test_builds_that_are_none(tmp_path, build):
+    index_of(0, 3).save(tmp_path / "i")
+    file = tmp_path / "i" / "index.json"
+    manifest = json.loads(file.read_text()) | {"build": build}
+    del manifest["checksum"]
+    file.write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
+    with pytest.raises(ValueError, match=r"whose index.json does not say which build it is of; build it again"):
+        open_index(tmp_path / "i")
+    write_index(index_of(1, 4), tmp_path / "i", overwrite=True)
+    assert len(open_index(tmp_path / "i")) == 4
