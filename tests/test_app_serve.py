@@ -72,7 +72,7 @@ def test_no_process_is_left_behind(digits_service):
         children = psutil.Process(process.pid).children(recursive=True)
         assert children
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) in (130, -signal.SIGINT)
+        assert process.wait(30) in (0, 130, -signal.SIGINT)  # 0 where the parent ignores the signal
         gone = time.monotonic() + 20
         while any(_is_there(child) for child in children):
             assert time.monotonic() < gone
