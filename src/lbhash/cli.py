@@ -28,6 +28,7 @@ from lbhash.commands.options import (
     Model,
     Protocol,
     QueryFile,
+    Split,
     SplitSeed,
     guidance_options,
     image_options,
@@ -44,15 +45,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-
-
-class Split(str, Enum):
-    """What to encode."""
-
-    train = "train"
-    base = "base"
-    query = "query"
-    all = "all"
 
 
 class LogKind(str, Enum):

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from lbhash.bars import counted
 from lbhash.data.dataset import SPLITS, Dataset, Part
 from lbhash.data.images import ImageTable, load_images, split_images
-from lbhash.files import replacing, write_json
+from lbhash.files import cache_folder, replacing, write_json
 
 if TYPE_CHECKING:
     from lbhash.backbones import Backbone
@@ -164,8 +164,6 @@ def embedding_key(images: ImageTable, backbone: Backbone) -> str:
 
 def _folder(images: ImageTable, backbone: Backbone) -> Path | None:
     """The folder of these embeddings in the cache; ``None`` where it cannot be made."""
-    from lbhash.centers.store import cache_folder
-
     folder = cache_folder() / "embeddings" / embedding_key(images, backbone)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -47,6 +47,16 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
+def cache_folder() -> Path:
+    """Where things are kept that can be made again: ``$LBHASH_CACHE``, or the platform's for caches."""
+    chosen = os.environ.get("LBHASH_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("lbhash", appauthor=False))
+
+
 def existing_file(path: str | os.PathLike[str], name: str) -> Path:
     """Return ``path``, or raise ``ValueError`` with a line that names the argument where there is no such file."""
     found = Path(path)

@@ -7,7 +7,6 @@ constructions never reads what this one wrote. A cache that cannot be written or
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from contextlib import suppress
 from functools import cache
@@ -20,17 +19,7 @@ import numpy as np
 from lbhash.centers.bounds import UpperBound
 from lbhash.centers.distance import Centers
 from lbhash.codes import pack, unpack
-from lbhash.files import replacing, write_text
-
-
-def cache_folder() -> Path:
-    """The folder: ``$LBHASH_CACHE``, or the platform's for caches."""
-    chosen = os.environ.get("LBHASH_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("lbhash", appauthor=False))
+from lbhash.files import cache_folder, replacing, write_text
 
 
 def load_centers(kind: str, classes: int, bits: int) -> tuple[Centers, str] | None:

@@ -20,12 +20,14 @@ from lbhash.commands.options import (
     Labels,
     Layout,
     QueryFile,
+    Split,
     image_options,
     print_json,
 )
 
 if TYPE_CHECKING:
     from lbhash.codefile import CodeTable
+    from lbhash.embeddings import ImageOptions
     from lbhash.index import Index
 
 index_app = typer.Typer(
@@ -64,16 +66,7 @@ class Keep(str, Enum):
     embeddings = "embeddings"
 
 
-class Rows(str, Enum):
-    """What to encode."""
-
-    train = "train"
-    base = "base"
-    query = "query"
-    all = "all"
-
-
-Split = Annotated[Rows | None, typer.Option(help="Which rows of --data; base if not given.")]
+Rows = Annotated[Split | None, typer.Option(help="Which rows of --data; base if not given.")]
 
 
 @index_app.command()
@@ -81,7 +74,7 @@ def build(
     out: Annotated[str, typer.Option(help="The folder of the index, or milvus+URL; it must not hold one yet.")],
     model: ModelOrCodes = None,
     data: DataOrCodes = None,
-    split: Split = None,
+    split: Rows = None,
     base: BaseFile = None,
     query: QueryFile = None,
     labels: Labels = None,
@@ -107,15 +100,8 @@ def build(
     from lbhash.index import build_index, check_build
     from lbhash.searching import ids_of
 
-    where: dict[str, Any] = {
-        "base": base,
-        "query": query,
-        "labels": labels,
-        "protocol": protocol,
-        "split_seed": split_seed,
-        "carry": carry,
-    }
-    where["images"] = image_options(backbone, layout, images, class_list, damaged)
+    pictures = image_options(backbone, layout, images, class_list, damaged)
+    where = _where(base, query, labels, protocol, split_seed, carry, pictures)
     kept = "" if keep is None else keep.value
     options = _numbers(option or [])
     check_build(out, kind.value, keep=kept, options=options, overwrite=overwrite)
@@ -144,7 +130,7 @@ def add(
     index: IndexPath,
     model: ModelOrCodes = None,
     data: DataOrCodes = None,
-    split: Split = None,
+    split: Rows = None,
     base: BaseFile = None,
     query: QueryFile = None,
     labels: Labels = None,
@@ -165,15 +151,8 @@ def add(
     from lbhash.searching import ids_of
 
     opened = open_index(index, progress=not as_json)
-    where: dict[str, Any] = {
-        "base": base,
-        "query": query,
-        "labels": labels,
-        "protocol": protocol,
-        "split_seed": split_seed,
-        "carry": carry,
-    }
-    where["images"] = image_options(backbone, layout, images, class_list, damaged)
+    pictures = image_options(backbone, layout, images, class_list, damaged)
+    where = _where(base, query, labels, protocol, split_seed, carry, pictures)
     table, vectors = _source(model, data, split, codes, opened.kept, ids, where, index=opened, progress=not as_json)
     opened.add(table.codes, ids_of(table, ids), code_attributes(table), vectors=vectors)
     facts = {"added": len(table.codes), "codes": len(opened), "generation": opened.generation, "index": index}
@@ -311,10 +290,31 @@ def size(
     print_sizes(sizes, memory)
 
 
+def _where(
+    base: Path | None,
+    query: Path | None,
+    labels: Path | None,
+    protocol: str | None,
+    split_seed: int | None,
+    carry: list[str] | None,
+    images: ImageOptions | None,
+) -> dict[str, Any]:
+    """What the options say of the data, as ``lbhash.searching.encode_for_index`` takes it."""
+    return {
+        "base": base,
+        "query": query,
+        "labels": labels,
+        "protocol": protocol,
+        "split_seed": split_seed,
+        "carry": carry,
+        "images": images,
+    }
+
+
 def _source(
     model: Path | None,
     data: str | None,
-    split: Rows | None,
+    split: Split | None,
     codes: Path | None,
     keep: str,
     ids: str | None,
@@ -344,7 +344,7 @@ def _source(
         raise ValueError(f"{'model' if model is None else 'data'} is missing; give model and data, or codes")
     from lbhash.searching import encode_for_index
 
-    rows = (split or Rows.base).value
+    rows = (split or Split.base).value
     return encode_for_index(model, data, rows, index=index, keep=keep, ids=ids, progress=progress, **where)
 
 

@@ -48,6 +48,15 @@ Carry = Annotated[
 Model = Annotated[Path, typer.Option(help="A folder that 'lbhash train' wrote.")]
 
 
+class Split(str, Enum):
+    """What to encode."""
+
+    train = "train"
+    base = "base"
+    query = "query"
+    all = "all"
+
+
 class Damaged(str, Enum):
     """What becomes of pictures that are missing or damaged."""
 
