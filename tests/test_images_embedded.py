@@ -366,9 +366,22 @@ def test_the_backbone_must_be_the_trainings(table, backbone_folder, cache, tmp_p
     assert status == 2
     assert "lbhash: error: backbone is " in err
     assert "weights and preprocessing must be the same" in err
+
+
+def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    moved = shutil.copytree(backbone_folder, tmp_path / "moved")
+    command(*TRAIN, "--data", "pictures", "--backbone", moved, "--freeze", "--out", "model")
+    encode = ["encode", "--model", "model", "--data", "pictures", "--out", "codes.parquet"]
+    assert command(*encode, "--layout", "folder")[0] == 0
+    found = read_codes("codes.parquet", "codes").codes
+    assert command(*encode, "--backbone", backbone_folder)[0] == 0
+    np.testing.assert_array_equal(read_codes("codes.parquet", "codes").codes, found)
+    shutil.rmtree(moved)
     status, _, err = command(*encode)
     assert status == 2
-    assert f"data is 'pictures', which holds pictures; give what embeds them (--backbone {backbone_folder})" in err
+    assert "lbhash: error: backbone is " in err
+    assert err.endswith("(the model remembers this one; say where it is now)\n")
 
 
 def test_skipping_on_the_command_line(broken, backbone_folder, cache, tmp_path, command, monkeypatch):
@@ -389,11 +402,11 @@ def test_skipping_on_the_command_line(broken, backbone_folder, cache, tmp_path, 
     [
         (["--freeze"], "freeze is given without a backbone; there is nothing to freeze"),
         ([], "data is 'pictures', which holds pictures; give what embeds them (--backbone FOLDER)"),
-        (["--backbone", "B"], "backbone is 'B' without --freeze; backbones are not fine-tuned yet: give --freeze to"),
+        (["--backbone", "B"], "backbone is 'B', and there is no such folder"),
         (["--backbone", "B", "--freeze"], "backbone is 'B', and there is no such folder"),
         (
             ["--backbone", "B", "--freeze", "--labels", "l.npy"],
-            "labels is 'l.npy' and a backbone is given; pictures are",
+            "labels is 'l.npy' and the data are pictures, which are one file or folder",
         ),
         (["--backbone", "B", "--freeze", "--layout", "x"], "layout is 'x'; it must be one of parquet, lists, cifar"),
         (["--layout", "coco"], "layout is 'coco' without a backbone; it is for pictures: give --backbone too"),

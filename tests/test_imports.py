@@ -6,8 +6,9 @@ import pytest
 
 import lbhash
 
-HEAVY = ("PIL", "faiss", "fastapi", "lightning", "matplotlib", "numba", "optuna", "pandas", "pyarrow", "pymilvus")
-HEAVY += ("scipy", "seaborn", "sklearn", "sqlalchemy", "torch", "transformers")
+HEAVY = ("PIL", "datasets", "faiss", "fastapi", "lightning", "matplotlib", "numba", "onnx", "onnxruntime", "onnxscript")
+HEAVY += ("optuna", "pandas", "pyarrow", "pymilvus", "ray", "scipy", "seaborn", "sklearn", "sqlalchemy", "torch")
+HEAVY += ("transformers",)
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,8 @@ HEAVY += ("scipy", "seaborn", "sklearn", "sqlalchemy", "torch", "transformers")
         "from lbhash.cli import main; sys.argv = ['lbhash', '--help']; run(main)",
         "from lbhash.cli import main; sys.argv = ['lbhash', 'train', '--help']; run(main)",
         "from lbhash.cli import main; sys.argv = ['lbhash', 'tune', '--help']; run(main)",
+        "from lbhash.cli import main; sys.argv = ['lbhash', 'encode', '--help']; run(main)",
+        "from lbhash.cli import main; sys.argv = ['lbhash', 'export', '--help']; run(main)",
         "from lbhash.cli import main; sys.argv = ['lbhash', '--version']; run(main)",
     ],
 )

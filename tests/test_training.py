@@ -17,7 +17,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
 
-import lbhash.training
+import lbhash.training.loggers
 from lbhash.codes import pack
 from lbhash.data import Part, load_dataset
 from lbhash.hasher import Hasher
@@ -249,7 +249,7 @@ def test_a_failing_save_leaves_the_old_checkpoint(blobs, tmp_path, monkeypatch):
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(lbhash.training.torch, "save", half)
+        patch.setattr(torch, "save", half)
         with pytest.raises(OSError, match="disk full"):
             fitted(blobs, folder=tmp_path, resume=True)
     assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["last.ckpt"]
@@ -308,9 +308,9 @@ def assert_same_training(killed, whole):
     np.testing.assert_array_equal(killed[1].encode(digits), whole[1].encode(digits))
 
 
-def whole_training(folder, method, epochs):
+def whole_training(folder, method, epochs, **more):
     """The same training, in this process and never interrupted."""
-    settings = {"bits": 16, "hidden": 16, "batch_size": 32, "epochs": epochs, "method": method}
+    settings = {"bits": 16, "hidden": 16, "batch_size": 32, "epochs": epochs, "method": method, **more}
     metrics = train_model(load_dataset("digits"), folder, progress=False, **settings)
     metrics.pop("train_seconds")
     return metrics, Hasher.from_pretrained(folder)
@@ -326,6 +326,16 @@ def test_a_killed_process_resumes_bit_for_bit(tmp_path):
     assert epochs[-1] == "7"
     assert len(epochs) == len(set(epochs))
     assert len(epochs) >= 7  # the kill may fall between a checkpoint and its line
+
+
+def test_a_killed_process_keeps_the_same_best_epoch(tmp_path):
+    arguments = ("--method", "csq", "--epochs", "7", "--monitor", "map", "--schedule", "linear", "--warmup", "1.5")
+    done = kill_after(tmp_path / "killed", 3, 0.05, *arguments)
+    assert 3 <= done < 7
+    settings = {"monitor": "map", "schedule": "linear", "warmup": 1.5}
+    killed = finish(tmp_path / "killed", *arguments)
+    assert_same_training(killed, whole_training(tmp_path / "whole", "csq", 7, **settings))
+    assert killed[0]["training"]["monitor"] == "map"
 
 
 @pytest.mark.slow
@@ -406,8 +416,8 @@ def test_tensorboard_that_is_not_installed(blobs, tmp_path, monkeypatch):
     def absent(*arguments, **options):
         raise ModuleNotFoundError("no tensorboard")
 
-    assert lbhash.training.TensorBoardLogger is TensorBoardLogger
-    monkeypatch.setattr(lbhash.training, "TensorBoardLogger", absent)
+    assert lbhash.training.loggers.TensorBoardLogger is TensorBoardLogger
+    monkeypatch.setattr(lbhash.training.loggers, "TensorBoardLogger", absent)
     with pytest.raises(ValueError, match="logger is 'tensorboard', which is not installed"):
         fitted(blobs, folder=tmp_path, logger="tensorboard", epochs=1)
     with pytest.raises(ValueError, match="logger is 'wandb'; it must be csv or tensorboard"):

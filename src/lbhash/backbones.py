@@ -7,9 +7,10 @@ import json
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from functools import cached_property
+from inspect import signature
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from lbhash.model import HashModel
+
+Precision = Literal["32", "bf16"]
 
 _NOTES = ("_name_or_path", "architectures", "dtype", "processor_class", "torch_dtype", "transformers_version")
 """What a configuration says of its own making, and of nothing that it computes."""
@@ -64,13 +67,12 @@ class Backbone:
             ValueError: there is no such model, it holds pickles only, is no vision model, lacks weights or its
                 preprocessing, or needs a package that is not installed.
         """
-        name = str(name_or_folder)
-        _check_packages()
-        if Path(name).exists() or name.count("/") != 1:  # a model of the Hub is "user/name"
-            _check_folder(name)
+        name = check_backbone_name(name_or_folder)
         import torch
         from safetensors import SafetensorError
         from transformers import AutoImageProcessor
+
+        from lbhash.idle_padding import drop_idle_padding
 
         try:
             with _quiet():
@@ -90,10 +92,14 @@ class Backbone:
             raise ValueError(f"backbone is {name!r}, which could not be loaded: {line}") from None
         if getattr(model, "main_input_name", None) != "pixel_values":
             raise ValueError(f"backbone is {name!r}, a {type(model).__name__}, which takes no pictures")
-        chosen = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        drop_idle_padding(model)
         # The layout that convolutions are quickest in; a model without any does not mind.
         model.to(memory_format=torch.channels_last)
-        return cls(model.to(chosen).eval(), processor, name)
+        return cls(model.to(_device(device)).eval(), processor, name)
+
+    def anew(self, device: str = "auto") -> Backbone:
+        """The same after its model has learnt: with a fingerprint of what it is now, and in evaluation mode."""
+        return Backbone(self.model.to(_device(device)).eval(), self.processor, self.name)
 
     def embed(
         self, images: Iterable[Image.Image | bytes], batch_size: int = 32, *, progress: bool = False
@@ -134,6 +140,12 @@ class Backbone:
 
         return int(self._outputs([Image.new("RGB", (64, 64))]).shape[1])
 
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write a folder of ``transformers``: safetensors, ``config.json`` and ``preprocessor_config.json``."""
+        with _quiet():
+            self.model.save_pretrained(folder)
+            self.processor.save_pretrained(folder)
+
     def fingerprint(self) -> str:
         """16 hexadecimal digits that identify the backbone: of a SHA-256 of its weights and its configuration."""
         return self._fingerprint
@@ -158,24 +170,53 @@ class Backbone:
             digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()[:16]
 
-    def _outputs(self, images: list[Image.Image]) -> npt.NDArray[np.float32]:
+    def embed_pixels(self, pixels: Tensor, precision: Precision = "32") -> npt.NDArray[np.float32]:
+        """Embeddings ``float32 [n, dim]`` of pictures that are preprocessed (``preprocess``), in one pass.
+
+        Args:
+            pixels: ``[n, channels, height, width]``.
+            precision: ``bf16`` for mixed precision with bfloat16, whose embeddings are not those of 32 bits.
+        """
         import torch
 
-        try:
-            values = self.processor(images, return_tensors="pt")["pixel_values"]
-        except (TypeError, ValueError) as error:
-            line = " ".join(str(error).split())
-            raise ValueError(f"the preprocessing of backbone {self.name!r} failed: {line}") from None
-        if values.ndim != 4:
-            raise ValueError(
-                f"the preprocessing of backbone {self.name!r} gives {list(values.shape)}; it must give pictures of one "
-                "size, [n, channels, height, width]"
-            )
-        with torch.inference_mode():
-            device = next(self.model.parameters()).device
-            inputs = values.to(device, torch.float32, memory_format=torch.channels_last)
-            made = pooled(self.model, self.model(pixel_values=inputs))
+        device = next(self.model.parameters()).device
+        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            inputs = pixels.to(device, torch.float32, memory_format=torch.channels_last)
+            made = pooled_output(self.model, inputs)
         return made.float().cpu().numpy()
+
+    def _outputs(self, images: list[Image.Image]) -> npt.NDArray[np.float32]:
+        return self.embed_pixels(preprocess(self.processor, images, self.name))
+
+
+def preprocess(processor: Any, images: list[Image.Image], name: str) -> Tensor:
+    """Pictures as a backbone takes them, ``[n, channels, height, width]``: all that is done before the model.
+
+    Args:
+        processor: the backbone's image processor.
+        images: in RGB.
+        name: of the backbone, for messages.
+    """
+    try:
+        values = processor(images, return_tensors="pt")["pixel_values"]
+    except (TypeError, ValueError) as error:
+        line = " ".join(str(error).split())
+        raise ValueError(f"the preprocessing of backbone {name!r} failed: {line}") from None
+    if values.ndim != 4:
+        raise ValueError(
+            f"the preprocessing of backbone {name!r} gives {list(values.shape)}; it must give pictures of one size, "
+            "[n, channels, height, width]"
+        )
+    return values
+
+
+def check_backbone_name(name_or_folder: str | Path) -> str:
+    """Return the name, or raise ``ValueError`` where one can see, without loading anything, that it leads to none."""
+    name = str(name_or_folder)
+    _check_packages()
+    if Path(name).exists() or name.count("/") != 1:  # a model of the Hub is "user/name"
+        _check_folder(name)
+    return name
 
 
 def check_backbone(model: HashModel, backbone: Backbone) -> None:
@@ -196,6 +237,18 @@ def check_backbone(model: HashModel, backbone: Backbone) -> None:
         )
 
 
+def pooled_output(model: nn.Module, pixels: Tensor) -> Tensor:
+    """The embeddings ``[n, dim]`` of preprocessed pictures ``[n, channels, height, width]``, with their gradient.
+
+    Of pictures of another size than the model was trained with, a model that can interpolate the encodings of its
+    patches' positions is asked to.
+    """
+    usual: Any = getattr(getattr(model, "config", None), "image_size", None)
+    can = usual is not None and "interpolate_pos_encoding" in signature(model.forward).parameters
+    other = can and tuple(np.broadcast_to(usual, 2)) != tuple(pixels.shape[2:])
+    return pooled(model, model(pixel_values=pixels, **({"interpolate_pos_encoding": True} if other else {})))
+
+
 def pooled(model: nn.Module, outputs: Any) -> Tensor:
     """The embeddings ``[n, dim]`` in the outputs of a vision model, by the rule that ``Backbone`` states."""
     made = getattr(outputs, "pooler_output", None)
@@ -204,6 +257,12 @@ def pooled(model: nn.Module, outputs: Any) -> Tensor:
         if made.ndim == 3:
             made = made[:, 0] if _has_class_token(model) else made.mean(dim=1)
     return made.mean(dim=(2, 3)) if made.ndim == 4 else made
+
+
+def _device(device: str) -> str:
+    import torch
+
+    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 
 def _has_class_token(model: nn.Module) -> bool:

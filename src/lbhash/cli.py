@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from enum import Enum
 from pathlib import Path
@@ -11,32 +10,14 @@ from typing import Annotated
 
 import typer
 
+from lbhash.commands.encode import encode
+from lbhash.commands.export import export
 from lbhash.commands.index import index_app
-from lbhash.commands.options import (
-    Backbone,
-    BaseFile,
-    Carry,
-    ClassList,
-    Damaged,
-    DamagedImages,
-    Data,
-    Guidance,
-    Images,
-    Json,
-    Labels,
-    Layout,
-    Model,
-    Protocol,
-    QueryFile,
-    Split,
-    SplitSeed,
-    guidance_options,
-    image_options,
-    print_json,
-)
+from lbhash.commands.options import Json, print_json
 from lbhash.commands.reproduce import reproduce
 from lbhash.commands.search import search
 from lbhash.commands.serve import serve
+from lbhash.commands.train import train
 from lbhash.commands.tune import tune
 
 app = typer.Typer(
@@ -45,13 +26,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-
-
-class LogKind(str, Enum):
-    """Where the values of each epoch go."""
-
-    csv = "csv"
-    tensorboard = "tensorboard"
 
 
 class TieOrder(str, Enum):
@@ -101,147 +75,14 @@ def demo(
     run_demo(out, seed=seed, epochs=epochs)
 
 
-@app.command()
-def train(
-    out: Annotated[Path, typer.Option(help="Folder of the model; it must not hold one yet.")],
-    data: Data = "digits",
-    base: BaseFile = None,
-    query: QueryFile = None,
-    labels: Labels = None,
-    protocol: Protocol = None,
-    split_seed: SplitSeed = 0,
-    backbone: Backbone = None,
-    freeze: Annotated[
-        bool, typer.Option("--freeze", help="Leave the backbone as it is: embed once, train the head alone.")
-    ] = False,
-    layout: Layout = None,
-    images: Images = None,
-    class_list: ClassList = None,
-    damaged: DamagedImages = Damaged.refuse,
-    method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
-    guided: Annotated[bool, typer.Option(help="Add the guidance.")] = True,
-    guidance: Guidance = "paper",
-    bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
-    epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 30,
-    batch_size: Annotated[int, typer.Option(help="Rows in a step.")] = 64,
-    lr: Annotated[float, typer.Option(help="Adam's learning rate.")] = 1e-3,
-    hidden: Annotated[int, typer.Option(help="Width of the head's hidden layer; 0 for a linear head.")] = 1024,
-    dropout: Annotated[float, typer.Option(help="Of the head's inputs in training.")] = 0.5,
-    centers: Annotated[str, typer.Option(help="Kind of the class centers (see 'lbhash centers').")] = "best",
-    seed: Annotated[int, typer.Option(help="Same seed, same machine: the same codes.")] = 0,
-    at: Annotated[int | None, typer.Option(help="Evaluate mAP at this rank; the whole base where not given.")] = None,
-    log: Annotated[LogKind, typer.Option(help="Log of the epochs, under OUT/logs.")] = LogKind.csv,
-    device: Annotated[str, typer.Option(help="auto, cpu, gpu …")] = "auto",
-    threads: Annotated[int, typer.Option(help="Of PyTorch while it trains on a CPU.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from OUT's checkpoint.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in OUT.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Train a model, evaluate it, and leave both in a folder."""
-    from lbhash.data import load_dataset
-    from lbhash.workflow import check_embedded, check_images_alone, train_model
-
-    chosen = guidance_options(guided, guidance)
-    options = image_options(backbone, layout, images, class_list, damaged)
-    embedder = None
-    if freeze and options is None:
-        raise ValueError("freeze is given without a backbone; there is nothing to freeze")
-    if options is not None:
-        if not freeze:
-            raise ValueError(
-                f"backbone is {backbone!r} without --freeze; backbones are not fine-tuned yet: give --freeze to train "
-                "the head alone"
-            )
-        check_images_alone(base, query, labels)
-        embedded = options.embed(data)
-        loaded, embedder = embedded.dataset(protocol, split_seed), embedded.backbone
-    else:
-        check_embedded(data)
-        loaded = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed)
-    metrics = train_model(
-        loaded,
-        out,
-        at=at,
-        split_seed=split_seed,
-        log=log.value,
-        resume=resume,
-        overwrite=overwrite,
-        method=method,
-        guided=guided,
-        guidance=chosen,
-        bits=bits,
-        epochs=epochs,
-        batch_size=batch_size,
-        lr=lr,
-        hidden=hidden,
-        dropout=dropout,
-        centers=centers,
-        seed=seed,
-        device=device,
-        threads=threads,
-        backbone=embedder,
-    )
-    if as_json:
-        print_json(metrics)
-        return
-    from lbhash.tables import print_metrics
-
-    print_metrics([metrics], title=f"{loaded.name}, {bits} bits")
-    typer.echo(f"model, metrics.json and logs are in {out}")
-    given = {"--model": out, "--data": data, "--base": base, "--query": query, "--labels": labels}
-    given |= {"--backbone": backbone, "--layout": layout, "--images": images, "--class-list": class_list}
-    given["--damaged"] = damaged.value if damaged is not Damaged.refuse else None
-    files = [word for option, value in given.items() if value is not None for word in (option, str(value))]
-    typer.echo(f"next: lbhash encode {shlex.join(files)} --split base --out base.parquet")
-
-
-@app.command()
-def encode(
-    model: Model,
-    out: Annotated[Path, typer.Option(help="The file of codes, .parquet or .npz.")],
-    data: Data = "digits",
-    split: Annotated[
-        Split, typer.Option(help="Which rows: all of one file, or those of a split, of a folder or with --base too.")
-    ] = Split.all,
-    base: BaseFile = None,
-    query: QueryFile = None,
-    labels: Labels = None,
-    protocol: Annotated[str | None, typer.Option(help="How to draw the splits; as in training if not given.")] = None,
-    split_seed: Annotated[int | None, typer.Option(help="Seed of the draw; as in training if not given.")] = None,
-    backbone: Backbone = None,
-    layout: Layout = None,
-    images: Images = None,
-    class_list: ClassList = None,
-    damaged: DamagedImages = Damaged.refuse,
-    carry: Carry = None,
-    as_json: Json = False,
-) -> None:
-    """Encode embeddings, or pictures, into packed codes."""
-    from lbhash.workflow import encode_file
-
-    facts = encode_file(
-        model,
-        data,
-        split.value,
-        out,
-        base=base,
-        query=query,
-        labels=labels,
-        protocol=protocol,
-        split_seed=split_seed,
-        images=image_options(backbone, layout, images, class_list, damaged),
-        carry=carry or (),
-    )
-    if as_json:
-        print_json(facts)
-    else:
-        typer.echo("{codes:,} codes of {bits} bits ({bytes:,} bytes) are in {out}".format(**facts))
+app.command()(train)
+app.command()(encode)
 
 
 @app.command()
 def evaluate(
-    queries: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz or .npy.")] = None,
-    base: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz or .npy.")] = None,
+    queries: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz, .npy or a folder.")] = None,
+    base: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz, .npy or a folder.")] = None,
     deephash: Annotated[
         Path | None, typer.Option(help="A folder with the four .npy files of DeepHash-pytorch, in the place of both.")
     ] = None,
@@ -306,6 +147,7 @@ def evaluate(
 
 app.command()(search)
 app.add_typer(index_app)
+app.command()(export)
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """Files of codes: packed codes with their labels and the rows they come from, as Parquet or ``.npz``.
 
-Codes of other programs are read from ``.npz`` and ``.npy`` files too, packed or with a column a bit.
+A folder of such Parquet files is read as one (``lbhash.codefolder``). Codes of other programs are read from ``.npz``
+and ``.npy`` files too, packed or with a column a bit.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.codefolder import complete_shards
 from lbhash.codes import PackedCodes, as_packed, check_bits, code_bytes
 from lbhash.files import existing_file, read_npy, replacing
 from lbhash.labels import check_labels
@@ -57,12 +60,18 @@ def check_suffix(path: str | Path, name: str = "out", suffixes: tuple[str, ...] 
     return file
 
 
-def write_codes(path: str | Path, table: CodeTable) -> None:
-    """Write codes to a ``.parquet`` (columns ``row``, ``code``, ``label`` or ``labels``) or an ``.npz`` file."""
+def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | None = None) -> None:
+    """Write codes to a ``.parquet`` (columns ``row``, ``code``, ``label`` or ``labels``) or an ``.npz`` file.
+
+    Args:
+        path: the file.
+        table: the codes.
+        facts: what the metadata of a ``.parquet`` are to say besides (``read_facts``).
+    """
     file = check_suffix(path)
     with replacing(file) as temporary:
         if file.suffix == ".parquet":
-            _write_parquet(temporary, table)
+            _write_parquet(temporary, table, facts or {})
         else:
             held = {"codes": table.codes, "bits": np.array(table.bits), "rows": table.rows}
             if table.labels is not None:
@@ -80,18 +89,22 @@ def read_codes(
     """Read a file of codes.
 
     Args:
-        path: a file that ``write_codes`` wrote; an ``.npz`` with an array ``codes`` and, maybe, ``labels``; or an
-            ``.npy`` of codes. Codes in arrays may have any form that ``lbhash.codes.as_packed`` takes.
+        path: a file that ``write_codes`` wrote; a folder that ``lbhash encode`` wrote; an ``.npz`` with an array
+            ``codes`` and, maybe, ``labels``; or an ``.npy`` of codes. Codes in arrays may have any form that
+            ``lbhash.codes.as_packed`` takes.
         name: of the argument, for messages.
         bits: length of a code, for arrays that do not say.
         labels: an ``.npy`` with the labels, for files that have none of their own: class numbers or multi-hot.
 
     Raises:
-        ValueError: the file is missing, damaged, or holds no codes.
+        ValueError: the file is missing, damaged, or holds no codes; or the folder is not complete.
     """
-    file = check_suffix(existing_file(path, name), name, READABLE)
+    folder = Path(path).is_dir()
+    file = Path(path) if folder else check_suffix(existing_file(path, name), name, READABLE)
     try:
-        if file.suffix == ".parquet":
+        if folder:
+            table = _read_folder(file, name)
+        elif file.suffix == ".parquet":
             table = _read_parquet(file, name)
         else:
             table = _read_npz(file, name, bits) if file.suffix == ".npz" else _read_npy(file, name, bits)
@@ -134,7 +147,25 @@ def label_columns(labels: npt.NDArray | None) -> dict[str, Any]:
     return {"labels": pa.ListArray.from_arrays(pa.array(ends), pa.array(classes))}
 
 
-def _write_parquet(file: Path, table: CodeTable) -> None:
+def read_facts(file: Path) -> dict[str, Any]:
+    """What a Parquet file of codes says of itself, and how many it holds (``count``), without reading these.
+
+    Raises:
+        ValueError: it is missing, damaged, or no file of codes.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(file)
+        facts = json.loads((metadata.metadata or {})[b"lbhash"])
+        return {**facts, "count": metadata.num_rows}
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        line = " ".join(str(error).split())
+        raise ValueError(f"{str(file)!r} is damaged or no file of codes: {line}") from None
+
+
+def _write_parquet(file: Path, table: CodeTable, more: Mapping[str, Any]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -146,8 +177,35 @@ def _write_parquet(file: Path, table: CodeTable) -> None:
     if table.further is not None:
         columns |= {name: table.further[name] for name in table.further.column_names}
     classes = table.labels.shape[1] if table.labels is not None and table.labels.ndim == 2 else 0
-    facts = {"bits": table.bits, "model": table.model, "classes": classes}
+    facts = {"bits": table.bits, "model": table.model, "classes": classes, **more}
     pq.write_table(pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(facts)}), file)
+
+
+def _read_folder(folder: Path, name: str) -> CodeTable:
+    """The shards of a folder as one table."""
+    import pyarrow as pa
+
+    manifest, shards = complete_shards(folder, name)
+    tables = [_read_parquet(folder / shard.name, name) for shard in shards]
+    held = [table for table in tables if len(table.codes)] or tables[:1]  # all pictures of a shard may be damaged
+    count = sum(len(table.codes) for table in held)
+    if {(table.bits, table.model) for table in held} != {(manifest["bits"], manifest["model"])}:
+        raise ValueError(f"{name} is {str(folder)!r}, whose shards are not all of the model that its manifest names")
+    if count != manifest["complete"]["codes"]:
+        raise ValueError(
+            f"{name} is {str(folder)!r}, whose shards hold {count:,} codes and not the "
+            f"{manifest['complete']['codes']:,} that its manifest says; run its 'lbhash encode' again"
+        )
+    labels = [table.labels for table in held if table.labels is not None]
+    further = [table.further for table in held if table.further is not None]
+    return CodeTable(
+        np.concatenate([table.codes for table in held]),
+        held[0].bits,
+        np.concatenate([table.rows for table in held]),
+        np.concatenate(labels) if labels else None,
+        held[0].model,
+        pa.concat_tables(further) if further else None,
+    )
 
 
 def _read_parquet(file: Path, name: str) -> CodeTable:

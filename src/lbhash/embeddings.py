@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from lbhash.bars import counted
 from lbhash.data.dataset import SPLITS, Dataset, Part
-from lbhash.data.images import ImageTable, load_images, split_images
+from lbhash.data.images import ImageTable, holds_pictures, load_images, split_images
 from lbhash.files import cache_folder, replacing, write_json
 
 if TYPE_CHECKING:
     from lbhash.backbones import Backbone
-    from lbhash.model import HashModel
+    from lbhash.hasher import Hasher
 
 Damaged = Literal["refuse", "skip"]
 
@@ -39,28 +39,50 @@ class ImageOptions:
     """How pictures become embeddings, as the commands say it.
 
     Attributes:
-        backbone: the name or folder of the backbone (``Backbone.from_pretrained``).
+        backbone: the name or folder of the backbone (``Backbone.from_pretrained``); where it is not given, the one that
+            goes with the model (``Hasher.backbone_``).
         layout: of the data (``lbhash.data.images.load_images``).
         images: as ``layout``.
         classes: as ``layout``.
         damaged: what becomes of missing and damaged pictures (``embed_dataset``).
     """
 
-    backbone: str
+    backbone: str | None = None
     layout: str | None = None
     images: str | Path | None = None
     classes: str | Path | None = None
     damaged: Damaged = "refuse"
 
-    def embed(self, data: str | Path, model: HashModel | None = None, *, progress: bool = True) -> Embedded:
-        """Embed the pictures of ``data``, by the backbone that ``model`` was trained with where one is given."""
+    def table(self, data: str | Path) -> ImageTable:
+        """The pictures of ``data``."""
+        return load_images(data, layout=self.layout, images=self.images, classes=self.classes)
+
+    def open(self, data: str | Path, hasher: Hasher | None = None) -> tuple[ImageTable, Backbone]:
+        """The pictures of ``data`` and what embeds them, which must be what ``hasher``'s model was trained with."""
         from lbhash.backbones import Backbone, check_backbone
 
-        table = load_images(data, layout=self.layout, images=self.images, classes=self.classes)
+        table = self.table(data)
+        if self.backbone is None:
+            if hasher is None:
+                raise ValueError("backbone is not given; it must be a folder or a Hub id of a vision model")
+            return table, hasher.backbone_
         backbone = Backbone.from_pretrained(self.backbone)
-        if model is not None:
-            check_backbone(model, backbone)
-        return embed_dataset(table, backbone, damaged=self.damaged, progress=progress)
+        if hasher is not None:
+            check_backbone(hasher.model_, backbone)
+        return table, backbone
+
+    def embed(self, data: str | Path, hasher: Hasher | None = None, *, progress: bool = True) -> Embedded:
+        """Embed the pictures of ``data``, by what ``hasher``'s model was trained with.
+
+        The embeddings are kept but for those of a backbone that was fine-tuned with its head, which no other uses.
+        """
+        own = hasher is not None and (hasher.model_.about.get("backbone") or {}).get("tuned", False)
+        return embed_dataset(*self.open(data, hasher), damaged=self.damaged, cache=not own, progress=progress)
+
+
+def picture_options(data: str | Path, images: ImageOptions | None) -> ImageOptions | None:
+    """How ``data`` become embeddings where they are pictures, as is said or seen; ``None`` of embeddings."""
+    return ImageOptions() if images is None and holds_pictures(data) else images
 
 
 @dataclass(frozen=True)

@@ -69,13 +69,13 @@ def train_together(
     with cpu_settings(threads), torch.random.fork_rng(devices=[]):
         optimizer = torch.optim.Adam(learnt, lr=schedule.lr, fused=True)
         for epoch in range(schedule.epochs):
-            for group in optimizer.param_groups:
-                group["lr"] = schedule.rate(epoch)
             for objective, order in zip(objectives, batches, strict=True):
                 objective.begin_epoch(epoch)
                 order.set_epoch(epoch)
             total = torch.zeros(len(seeds))
             for step, index in enumerate(zip(*batches, strict=True)):
+                for group in optimizer.param_groups:
+                    group["lr"] = schedule.rate(epoch, step, len(batches[0]))
                 rows = torch.from_numpy(np.stack(index))
                 losses = _losses(heads, objectives, inputs, labels, rows, [(seed, epoch, step) for seed in seeds])
                 _check_finite(losses, seeds, epoch)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from inspect import signature
 from numbers import Real
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +23,8 @@ from lbhash import __version__
 from lbhash.centers import center_kinds, class_centers
 from lbhash.codes import PackedCodes, check_bits, code_bytes, unpack
 from lbhash.data import Part, check_embeddings
+from lbhash.data.holdout import held_rows
+from lbhash.data.images import ImageTable, ListedPictures, PicturePart
 from lbhash.evaluation import evaluate
 from lbhash.labels import check_labels, is_class_column
 from lbhash.model import HashModel, check_model_folder
@@ -27,10 +32,20 @@ from lbhash.objectives import Objective, Task, build_objective, method_name
 from lbhash.plain import plain
 from lbhash.posterior import Surrogate
 from lbhash.recognition import knn_predict
-from lbhash.training import Schedule, draw_from, train
+from lbhash.training import Monitor, Precision, Schedule, Trained, draw_from, has_checkpoint, is_main_process, train
+from lbhash.training.monitor import check_monitor, check_validation
+from lbhash.training.schedule import ScheduleName
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from lbhash.backbones import Backbone
     from lbhash.ensemble import EpochHook
+    from lbhash.finetuning import Augmentation, BatchNorm, FineTuning
+
+
+_OF_ONE_TRAINING = ("precision", "accumulate", "devices", "nodes", "monitor", "patience", "validation")
+"""Settings that seeds which are trained together do not have."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +54,18 @@ class _Run:
 
     model: HashModel
     objective: Objective
-    part: Part
+    part: Part | PicturePart
+    fitted: Part | PicturePart
+    """The rows of ``part`` that are trained on."""
+    held: Part | PicturePart | None
+    """Those that validate."""
     schedule: Schedule
     centers: npt.NDArray[np.int8]
     settings: dict[str, Any]
 
 
 class Hasher(TransformerMixin, BaseEstimator):
-    """Learns to turn embeddings into binary codes.
+    """Learns to turn embeddings, or pictures, into binary codes.
 
     Args:
         bits: h, the length of a code, 1 to 1,024.
@@ -57,21 +76,41 @@ class Hasher(TransformerMixin, BaseEstimator):
         hidden: width of the head's hidden layer; 0 for a linear head.
         dropout: of the head's inputs in training.
         centers: kind of the class centres (``lbhash.centers.class_centers``).
-        batch_size: rows in a step.
+        batch_size: rows in a step; in each process where there are several.
         lr: Adam's learning rate.
+        schedule: how the learning rate falls: "step", the paper's, "cosine", "linear" or "constant"
+            (``lbhash.training.Schedule``).
+        warmup: epochs over which it rises first; fractions are allowed.
+        backbone_lr: the learning rate of a backbone that is fine-tuned; a tenth of ``lr`` where it is not given.
+        precision: of the model's outputs in training: "32", "bf16" or, on a GPU, "16".
+        accumulate: batches whose gradients are averaged for a step; pairs are those of one batch.
+        monitor: judge every epoch and keep the best one's weights: by the "ratio" or the "map" of the validation rows,
+            or by the training "loss". The last epoch's are kept without.
+        patience: end after so many epochs that were not better than the best; by the ratio if ``monitor`` is not given.
+        validation: share of the rows of every class that is not trained on; 0.1 where ``monitor`` or ``patience`` need
+            it and it is not given, else 0.
         options: of the method, a dict, for instance ``{"alpha": 0.1}``. They are stored with the model, so that they
             must be what JSON can hold; ``functools.partial`` binds anything else to a method of one's own.
         guidance: of the guidance, a dict, for instance ``{"mode": "replace"}``. Of a ``surrogate`` the model remembers
             the shape only.
+        backbone: a folder or Hub id of a vision model of ``transformers``, which ``fit_images`` fine-tunes.
+        image_size: side of the square pictures that the backbone sees; its preprocessing's own where it is not given.
+        augment: whether to change training pictures at random, or how (``lbhash.finetuning.Augmentation``).
+        batch_norm: of the backbone in training, "freeze" or "train" (``lbhash.finetuning.ImageModel``).
         device: where to train: auto, cpu, gpu …
         threads: of PyTorch while it trains on a CPU.
+        devices: processes that train together on each machine, one a device (``lbhash.training.distributed``).
+        nodes: machines.
+        workers: processes that read the training rows ahead.
         progress: whether to show a progress bar.
 
     Attributes:
-        model_: the trained ``HashModel``.
+        model_: the trained ``HashModel``, of embeddings.
+        backbone_: the ``Backbone`` that turns pictures into these; loaded when it is first asked for.
+        trained_: how the training went, a ``Trained``; of ``fit_seeds`` there is none.
         classes_: the label values, in the order of the centres.
         centers_: the class centres, ``int8 [C, bits]`` of ±1.
-        train_codes_: the codes of the training rows, ``uint8 [n, ceil(bits / 8)]``.
+        train_codes_: the codes of the training rows, ``uint8 [n, ceil(bits / 8)]``, validation rows among them.
 
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
@@ -79,6 +118,10 @@ class Hasher(TransformerMixin, BaseEstimator):
     >>> hasher.encode(X[500:]).shape
     (1297, 2)
     """
+
+    _folder: str | None = None
+    """What the model was loaded from."""
+    _backbone: Backbone | None = None
 
     def __init__(
         self,
@@ -93,10 +136,25 @@ class Hasher(TransformerMixin, BaseEstimator):
         centers: str = "best",
         batch_size: int = 64,
         lr: float = 1e-3,
+        schedule: ScheduleName = "step",
+        warmup: float = 0.0,
+        backbone_lr: float | None = None,
+        precision: Precision = "32",
+        accumulate: int = 1,
+        monitor: Monitor | None = None,
+        patience: int | None = None,
+        validation: float | None = None,
         options: dict[str, Any] | None = None,
         guidance: dict[str, Any] | None = None,
+        backbone: str | Path | None = None,
+        image_size: int | None = None,
+        augment: bool | Augmentation = True,
+        batch_norm: BatchNorm = "freeze",
         device: str = "auto",
         threads: int = 1,
+        devices: int = 1,
+        nodes: int = 1,
+        workers: int = 0,
         progress: bool = False,
     ) -> None:
         self.bits = bits
@@ -109,10 +167,25 @@ class Hasher(TransformerMixin, BaseEstimator):
         self.centers = centers
         self.batch_size = batch_size
         self.lr = lr
+        self.schedule = schedule
+        self.warmup = warmup
+        self.backbone_lr = backbone_lr
+        self.precision = precision
+        self.accumulate = accumulate
+        self.monitor = monitor
+        self.patience = patience
+        self.validation = validation
         self.options = options
         self.guidance = guidance
+        self.backbone = backbone
+        self.image_size = image_size
+        self.augment = augment
+        self.batch_norm = batch_norm
         self.device = device
         self.threads = threads
+        self.devices = devices
+        self.nodes = nodes
+        self.workers = workers
         self.progress = progress
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Hasher:
@@ -126,31 +199,110 @@ class Hasher(TransformerMixin, BaseEstimator):
         self.classes_ = classes
         return self
 
-    def fit_part(self, part: Part, classes: int, **training: Any) -> Hasher:
-        """Learn from a split of a data set, without a copy of it.
+    def fit_images(
+        self, images: ImageTable | Sequence[Image | bytes], y: npt.ArrayLike | None = None, **training: Any
+    ) -> Hasher:
+        """Learn from pictures: fine-tune ``backbone``, with a head on its embeddings.
+
+        Args:
+            images: a table of pictures (``lbhash.data.images.load_images``), PIL images, or bytes of picture files.
+            y: labels as of ``fit``; the table's own where they are not given.
+            training: further arguments of ``lbhash.training.train``.
+
+        Raises:
+            ValueError: a setting is not as it must be, the backbone cannot be loaded or takes no pictures of
+                ``image_size``, a picture is damaged or missing, or what ``fit`` refuses.
+        """
+        from lbhash.finetuning import check_pictures
+
+        if not isinstance(images, ImageTable):
+            images = ImageTable(ListedPictures(list(images)), None, "images")
+        labels = images.labels if y is None else y
+        if labels is None:
+            raise ValueError(f"y is not given, and {images.name} has no labels; training needs one for each picture")
+        known, classes = _encode_labels(_dense(labels))
+        check_pictures(images, workers=self.workers, progress=self.progress)
+        self.fit_part(PicturePart(images, np.arange(len(images)), known), len(classes), **training)
+        self.classes_ = classes
+        return self
+
+    def fit_part(self, part: Part | PicturePart, classes: int, **training: Any) -> Hasher:
+        """Learn from a split of a data set, without a copy of it: of pictures, by fine-tuning ``backbone``.
 
         Args:
             part: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot.
             classes: C.
             training: further arguments of ``lbhash.training.train``.
         """
-        run = self._prepare(part, classes)
+        backbone = self._open_backbone() if isinstance(part, PicturePart) else None
+        run = self._prepare(part, classes, None if backbone is None else backbone.dim)
+        resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
+        tuning = None if backbone is None else self._fine_tuning(run, backbone, standardise=not resumed)
         if self.progress:
             from lbhash.progress import EpochBar
 
-            training["callbacks"] = [*training.get("callbacks", []), EpochBar(self.name)]
-        train(
-            run.model,
+            bar = EpochBar(self.name, unit="rows" if tuning is None else "images")
+            training["callbacks"] = [*training.get("callbacks", []), bar]
+        self.trained_: Trained = train(
+            run.model if tuning is None else tuning.model,
             run.objective,
-            run.part,
+            run.fitted if tuning is None else tuning.rows,  # type: ignore[arg-type]
             run.schedule,
-            seed=self.seed,
-            device=self.device,
-            threads=self.threads,
+            validation=run.held if tuning is None else tuning.validation,  # type: ignore[arg-type]
             settings=run.settings,
+            **self._training(),
             **training,
         )
+        self._folder = self._backbone = None
+        if backbone is not None:
+            self._backbone = backbone.anew(self._device)
+            run.model.about["backbone"] = self._backbone.about() | {"tuned": True}
         return self._finish(run, classes)
+
+    def _open_backbone(self) -> Backbone:
+        """The backbone as it is before it is fine-tuned."""
+        from lbhash.backbones import Backbone
+        from lbhash.finetuning import resized
+
+        if self.backbone is None:
+            raise ValueError("backbone is not given; pictures need one: a folder or Hub id of a vision model")
+        backbone = Backbone.from_pretrained(self.backbone, device=self._device)
+        return backbone if self.image_size is None else resized(backbone, self.image_size)
+
+    def _fine_tuning(self, run: _Run, backbone: Backbone, *, standardise: bool) -> FineTuning:
+        """What is trained on pictures; the run's settings and what its model remembers say so too."""
+        from lbhash.finetuning import Augmentation, fine_tuning
+
+        augment = Augmentation() if self.augment is True else self.augment
+        if augment is not False and not isinstance(augment, Augmentation):
+            raise TypeError(f"augment is {augment!r}; it must be True, False or an Augmentation")
+        said = {"image_size": self.image_size, "batch_norm": self.batch_norm}
+        said |= {"augment": plain(asdict(augment), "augment") if augment else False}
+        run.model.about |= said
+        run.settings.update(said, backbone=backbone.fingerprint())
+        assert isinstance(run.fitted, PicturePart)
+        return fine_tuning(
+            backbone,
+            run.model,
+            run.fitted,
+            run.held,  # type: ignore[arg-type]
+            augmentation=augment or None,
+            batch_norm=self.batch_norm,
+            seed=self.seed,
+            standardise=standardise,
+            workers=self.workers,
+            progress=self.progress and is_main_process(),
+        )
+
+    @property
+    def _device(self) -> str:
+        """Where a backbone runs that does not learn."""
+        return "cpu" if self.device == "cpu" else "auto"
+
+    def _training(self) -> dict[str, Any]:
+        """The settings of ``lbhash.training.train`` that are settings of a hasher under the same name."""
+        names = ("seed", "device", "threads", "devices", "nodes", "workers", "precision", "accumulate", "monitor")
+        return {name: getattr(self, name) for name in (*names, "patience")}
 
     def fit_seeds(
         self, part: Part, classes: int, seeds: Sequence[int], after_epoch: EpochHook | None = None
@@ -170,12 +322,18 @@ class Hasher(TransformerMixin, BaseEstimator):
 
         if not len(seeds):
             raise ValueError("seeds is empty; there must be one at least")
+        for name in _OF_ONE_TRAINING:
+            value, default = getattr(self, name), signature(Hasher).parameters[name].default
+            if value != default:
+                raise ValueError(
+                    f"{name} is {value!r}, and seeds that are trained together have {default!r}; fit them one by one"
+                )
         hashers = [clone(self).set_params(seed=seed) for seed in seeds]
         runs = [hasher._prepare(part, classes) for hasher in hashers]
         train_together(
             [run.model for run in runs],
             [run.objective for run in runs],
-            runs[0].part,
+            runs[0].fitted,
             runs[0].schedule,
             seeds,
             threads=self.threads,
@@ -183,20 +341,27 @@ class Hasher(TransformerMixin, BaseEstimator):
         )
         return [hasher._finish(run, classes) for hasher, run in zip(hashers, runs, strict=True)]
 
-    def _prepare(self, part: Part, classes: int) -> _Run:
-        """What a training starts from; every setting is checked."""
+    def _prepare(self, part: Part | PicturePart, classes: int, dim: int | None = None) -> _Run:
+        """What a training starts from; every setting is checked. Of pictures ``dim`` is the backbone's."""
         bits = check_bits(self.bits)
         if self.centers not in center_kinds():
             raise ValueError(f"centers is {self.centers!r}; it must be one of {', '.join(center_kinds())}")
         epochs, batch_size = _whole(self.epochs, "epochs", 1), _whole(self.batch_size, "batch_size", 2)
         hidden, seed = _whole(self.hidden, "hidden", 0), _whole(self.seed, "seed", 0)
-        schedule = Schedule(epochs=epochs, batch_size=batch_size, lr=_number(self.lr, "lr"))
+        schedule = self._schedule(epochs, batch_size)
+        monitor, _ = check_monitor(self.monitor, self.patience)
+        validation = check_validation(self.validation, monitor)
         dropout = _number(self.dropout, "dropout")
         options, guidance = plain(self.options, "options"), self._plain_guidance()
         centers = class_centers(classes, bits, kind=self.centers, seed=seed)
         part = _labelled(part, classes)
-        assert part.labels is not None
-        labels = torch.from_numpy(part.labels)
+        fitted: Part | PicturePart = part
+        held: Part | PicturePart | None = None
+        if validation:
+            chosen = held_rows(part.labels, validation, seed, name="validation", purpose="validation")
+            fitted, held = part.where(~chosen), part.where(chosen)
+        assert fitted.labels is not None
+        labels = torch.from_numpy(fitted.labels)
         task = Task(
             bits,
             classes,
@@ -212,13 +377,26 @@ class Hasher(TransformerMixin, BaseEstimator):
             )
             has_classifier = objective.class_scores(task.centers[:1]) is not None
             classifier = classes if has_classifier else 0
-            about = self._about(schedule, seed, len(part)) | {"options": options, "guidance": guidance}
+            about = self._about(schedule, seed, len(fitted)) | {"options": options, "guidance": guidance}
             draw_from(seed, 1)  # so that a host and its guided form start from the same weights
-            model = HashModel(part.dim, bits, hidden, dropout, classifier, about)
-        settings = {"method": self.name, "dim": part.dim, "classes": classes, "bits": bits, "hidden": hidden}
+            dim = part.dim if isinstance(part, Part) else dim
+            assert dim is not None
+            model = HashModel(dim, bits, hidden, dropout, classifier, about)
+        settings = {"method": self.name, "dim": dim, "classes": classes, "bits": bits, "hidden": hidden}
         settings |= {"guided": bool(self.guided), "dropout": dropout, "centers": str(self.centers)}
-        settings |= {"options": options, "guidance": guidance}
-        return _Run(model, objective, part, schedule, centers, settings)
+        settings |= {"options": options, "guidance": guidance, "validation": validation}
+        return _Run(model, objective, part, fitted, held, schedule, centers, settings)
+
+    def _schedule(self, epochs: int, batch_size: int) -> Schedule:
+        backbone_lr = None if self.backbone_lr is None else _number(self.backbone_lr, "backbone_lr")
+        return Schedule(
+            epochs=epochs,
+            batch_size=batch_size,
+            lr=_number(self.lr, "lr"),
+            schedule=self.schedule,
+            warmup=_number(self.warmup, "warmup"),
+            backbone_lr=backbone_lr,
+        )
 
     def _finish(self, run: _Run, classes: int) -> Hasher:
         """Take over what was trained."""
@@ -231,7 +409,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         self.centers_ = run.centers
         self.train_codes_ = self.encode_part(run.part)
         self.train_labels_: Any = run.part.labels
-        self.n_features_in_ = run.part.dim
+        self.n_features_in_ = run.model.dim
         return self
 
     @property
@@ -240,16 +418,31 @@ class Hasher(TransformerMixin, BaseEstimator):
         host = method_name(self.method)
         return f"{host}_d" if self.guided else host
 
-    def encode(self, X: npt.ArrayLike) -> PackedCodes:
-        """Codes of embeddings ``[n, dim]``: ``uint8 [n, ceil(bits / 8)]``."""
+    def encode(self, X: npt.ArrayLike | Iterable[Image | bytes]) -> PackedCodes:
+        """Codes of embeddings ``[n, dim]`` or of pictures: ``uint8 [n, ceil(bits / 8)]``.
+
+        Pictures are a list, or an iterator that is taken as it is needed, of PIL images or bytes of picture files. They
+        take the backbone that the model was trained with (``backbone_``).
+        """
         check_is_fitted(self)
+        pictures = _pictures(X)
+        if pictures is not None:
+            none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
+            return np.concatenate([none, *map(self.model_.encode, self.backbone_.embed_batches(pictures))])
         rows = validate_data(self, X, reset=False, dtype=[np.float32, np.float64, np.uint8, np.float16])
         check_embeddings(rows, "X")
         return self.model_.encode(rows)
 
-    def encode_part(self, part: Part) -> PackedCodes:
+    def encode_part(self, part: Part | PicturePart) -> PackedCodes:
         """Codes of a split of a data set, ``uint8 [n, ceil(bits / 8)]``, with the memory of a chunk."""
         check_is_fitted(self)
+        if isinstance(part, PicturePart):
+            from lbhash.finetuning import encode_pictures
+
+            progress = self.progress and is_main_process()
+            return encode_pictures(
+                self.backbone_, self.model_, part.images, part.rows, workers=self.workers, progress=progress
+            )
         if part.dim != self.model_.dim:
             raise ValueError(f"embeddings have {part.dim} numbers a row; the model takes {self.model_.dim}")
         none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
@@ -276,11 +469,51 @@ class Hasher(TransformerMixin, BaseEstimator):
         labels = _positions(y.ravel(), self.classes_) if single else y
         return evaluate(codes, labels, self.train_codes_, self.train_labels_).map
 
+    @property
+    def backbone_(self) -> Backbone:
+        """What turns pictures into the embeddings that the model takes.
+
+        Raises:
+            ValueError: the model knows none, or it cannot be loaded, or it is not the one of the training.
+        """
+        check_is_fitted(self)
+        if self._backbone is None:
+            from lbhash.model_backbone import load_backbone
+
+            self._backbone = load_backbone(self.model_, self._folder, device=self._device)
+        return self._backbone
+
     def save_pretrained(self, directory: str | Path) -> None:
-        """Write the model folder: safetensors, JSON and a model card; the training rows' codes stay out."""
+        """Write the model folder: safetensors, JSON and a model card; the training rows' codes stay out.
+
+        A backbone that was fine-tuned goes with it, in the folder ``backbone``, which is one of ``transformers`` like
+        any other.
+        """
+        from lbhash.model_backbone import drop_backbone, save_backbone
+
         check_is_fitted(self)
         self.model_.about["classes"] = self.classes_.tolist()
+        if (self.model_.about.get("backbone") or {}).get("tuned"):
+            save_backbone(self.backbone_, directory)
+        else:
+            drop_backbone(directory)
         self.model_.save_pretrained(directory)
+
+    def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
+        """Upload the model folder, with its backbone where it has one, to a repository of the Hub; return its address.
+
+        Args:
+            repo_id: ``user/name``; made where there is none.
+            private: whether a new repository is.
+            token: of the Hub; the one that the machine is logged in with where it is not given.
+        """
+        from huggingface_hub import HfApi
+
+        api = HfApi(token=token)
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            known = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+            return str(api.upload_folder(repo_id=known, folder_path=folder, commit_message="A hash model of lbhash"))
 
     @classmethod
     def from_pretrained(cls, directory: str | Path) -> Hasher:
@@ -297,10 +530,28 @@ class Hasher(TransformerMixin, BaseEstimator):
             line = " ".join(str(error).split())
             raise ValueError(f"model is {str(directory)!r}, which could not be loaded: {line}") from None
         about = model.about
-        names = ("method", "guided", "epochs", "seed", "centers", "batch_size", "lr", "options", "guidance")
+        names = ["method", "guided", "epochs", "seed", "centers", "batch_size", "lr", "schedule", "warmup"]
+        names += [
+            "image_size",
+            "batch_norm",
+            "backbone_lr",
+            "precision",
+            "accumulate",
+            "monitor",
+            "patience",
+            "validation",
+            "options",
+            "guidance",
+        ]
         known: dict[str, Any] = {name: about[name] for name in names if name in about}
         hasher = cls(bits=model.bits, hidden=model.hidden, dropout=model.dropout.probability, **known)
-        hasher.model_ = model
+        augment = about.get("augment")
+        if augment:
+            from lbhash.finetuning import Augmentation
+
+            augment = Augmentation(**{**augment, "crop": tuple(augment["crop"])})
+        hasher.augment = True if augment is None else augment
+        hasher.model_, hasher._folder, hasher._backbone = model, str(directory), None
         hasher.classes_ = np.asarray(about.get("classes", []))
         hasher.n_features_in_ = model.dim
         return hasher
@@ -313,6 +564,14 @@ class Hasher(TransformerMixin, BaseEstimator):
             "epochs": schedule.epochs,
             "batch_size": schedule.batch_size,
             "lr": schedule.lr,
+            "schedule": schedule.schedule,
+            "warmup": schedule.warmup,
+            "backbone_lr": schedule.backbone_lr,
+            "precision": str(self.precision),
+            "accumulate": self.accumulate,
+            "monitor": self.monitor,
+            "patience": self.patience,
+            "validation": self.validation,
             "seed": seed,
             "training rows": rows,
             "lbhash": __version__,
@@ -363,7 +622,7 @@ def _number(value: Any, name: str) -> float:
     return float(value)
 
 
-def _labelled(part: Part, classes: int) -> Part:
+def _labelled(part: Part | PicturePart, classes: int) -> Part | PicturePart:
     """The training rows with labels that are checked."""
     if not len(part):
         raise ValueError("part has no row; training needs at least one")
@@ -373,6 +632,17 @@ def _labelled(part: Part, classes: int) -> Part:
     if len(labels) != len(part):
         raise ValueError(f"part has {len(part)} rows and {len(labels)} labels; training needs one for each row")
     return replace(part, labels=labels)
+
+
+def _pictures(X: Any) -> Iterator[Image | bytes] | None:
+    """What ``X`` holds, where it holds pictures; an iterator can hold nothing else that is encoded."""
+    if isinstance(X, Iterator):
+        return X
+    if not isinstance(X, (list, tuple)) or not X:
+        return None
+    pil = sys.modules.get("PIL.Image")  # without it there is no PIL image
+    kinds = (bytes, bytearray, memoryview, *((pil.Image,) if pil is not None else ()))
+    return iter(X) if isinstance(X[0], kinds) else None
 
 
 def _dense(y: Any) -> npt.NDArray:

@@ -29,7 +29,7 @@ MODEL_CARD = """---
 
 # A hash model of lbhash
 
-It turns an embedding of {{ dim }} numbers into a binary code of {{ bits }} bits, to be searched by Hamming distance.
+It turns {{ what }} into a binary code of {{ bits }} bits, to be searched by Hamming distance.
 
 | what | value |
 |---|---|
@@ -39,7 +39,7 @@ It turns an embedding of {{ dim }} numbers into a binary code of {{ bits }} bits
 from lbhash import Hasher
 
 hasher = Hasher.from_pretrained("PATH OR HUB ID")
-codes = hasher.encode(embeddings)  # uint8 [n, {{ code_bytes }}]
+codes = hasher.encode({{ given }})  # uint8 [n, {{ code_bytes }}]
 ```
 """
 
@@ -151,7 +151,11 @@ class HashModel(
         config["classifier"] = 0 if self.classifier is None else self.classifier.out_features
         config["about"] = {**about, "fingerprint": self.fingerprint()}
         facts = "\n".join(f"| {key} | {value} |" for key, value in about.items())
-        card = {"dim": self.dim, "bits": self.bits, "code_bytes": code_bytes(self.bits), "facts": facts}
+        of_pictures = (about.get("backbone") or {}).get("tuned", False)
+        card: dict[str, Any] = {"bits": self.bits, "code_bytes": code_bytes(self.bits), "facts": facts}
+        embedding = f"an embedding of {self.dim} numbers"
+        card["what"] = f"a picture, by way of {embedding}," if of_pictures else embedding
+        card["given"] = "pictures" if of_pictures else "embeddings"
         target.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target, prefix=".saving-") as temporary:
             super().save_pretrained(temporary, config=config, model_card_kwargs=card)

@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from lbhash.bars import counted
 from lbhash.codefile import READABLE, CodeTable, check_suffix, read_codes
+from lbhash.codefolder import MANIFEST
 from lbhash.codes import check_width, code_bytes
-from lbhash.data import Part, load_table
+from lbhash.data import Part, Table, load_table
+from lbhash.data.images import ImageTable, holds_pictures, load_images
 from lbhash.files import replacing
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
 from lbhash.workflow import carried_columns, load_hasher, model_part
@@ -170,9 +172,9 @@ def export_index(index: Index, out: str | Path) -> dict[str, Any]:
 
 
 def open_base(path: str, hasher: Hasher | None = None) -> Index:
-    """An index, or a file of codes as an exact index in memory; made by ``hasher``'s model where one is given."""
+    """An index, or codes in a file or a folder as an exact index in memory; of ``hasher``'s model where it is given."""
     is_file = Path(path).suffix in READABLE and not Path(path).is_dir()
-    table = read_codes(path, "index") if is_file else None
+    table = read_codes(path, "index") if is_file or (Path(path) / MANIFEST).is_file() else None
     index = open_index(path) if table is None else FlatIndex(table.bits, model=table.model)
     if hasher is not None:
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
@@ -182,14 +184,18 @@ def open_base(path: str, hasher: Hasher | None = None) -> Index:
 
 
 def queries_by_row(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
-    """Rows of a data file as queries."""
-    table = load_table(data)
+    """Rows of a data file, of embeddings or of pictures, as queries."""
+    table: Table | ImageTable = load_images(data) if holds_pictures(data) else load_table(data)
+    size = len(table.embeddings) if isinstance(table, Table) else len(table)
     for row in rows:
-        if not 0 <= row < len(table.embeddings):
-            raise ValueError(f"row is {row}; it must be from 0 to {len(table.embeddings) - 1}")
-    part = Part(table.embeddings, np.asarray(rows, np.int64), None)
-    codes = hasher.encode_part(part)
-    embeddings = part.take(slice(None))
+        if not 0 <= row < size:
+            raise ValueError(f"row is {row}; it must be from 0 to {size - 1}")
+    if isinstance(table, Table):
+        part = Part(table.embeddings, np.asarray(rows, np.int64), None)
+        codes, embeddings = hasher.encode_part(part), part.take(slice(None))
+    else:
+        embeddings = hasher.backbone_.embed([table.read(row) for row in rows])
+        codes = hasher.model_.encode(embeddings)
     labels = None if table.labels is None else [_label(table.labels[row]) for row in rows]
     return Queries(codes, list(rows), labels, hasher.model_.outputs(embeddings), embeddings)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,10 +13,12 @@ import numpy as np
 
 from lbhash.codefile import OWN_COLUMNS, CodeTable, check_suffix, read_codes, write_codes
 from lbhash.data import Dataset, Part, load_dataset, load_table, widened
-from lbhash.data.images import holds_pictures
+from lbhash.data.images import PictureDataset, holds_pictures
 from lbhash.deephash import read_deephash
+from lbhash.embeddings import picture_options
 from lbhash.evaluation import Report, evaluate
 from lbhash.files import write_json
+from lbhash.memory import peak_memory
 from lbhash.recognition import classifier_predict
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def train_model(
-    dataset: Dataset,
+    dataset: Dataset | PictureDataset,
     out: str | Path,
     *,
     at: int | None = None,
@@ -35,16 +38,18 @@ def train_model(
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
-    backbone: dict[str, Any] | None = None,
+    embedder: dict[str, Any] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Train on a data set, evaluate its queries against its base, and write the model folder.
+
+    Where several processes train, the first one does all that follows.
 
     Classes of the train split get a centre each, whatever their numbers are; the model remembers these. A class that
     only base or query have is found, or not, without one.
 
     Args:
-        dataset: train, base and query.
+        dataset: train, base and query; of pictures, a backbone is fine-tuned.
         out: the folder: the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``.
         at: rank of the mAP; the whole base where it is not given.
         split_seed: the protocol's seed, remembered in the model.
@@ -52,14 +57,14 @@ def train_model(
         resume: go on from the folder's checkpoint.
         overwrite: replace a model that the folder holds.
         progress: show a bar.
-        backbone: what the model is to remember of the backbone that made the embeddings (``Backbone.about``).
+        embedder: what the model is to remember of the backbone that made the embeddings (``Backbone.about``).
         settings: of ``Hasher``.
 
     Returns:
-        What ``metrics.json`` holds.
+        What ``metrics.json`` holds; nothing in the other ones of several processes.
     """
     from lbhash.hasher import Hasher
-    from lbhash.training import has_checkpoint
+    from lbhash.training import has_checkpoint, is_main_process
 
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
@@ -73,12 +78,16 @@ def train_model(
     if at is not None and not 1 <= at <= len(dataset.base):
         raise ValueError(f"at is {at}; it must be from 1 to the size of the base ({len(dataset.base)})")
     hasher = Hasher(progress=progress, **settings)
-    if resume and not resumable:
+    if resume and not resumable and is_main_process():
         print(f"{out} has no checkpoint to resume from; training begins anew", file=sys.stderr)
     started = time.perf_counter()
     part, classes = dataset.train.compact()
     hasher.fit_part(part, len(classes), directory=folder, resume=resume, logger=log)
     seconds = time.perf_counter() - started
+    if not is_main_process():
+        return {}
+    training = asdict(hasher.trained_)
+    rate = training.pop("rows_per_second")  # so that a resumed run has the metrics of one that was never interrupted
     query, base = hasher.encode_part(dataset.query), hasher.encode_part(dataset.base)
     report = evaluate(query, dataset.query.labels, base, dataset.base.labels, at, bits=hasher.bits)
     recognised = None
@@ -93,18 +102,29 @@ def train_model(
         "seed": hasher.seed,
         "epochs": hasher.epochs,
         "train_seconds": round(seconds, 2),
+        "training": training,
+        **(_of_pictures(rate) if isinstance(dataset, PictureDataset) else {}),
         **report.as_dict(),
         "classifier_accuracy": recognised,  # of the method's own classifier, where it has one
     }
     hasher.classes_ = classes
     hasher.model_.about |= {"data": dataset.name, "protocol": dataset.protocol, "split seed": split_seed}
-    if backbone is not None:
-        hasher.model_.about["backbone"] = backbone
+    if embedder is not None:
+        hasher.model_.about["backbone"] = embedder
     if dataset.train.labels is not None and dataset.train.labels.ndim == 2:
         hasher.model_.about["label columns"] = dataset.classes
     hasher.save_pretrained(folder)
     write_json(folder / "metrics.json", metrics)
     return metrics
+
+
+def _of_pictures(rate: float | None) -> dict[str, Any]:
+    """What the metrics of a fine-tuning have besides: the speed of training, and the most memory that was needed."""
+    import torch
+
+    gpu = torch.cuda.max_memory_allocated() if torch.cuda.is_initialized() else None
+    speed = None if rate is None else round(rate, 1)
+    return {"images_per_second": speed, "peak_bytes": peak_memory(), "peak_gpu_bytes": gpu}
 
 
 def encode_file(
@@ -122,6 +142,8 @@ def encode_file(
     carry: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Encode a split of a data set, or ``all`` the rows of a file, into a file of codes.
+
+    (Into a folder of them, with the same memory whatever the number of rows: ``lbhash.encoding.encode_folder``.)
 
     Protocol and seed of the split are those of the training where they are not given, so that no training row
     slips into the queries. Multi-hot labels get as many columns as those of the training had, so that files that are
@@ -158,8 +180,22 @@ def carried_columns(data: str | Path, names: Sequence[str], *, alone: bool = Tru
         names: of the columns.
         alone: whether ``data`` is the file of all rows, and not one of several.
     """
-    if not names:
+    columns = check_carry(data, names, alone=alone)
+    if not columns:
         return None
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(data, columns=columns)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ValueError(f"data is {str(data)!r}, which could not be read: {' '.join(str(error).split())}") from None
+
+
+def check_carry(data: str | Path, names: Sequence[str], *, alone: bool = True) -> list[str]:
+    """The names of ``carried_columns``, each once; ``ValueError`` where ``data`` has no such columns."""
+    if not names:
+        return []
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -167,13 +203,13 @@ def carried_columns(data: str | Path, names: Sequence[str], *, alone: bool = Tru
         raise ValueError(f"carry is {', '.join(names)} and data is {str(data)!r}; it must be one .parquet file")
     try:
         known = pq.read_schema(data).names
-        for name in names:
-            if name in OWN_COLUMNS or name not in known:
-                others = ", ".join(column for column in known if column not in OWN_COLUMNS)
-                raise ValueError(f"carry has {name!r}; it must name columns of the data ({others})")
-        return pq.read_table(data, columns=list(dict.fromkeys(names)))
     except (OSError, pa.ArrowInvalid) as error:
         raise ValueError(f"data is {str(data)!r}, which could not be read: {' '.join(str(error).split())}") from None
+    for name in names:
+        if name in OWN_COLUMNS or name not in known:
+            others = ", ".join(column for column in known if column not in OWN_COLUMNS)
+            raise ValueError(f"carry has {name!r}; it must name columns of the data ({others})")
+    return list(dict.fromkeys(names))
 
 
 def model_part(
@@ -187,26 +223,40 @@ def model_part(
     protocol: str | None = None,
     split_seed: int | None = None,
     images: ImageOptions | None = None,
+    stream: bool = False,
 ) -> Part:
-    """A split of a data set, or ``all`` the rows of a file, as a trained model is to encode it (``encode_file``)."""
+    """A split of a data set, or ``all`` the rows of a file, as a trained model is to encode it (``encode_file``).
+
+    Args:
+        hasher: the model.
+        data: a data set.
+        split: train, base or query, or all the rows of one file.
+        base: as of ``load_dataset``.
+        query: as of ``load_dataset``.
+        labels: as of ``load_dataset``.
+        protocol: that of the training where it is not given.
+        split_seed: that of the training where it is not given.
+        images: how pictures are embedded; by the model's own backbone, as their files' names tell, if not given.
+        stream: as of ``lbhash.data.readers.read_table``, for embeddings.
+    """
+    images = picture_options(data, images)
     if images is not None:
         check_images_alone(base, query, labels)
         return _image_part(hasher, data, split, protocol, split_seed, images)
-    check_embedded(data, hasher.model_.about.get("backbone"))
     files = base is not None or query is not None or Path(data).is_dir()
     if split == "all" and files:
         what = f"data is the folder {str(data)!r}" if Path(data).is_dir() else "base or query is given"
         raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
     about = hasher.model_.about
     if split == "all":
-        table = load_table(data, labels)
+        table = load_table(data, labels, stream=stream)
         part = Part(table.embeddings, np.arange(len(table.embeddings)), table.labels)
     else:
         drawn = about.get("protocol") not in ("flags", "files") and not files
         if protocol is None and drawn:
             protocol = about.get("protocol")
         seed = about.get("split seed", 0) if split_seed is None else split_seed
-        dataset = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=seed)
+        dataset = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=seed, stream=stream)
         if protocol is None and dataset.protocol not in ("flags", "files"):
             raise ValueError(
                 f"split is {split!r}, and neither the model nor the data say which rows that is; "
@@ -221,7 +271,7 @@ def _image_part(
 ) -> Part:
     """As ``model_part``, of pictures."""
     about = hasher.model_.about
-    embedded = images.embed(data, hasher.model_)
+    embedded = images.embed(data, hasher)
     if split == "all":
         part = embedded.part()
     else:
@@ -237,16 +287,15 @@ def check_images_alone(base: str | Path | None, query: str | Path | None, labels
     for name, value in (("base", base), ("query", query), ("labels", labels)):
         if value is not None:
             raise ValueError(
-                f"{name} is {str(value)!r} and a backbone is given; pictures are one file or folder, which says itself "
+                f"{name} is {str(value)!r} and the data are pictures, which are one file or folder that says itself "
                 "what their labels and splits are"
             )
 
 
-def check_embedded(data: str | Path, backbone: dict[str, Any] | None = None) -> None:
+def check_embedded(data: str | Path) -> None:
     """Raise ``ValueError`` where ``data`` are pictures, and no backbone is given that embeds them."""
-    if Path(data).exists() and holds_pictures(data):
-        known = f" {backbone['name']}" if backbone else " FOLDER"
-        raise ValueError(f"data is {str(data)!r}, which holds pictures; give what embeds them (--backbone{known})")
+    if holds_pictures(data):
+        raise ValueError(f"data is {str(data)!r}, which holds pictures; give what embeds them (--backbone FOLDER)")
 
 
 def evaluate_files(

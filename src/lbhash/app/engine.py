@@ -22,6 +22,7 @@ from lbhash.codes import PackedCodes, check_width, code_bytes, pack
 from lbhash.data import load_dataset
 from lbhash.index import Index, Neighbors, check_model, open_index, rerank
 from lbhash.model import HashModel, check_model_folder
+from lbhash.model_backbone import own_backbone
 from lbhash.plain import json_value
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Engine:
         self.model = _load_model(settings.model)
         self.fingerprint = self.model.fingerprint()
         self.rows: Rows | None = None if settings.data is None else open_rows(settings.data)
-        self.backbone = None if settings.backbone is None else _backbone(settings.backbone, self.model)
+        self.backbone = _backbone(settings, self.model)
         self._check_rows()
         self.index = self._open()
 
@@ -343,7 +344,14 @@ def _method(about: Mapping[str, Any]) -> str:
     return f"{about.get('method', 'unknown')}{'_d' * bool(about.get('guided'))}"
 
 
-def _backbone(folder: str | Path, model: HashModel) -> Backbone:
+def _backbone(settings: Settings, model: HashModel) -> Backbone | None:
+    """The backbone that is named, or the model's own, where it is on this machine."""
+    folder = settings.backbone or own_backbone(settings.model)
+    if folder is None:
+        known = (model.about.get("backbone") or {}).get("name")
+        folder = known if known is not None and Path(known).is_dir() else None
+    if folder is None:
+        return None
     from lbhash.backbones import Backbone, check_backbone
 
     backbone = Backbone.from_pretrained(folder)

@@ -18,7 +18,8 @@ class Settings:
         model: a folder that ``lbhash train`` wrote.
         index: what ``lbhash.index.open_index`` opens.
         data: ``"digits"`` or a file: where rows, their pictures and the queries of the evaluation come from.
-        backbone: the folder of a vision model that turns pictures into embeddings.
+        backbone: the folder of a vision model that turns pictures into embeddings; the one that goes with the model, if
+            it is on this machine, where none is named.
         token: what every request must bring as ``Authorization: Bearer``, but for the page's own files and ``/health``.
         hosts: the names that the ``Host`` of a request may have; empty for any.
         max_body: the most bytes of a request's body.

@@ -37,7 +37,7 @@ index_app = typer.Typer(
 IndexPath = Annotated[str, typer.Option("--index", help="A folder that 'lbhash index build' wrote, or milvus+URL.")]
 ModelOrCodes = Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; with --data.")]
 CodesFile = Annotated[
-    Path | None, typer.Option(help="A file of codes, .parquet, .npz or .npy, in the place of --model and --data.")
+    Path | None, typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of --model and --data.")
 ]
 DataOrCodes = Annotated[
     str | None, typer.Option(help="What the model is to encode: 'digits', a file of embeddings, or a folder of splits.")

@@ -17,7 +17,8 @@ Data = Annotated[
     str,
     typer.Option(
         help="'digits'; a .parquet, .npz or .npy file of embeddings; or a folder with the files train, base and query. "
-        "The labels of NAME.npy are in NAME_labels.npy beside it."
+        "The labels of NAME.npy are in NAME_labels.npy beside it. With a backbone: pictures in a file or folder, or "
+        "'cifar10' or 'cifar100', which are downloaded once."
     ),
 ]
 Labels = Annotated[Path | None, typer.Option(help="An .npy with the labels of the file --data.")]
@@ -29,7 +30,7 @@ Protocol = Annotated[
 SplitSeed = Annotated[int, typer.Option(help="Seed of the protocol's draw.")]
 Backbone = Annotated[
     str | None,
-    typer.Option(help="What embeds pictures: a folder or Hub id of a vision model of transformers. DATA are pictures."),
+    typer.Option(help="For pictures: a folder or Hub id of a vision model of transformers; a model knows its own."),
 ]
 Layout = Annotated[
     str | None,
@@ -70,15 +71,8 @@ DamagedImages = Annotated[Damaged, typer.Option(help="Refuse data with missing o
 def image_options(
     backbone: str | None, layout: str | None, images: Path | None, class_list: Path | None, damaged: Damaged
 ) -> ImageOptions | None:
-    """What the options say of pictures; ``None`` where the data are embeddings."""
-    if backbone is None:
-        given = {"layout": layout, "images": images, "class-list": class_list}
-        given["damaged"] = damaged.value if damaged is not Damaged.refuse else None
-        for name, value in given.items():
-            if value is not None:
-                raise ValueError(
-                    f"{name} is {str(value)!r} without a backbone; it is for pictures: give --backbone too"
-                )
+    """What the options say of pictures; ``None`` where they say nothing."""
+    if backbone is layout is images is class_list is None and damaged is Damaged.refuse:
         return None
     from lbhash.embeddings import ImageOptions
 

@@ -24,7 +24,9 @@ def search(
         str, typer.Option("--index", "--base", help="An index (a folder, or milvus+URL), or a file of codes.")
     ],
     model: Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; for rows as queries.")] = None,
-    data: Annotated[str, typer.Option(help="'digits', or one .parquet, .npz or .npy file of embeddings.")] = "digits",
+    data: Annotated[
+        str, typer.Option(help="'digits', a .parquet, .npz or .npy file of embeddings, or pictures.")
+    ] = "digits",
     row: Annotated[
         list[int] | None, typer.Option(help="A query: a row of DATA, counted from 0; may be given often.")
     ] = None,

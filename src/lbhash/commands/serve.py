@@ -28,7 +28,7 @@ def serve(
         str | None, typer.Option(help="'digits' or a file: where rows, their pictures and the queries come from.")
     ] = None,
     backbone: Annotated[
-        Path | None, typer.Option(help="The folder of a vision model that turns pictures into embeddings.")
+        Path | None, typer.Option(help="The folder of a vision model for pictures; a model knows its own.")
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8000,

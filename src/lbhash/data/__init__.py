@@ -25,6 +25,7 @@ def load_dataset(
     labels: str | Path | None = None,
     protocol: str | None = None,
     seed: int = 0,
+    stream: bool = False,
 ) -> Dataset:
     """Train, base and query of a data set.
 
@@ -36,6 +37,7 @@ def load_dataset(
         protocol: a name of ``PROTOCOLS``, for one file. Where it is not given, the file's own flags count, and
             ``holdout`` where it has none.
         seed: of the protocol's draw.
+        stream: as of ``read_table``.
 
     Raises:
         ValueError: arguments that do not go together, or what ``read_table`` and ``Dataset`` refuse.
@@ -55,12 +57,15 @@ def load_dataset(
         )
     if base is not None and query is not None:
         return _from_tables(
-            Path(data).name, read_table(data, labels), read_table(base, name="base"), read_table(query, name="query")
+            Path(data).name,
+            read_table(data, labels, stream=stream),
+            read_table(base, name="base", stream=stream),
+            read_table(query, name="query", stream=stream),
         )
     if folder:
-        tables = [read_table(_file_in(Path(data), split), name=split) for split in SPLITS]
+        tables = [read_table(_file_in(Path(data), split), name=split, stream=stream) for split in SPLITS]
         return _from_tables(Path(data).name, *tables)
-    table = load_table(data, labels)
+    table = load_table(data, labels, stream=stream)
     if protocol is None and table.flags:
         return _from_flags(table)
     chosen = protocol or ("digits" if data == "digits" else "holdout")
@@ -70,10 +75,10 @@ def load_dataset(
     return Dataset(table.name, chosen, *(_part(table, rows[split]) for split in SPLITS))
 
 
-def load_table(data: str | Path, labels: str | Path | None = None) -> Table:
-    """All rows of a data set by name or from a file."""
+def load_table(data: str | Path, labels: str | Path | None = None, *, stream: bool = False) -> Table:
+    """All rows of a data set by name or from a file; ``stream`` as of ``read_table``."""
     if str(data) not in DATASETS:
-        return read_table(data, labels)
+        return read_table(data, labels, stream=stream)
     if labels is not None:
         raise ValueError(f"labels is {str(labels)!r} and data is {str(data)!r}, which has labels of its own; give one")
     return DATASETS[str(data)]()

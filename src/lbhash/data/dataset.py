@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,10 @@ class Table:
     """Rows as a file holds them.
 
     Attributes:
-        embeddings: ``[n, dim]`` of uint8, float16 or float32, in memory or memory-mapped. Other number types are taken
-            and cast to float32 as they are used, so that float64 keeps seven digits: centre numbers that vary less
-            than that before they come here.
+        embeddings: ``[n, dim]`` of uint8, float16 or float32, in memory, memory-mapped, or read from a file where they
+            are looked at (``lbhash.data.readers.StreamedEmbeddings``). Other number types are taken and cast to float32
+            as they are used, so that float64 keeps seven digits: centre numbers that vary less than that before they
+            come here.
         labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``; ``None`` where the file has none.
         flags: split name to ``bool [n]``, where the file says which rows belong to which split.
         name: where the rows come from, for messages.
@@ -62,18 +64,18 @@ class Part:
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
 
+    def where(self, chosen: npt.NDArray[np.bool_]) -> Part:
+        """Some of the rows, in their order; ``chosen`` is ``bool [n]``."""
+        return replace(self, rows=self.rows[chosen], labels=None if self.labels is None else self.labels[chosen])
+
     def compact(self) -> tuple[Part, npt.NDArray[np.int64]]:
         """The split with its classes numbered 0 … C − 1 without gaps, and what their numbers were.
 
         Raises:
             ValueError: no row has a label.
         """
-        classes = _classes(self.labels)
-        assert self.labels is not None
-        if not len(classes):
-            raise ValueError("no row of the split has a label")
-        labels = self.labels[:, classes] if self.labels.ndim == 2 else np.searchsorted(classes, self.labels)
-        return replace(self, labels=np.ascontiguousarray(labels)), classes
+        labels, classes = numbered(self.labels)
+        return replace(self, labels=labels), classes
 
     def fingerprint(self) -> str:
         """16 hexadecimal digits that identify the split: of a SHA-256 of its embeddings and labels, in their order."""
@@ -96,20 +98,33 @@ class Part:
         return shift + mean, np.sqrt(np.maximum(squares / len(self) - mean**2, 0))
 
 
+class Rows(Protocol):
+    """Rows that may have labels."""
+
+    @property
+    def labels(self) -> npt.NDArray | None:
+        """``int64 [n]`` or multi-hot ``uint8 [n, C]``; ``None`` where there are none."""
+
+    def __len__(self) -> int: ...
+
+
+RowsT = TypeVar("RowsT", bound=Rows)
+
+
 @dataclass(frozen=True)
-class Dataset:
-    """Train, base and query of one data set under one protocol.
+class Splits(Generic[RowsT]):
+    """Train, base and query of one data set under one protocol, of whatever the rows are.
 
     Raises:
-        ValueError: a split is empty, the splits differ in dimension or kind of labels, or a class of the training
-            split has no query, so that no figure would tell how it is found.
+        ValueError: a split is empty, the splits differ in kind of labels, or a class of the training split has no
+            query, so that no figure would tell how it is found.
     """
 
     name: str
     protocol: str
-    train: Part
-    base: Part
-    query: Part
+    train: RowsT
+    base: RowsT
+    query: RowsT
 
     def __post_init__(self) -> None:
         for split in SPLITS:
@@ -118,11 +133,6 @@ class Dataset:
                 raise ValueError(f"the {split} split of {self.name} has no row")
             if part.labels is None:
                 raise ValueError(f"the {split} split of {self.name} has no labels")
-            if part.dim != self.train.dim:
-                raise ValueError(
-                    f"embeddings of the {split} split have {part.dim} numbers and those of the train split "
-                    f"{self.train.dim}; they must be equal"
-                )
             if part.labels.ndim != self.train.labels.ndim:  # type: ignore[union-attr]
                 raise ValueError(f"the {split} split is labelled otherwise than the train split: one has several a row")
         absent = np.setdiff1d(_classes(self.train.labels), _classes(self.query.labels))
@@ -132,7 +142,7 @@ class Dataset:
                 "every class of the train split must have one: leave such a class out, or mark one of its rows in_query"
             )
 
-    def part(self, split: str) -> Part:
+    def part(self, split: str) -> RowsT:
         """The split of that name: train, base or query."""
         if split not in SPLITS:
             raise ValueError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
@@ -148,6 +158,38 @@ class Dataset:
         """C, the number of classes: one more than the largest label."""
         parts = [self.part(split).labels for split in SPLITS]
         return max(part.shape[1] if part.ndim == 2 else int(part.max()) + 1 for part in parts if part is not None)
+
+
+@dataclass(frozen=True)
+class Dataset(Splits[Part]):
+    """Train, base and query of embeddings.
+
+    Raises:
+        ValueError: as of all splits, or they differ in dimension.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for split in SPLITS:
+            if self.part(split).dim != self.train.dim:
+                raise ValueError(
+                    f"embeddings of the {split} split have {self.part(split).dim} numbers and those of the train split "
+                    f"{self.train.dim}; they must be equal"
+                )
+
+
+def numbered(labels: npt.NDArray | None) -> tuple[npt.NDArray, npt.NDArray[np.int64]]:
+    """Labels with their classes numbered 0 … C − 1 without gaps, and what the classes' numbers were.
+
+    Raises:
+        ValueError: no row has a label.
+    """
+    classes = _classes(labels)
+    assert labels is not None
+    if not len(classes):
+        raise ValueError("no row of the split has a label")
+    made = labels[:, classes] if labels.ndim == 2 else np.searchsorted(classes, labels)
+    return np.ascontiguousarray(made), classes
 
 
 def _classes(labels: npt.NDArray | None) -> npt.NDArray[np.int64]:

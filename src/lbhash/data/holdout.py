@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 
@@ -11,7 +9,9 @@ from lbhash.data.dataset import Dataset, Part
 from lbhash.labels import check_labels
 
 
-def hold_out(part: Part, share: float = 0.2, seed: int = 0) -> tuple[Part, Part]:
+def hold_out(
+    part: Part, share: float = 0.2, seed: int = 0, *, name: str = "held_out", purpose: str = "tuning"
+) -> tuple[Part, Part]:
     """Split a training part in two: the rows to fit, and those that are held out.
 
     Of every class the same share is held out, at least one row where it has two, and never its last. With several
@@ -21,6 +21,8 @@ def hold_out(part: Part, share: float = 0.2, seed: int = 0) -> tuple[Part, Part]
         part: with labels; its queries and base stay out of it, for they judge what was chosen.
         share: of each class's rows, above 0 and below 1.
         seed: of the draw.
+        name: of the share, in messages.
+        purpose: of the held-out rows, in messages.
 
     Returns:
         The rows to fit and the held-out rows, in the order of ``part``, without a copy of their embeddings.
@@ -29,21 +31,29 @@ def hold_out(part: Part, share: float = 0.2, seed: int = 0) -> tuple[Part, Part]
         TypeError: ``share`` is not a number.
         ValueError: it is out of range, ``part`` has no labels, or no row can be held out.
     """
+    held = held_rows(part.labels, share, seed, name=name, purpose=purpose)
+    return part.where(~held), part.where(held)
+
+
+def held_rows(
+    labels: npt.NDArray | None, share: float, seed: int, *, name: str = "held_out", purpose: str = "tuning"
+) -> npt.NDArray[np.bool_]:
+    """Which rows of these labels are held out, ``bool [n]``; arguments and errors as of ``hold_out``."""
     if isinstance(share, bool) or not isinstance(share, (int, float, np.number)):
-        raise TypeError(f"held_out is {share!r}; it must be a number above 0 and below 1")
+        raise TypeError(f"{name} is {share!r}; it must be a number above 0 and below 1")
     if not 0 < share < 1:
-        raise ValueError(f"held_out is {share}; it must be above 0 and below 1")
-    if part.labels is None:
-        raise ValueError("part has no labels; tuning needs one for each row")
-    labels = check_labels(part.labels, "labels of part")
+        raise ValueError(f"{name} is {share}; it must be above 0 and below 1")
+    if labels is None:
+        raise ValueError(f"part has no labels; {purpose} needs one for each row")
+    labels = check_labels(labels, "labels of part")
     rng = np.random.default_rng(seed)
     held = np.zeros(len(labels), bool)
     for rows in _groups(labels):
         count = min(len(rows) - 1, max(1, round(share * len(rows))))
         held[rng.permutation(rows)[:count]] = True
     if held.sum() < 2:
-        raise ValueError(f"part has {len(labels)} rows, of which {held.sum()} can be held out; tuning needs two")
-    return _rows(part, ~held), _rows(part, held)
+        raise ValueError(f"part has {len(labels)} rows, of which {held.sum()} can be held out; {purpose} needs two")
+    return held
 
 
 def validation_dataset(data: Dataset, seed: int = 0) -> Dataset:
@@ -61,8 +71,3 @@ def _groups(labels: npt.NDArray) -> list[npt.NDArray[np.int64]]:
     if labels.ndim == 2:
         return [np.arange(len(labels))] if len(labels) else []
     return [np.flatnonzero(labels == label) for label in np.unique(labels)]
-
-
-def _rows(part: Part, chosen: npt.NDArray[np.bool_]) -> Part:
-    assert part.labels is not None
-    return replace(part, rows=part.rows[chosen], labels=part.labels[chosen])

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS, Table
+from lbhash.data.streamed import ParquetRows
 from lbhash.files import existing_file, read_npy
 from lbhash.labels import check_labels
 
@@ -19,7 +20,9 @@ ARRAYS = ("embedding", "embeddings", "label", "labels", *(f"in_{split}" for spli
 """The arrays of an ``.npz`` that are read."""
 
 
-def read_table(path: str | Path, labels: str | Path | None = None, name: str = "data") -> Table:
+def read_table(
+    path: str | Path, labels: str | Path | None = None, name: str = "data", *, stream: bool = False
+) -> Table:
     """Read embeddings, labels and split flags.
 
     Args:
@@ -30,6 +33,8 @@ def read_table(path: str | Path, labels: str | Path | None = None, name: str = "
             Boolean ``in_train``, ``in_base`` and ``in_query`` say which split a row belongs to.
         labels: an ``.npy`` with the labels, in the place of the file's own.
         name: of the argument, for messages.
+        stream: read the embeddings of a Parquet file where they are looked at, and leave it to whoever looks at them
+            to find those that are NaN, infinite or beyond float32 (``check_embeddings``).
 
     Raises:
         ValueError: the file is missing, damaged, empty or holds something else; an embedding is NaN, infinite or
@@ -37,10 +42,12 @@ def read_table(path: str | Path, labels: str | Path | None = None, name: str = "
         TypeError: labels are not integers.
     """
     file = existing_file(path, name)
-    reader = {".parquet": _read_parquet, ".npz": _read_npz, ".npy": _read_npy}.get(file.suffix)
-    if reader is None:
+    if file.suffix not in SUFFIXES:
         raise ValueError(f"{name} is {str(path)!r}; it must end in {', '.join(SUFFIXES)}")
-    table = reader(file, name)
+    if file.suffix == ".parquet":
+        table = _read_parquet(file, name, stream=stream)
+    else:
+        table = _read_npz(file, name) if file.suffix == ".npz" else _read_npy(file, name)
     label_name, beside = "labels", file.with_name(f"{file.stem}_labels.npy")
     if labels is None and file.suffix == ".npy" and beside.is_file():
         label_name, labels = f"{beside.name} beside {name}", beside
@@ -54,14 +61,23 @@ def read_table(path: str | Path, labels: str | Path | None = None, name: str = "
             raise ValueError(
                 f"in_{split} of {name} is {flag.dtype} {list(flag.shape)}; it must be a boolean for each row"
             )
-    check_embeddings(table.embeddings, f"embeddings of {name}")
+    later = stream and table.embeddings.ndim == 2
+    check_embeddings(table.embeddings[:1] if later else table.embeddings, f"embeddings of {name}")
     if not len(table.embeddings):
         raise ValueError(f"{name} is {str(path)!r}, which has no row")
     return table
 
 
-def check_embeddings(embeddings: npt.NDArray, name: str = "embeddings") -> None:
-    """Raise ``ValueError`` or ``TypeError`` unless ``embeddings`` is ``[n, dim]`` of finite numbers."""
+def check_embeddings(
+    embeddings: npt.NDArray, name: str = "embeddings", rows: npt.NDArray[np.int64] | None = None
+) -> None:
+    """Raise ``ValueError`` or ``TypeError`` unless ``embeddings`` is ``[n, dim]`` of finite numbers.
+
+    Args:
+        embeddings: what is checked.
+        name: what to call it in a message.
+        rows: what to call its rows, ``int64 [n]``; they count from 0 where it is not given.
+    """
     if embeddings.ndim != 2 or embeddings.shape[1] == 0:
         raise ValueError(f"{name} has shape {embeddings.shape}; it must be [n, dim]")
     if embeddings.dtype.kind not in "uif":
@@ -75,10 +91,11 @@ def check_embeddings(embeddings: npt.NDArray, name: str = "embeddings") -> None:
         if not finite.all():
             at = int(np.flatnonzero(~finite)[0])
             what = "beyond the range of float32" if np.isfinite(chunk[at]).all() else "NaN or infinite"
-            raise ValueError(f"{name} is {what} in row {start + at}; every number must be finite")
+            row = start + at if rows is None else rows[start + at]
+            raise ValueError(f"{name} is {what} in row {row}; every number must be finite")
 
 
-def _read_parquet(file: Path, name: str) -> Table:
+def _read_parquet(file: Path, name: str, *, stream: bool) -> Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -95,7 +112,7 @@ def _read_parquet(file: Path, name: str) -> Table:
         label = next((column for column in ("label", "labels") if column in columns), None)
         flags = [f"in_{split}" for split in SPLITS if f"in_{split}" in columns]
         try:
-            embeddings = _embedding_column(parquet, file, name)
+            embeddings: Any = StreamedEmbeddings(file, name) if stream else _embedding_column(parquet, file, name)
             rest = parquet.read(columns=flags + ([label] if label else []))
         except (pa.ArrowInvalid, OSError) as error:
             raise ValueError(f"{name} is {str(file)!r}, which is damaged: {_first_line(error)}") from None
@@ -112,39 +129,77 @@ def _embedding_column(parquet: Any, file: Path, name: str) -> npt.NDArray:
     embeddings: npt.NDArray | None = None
     filled = 0
     for batch in parquet.iter_batches(batch_size=8192, columns=["embedding"]):
-        column = batch.column(0)
-        if column.null_count:
-            row = filled + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-            raise ValueError(f"column 'embedding' of {name} is missing in row {row}")
-        if not len(column):
+        if not len(batch):
             continue
-        if not _holds_lists(column.type):
-            raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold lists of numbers")
-        values = column.flatten()
-        lengths = column.value_lengths().to_numpy()
-        dim = lengths[0] if embeddings is None else embeddings.shape[1]
-        wrong = np.flatnonzero(lengths != dim)
-        if len(wrong):
-            raise ValueError(
-                f"column 'embedding' of {name} has {lengths[wrong[0]]} numbers in row {filled + wrong[0]}; "
-                f"all rows must have as many as the first ({dim})"
-            )
-        if values.null_count:
-            row = filled + int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // dim
-            raise ValueError(f"column 'embedding' of {name} has a missing number in row {row}")
-        try:
-            numbers = values.to_numpy()
-        except (TypeError, ValueError):
-            raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold numbers") from None
-        if numbers.dtype.kind not in "uif":
-            raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold lists of numbers")
+        rows = np.arange(filled, filled + len(batch))
+        numbers = _numbers(batch.column(0), rows, None if embeddings is None else embeddings.shape[1], name)
         if embeddings is None:
-            embeddings = np.empty((parquet.metadata.num_rows, dim), numbers.dtype)
-        embeddings[filled : filled + len(column)] = numbers.reshape(len(column), dim)
-        filled += len(column)
+            embeddings = np.empty((parquet.metadata.num_rows, numbers.shape[1]), numbers.dtype)
+        embeddings[rows] = numbers
+        filled += len(batch)
     if embeddings is None:
         raise ValueError(f"{name} is {str(file)!r}, which has no row")
     return embeddings
+
+
+def _numbers(column: Any, rows: npt.NDArray[np.int64], dim: int | None, name: str) -> npt.NDArray:
+    """Some rows of the column ``embedding`` as ``[m, dim]``, where ``dim`` is the first one's if it is not given."""
+    if column.null_count:
+        row = rows[np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]]
+        raise ValueError(f"column 'embedding' of {name} is missing in row {row}")
+    if not _holds_lists(column.type):
+        raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold lists of numbers")
+    values = column.flatten()
+    lengths = column.value_lengths().to_numpy()
+    dim = int(lengths[0]) if dim is None else dim
+    wrong = np.flatnonzero(lengths != dim)
+    if len(wrong):
+        raise ValueError(
+            f"column 'embedding' of {name} has {lengths[wrong[0]]} numbers in row {rows[wrong[0]]}; "
+            f"all rows must have as many as the first ({dim})"
+        )
+    if values.null_count:
+        row = rows[np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0] // dim]
+        raise ValueError(f"column 'embedding' of {name} has a missing number in row {row}")
+    try:
+        numbers = values.to_numpy()
+    except (TypeError, ValueError):
+        raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold numbers") from None
+    if numbers.dtype.kind not in "uif":
+        raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold lists of numbers")
+    return numbers.reshape(len(column), dim)
+
+
+class StreamedEmbeddings:
+    """The embeddings of a Parquet file, ``[n, dim]``, as an array that is read where it is looked at (``ParquetRows``).
+
+    Args:
+        file: the file.
+        name: of the argument, for messages.
+
+    Raises:
+        TypeError, ValueError: as ``read_table``, of the first row; what is wrong with another is said when it is read.
+    """
+
+    ndim = 2
+
+    def __init__(self, file: Path, name: str = "data") -> None:
+        self._rows, self._name = ParquetRows([file], ["embedding"], batch_rows=2048), name
+        if not len(self._rows):
+            raise ValueError(f"{name} is {str(file)!r}, which has no row")
+        first = self._read(np.arange(1), None)
+        self.shape, self.dtype = (len(self._rows), first.shape[1]), first.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> npt.NDArray:
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(len(self)))
+        return self._read(rows, self.shape[1]) if len(rows) else np.empty((0, self.shape[1]), self.dtype)
+
+    def _read(self, rows: npt.NDArray[np.int64], dim: int | None) -> npt.NDArray:
+        return _numbers(self._rows.take(rows)["embedding"].combine_chunks(), rows, dim, self._name)
 
 
 def _label_column(column: Any, name: str) -> npt.NDArray:

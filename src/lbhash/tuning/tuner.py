@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lbhash.hasher import Hasher
     from lbhash.model import HashModel
 
-_NOT_OF_THE_SEARCH = ("device", "threads", "progress")
+_NOT_OF_THE_SEARCH = ("device", "threads", "devices", "nodes", "workers", "progress")
 
 
 def tune(hasher: Hasher, data: Dataset | Part, classes: int | None = None, **search_options: Any) -> Tuning:
@@ -120,6 +120,9 @@ def search(
     if seed < 0:
         raise ValueError(f"seed is {seed}; it must be at least 0")
     check_machine(hasher.device, hasher.threads)  # which would fail every trial
+    for name in ("devices", "nodes"):
+        if getattr(hasher, name) != 1:
+            raise ValueError(f"{name} is {getattr(hasher, name)!r}; a search trains in one process, and it must be 1")
     part, count, _ = _training_rows(data, classes)
     fitted, held = hold_out(part, held_out, seed)
     space = default_space(hasher.method, hasher.guided, bits) if space is None else space

@@ -13,11 +13,14 @@ from lbhash.data.dataset import SPLITS
 from lbhash.data.images.cifar import read_cifar
 from lbhash.data.images.coco import read_coco
 from lbhash.data.images.folders import pictures_in, read_image_folder
+from lbhash.data.images.hub import HUB_DATASETS, read_hub_dataset
 from lbhash.data.images.imagenet import WORDNET_ID, read_imagenet
+from lbhash.data.images.listed import ListedPictures
 from lbhash.data.images.lists import LISTS, read_image_lists
 from lbhash.data.images.mirflickr import ANNOTATIONS, read_mirflickr
 from lbhash.data.images.nuswide import LABELS, read_nuswide
 from lbhash.data.images.parquet import holds_images, read_parquet_images
+from lbhash.data.images.part import PictureDataset, PicturePart
 from lbhash.data.images.protocols import PART_PROTOCOLS, PartProtocol
 from lbhash.data.images.table import ArrayPictures, FilePictures, ImageTable, Pictures
 from lbhash.data.protocols import PROTOCOLS
@@ -62,7 +65,7 @@ def load_images(
     """A table of pictures from a file or a folder.
 
     Args:
-        data: the file or folder.
+        data: the file or folder; or a name of ``HUB_DATASETS``, where there is no file or folder of that name.
         layout: a name of ``LAYOUTS``; found by the names of the files where it is not given.
         images: the folder that the paths of the data's own lists are seen from, where the layout has such lists.
         classes: a file that lists the classes, for the layout ``imagenet``.
@@ -74,8 +77,14 @@ def load_images(
     path = Path(data)
     if layout is not None and layout not in LAYOUTS:
         raise ValueError(f"layout is {layout!r}; it must be one of {', '.join(LAYOUTS)}")
+    if is_hub_dataset(data):
+        for option, value in (("layout", layout), ("images", images), ("classes", classes)):
+            if value is not None:
+                raise ValueError(f"{option} is {str(value)!r}, and {name} is {str(data)!r}, a data set that takes none")
+        return read_hub_dataset(str(data))
     if not path.exists():
-        raise ValueError(f"{name} is {str(data)!r}, and there is no such file or folder")
+        known = " or ".join(HUB_DATASETS)
+        raise ValueError(f"{name} is {str(data)!r}, and there is no such file or folder; it must be one, or {known}")
     found = layout or next((known for known, one in LAYOUTS.items() if one.recognises(path)), None)
     if found is None:
         raise ValueError(f"{name} is {str(data)!r}, which is no .parquet file and no folder of pictures")
@@ -88,9 +97,16 @@ def load_images(
     return LAYOUTS[found].read(path, name=name, **given)
 
 
+def is_hub_dataset(data: str | Path) -> bool:
+    """Whether this is the name of a data set of the Hub, and no file or folder."""
+    return str(data) in HUB_DATASETS and not Path(data).exists()
+
+
 def holds_pictures(data: str | Path) -> bool:
     """Whether a path looks like pictures, and not like embeddings: to say so where a backbone is missing."""
     path = Path(data)
+    if is_hub_dataset(data):
+        return True
     if path.suffix == ".parquet":
         return path.is_file() and holds_images(path)
     found = next((known for known, one in LAYOUTS.items() if path.is_dir() and one.recognises(path)), None)
@@ -136,6 +152,16 @@ def split_images(
     return chosen, {split: rows[drawn[split]] for split in SPLITS}
 
 
+def picture_dataset(
+    table: ImageTable, kept: npt.NDArray[np.bool_], protocol: str | None = None, seed: int = 0
+) -> PictureDataset:
+    """Train, base and query of a table of pictures; arguments and errors as of ``split_images`` and ``Splits``."""
+    chosen, rows = split_images(table, kept, protocol, seed)
+    assert table.labels is not None
+    parts = (PicturePart(table, rows[split], table.labels[rows[split]]) for split in SPLITS)
+    return PictureDataset(table.name, chosen, *parts)
+
+
 def _by_flags(table: ImageTable, kept: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[np.int64]]:
     missing = [split for split in SPLITS if split not in table.flags]
     if missing:
@@ -164,7 +190,8 @@ def _wordnet(path: Path) -> bool:
     return path.is_dir() and any(WORDNET_ID.fullmatch(folder.name) for folder in path.iterdir())
 
 
-__all__ = ["LAYOUTS", "PART_PROTOCOLS", "ArrayPictures", "FilePictures", "ImageTable", "Layout", "PartProtocol"]
-__all__ += ["Pictures", "holds_pictures", "load_images", "read_cifar", "read_coco", "read_image_folder"]
-__all__ += ["read_image_lists", "read_imagenet", "read_mirflickr", "read_nuswide", "read_parquet_images"]
-__all__ += ["split_images"]
+__all__ = ["HUB_DATASETS", "LAYOUTS", "PART_PROTOCOLS", "ArrayPictures", "FilePictures", "ImageTable", "Layout"]
+__all__ += ["ListedPictures", "PartProtocol", "PictureDataset", "PicturePart", "Pictures", "holds_pictures"]
+__all__ += ["is_hub_dataset", "load_images", "picture_dataset", "read_cifar", "read_coco", "read_hub_dataset"]
+__all__ += ["read_image_folder", "read_image_lists", "read_imagenet", "read_mirflickr", "read_nuswide"]
+__all__ += ["read_parquet_images", "split_images"]

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS
+from lbhash.data.images.spooled import SpooledPictures
 from lbhash.data.images.table import ImageTable, file_facts
+from lbhash.data.streamed import ParquetRows
 from lbhash.files import existing_file
 from lbhash.images import decode_image
 from lbhash.labels import check_labels
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
+
+_HELD = 32  # pictures that are in memory at a time where they are read in order
 
 
 class ParquetPictures:
@@ -58,14 +62,18 @@ class ParquetPictures:
 
     def read(self, row: int) -> Image.Image:
         """The picture of a row."""
+        return decode_image(self.file(row), name=self.where(row))
+
+    def file(self, row: int) -> bytes:
+        """The picture of a row as it is stored; ``ValueError`` where it lies beside and cannot be read."""
         group = int(np.searchsorted(self._starts, row, side="right")) - 1
-        data, path = self._read_group(group)[row - int(self._starts[group])]
+        data, path = self._held(group, row)
         if data is None:
             try:
                 data = (self._groups[group][0].parent / path).read_bytes() if path else b""
             except OSError as error:
                 raise ValueError(f"{self.where(row)} cannot be read: {error.strerror}: {path}") from None
-        return decode_image(data, name=self.where(row))
+        return data
 
     def where(self, row: int) -> str:
         """The row."""
@@ -93,6 +101,21 @@ class ParquetPictures:
                     digest.update(file_facts(folder, path))
         return digest.hexdigest()[:16]
 
+    def in_order(self) -> ParquetPictures:
+        """As of every table of pictures, however large the row groups are."""
+        return _OrderedPictures(self.files, self.column, self.name)
+
+    def in_any_order(self, rows: npt.NDArray[np.int64]) -> SpooledPictures:
+        """As of every table of pictures: these rows are copied to a temporary file, once, and read from there."""
+        return SpooledPictures(self, rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.files, self.column, self.name)  # and no row group
+
+    def _held(self, group: int, row: int) -> tuple[bytes | None, str | None]:
+        """Bytes and path of a row."""
+        return self._read_group(group)[row - int(self._starts[group])]
+
     def _group(self, group: int) -> list[tuple[bytes | None, str | None]]:
         """Bytes and path of every row of a row group."""
         import pyarrow as pa
@@ -105,9 +128,33 @@ class ParquetPictures:
         except (pa.ArrowInvalid, OSError) as error:
             line = str(error).splitlines()[0]
             raise ValueError(f"row group {number} of {file.name} is damaged: {line}") from None
-        if not pa.types.is_struct(column.type):
-            return [(data, None) for data in column.to_pylist()]
-        return [(row and row.get("bytes"), row and row.get("path")) for row in column.to_pylist()]
+        return _bytes_and_paths(column)
+
+
+_NO_ROWS: list[tuple[bytes | None, str | None]] = []
+
+
+class _OrderedPictures(ParquetPictures):
+    """The same, read forward."""
+
+    def __init__(self, files: list[Path], column: str, name: str) -> None:
+        super().__init__(files, column, name)
+        self._forward = ParquetRows(files, [column], _HELD)
+        self._first, self._batch = 0, _NO_ROWS
+
+    def _held(self, group: int, row: int) -> tuple[bytes | None, str | None]:
+        if not self._first <= row < self._first + len(self._batch):
+            self._first, batch = self._forward.around(row)
+            self._batch = _bytes_and_paths(batch[self.column])
+        return self._batch[row - self._first]
+
+
+def _bytes_and_paths(column: Any) -> list[tuple[bytes | None, str | None]]:
+    import pyarrow as pa
+
+    if not pa.types.is_struct(column.type):
+        return [(data, None) for data in column.to_pylist()]
+    return [(row and row.get("bytes"), row and row.get("path")) for row in column.to_pylist()]
 
 
 def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:

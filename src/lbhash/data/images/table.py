@@ -35,6 +35,12 @@ class Pictures(Protocol):
     def fingerprint(self) -> str:
         """16 hexadecimal digits that change when a picture does."""
 
+    def in_order(self) -> Pictures:
+        """The same pictures for one who reads rows that rise, with no more in memory than a few of them."""
+
+    def in_any_order(self, rows: npt.NDArray[np.int64]) -> Pictures:
+        """The same pictures for one who reads these rows in any order, and often."""
+
 
 @dataclass(frozen=True)
 class ImageTable:
@@ -119,6 +125,14 @@ class FilePictures:
             digest.update(file_facts(self.folder, file))
         return digest.hexdigest()[:16]
 
+    def in_order(self) -> Pictures:
+        """These themselves."""
+        return self
+
+    def in_any_order(self, rows: npt.NDArray[np.int64]) -> Pictures:
+        """These themselves."""
+        return self
+
 
 class ArrayPictures:
     """Pictures in memory.
@@ -153,6 +167,14 @@ class ArrayPictures:
         digest = hashlib.sha256(str(self.pixels.shape).encode())
         digest.update(np.ascontiguousarray(self.pixels).data)
         return digest.hexdigest()[:16]
+
+    def in_order(self) -> Pictures:
+        """These themselves."""
+        return self
+
+    def in_any_order(self, rows: npt.NDArray[np.int64]) -> Pictures:
+        """These themselves."""
+        return self
 
 
 def file_facts(folder: Path, file: str) -> bytes:

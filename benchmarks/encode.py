@@ -1,0 +1,177 @@
+"""What ``lbhash encode`` costs beside the bare model, and the memory that it takes.
+
+    python benchmarks/encode.py --data pictures.parquet --backbone mobilenetv2
+
+- "bare": backbone, head and packing in a plain loop over pictures that lie decoded in memory, preprocessed as they are
+  needed, in a process of its own. It reads nothing, decodes nothing and writes nothing.
+- "encode": ``lbhash encode`` into a folder, of the same pictures in a Parquet file. Its seconds are those that it says,
+  from the first picture to the last shard; "start" is what the whole command takes besides, once.
+
+Both take turns, with the same threads. The ratio is bare over encode in seconds a picture, the median of the rounds; 1
+is as quick. The second table is the most memory that the command takes, its workers among it (proportional set size),
+of some pictures and of four times as many.
+
+Without ``--data`` the pictures are random; without ``--backbone`` an untrained MobileNetV2 embeds them. The figures
+mean something where the pictures take much longer than the first of them, which loads what is still missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+BARE = """
+import sys, time
+from io import BytesIO
+import pyarrow.parquet as pq, torch
+from PIL import Image
+from lbhash.backbones import Backbone, pooled
+from lbhash.codes import pack
+from lbhash.model import HashModel
+data, folder, model, precision, size = sys.argv[1:]
+backbone, head = Backbone.from_pretrained(folder), HashModel.from_pretrained(model)
+files = pq.read_table(data, columns=["image"])["image"].to_pylist()
+pictures = [Image.open(BytesIO(file["bytes"])).convert("RGB") for file in files]
+network, processor, codes = backbone.model, backbone.processor, []
+def encode(batch):
+    pixels = processor(batch, return_tensors="pt")["pixel_values"].to(memory_format=torch.channels_last)
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+        embeddings = pooled(network, network(pixel_values=pixels))
+    return pack(head(embeddings.float()).numpy())
+with torch.inference_mode():
+    encode(pictures[: int(size)])
+    started = time.perf_counter()
+    for at in range(0, len(pictures), int(size)):
+        codes.append(encode(pictures[at : at + int(size)]))
+print(time.perf_counter() - started)
+"""
+
+
+def main() -> None:
+    """Measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="a Parquet file of pictures; random ones if not given")
+    parser.add_argument("--backbone", type=Path, help="a folder of transformers; an untrained one if not given")
+    parser.add_argument("--rows", type=int, default=2000, help="pictures of the first table, and of the second")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--shard-rows", type=int, default=65_536)
+    parser.add_argument("--precision", choices=["32", "bf16"], default="32")
+    parser.add_argument("--workers", type=int, help="of encode; its default if not given")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of PyTorch, in both")
+    parser.add_argument("--memory", type=int, default=1, help="0 to leave the second table out")
+    given = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = str(given.threads)
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        backbone = given.backbone or random_backbone(place / "backbone")
+        model = random_model(backbone, place / "model")
+        few = pictures(given.data, given.rows, place / "few.parquet")
+        print(f"{given.rows:,} pictures, precision {given.precision}, {given.threads} threads\n")
+        speeds(given, few, backbone, model, place)
+        if given.memory:
+            many = pictures(given.data, 4 * given.rows, place / "many.parquet")
+            print("\n| pictures | memory, MiB |\n|--:|--:|")
+            for rows, data in ((given.rows, few), (4 * given.rows, many)):
+                print(f"| {rows:,} | {encode(given, data, backbone, model, place)[2]:,.0f} |", flush=True)
+
+
+def speeds(given: argparse.Namespace, data: Path, backbone: Path, model: Path, place: Path) -> None:
+    """The first table."""
+    print("| round | bare, a second | encode, a second | bare / encode | start, s |\n|--:|--:|--:|--:|--:|")
+    ratios = []
+    for number in range(1, given.rounds + 1):
+        arguments = (BARE, data, backbone, model, given.precision, given.batch_size)
+        bare = float(subprocess.run([sys.executable, "-c", *map(str, arguments)], stdout=-1, check=True).stdout)
+        seconds, whole, _ = encode(given, data, backbone, model, place)
+        ratios.append(bare / seconds)
+        figures = f"{given.rows / bare:,.1f} | {given.rows / seconds:,.1f} | {ratios[-1]:.3f} | {whole - seconds:.1f}"
+        print(f"| {number} | {figures} |", flush=True)
+    print(f"\nmedian of bare / encode: {statistics.median(ratios):.3f}", flush=True)
+
+
+def encode(
+    given: argparse.Namespace, data: Path, backbone: Path, model: Path, place: Path
+) -> tuple[float, float, float]:
+    """Seconds of the encoding and of the whole command, and MiB."""
+    shutil.rmtree(place / "codes", ignore_errors=True)
+    options = {"model": model, "backbone": backbone, "data": data, "out": place / "codes", "workers": given.workers}
+    options |= {"batch-size": given.batch_size, "shard-rows": given.shard_rows, "precision": given.precision}
+    words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
+    started, most = time.perf_counter(), 0
+    with subprocess.Popen(
+        [sys.executable, "-m", "lbhash.cli", "encode", *words, "--json"], stdout=-1, stderr=-3
+    ) as run:
+        process = psutil.Process(run.pid)
+        while run.poll() is None:
+            most = max(most, memory(process))
+            time.sleep(0.2)
+        assert run.stdout is not None
+        facts = json.loads(run.stdout.read())
+    return facts["seconds"], time.perf_counter() - started, most / 2**20
+
+
+def memory(process: psutil.Process) -> int:
+    """Bytes of a process and its children, of what they share each its part."""
+    total = 0
+    for one in (process, *process.children(recursive=True)):
+        try:
+            total += one.memory_full_info().pss
+        except psutil.Error:  # it has just ended
+            continue
+    return total
+
+
+def pictures(data: Path | None, rows: int, out: Path) -> Path:
+    """A Parquet file of so many pictures, from the first one of the data on, and again from there if need be."""
+    if data is None:
+        from PIL import Image
+
+        rng, files = np.random.default_rng(0), []
+        for _ in range(min(rows, 500)):
+            held = BytesIO()
+            Image.fromarray(rng.integers(0, 256, (6, 6, 3), np.uint8)).resize((160, 120)).save(held, "JPEG")
+            files.append({"bytes": held.getvalue(), "path": None})
+        table = pa.table({"image": files})
+    else:
+        table = pq.read_table(data, columns=["image"])
+    taken = table.take(pa.array(np.arange(rows) % len(table)))
+    pq.write_table(taken, out, row_group_size=1000)
+    return out
+
+
+def random_backbone(folder: Path) -> Path:
+    """A MobileNetV2 that looks at 128 × 128 pixels."""
+    from transformers import MobileNetV2Config, MobileNetV2ImageProcessor, MobileNetV2Model
+
+    MobileNetV2Model(MobileNetV2Config()).save_pretrained(folder)
+    size = {"height": 128, "width": 128}
+    MobileNetV2ImageProcessor(size={"shortest_edge": 146}, crop_size=size).save_pretrained(folder)
+    return folder
+
+
+def random_model(backbone: Path, folder: Path) -> Path:
+    """A head of 64 bits."""
+    from lbhash.backbones import Backbone
+    from lbhash.model import HashModel
+
+    HashModel(Backbone.from_pretrained(backbone).dim, 64, about={"classes": [0]}).save_pretrained(folder)
+    return folder
+
+
+if __name__ == "__main__":
+    main()

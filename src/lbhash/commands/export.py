@@ -1,0 +1,43 @@
+"""``lbhash export``: a model as an ONNX file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lbhash.commands.options import Json, Model, print_json
+
+
+def export(
+    model: Model,
+    out: Annotated[Path, typer.Option(help="The file, which must end in .onnx.")],
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            help="Export this vision model before the head, a folder or Hub id; the model's own folder 'backbone' "
+            "where it has one and this is not given. Without a backbone the file takes embeddings."
+        ),
+    ] = None,
+    opset: Annotated[int | None, typer.Option(help="The version of ONNX's operators; 18 where not given.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a model as an ONNX file, checked under onnxruntime before it is kept."""
+    from lbhash.exporting import export_model
+
+    facts = export_model(model, out, backbone=backbone, opset=opset)
+    if as_json:
+        print_json(facts)
+        return
+    inputs, outputs = (", ".join(_said(one) for one in facts[which]) for which in ("inputs", "outputs"))
+    typer.echo("{out} ({bytes:,} bytes, opset {opset})".format(**facts))
+    typer.echo(f"{inputs} -> {outputs}")
+    typer.echo(
+        "onnxruntime {onnxruntime} on {rows} rows: logits within {largest_difference:.1e} of the library's, "
+        "{differing_bits} bits differ".format(**facts)
+    )
+
+
+def _said(value: dict[str, Any]) -> str:
+    return "{} {} [{}]".format(value["name"], value["type"], ", ".join(map(str, value["shape"])))

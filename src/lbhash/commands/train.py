@@ -1,0 +1,324 @@
+"""``lbhash train``: a model and its evaluation, in a folder."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lbhash.commands.options import (
+    BaseFile,
+    ClassList,
+    Damaged,
+    DamagedImages,
+    Data,
+    Guidance,
+    Images,
+    Json,
+    Labels,
+    Layout,
+    Protocol,
+    QueryFile,
+    SplitSeed,
+    guidance_options,
+    image_options,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from lbhash.data import Dataset
+    from lbhash.data.images import PictureDataset
+    from lbhash.finetuning import Augmentation
+
+Backbone = Annotated[
+    str | None,
+    typer.Option(help="For pictures: a folder or Hub id of a vision model of transformers, which is fine-tuned."),
+]
+
+
+class BatchNorm(str, Enum):
+    """The batch normalisation of a backbone that is fine-tuned."""
+
+    freeze = "freeze"
+    train = "train"
+
+
+class LogKind(str, Enum):
+    """Where the values of each epoch go."""
+
+    csv = "csv"
+    tensorboard = "tensorboard"
+
+
+class RateSchedule(str, Enum):
+    """How the learning rate falls."""
+
+    step = "step"
+    cosine = "cosine"
+    linear = "linear"
+    constant = "constant"
+
+
+class FloatKind(str, Enum):
+    """What numbers the model computes with in training."""
+
+    float32 = "32"
+    bfloat16 = "bf16"
+    float16 = "16"
+
+
+class Criterion(str, Enum):
+    """What an epoch is judged by."""
+
+    ratio = "ratio"
+    map = "map"
+    loss = "loss"
+
+
+def train(
+    out: Annotated[Path, typer.Option(help="Folder of the model; it must not hold one yet.")],
+    data: Data = "digits",
+    base: BaseFile = None,
+    query: QueryFile = None,
+    labels: Labels = None,
+    protocol: Protocol = None,
+    split_seed: SplitSeed = 0,
+    backbone: Backbone = None,
+    freeze: Annotated[
+        bool, typer.Option("--freeze", help="Leave the backbone as it is: embed once, train the head alone.")
+    ] = False,
+    image_size: Annotated[
+        int | None,
+        typer.Option(help="Side of the squares that the backbone sees; its preprocessing's own if not given."),
+    ] = None,
+    batch_norm: Annotated[
+        BatchNorm | None,
+        typer.Option(help="Normalise by the backbone's own statistics, the default, or learn them from large batches."),
+    ] = None,
+    augment: Annotated[bool, typer.Option(help="Crop, flip and recolour the training pictures at random.")] = True,
+    crop_scale: Annotated[
+        float | None, typer.Option(help="The least share of a picture's area that a crop keeps; 0.5 if not given.")
+    ] = None,
+    flip: Annotated[
+        float | None, typer.Option(help="Probability that left and right are exchanged; 0.5 if not given.")
+    ] = None,
+    jitter: Annotated[
+        float | None,
+        typer.Option(help="By how much brightness, contrast and saturation change at most; 0.2 if not given."),
+    ] = None,
+    layout: Layout = None,
+    images: Images = None,
+    class_list: ClassList = None,
+    damaged: DamagedImages = Damaged.refuse,
+    method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
+    guided: Annotated[bool, typer.Option(help="Add the guidance.")] = True,
+    guidance: Guidance = "paper",
+    bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
+    epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 30,
+    batch_size: Annotated[int, typer.Option(help="Rows in a step; in each process where there are several.")] = 64,
+    lr: Annotated[float, typer.Option(help="Adam's learning rate.")] = 1e-3,
+    schedule: Annotated[
+        RateSchedule, typer.Option(help="How the learning rate falls; step, the paper's, to a tenth every 10 epochs.")
+    ] = RateSchedule.step,
+    warmup: Annotated[float, typer.Option(help="Epochs over which the learning rate rises first.")] = 0.0,
+    backbone_lr: Annotated[
+        float | None, typer.Option(help="Learning rate of a backbone that is fine-tuned; a tenth of --lr if not given.")
+    ] = None,
+    hidden: Annotated[int, typer.Option(help="Width of the head's hidden layer; 0 for a linear head.")] = 1024,
+    dropout: Annotated[float, typer.Option(help="Of the head's inputs in training.")] = 0.5,
+    centers: Annotated[str, typer.Option(help="Kind of the class centers (see 'lbhash centers').")] = "best",
+    seed: Annotated[int, typer.Option(help="Same seed, same machine: the same codes.")] = 0,
+    monitor: Annotated[
+        Criterion | None,
+        typer.Option(help="Keep the epoch that is best by the validation rows' ratio or mAP, or the training loss."),
+    ] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="End after so many epochs without a better one; by the ratio if not said.")
+    ] = None,
+    validation: Annotated[
+        float | None,
+        typer.Option(help="Share of each class's training rows that validate; 0.1 if a monitor needs it, else 0."),
+    ] = None,
+    at: Annotated[int | None, typer.Option(help="Evaluate mAP at this rank; the whole base where not given.")] = None,
+    log: Annotated[LogKind, typer.Option(help="Log of the epochs, under OUT/logs.")] = LogKind.csv,
+    device: Annotated[str, typer.Option(help="auto, cpu, gpu …")] = "auto",
+    threads: Annotated[
+        int | None,
+        typer.Option(help="Of PyTorch while it trains on a CPU; 1 for embeddings and a core each for pictures."),
+    ] = None,
+    precision: Annotated[
+        FloatKind, typer.Option(help="Of the model in training: 32, bf16 or, on a GPU, 16 (mixed precision).")
+    ] = FloatKind.float32,
+    accumulate: Annotated[int, typer.Option(help="Batches whose gradients are averaged for a step.")] = 1,
+    devices: Annotated[
+        int, typer.Option(help="Processes that train together on each machine; torchrun says it by itself.")
+    ] = 1,
+    nodes: Annotated[int, typer.Option(help="Machines that train together.")] = 1,
+    workers: Annotated[int, typer.Option(help="Processes that read and prepare the training rows ahead.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from OUT's checkpoint.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in OUT.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a model, evaluate it, and leave both in a folder."""
+    from lbhash.data import load_dataset
+    from lbhash.data.images import picture_dataset
+    from lbhash.training import is_main_process
+    from lbhash.workflow import check_embedded, check_images_alone, train_model
+
+    chosen = guidance_options(guided, guidance)
+    options = image_options(backbone, layout, images, class_list, damaged)
+    embedder = None
+    check_backbone_options(
+        backbone,
+        freeze,
+        {"layout": layout, "images": images, "class-list": class_list, "damaged": damaged.value},
+        {"backbone-lr": backbone_lr, "image-size": image_size, "batch-norm": batch_norm and batch_norm.value}
+        | {"crop-scale": crop_scale, "flip": flip, "jitter": jitter, "no-augment": None if augment else True},
+    )
+    tuning: dict[str, Any] = {}
+    loaded: Dataset | PictureDataset
+    if options is not None and not freeze:
+        from lbhash.backbones import check_backbone_name
+        from lbhash.finetuning import check_pictures
+
+        check_images_alone(base, query, labels)
+        tuning = {
+            "backbone": check_backbone_name(str(backbone)),
+            "image_size": image_size,
+            "batch_norm": (batch_norm or BatchNorm.freeze).value,
+        }
+        tuning["augment"] = augmentation(augment, crop_scale, flip, jitter)
+        threads = cores() if threads is None else threads
+        table = options.table(data)
+        kept = check_pictures(table, damaged=damaged.value, workers=workers, progress=is_main_process())
+        loaded = picture_dataset(table, kept, protocol, split_seed)
+    elif options is not None:
+        check_images_alone(base, query, labels)
+        embedded = options.embed(data)
+        loaded, embedder = embedded.dataset(protocol, split_seed), embedded.backbone
+    else:
+        check_embedded(data)
+        loaded = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed)
+    metrics = train_model(
+        loaded,
+        out,
+        at=at,
+        split_seed=split_seed,
+        log=log.value,
+        resume=resume,
+        overwrite=overwrite,
+        method=method,
+        guided=guided,
+        guidance=chosen,
+        bits=bits,
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=lr,
+        schedule=schedule.value,
+        warmup=warmup,
+        backbone_lr=backbone_lr,
+        hidden=hidden,
+        dropout=dropout,
+        centers=centers,
+        seed=seed,
+        monitor=None if monitor is None else monitor.value,
+        patience=patience,
+        validation=validation,
+        device=device,
+        threads=1 if threads is None else threads,
+        precision=precision.value,
+        accumulate=accumulate,
+        devices=devices,
+        nodes=nodes,
+        workers=workers,
+        embedder=embedder,
+        **tuning,
+    )
+    if not metrics:  # not the first of several processes
+        return
+    if as_json:
+        print_json(metrics)
+        return
+    from lbhash.tables import print_metrics
+
+    print_metrics([metrics], title=f"{loaded.name}, {bits} bits")
+    typer.echo(f"model, metrics.json and logs are in {out}")
+    print_training(metrics["training"])
+    given = {"--model": out, "--data": data, "--base": base, "--query": query, "--labels": labels}
+    given |= {
+        "--backbone": backbone if freeze else None,
+        "--layout": layout,
+        "--images": images,
+        "--class-list": class_list,
+    }
+    given["--damaged"] = damaged.value if damaged is not Damaged.refuse else None
+    files = [word for option, value in given.items() if value is not None for word in (option, str(value))]
+    typer.echo(f"next: lbhash encode {shlex.join(files)} --split base --out base.parquet")
+
+
+def check_backbone_options(
+    backbone: str | None, freeze: bool, of_pictures: dict[str, Any], of_tuning: dict[str, Any]
+) -> None:
+    """Raise ``ValueError`` with a line where an option is given that is for something else.
+
+    Args:
+        backbone: what pictures are for.
+        freeze: whether it stays as it is.
+        of_pictures: options for pictures, by name; ``None`` where one is not given.
+        of_tuning: those for a backbone that is fine-tuned.
+    """
+    if freeze and backbone is None:
+        raise ValueError("freeze is given without a backbone; there is nothing to freeze")
+    for name, value in of_pictures.items():
+        if backbone is None and value not in (None, Damaged.refuse.value):
+            raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for pictures: give --backbone too")
+    for name, value in of_tuning.items():
+        if value is not None and (freeze or backbone is None):
+            why = "with --freeze" if freeze else "without a backbone"
+            said = "given" if value is True else value
+            raise ValueError(f"{name} is {said} {why}; it is for a backbone that is fine-tuned")
+
+
+def augmentation(
+    augment: bool, crop_scale: float | None, flip: float | None, jitter: float | None
+) -> Augmentation | bool:
+    """What the options say of the augmentation, ``False`` for none."""
+    from lbhash.finetuning import Augmentation
+
+    given = {"crop-scale": crop_scale, "flip": flip, "jitter": jitter}
+    if not augment:
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(f"{name} is {value} with --no-augment; leave one of the two out")
+        return False
+    if crop_scale is not None and not 0 < crop_scale <= 1:
+        raise ValueError(f"crop-scale is {crop_scale}; it must be above 0 and up to 1")
+    if jitter is not None and not 0 <= jitter <= 1:
+        raise ValueError(f"jitter is {jitter}; it must be from 0 to 1")
+    said: dict[str, Any] = {} if crop_scale is None else {"crop": (crop_scale, 1.0)}
+    said |= {} if flip is None else {"flip": flip}
+    said |= {} if jitter is None else dict.fromkeys(("brightness", "contrast", "saturation"), jitter)
+    return Augmentation(**said)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def print_training(training: dict[str, Any]) -> None:
+    """Say which epoch's weights were kept, where one was chosen."""
+    if training["monitor"] is None:
+        return
+    if training["value"] is None:
+        typer.echo(f"no epoch had a {training['monitor']} to choose it by; the weights are the last one's")
+        return
+    stopped = ", and training ended early" if training["stopped_early"] else ""
+    typer.echo(
+        f"epoch {training['epoch']} of {training['epochs']} (from 0) was kept: {training['monitor']} "
+        f"{training['value']:.4g}{stopped}"
+    )

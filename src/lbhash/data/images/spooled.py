@@ -1,0 +1,89 @@
+"""Pictures of a file that is only quick to read forward, copied to where they can be read in any order."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.images import decode_image
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from lbhash.data.images.table import Pictures
+
+
+class _Stored(Protocol):
+    """Pictures that are stored in files of some format of pictures."""
+
+    def __len__(self) -> int: ...
+    def file(self, row: int) -> bytes: ...
+    def where(self, row: int) -> str: ...
+    def missing(self) -> npt.NDArray[np.int64]: ...
+    def fingerprint(self) -> str: ...
+    def in_order(self) -> Any: ...
+
+
+class SpooledPictures:
+    """Some pictures of a source, one after the other in a temporary file that no name leads to.
+
+    A step of training takes rows from anywhere, and a Parquet file gives up one only with all of its row group. The
+    file is memory-mapped, so that the system keeps of it what memory allows, and processes that read together share
+    it; it is gone when the last of them is, however that ends. It lies where temporary files do (``$TMPDIR``).
+
+    Args:
+        source: the pictures.
+        rows: which of them; the others cannot be read.
+
+    Raises:
+        OSError: there is no room for them.
+    """
+
+    def __init__(self, source: _Stored, rows: npt.NDArray[np.int64]) -> None:
+        self._source, self._rows = source, np.unique(rows)
+        self._ends = np.zeros(len(self._rows) + 1, np.int64)
+        forward = source.in_order()
+        try:
+            with tempfile.TemporaryFile(prefix="lbhash-") as spool:
+                for at, row in enumerate(self._rows.tolist()):
+                    self._ends[at + 1] = self._ends[at] + spool.write(forward.file(row))
+                spool.flush()
+                self._bytes = np.memmap(spool, np.uint8, "r") if self._ends[-1] else np.empty(0, np.uint8)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def read(self, row: int) -> Image.Image:
+        """The picture of a row."""
+        at = int(np.searchsorted(self._rows, row))
+        if at == len(self._rows) or self._rows[at] != row:
+            raise ValueError(f"{self.where(row)} is not among the {len(self._rows):,} pictures that were asked for")
+        return decode_image(self._bytes[self._ends[at] : self._ends[at + 1]].tobytes(), name=self.where(row))
+
+    def where(self, row: int) -> str:
+        """As the source says it."""
+        return self._source.where(row)
+
+    def missing(self) -> npt.NDArray[np.int64]:
+        """As the source says it."""
+        return self._source.missing()
+
+    def fingerprint(self) -> str:
+        """As the source says it."""
+        return self._source.fingerprint()
+
+    def in_order(self) -> Pictures:
+        """As the source says it."""
+        return self._source.in_order()
+
+    def in_any_order(self, rows: npt.NDArray[np.int64]) -> SpooledPictures:
+        """These themselves, where they have all of these rows."""
+        return self if np.isin(rows, self._rows).all() else SpooledPictures(self._source, rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._source, self._rows)  # a process that was not forked makes a copy of its own

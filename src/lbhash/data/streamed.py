@@ -1,0 +1,106 @@
+"""Parquet files that are read as they are needed, with the memory of a few rows, however large their row groups are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BUFFER = 1 << 16  # bytes that are read of a column at a time; without it pyarrow reads a row group's at once
+
+
+class ParquetRows:
+    """Some columns of one or more Parquet files, read forward.
+
+    Rows that rise from call to call cost one pass over the files, and row groups without any of them are skipped. For a
+    row before the last one its row group is read from its beginning again. In memory are a batch and a page of the
+    file, which is a megabyte, or what pyarrow writes at once, 1,024 rows.
+
+    Args:
+        files: in the order of the rows; their columns must agree.
+        columns: which to read.
+        batch_rows: how many rows are in memory at a time.
+    """
+
+    def __init__(self, files: Sequence[Path], columns: Sequence[str], batch_rows: int) -> None:
+        import pyarrow.parquet as pq
+
+        self.files, self.columns, self.batch_rows = list(files), list(columns), batch_rows
+        self._groups: list[tuple[Path, int]] = []
+        counts = [0]
+        for file in self.files:
+            metadata = pq.read_metadata(file)
+            for group in range(metadata.num_row_groups):
+                self._groups.append((file, group))
+                counts.append(metadata.row_group(group).num_rows)
+        self._starts = np.cumsum(counts, dtype=np.int64)
+        self._opened: Any = None
+        self._group = -1  # the row group that is being read
+        self._batches: Iterator[Any] = iter(())
+        self._batch: Any = ()
+        self._first = 0  # the row that the batch begins with
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """These rows, in this order; quick where they rise.
+
+        Raises:
+            ValueError: a row group is damaged.
+        """
+        import pyarrow as pa
+
+        order = np.argsort(rows, kind="stable")
+        rising, at = rows[order], 0
+        parts = []
+        while at < len(rising):
+            first, batch = self.around(int(rising[at]))
+            stop = int(np.searchsorted(rising, first + len(batch)))
+            parts.append(batch.take(pa.array(rising[at:stop] - first)))
+            at = stop
+        table = pa.Table.from_batches(parts or [self.around(0)[1].slice(0, 0)])
+        return table if (order[1:] > order[:-1]).all() else table.take(pa.array(np.argsort(order)))
+
+    def around(self, row: int) -> tuple[int, pa.RecordBatch]:
+        """The batch that holds a row, and the row that it begins with."""
+        import pyarrow as pa
+
+        group = int(np.searchsorted(self._starts, row, side="right")) - 1
+        try:
+            if group != self._group or row < self._first:
+                self._open(group)
+            while row >= self._first + len(self._batch):
+                self._first += len(self._batch)
+                self._batch = next(self._batches)
+        except (pa.ArrowException, OSError) as error:
+            self._group = -1
+            raise ValueError(
+                f"row group {self._groups[group][1]} of {self._groups[group][0].name} is damaged: "
+                f"{str(error).splitlines()[0]}"
+            ) from None
+        except StopIteration:
+            self._group = -1
+            file, number = self._groups[group]
+            raise ValueError(f"row group {number} of {file.name} has fewer rows than the file says") from None
+        return self._first, self._batch
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.files, self.columns, self.batch_rows)  # and no file that is open
+
+    def _open(self, group: int) -> None:
+        import pyarrow.parquet as pq
+
+        file, number = self._groups[group]
+        if self._group < 0 or self._groups[self._group][0] != file:
+            self._opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
+        self._batches = self._opened.iter_batches(
+            self.batch_rows, row_groups=[number], columns=self.columns, use_threads=False
+        )
+        self._group, self._first, self._batch = group, int(self._starts[group]), ()

@@ -1,0 +1,185 @@
+"""From a job to the rows and the model that it names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.bars import counted
+from lbhash.data import DATASETS, Part, widened
+from lbhash.data.images import PART_PROTOCOLS, split_images
+from lbhash.data.images.table import file_facts
+from lbhash.data.readers import SUFFIXES
+from lbhash.data.streamed import ParquetRows
+from lbhash.embeddings import ImageOptions, picture_options
+from lbhash.encoding.job import Job, default_workers
+from lbhash.encoding.pictures import BATCH_SIZE, PictureReader, PictureSource, in_workers
+from lbhash.encoding.source import EmbeddingSource, Source
+from lbhash.files import cache_folder, write_json
+from lbhash.workflow import check_carry, check_images_alone, load_hasher, model_part
+
+if TYPE_CHECKING:
+    from lbhash.data.images import ImageTable
+    from lbhash.hasher import Hasher
+
+_CHECKED = 256  # pictures that a worker decodes at a time where they are only checked
+
+
+def open_job(job: Job, *, check: bool = True, progress: bool = False) -> tuple[Job, Source]:
+    """Load the model of a job and open its data, of which no row is held but its label.
+
+    Args:
+        job: the job.
+        check: whether to look for missing pictures before any is encoded.
+        progress: show a bar where pictures must be checked first.
+
+    Returns:
+        The job with what was found out about its data, so that nobody need look again; and the rows.
+
+    Raises:
+        TypeError, ValueError: what the model, the data and their readers refuse; or settings of pictures are given and
+            the data are embeddings.
+    """
+    columns = check_carry(job.data, job.carry, alone=job.base is None and job.query is None)
+    carried = ParquetRows([Path(job.data)], columns, batch_rows=2048) if columns else None
+    hasher = load_hasher(job.model)
+    images = picture_options(job.data, job.images)
+    if images is not None:
+        return _open_pictures(job, images, hasher, carried, check, progress)
+    for name, value in (("batch_size", job.batch_size), ("precision", job.precision), ("workers", job.workers)):
+        if value is not None:
+            raise ValueError(
+                f"{name} is {value!r} and data are embeddings; it is for pictures, which a backbone embeds"
+            )
+    part = model_part(
+        hasher,
+        job.data,
+        job.split,
+        base=job.base,
+        query=job.query,
+        labels=job.labels,
+        protocol=job.protocol,
+        split_seed=job.split_seed,
+        stream=True,
+    )
+    files = [Path(name) for name in (job.data, job.base, job.query, job.labels) if name is not None]
+    marks = part.fingerprint() if job.data in DATASETS else _marks_of(files)
+    return job, EmbeddingSource(hasher, part, _about(job, marks), carried)
+
+
+def _open_pictures(
+    job: Job, images: ImageOptions, hasher: Hasher, carried: ParquetRows | None, check: bool, progress: bool
+) -> tuple[Job, Source]:
+    check_images_alone(job.base, job.query, job.labels)
+    table, backbone = images.open(job.data, hasher)
+    job = replace(job, images=replace(images, backbone=backbone.name))
+    workers = default_workers() if job.workers is None else job.workers
+    about = hasher.model_.about
+    if job.split == "all":
+        rows = np.arange(len(table))
+    else:
+        protocol = job.protocol
+        if protocol is None and about.get("protocol") not in ("flags", "files"):
+            protocol = about.get("protocol")
+        kept = np.ones(len(table), bool)
+        if is_drawn(table, protocol):
+            if job.unreadable is None:
+                job = replace(job, unreadable=tuple(find_unreadable(table, workers, progress=progress)))
+            kept[list(job.unreadable or ())] = False
+        seed = about.get("split seed", 0) if job.split_seed is None else job.split_seed
+        rows = split_images(table, kept, protocol, seed)[1][job.split]
+    if check and images.damaged == "refuse":
+        _check_there(table, rows, job.unreadable)
+    labels = None if table.labels is None else table.labels[rows]
+    part = widened(Part(np.empty((0, 0)), rows, labels), about.get("label columns", len(hasher.classes_)))
+    facts = _about(job, table.pictures.fingerprint())
+    facts |= {"backbone": backbone.fingerprint(), "precision": job.precision or "32"}
+    return job, PictureSource(
+        hasher,
+        table,
+        backbone,
+        rows,
+        part.labels,
+        facts,
+        carried,
+        damaged=images.damaged,
+        batch_size=job.batch_size or BATCH_SIZE,
+        precision=job.precision or "32",
+        workers=workers,
+    )
+
+
+def is_drawn(table: ImageTable, protocol: str | None) -> bool:
+    """Whether the splits of a table depend on which of its pictures can be read, as a draw of some of them does.
+
+    Args:
+        table: the pictures.
+        protocol: as of ``split_images``.
+    """
+    if protocol is None and table.flags:
+        return False
+    rule = PART_PROTOCOLS.get(protocol or table.protocol) if table.parts else None
+    return rule is None or rule.train is not None or rule.query is not None
+
+
+def find_unreadable(table: ImageTable, workers: int = 0, *, progress: bool = False) -> list[int]:
+    """The rows of a table whose picture is damaged or missing, by decoding all of them, once: what is found is kept.
+
+    Args:
+        table: the pictures.
+        workers: processes that decode.
+        progress: show a bar on standard error.
+    """
+    file = cache_folder() / "unreadable" / f"{table.pictures.fingerprint()}.json"
+    try:
+        return [int(row) for row in json.loads(file.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        pass
+    found: list[int] = []
+    every = np.arange(len(table))
+    batches = [every[start : start + _CHECKED] for start in range(0, len(every), _CHECKED)]
+    with counted("checking", len(table), "pictures", show=progress) as advance:
+        for _, read, damaged in in_workers(PictureReader(table.pictures.in_order()), batches, workers):
+            found += [damage.row for damage in damaged]
+            advance(len(read) + len(damaged))
+    with suppress(OSError):  # it can be found out again
+        write_json(file, found)
+    return found
+
+
+def _check_there(table: ImageTable, rows: npt.NDArray[np.int64], unreadable: tuple[int, ...] | None) -> None:
+    """Refuse pictures that are missing, or known to be damaged, before any is encoded."""
+    missing = np.intersect1d(table.pictures.missing(), rows)
+    if len(missing):
+        raise ValueError(
+            f"{table.pictures.where(int(missing[0]))} is missing ({len(missing):,} of {len(rows):,} are); mend or "
+            "remove them, or skip them (--damaged skip)"
+        )
+    if unreadable:
+        raise ValueError(
+            f"{table.pictures.where(unreadable[0])} is damaged or missing ({len(unreadable):,} of {len(table):,} "
+            "pictures are), which changes how splits are drawn; mend or remove them, or skip them (--damaged skip)"
+        )
+
+
+def _about(job: Job, marks: str) -> dict[str, Any]:
+    """What the manifest says of the data."""
+    return {"data": Path(job.data).name, "fingerprint": marks, "split": job.split, "carry": list(job.carry)}
+
+
+def _marks_of(paths: Sequence[Path]) -> str:
+    """16 hexadecimal digits of the names, sizes and times of change of files of embeddings, and of those in folders."""
+    digest = sha256()
+    for path in paths:
+        inside = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
+        for file in inside:
+            digest.update(file_facts(file.parent, file.name))
+    return digest.hexdigest()[:16]

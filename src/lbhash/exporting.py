@@ -1,0 +1,338 @@
+"""Models as ONNX files, for engines that know neither PyTorch nor this library."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from lbhash import __version__
+from lbhash.backbones import Backbone, check_backbone, pooled_output, preprocess
+from lbhash.codes import code_bytes, pack
+from lbhash.files import replacing
+from lbhash.model_backbone import own_backbone
+from lbhash.workflow import load_hasher
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from lbhash.model import HashModel
+
+OPSET = 18
+"""The version of ONNX's operators: the oldest that PyTorch writes, and thus the one that most engines read."""
+
+LIMIT = 1e-4
+"""How far a raw output may be from the library's: this part of the largest, or of 1 where that is more."""
+
+MAX_BYTES = 2_000_000_000
+"""The most bytes of weights: an ONNX file is a Protocol Buffers message, which ends at 2^31."""
+
+_SIZES = ((1, 64, 64), (3, 96, 72), (4, 80, 112))  # of the checked batches of pictures: how many, width, height
+_ROWS = (1, 7, 248)  # of the checked batches of embeddings
+
+
+class CodeNetwork(nn.Module):
+    """A hash model, after its backbone where it has one, that ends in packed codes.
+
+    Args:
+        model: the hash model.
+        backbone: the vision model whose embeddings it takes.
+
+    Shape:
+        ``forward`` takes ``[n, dim]``, or ``[n, 3, height, width]`` where there is a backbone, and gives codes,
+        ``uint8 [n, ceil(bits / 8)]``, and raw outputs ℓ, ``float32 [n, bits]``.
+    """
+
+    byte_values: Tensor
+
+    def __init__(self, model: HashModel, backbone: nn.Module | None = None) -> None:
+        super().__init__()
+        self.backbone, self.model = backbone, model
+        bit = torch.arange(model.bits)
+        values = torch.zeros(model.bits, code_bytes(model.bits))
+        values[bit, bit // 8] = 2.0 ** (bit % 8)
+        self.register_buffer("byte_values", values)
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Codes and raw outputs."""
+        logits = self.model(inputs if self.backbone is None else pooled_output(self.backbone, inputs))
+        # lbhash.codes.pack in operators that every engine has. The sums are whole numbers below 256, which are exact
+        # in whatever type an engine multiplies matrices.
+        return ((logits >= 0).float() @ self.byte_values).to(torch.uint8), logits
+
+
+def export_model(
+    model: str | Path, out: str | Path, *, backbone: str | Path | None = None, opset: int | None = None
+) -> dict[str, Any]:
+    """Write a model as an ONNX file, run it by onnxruntime, and keep it where its codes are the library's.
+
+    The file takes ``embeddings``, ``float32 [n, dim]``, or where a backbone goes with it ``pixel_values``,
+    ``float32 [n, 3, height, width]``, pictures after the backbone's preprocessing. It gives ``codes``,
+    ``uint8 [n, ceil(bits / 8)]``, packed as ``lbhash.codes.pack`` does, and ``logits``, the raw outputs ℓ,
+    ``float32 [n, bits]``. n is free, from 1 on; so are height and width where the preprocessing does not fix them. Its
+    metadata say what the codes are: see ``docs/export.md``.
+
+    Two engines sum in different orders, so that the last digits of ℓ differ. The file is kept where no ℓ of a check
+    batch is further from the library's than ``LIMIT``, and every code is the packed signs of its own ℓ. A bit can then
+    differ only where ℓ is as close to 0 as that.
+
+    Args:
+        model: a model folder. Where it has a folder ``backbone``, that is its backbone.
+        out: the file, which must end in ``.onnx``.
+        backbone: a folder or Hub id of the backbone to export too, in the place of the model's own.
+        opset: the version of ONNX's operators; ``OPSET`` where it is not given.
+
+    Returns:
+        What the file holds, and how it compares: ``out``, ``bytes``, ``opset``, ``inputs`` and ``outputs`` (name, type
+        and shape of each), ``metadata``, ``onnxruntime`` (its version), ``rows`` (compared), ``largest_difference`` of
+        logits and ``differing_bits``.
+
+    Raises:
+        ValueError: no model folder, no such file name, a backbone that is not the model's, an opset that there is not,
+            a package that is missing, a model that cannot be exported, or outputs that differ.
+        TypeError: an opset that is no integer.
+        OSError: the file cannot be written.
+    """
+    _check_packages()
+    file = _check_out(out)
+    opset = _check_opset(OPSET if opset is None else opset)
+    hasher = load_hasher(model)
+    where = own_backbone(model) if backbone is None else backbone
+    vision = None if where is None else Backbone.from_pretrained(where, device="cpu")
+    if vision is not None:
+        check_backbone(hasher.model_, vision)
+    network = CodeNetwork(hasher.model_, None if vision is None else vision.model).eval()
+    _check_size(network)
+    batches = _rows(hasher.model_) if vision is None else _pictures(vision)
+    with replacing(file) as temporary:  # before the work, so that a place that cannot be written is known at once
+        proto = _exported(network, batches, opset)
+        _describe(proto, _metadata(hasher.model_, vision))
+        temporary.write_bytes(proto.SerializeToString())
+        compared = _compare(network, batches, temporary)
+        size = temporary.stat().st_size
+    return {
+        "out": str(out),
+        "bytes": size,
+        "opset": opset,
+        "inputs": _signature(proto.graph.input),
+        "outputs": _signature(proto.graph.output),
+        "metadata": {entry.key: entry.value for entry in proto.metadata_props},
+        "onnxruntime": _version(),
+        **compared,
+    }
+
+
+# ------------------------------------------------------------------------------------------------- what is written
+
+
+def _exported(network: CodeNetwork, batches: list[Tensor], opset: int) -> Any:
+    """The network as an ``onnx.ModelProto``."""
+    free = {0: "n"}
+    if len({batch.shape[1:] for batch in batches}) > 1:
+        free |= {2: "height", 3: "width"}
+    name = "embeddings" if network.backbone is None else "pixel_values"
+    try:
+        with _quiet():
+            program = torch.onnx.export(
+                network,
+                (batches[1],),
+                input_names=[name],
+                output_names=["codes", "logits"],
+                opset_version=opset,
+                dynamo=True,
+                dynamic_shapes=(free,),
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        what = "the model" if network.backbone is None else f"the backbone, a {type(network.backbone).__name__},"
+        sizes = " for pictures of any size, as its preprocessing leaves them" if len(free) > 1 else ""
+        raise ValueError(f"{what} could not be exported to ONNX{sizes}: {_line(error.__cause__ or error)}") from None
+    assert program is not None
+    proto = program.model_proto
+    written = next(entry.version for entry in proto.opset_import if not entry.domain)
+    if written != opset:
+        raise ValueError(f"opset is {opset}, which PyTorch {torch.__version__} does not write; it wrote {written}")
+    return proto
+
+
+def _describe(proto: Any, metadata: dict[str, str]) -> None:
+    """Put the metadata into the file, and take out what the exporter notes of where the code lay."""
+    import onnx
+
+    for notes in (proto.graph, *proto.graph.node, *proto.graph.value_info, *proto.graph.input, *proto.graph.output):
+        notes.ClearField("metadata_props")
+    for tensor in proto.graph.initializer:
+        tensor.ClearField("metadata_props")
+    proto.producer_name, proto.producer_version = "lbhash", __version__
+    onnx.helper.set_model_props(proto, metadata)
+
+
+def _metadata(model: HashModel, backbone: Backbone | None) -> dict[str, str]:
+    """What tells whoever finds the file what its codes are."""
+    known = model.about.get("backbone")
+    made_by = backbone.fingerprint() if backbone is not None else known["fingerprint"] if known else None
+    facts = {"lbhash.version": __version__, "lbhash.bits": str(model.bits), "lbhash.bit_order": "little"}
+    facts["lbhash.model"] = model.fingerprint()
+    if made_by is not None:
+        facts["lbhash.backbone"] = made_by
+    if backbone is not None:
+        facts["lbhash.preprocessing"] = json.dumps(backbone.preprocessing(), sort_keys=True, default=str)
+    return facts
+
+
+def _signature(values: Any) -> list[dict[str, Any]]:
+    """Name, type and shape of inputs or outputs; a free length by its name."""
+    import onnx
+
+    found = []
+    for value in values:
+        kind = value.type.tensor_type
+        shape = [length.dim_param or length.dim_value for length in kind.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+        found.append({"name": value.name, "type": str(dtype), "shape": shape})
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- the check
+
+
+def _rows(model: HashModel) -> list[Tensor]:
+    """Batches of embeddings, spread as those that the model learned from."""
+    rng = np.random.default_rng(0)
+    mean, scale = model.mean.numpy(), model.scale.numpy()
+    return [torch.from_numpy(mean + scale * rng.normal(size=(rows, model.dim)).astype(np.float32)) for rows in _ROWS]
+
+
+def _pictures(backbone: Backbone) -> list[Tensor]:
+    """Batches of preprocessed pictures; each of another size where the preprocessing leaves it at that."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+
+    def picture(width: int, height: int) -> Image.Image:
+        coarse = Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8))
+        return coarse.resize((width, height), Image.Resampling.BICUBIC)
+
+    made = [[picture(width, height) for _ in range(count)] for count, width, height in _SIZES]
+    return [preprocess(backbone.processor, batch, backbone.name).float() for batch in made]
+
+
+def _compare(network: CodeNetwork, batches: list[Tensor], file: Path) -> dict[str, Any]:
+    """Run the file on batches of several lengths, and refuse it where its outputs are others than the network's."""
+    run = _engine(file)
+    with torch.inference_mode():
+        expected = np.concatenate([network(batch)[1].numpy() for batch in batches])
+    found = [run(batch.numpy()) for batch in batches]
+    codes, logits = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    limit = LIMIT * max(1.0, float(np.abs(expected).max()))
+    largest = float(np.abs(logits - expected).max())
+    if not largest <= limit:  # nor NaN
+        raise ValueError(
+            f"the outputs of the exported model under onnxruntime {_version()} are up to {largest:.2g} from the "
+            f"library's ({limit:.2g} is allowed); the file is not kept"
+        )
+    if not np.array_equal(codes, pack(logits)):
+        raise ValueError(
+            f"the codes of the exported model under onnxruntime {_version()} are not the packed signs of its outputs; "
+            "the file is not kept"
+        )
+    bits = int(np.unpackbits(codes ^ pack(expected)).sum())
+    return {"rows": len(codes), "largest_difference": largest, "differing_bits": bits}
+
+
+def _engine(file: Path) -> Any:
+    """A function that runs an ONNX file on one batch: codes and logits."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 4  # what is wrong is raised too
+    try:
+        session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # of classes of its own, a dozen of them
+        raise ValueError(f"onnxruntime {_version()} refuses the exported model: {_line(error)}") from None
+
+    def run(inputs: npt.NDArray[np.float32]) -> Any:
+        try:
+            return session.run(["codes", "logits"], {session.get_inputs()[0].name: inputs})
+        except Exception as error:
+            raise ValueError(f"the exported model fails under onnxruntime {_version()}: {_line(error)}") from None
+
+    return run
+
+
+# ------------------------------------------------------------------------------------------------- arguments
+
+
+def _check_packages() -> None:
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        if find_spec(package) is None:
+            raise ValueError(f"export needs the package {package}: pip install 'lbhash[onnx]'")
+
+
+def _check_out(out: str | Path) -> Path:
+    file = Path(out)
+    if file.suffix != ".onnx":
+        raise ValueError(f"out is {str(out)!r}; it must end in .onnx")
+    if file.is_dir():
+        raise ValueError(f"out is {str(out)!r}, which is a folder; it must be a file")
+    return file
+
+
+def _check_opset(opset: int) -> int:
+    import onnx
+
+    if isinstance(opset, bool) or not isinstance(opset, int):
+        raise TypeError(f"opset is {opset!r}; it must be an integer of at least {OPSET}")
+    latest = onnx.defs.onnx_opset_version()
+    if not OPSET <= opset <= latest:
+        raise ValueError(f"opset is {opset}; it must be from {OPSET} to {latest}")
+    return opset
+
+
+def _check_size(network: CodeNetwork) -> None:
+    size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
+    if size > MAX_BYTES:
+        raise ValueError(
+            f"the weights of model and backbone have {size:,} bytes; an ONNX file holds {MAX_BYTES:,} at most"
+        )
+
+
+# ------------------------------------------------------------------------------------------------- the packages
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter without its notes and warnings, and its loggers back as they were."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _version() -> str:
+    import onnxruntime
+
+    return str(onnxruntime.__version__)
+
+
+def _line(error: BaseException) -> str:
+    """The first line of what an exception says."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,170 @@
+"""Fine-tuning: what ``lbhash.training.train`` is given, and the codes of pictures afterwards."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.backbones import Backbone
+from lbhash.bars import counted
+from lbhash.codes import PackedCodes, code_bytes
+from lbhash.data.images import ImageTable, PicturePart
+from lbhash.embeddings import Damaged
+from lbhash.finetuning.augment import Augmentation
+from lbhash.finetuning.image_model import BatchNorm, ImageModel
+from lbhash.finetuning.pixels import PictureRows
+from lbhash.model import HashModel
+
+STANDARDISED = 2000
+"""Training pictures that the mean and the deviation of the embeddings are taken of."""
+
+_BATCH = 32  # pictures in a pass through a backbone that does not learn
+_STANDARDISATION = 3  # keeps this draw apart from the others of a seed
+
+
+@dataclass(frozen=True)
+class FineTuning:
+    """What is trained, and on what.
+
+    Attributes:
+        model: backbone and head.
+        rows: the training pictures, augmented.
+        validation: those that validate, where there are any.
+    """
+
+    model: ImageModel
+    rows: PictureRows
+    validation: PictureRows | None
+
+
+def fine_tuning(
+    backbone: Backbone,
+    head: HashModel,
+    part: PicturePart,
+    held: PicturePart | None = None,
+    *,
+    augmentation: Augmentation | None = None,
+    batch_norm: BatchNorm = "freeze",
+    seed: int = 0,
+    standardise: bool = True,
+    workers: int = 0,
+    progress: bool = False,
+) -> FineTuning:
+    """What a training takes that fine-tunes a backbone.
+
+    The head's standardisation is set here, from what the backbone makes of up to 2,000 training pictures before it
+    learns anything; it stays as it is from then on.
+
+    Args:
+        backbone: its model is trained in place.
+        head: takes its embeddings.
+        part: the training pictures.
+        held: the pictures that validate.
+        augmentation: of the training pictures.
+        batch_norm: the policy (``ImageModel``).
+        seed: of the augmentation.
+        standardise: whether to set the standardisation; a run that is resumed has it from its checkpoint.
+        workers: processes that read the pictures ahead.
+        progress: show a bar on standard error.
+    """
+    model = ImageModel(backbone.model, head, batch_norm)
+    rows = PictureRows(part, backbone, augmentation=augmentation, seed=seed)
+    validation = None if held is None else PictureRows(held, backbone)
+    if standardise:
+        drawn = np.random.default_rng([seed, 0, _STANDARDISATION]).permutation(len(part))[:STANDARDISED]
+        sample = part.rows[np.sort(drawn)]
+        with counted("measuring", len(sample), "pictures", show=progress) as advance:
+            found = list(_embedded(backbone, part.images, sample, workers, advance))
+        embeddings = np.concatenate(found).astype(np.float64)
+        head.set_standardisation(embeddings.mean(axis=0), embeddings.std(axis=0))
+    return FineTuning(model, rows, validation)
+
+
+def encode_pictures(
+    backbone: Backbone,
+    head: HashModel,
+    images: ImageTable,
+    rows: npt.NDArray[np.int64],
+    *,
+    workers: int = 0,
+    progress: bool = False,
+) -> PackedCodes:
+    """Codes of rows of a table of pictures, ``uint8 [n, ceil(bits / 8)]``, with the memory of a batch.
+
+    Raises:
+        ValueError: a picture is damaged or missing; the message names it.
+    """
+    codes = [np.empty((0, code_bytes(head.bits)), np.uint8)]
+    with counted("encoding", len(rows), "pictures", show=progress) as advance:
+        codes += [head.encode(made) for made in _embedded(backbone, images, rows, workers, advance)]
+    return np.concatenate(codes)
+
+
+def check_pictures(
+    images: ImageTable, *, damaged: Damaged = "refuse", workers: int = 0, progress: bool = False
+) -> npt.NDArray[np.bool_]:
+    """Which pictures of a table can be read, ``bool [n]``, so that missing and damaged ones come out before training.
+
+    All pictures are decoded once; what is found is kept in the cache folder, so that the next run starts at once.
+
+    Args:
+        images: the pictures.
+        damaged: ``refuse`` the table where a picture is missing or damaged, or ``skip`` such pictures and say so.
+        workers: processes that decode.
+        progress: show a bar on standard error.
+
+    Raises:
+        ValueError: a picture is missing or damaged and is not to be skipped; or all are.
+    """
+    from lbhash.encoding.opening import find_unreadable
+    from lbhash.training.fit import check_workers
+
+    check_workers(workers)
+    if damaged not in ("refuse", "skip"):
+        raise ValueError(f"damaged is {damaged!r}; it must be refuse or skip")
+    mend = "mend or remove them, or skip them (damaged 'skip')"
+    absent = images.pictures.missing()
+    if len(absent):
+        said = f"{images.pictures.where(int(absent[0]))} is missing ({len(absent):,} of {len(images):,} are)"
+        if damaged == "refuse":
+            raise ValueError(f"{said}; {mend}")
+    kept = np.ones(len(images), bool)
+    unreadable = find_unreadable(images, workers, progress=progress)
+    if unreadable:
+        kept[unreadable] = False
+        fault = _fault(images, unreadable[0])
+        said = f"{fault} ({len(unreadable):,} of {len(images):,} pictures are damaged or missing)"
+        if damaged == "refuse":
+            raise ValueError(f"{said}; {mend}")
+        if not kept.any():
+            raise ValueError(f"no picture of {images.name} could be read: {fault}")
+        print(f"{said}; they are skipped", file=sys.stderr)
+    return kept
+
+
+def _fault(images: ImageTable, row: int) -> str:
+    try:
+        images.read(row)
+    except ValueError as error:
+        return str(error)
+    return f"{images.pictures.where(row)} could not be read"
+
+
+def _embedded(
+    backbone: Backbone, images: ImageTable, rows: npt.NDArray[np.int64], workers: int, advance: Any
+) -> Iterator[npt.NDArray[np.float32]]:
+    """Embeddings of rows of a table, in their order, a batch at a time."""
+    from lbhash.encoding.pictures import PictureReader, in_workers
+
+    reader = PictureReader(images.pictures.in_order(), backbone.processor, backbone.name)
+    batches = [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
+    for pixels, _, damaged in in_workers(reader, batches, workers):
+        if damaged:
+            raise ValueError(damaged[0].fault)
+        yield backbone.embed_pixels(pixels)
+        advance(len(pixels))

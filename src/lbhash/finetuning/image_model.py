@@ -1,0 +1,71 @@
+"""The model that is trained: a backbone and, on its embeddings, a head."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from lbhash.backbones import pooled_output
+from lbhash.model import HashModel
+
+BatchNorm = Literal["freeze", "train"]
+BATCH_NORMS: tuple[str, ...] = get_args(BatchNorm)
+
+_MOMENTUM = 0.1  # PyTorch's default
+
+
+class ImageModel(nn.Module):
+    """A vision model and a hash model on its embeddings: ℓ = head(pooled(backbone(pixels))).
+
+    Batch normalisation in the backbone has two policies. ``freeze``, the default: the running statistics stay as they
+    are and are used in training too, while scale and shift are learnt. A step then sees the features that codes are
+    made of, whatever the size of a batch and whatever processes it is cut among; and the backbone's features stay what
+    they were until learning changes them. ``train``: a step normalises by the statistics of its own batch, and the
+    running ones, which codes are made with, follow. That is for backbones whose statistics are not those of the
+    pictures at all (random weights, other sensors), and wants large batches: in those of 32 or 64 small pictures the
+    last layers' statistics are of some hundred values each, and their noise costs more than what they adapt to gains.
+
+    With ``train``, a batch's weight in the running statistics is at most 0.1. The MobileNets of ``transformers`` have
+    it at 0.997, TensorFlow's name for what PyTorch calls 0.003, which would leave the last batch and nothing else.
+
+    Args:
+        backbone: a vision model of ``transformers``.
+        head: takes its embeddings.
+        batch_norm: the policy.
+
+    Shape:
+        ``forward(pixels [n, channels, height, width])`` gives ``[n, bits]``.
+    """
+
+    def __init__(self, backbone: nn.Module, head: HashModel, batch_norm: BatchNorm = "freeze") -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+        self.batch_norm = check_batch_norm(batch_norm)
+        for module in backbone.modules():
+            if isinstance(module, _BatchNorm) and module.momentum is not None:
+                module.momentum = min(module.momentum, _MOMENTUM)
+        # The layout that convolutions are quickest in; a model without any does not mind.
+        backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Raw outputs ℓ, ``[n, bits]``, of preprocessed pictures."""
+        return self.head(pooled_output(self.backbone, pixels.contiguous(memory_format=torch.channels_last)))
+
+    def train(self, mode: bool = True) -> ImageModel:
+        """As of every module, but for frozen statistics, which training leaves alone."""
+        super().train(mode)
+        if self.batch_norm == "freeze":
+            for module in self.backbone.modules():
+                if isinstance(module, _BatchNorm):
+                    module.eval()
+        return self
+
+
+def check_batch_norm(batch_norm: Any) -> BatchNorm:
+    """Return the policy, or raise ``ValueError`` where there is no such."""
+    if batch_norm not in BATCH_NORMS:
+        raise ValueError(f"batch_norm is {batch_norm!r}; it must be {' or '.join(BATCH_NORMS)}")
+    return batch_norm

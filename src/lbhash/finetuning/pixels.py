@@ -1,0 +1,78 @@
+"""Pictures as rows to learn from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from lbhash.backbones import Backbone, preprocess
+from lbhash.data.images import PicturePart
+from lbhash.finetuning.augment import Augmentation, draws_of
+from lbhash.finetuning.preprocessing import PixelValues, picture_size
+
+_BILINEAR = 2  # Pillow's number, and that of the processors of transformers
+
+
+class PictureRows:
+    """A split of pictures as ``lbhash.training`` takes it (``TrainingRows``): read, decoded and preprocessed as asked.
+
+    With augmentation a picture is cropped, scaled, flipped and recoloured by numbers that follow from seed, epoch and
+    its row in the table; its pixels' values are then those of the backbone's preprocessing. Without, the preprocessing
+    does it all, as when codes are made.
+
+    Args:
+        part: the split, with labels.
+        backbone: whose preprocessing.
+        augmentation: of training rows; ``None`` for rows that validate.
+        seed: of the augmentation.
+
+    Attributes:
+        labels: ``int64 [n]``, or multi-hot ``float [n, C]``.
+    """
+
+    def __init__(
+        self, part: PicturePart, backbone: Backbone, *, augmentation: Augmentation | None = None, seed: int = 0
+    ) -> None:
+        if part.labels is None:
+            raise ValueError("part has no labels; training needs one for each row")
+        self.part, self.augmentation, self.seed = part, augmentation, seed
+        labels = torch.from_numpy(part.labels)
+        self.labels = labels if labels.ndim == 1 else labels.float()
+        self._processor, self._name = backbone.processor, backbone.name  # and no model, for processes that read
+        self._preprocessing = backbone.preprocessing()
+        if augmentation is not None:
+            self._size, self._values = picture_size(backbone), PixelValues(backbone)
+        self._pictures = part.images.pictures.in_any_order(part.rows)
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    def inputs(self, index: npt.NDArray[np.int64], epoch: int) -> Tensor:
+        """The pictures at these positions of the split in an epoch, ``float32 [m, 3, height, width]``, channels last.
+
+        Raises:
+            ValueError: a picture is damaged; the message names it.
+        """
+        rows = self.part.rows[index].tolist()
+        pictures = [self._pictures.read(row) for row in rows]
+        if self.augmentation is None:
+            values = preprocess(self._processor, pictures, self._name).float()
+            return values.contiguous(memory_format=torch.channels_last)
+        resample = int(getattr(self._processor, "resample", None) or _BILINEAR)
+        pixels = np.empty((len(rows), *self._size, 3), np.uint8)
+        for at, (row, picture) in enumerate(zip(rows, pictures, strict=True)):
+            draws = draws_of(self.seed, epoch, row)
+            pixels[at] = np.asarray(self.augmentation.apply(picture, self._size, draws, resample))
+        return torch.from_numpy(self._values(pixels)).permute(0, 3, 1, 2)
+
+    def fingerprint(self) -> str:
+        """Of pictures, labels, preprocessing and augmentation, 16 hexadecimal digits."""
+        said: dict[str, Any] = {"preprocessing": self._preprocessing, "augmentation": repr(self.augmentation)}
+        said |= {"part": self.part.fingerprint(), "seed": self.seed}
+        return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -1,0 +1,176 @@
+"""Checkpoints that survive a kill: the last epoch to resume from, and the best one to keep."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.plugins.io import TorchCheckpointIO
+from torch import Tensor
+
+from lbhash.files import replacing
+from lbhash.training.module import HashingModule
+from lbhash.training.monitor import Monitor, is_better
+
+LAST, BEST = "last.ckpt", "best.ckpt"
+_SETTINGS = "lbhash_settings"
+
+
+class AtomicCheckpoints(TorchCheckpointIO):
+    """Lightning's checkpoints, written beside their place and renamed: a kill leaves the old one or the new one."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        """Write a checkpoint."""
+        with replacing(path) as temporary:
+            torch.save(checkpoint, temporary)
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a run has gone so far.
+
+    Attributes:
+        epochs: that were run.
+        epoch: the best one, counted from 0; ``None`` before there is one.
+        value: of the monitor in it.
+        waited: epochs since then.
+    """
+
+    epochs: int = 0
+    epoch: int | None = None
+    value: float | None = None
+    waited: int = 0
+
+
+class RunCheckpoints(Checkpoint):
+    """Judges every epoch, keeps the best one's weights and the last one's state, and ends a run that gets no better.
+
+    The best weights are written before the state that tells of them, so that after a kill in between the resumed run
+    comes to the same epoch again. Without a folder they are kept in memory.
+
+    Args:
+        folder: of the run; no file is written without.
+        settings: of the run, kept in its checkpoints so that another run does not resume from them.
+        monitor: what epochs are judged by; without, the last one is kept.
+        patience: epochs without a better value after which the run ends.
+    """
+
+    def __init__(
+        self, folder: Path | None, settings: dict[str, Any], monitor: Monitor | None, patience: int | None
+    ) -> None:
+        self.folder = None if folder is None else folder / "checkpoints"
+        self.settings, self.monitor, self.patience = settings, monitor, patience
+        self.course = Course()
+        self._weights: dict[str, Tensor] = {}
+
+    @property
+    def out_of_patience(self) -> bool:
+        """Whether the run has waited long enough."""
+        return self.patience is not None and self.course.waited >= self.patience
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint holds of this."""
+        return asdict(self.course)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self.course = Course(**state_dict)
+
+    def on_save_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Say whose checkpoint it is."""
+        checkpoint[_SETTINGS] = self.settings
+
+    def on_fit_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        """A run that had ended early, and is resumed, has ended."""
+        trainer.should_stop = self.out_of_patience
+
+    def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        """Judge the epoch and save; called after the module's own."""
+        assert isinstance(module, HashingModule)
+        course = replace(self.course, epochs=trainer.current_epoch + 1)
+        if self.monitor is not None:
+            assert module.verdict is not None
+            value = module.verdict.monitored
+            if is_better(self.monitor, value, course.value):
+                course = replace(course, epoch=trainer.current_epoch, value=value, waited=0)
+                self._keep(trainer, module, course)
+            else:
+                course = replace(course, waited=course.waited + 1)
+        self.course = course
+        trainer.should_stop = trainer.should_stop or self.out_of_patience
+        if self.folder is not None:
+            trainer.save_checkpoint(self.folder / LAST)
+
+    def restore_best(self, trainer: L.Trainer, module: HashingModule) -> None:
+        """Give the module the best epoch's weights, if there is one before the last."""
+        course = self.course
+        if course.epoch is None or course.epoch == course.epochs - 1:
+            return
+        if self.folder is not None:
+            trainer.strategy.barrier()  # until the first process has written them
+            held = load_checkpoint(self.folder / BEST)
+            if held.get("epoch") != course.epoch or held.get(_SETTINGS) != self.settings:
+                raise ValueError(
+                    f"{BEST} in {str(self.folder.parent)!r} is not of epoch {course.epoch}, the best one of this run; "
+                    "start anew without resume"
+                )
+            self._weights = held["state_dict"]
+        module.load_state_dict(self._weights)
+        self._weights = {}
+
+    def _keep(self, trainer: L.Trainer, module: HashingModule, course: Course) -> None:
+        if self.folder is None:
+            weights = module.state_dict()
+            self._weights = {name: tensor.detach().cpu().clone() for name, tensor in weights.items()}
+        elif trainer.is_global_zero:
+            best = {"epoch": course.epoch, "value": course.value, "monitor": self.monitor, _SETTINGS: self.settings}
+            with replacing(self.folder / BEST) as temporary:
+                torch.save({**best, "state_dict": module.state_dict()}, temporary)
+
+
+def has_checkpoint(directory: str | Path) -> bool:
+    """Whether there is something to resume."""
+    return _last(Path(directory)).is_file()
+
+
+def checkpoint_to_resume(folder: Path | None, settings: dict[str, Any]) -> tuple[Path | None, int]:
+    """The checkpoint of a run, and how many epochs it has behind it; ``None`` and 0 where there is none.
+
+    Raises:
+        ValueError: it is damaged, or one of a run with other settings.
+    """
+    if folder is None:
+        raise ValueError("resume needs a directory that holds the checkpoint")
+    if not has_checkpoint(folder):
+        return None, 0
+    held = load_checkpoint(_last(folder))
+    known = held.get(_SETTINGS, {})
+    for key in settings:
+        if known.get(key) != settings[key]:
+            raise ValueError(
+                f"{key} is {settings[key]!r}, and the checkpoint in {str(folder)!r} was made with {known.get(key)!r}; "
+                "resume with the same settings"
+            )
+    return _last(folder), held["epoch"] + 1
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """What a checkpoint holds, never unpickled; raises ``ValueError`` with a line where it cannot be read."""
+    try:
+        held = torch.load(path, weights_only=True, map_location="cpu")
+        held.get(_SETTINGS)
+    except Exception as error:  # a damaged file makes PyTorch raise almost anything
+        line = " ".join(str(error).split())[:100]
+        raise ValueError(
+            f"the checkpoint in {str(path.parent.parent)!r} is damaged or none of lbhash ({line}); start anew without "
+            "resume"
+        ) from None
+    return held
+
+
+def _last(folder: Path) -> Path:
+    return folder / "checkpoints" / LAST

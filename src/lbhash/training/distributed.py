@@ -1,0 +1,90 @@
+"""Several processes that train one model, on one machine or many.
+
+Every batch is cut into as many slices as there are processes. A process computes the raw outputs ℓ of its own slice;
+then all outputs are gathered, and every process computes the loss of the whole batch, whose labels and positions it
+knows, since the order of the rows follows from seed and epoch. So pairs cross processes, the memories of DBDH and DSDH
+are whole and equal everywhere, and so are the codes that the bound is of. A run of W processes with batches of b rows
+takes the steps that one process with batches of W·b rows takes.
+
+What is not the same: dropout, whose masks a process draws by its own number; and batch normalisation, which takes its
+statistics of the process's own slice on CPUs, the running ones being those of the first process, and of the whole batch
+on GPUs (``SyncBatchNorm``).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from lightning.pytorch.strategies import DDPStrategy
+from torch import Tensor, nn
+
+from lbhash.labels import check_count
+
+
+def check_processes(devices: int, nodes: int) -> tuple[int, int]:
+    """Return how many devices of how many machines train: those that torchrun started processes for, if it did.
+
+    Raises:
+        TypeError: one is not an integer.
+        ValueError: one is below 1, or torchrun started others.
+    """
+    devices, nodes = check_count(devices, "devices"), check_count(nodes, "nodes")
+    if not (dist.is_available() and dist.is_torchelastic_launched()):
+        return devices, nodes
+    local, world = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
+    started = (local, world // local)
+    if (devices, nodes) not in ((1, 1), started):
+        raise ValueError(
+            f"devices is {devices} and nodes {nodes}, and torchrun started {started[0]} processes on each of "
+            f"{started[1]} machines; leave both out, or give these numbers"
+        )
+    return started
+
+
+def is_main_process() -> bool:
+    """Whether this process is the first, or the only one: the one that writes and prints."""
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank() == 0
+    ranks = ("RANK",) if "RANK" in os.environ else ("NODE_RANK", "LOCAL_RANK")
+    return all(os.environ.get(rank, "0") == "0" for rank in ranks)
+
+
+def distributed_strategy() -> DDPStrategy:
+    """PyTorch's ``DistributedDataParallel``.
+
+    Not every objective uses all of its parameters (a guidance that replaces its host). Buffers are not sent at every
+    step, for a memory of the training set, which is equal everywhere, may be the largest of them.
+    """
+    return DDPStrategy(find_unused_parameters=True, broadcast_buffers=False)
+
+
+def gather_outputs(own: Tensor, rows: int) -> Tensor:
+    """The outputs of the whole batch, ``[rows, bits]``, of the slices' outputs ``[m, bits]`` in all processes.
+
+    The loss of the gathered outputs is the same number everywhere, and each process has its gradient at its own slice
+    only. ``DistributedDataParallel`` takes the mean over processes of what should be their sum, so that the gradient
+    that goes back is that of the slice times the number of processes.
+    """
+    return _Gather.apply(own)[:rows]
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, own: Tensor) -> Tensor:
+        slices = [torch.empty_like(own) for _ in range(dist.get_world_size())]
+        dist.all_gather(slices, own.contiguous())
+        return torch.cat(slices)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        world = dist.get_world_size()
+        return grad.chunk(world)[dist.get_rank()] * world
+
+
+def share_buffers(module: nn.Module) -> None:
+    """Give all processes the first one's buffers: the running statistics of batch normalisation, say."""
+    for buffer in module.buffers():
+        dist.broadcast(buffer, 0)

@@ -1,0 +1,632 @@
+"""Folders of codes, of embeddings."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lbhash.encoding.shards
+from lbhash.codefile import read_codes
+from lbhash.codefolder import MANIFEST, Shard, read_manifest, shards_of, write_manifest
+from lbhash.data import load_table
+from lbhash.data.readers import read_table
+from lbhash.data.streamed import ParquetRows
+from lbhash.encoding import Job, encode_folder
+from lbhash.model import HashModel
+
+ROWS, DIM, BITS = 137, 12, 20
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model that was never trained, which encodes as any other."""
+    import torch
+
+    folder = tmp_path_factory.mktemp("model")
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        HashModel(DIM, BITS, hidden=8, about={"classes": [0, 1, 2, 3], "label columns": 6}).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def embeddings():
+    return np.random.default_rng(0).normal(size=(ROWS, DIM)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def labels():
+    return np.random.default_rng(1).integers(0, 4, ROWS)
+
+
+@pytest.fixture
+def data(tmp_path, write_parquet, embeddings, labels):
+    """Embeddings in row groups of 50, with flags and a column of names."""
+    base = np.arange(ROWS) % 3 > 0
+    flags = {"in_train": pa.array(base), "in_base": pa.array(base), "in_query": pa.array(~base)}
+    names = pa.array([f"row {row}" if row % 7 else None for row in range(ROWS)])
+    return write_parquet(
+        tmp_path / "data.parquet", embeddings, row_group_size=50, label=pa.array(labels), name=names, **flags
+    )
+
+
+def encode(model, data, out, **options):
+    job = {name: options.pop(name) for name in list(options) if name in Job.__dataclass_fields__}
+    return encode_folder(Job(str(model), str(data), **job), out, progress=False, **options)
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in Path(folder).iterdir() if file.name != ".lock"}
+
+
+def assert_same(left, right):
+    np.testing.assert_array_equal(left.codes, right.codes)
+    np.testing.assert_array_equal(left.rows, right.rows)
+    np.testing.assert_array_equal(left.labels, right.labels)
+    assert (left.bits, left.model) == (right.bits, right.model)
+    assert (left.codes.dtype, left.rows.dtype) == (right.codes.dtype, right.rows.dtype)
+    assert left.further == right.further
+
+
+# ------------------------------------------------------------------------------------------------- the plan
+
+
+@given(st.integers(1, 5000), st.integers(1, 700))
+def test_every_row_is_in_one_shard(rows, shard_rows):
+    shards = shards_of(rows, shard_rows)
+    assert [row for shard in shards for row in range(shard.start, shard.stop)] == list(range(rows))
+    assert all(len(shard) == shard_rows for shard in shards[:-1])
+    assert 0 < len(shards[-1]) <= shard_rows
+    names = [shard.name for shard in shards]
+    assert names == sorted(set(names))
+    assert {(shard.number, shard.count) for shard in shards} == {(at, len(shards)) for at in range(len(shards))}
+
+
+def test_names_of_shards():
+    assert [shard.name for shard in shards_of(3, 2)] == ["part-00000-of-00002.parquet", "part-00001-of-00002.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "shard_rows", "said"),
+    [(0, 5, "rows is 0; it must be at least 1"), (5, 0, "shard_rows is 0; it must be at least 1")],
+)
+def test_bad_plans(rows, shard_rows, said):
+    with pytest.raises(ValueError, match=f"^{said}"):
+        shards_of(rows, shard_rows)
+
+
+# ------------------------------------------------------------------------------------------------- reading forward
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory):
+    """Two files of a column that counts the rows, in row groups of many sizes, one of them empty."""
+    folder = tmp_path_factory.mktemp("numbered")
+    files, row = [], 0
+    for name, groups in (("a", (3, 1, 0, 8)), ("b", (5,)), ("c", (2, 2))):
+        schema = pa.schema([("number", pa.int64()), ("text", pa.list_(pa.string()))])
+        with pq.ParquetWriter(folder / f"{name}.parquet", schema) as writer:
+            for size in groups:
+                numbers = range(row, row + size)
+                table = pa.table({"number": list(numbers), "text": [["x"] * (n % 3) for n in numbers]}, schema)
+                writer.write_table(table, row_group_size=max(size, 1))
+                row += size
+        files.append(folder / f"{name}.parquet")
+    return files, row
+
+
+@given(data=st.data(), batch_rows=st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_rows_are_read_in_any_order(numbered, data, batch_rows):
+    files, count = numbered
+    read = ParquetRows(files, ["number", "text"], batch_rows)
+    assert len(read) == count
+    for _ in range(data.draw(st.integers(1, 4))):
+        rows = np.array(data.draw(st.lists(st.integers(0, count - 1), max_size=12)), np.int64)
+        if data.draw(st.booleans()):
+            rows.sort()
+        found = read.take(rows)
+        assert found["number"].to_pylist() == rows.tolist()
+        assert found["text"].to_pylist() == [["x"] * (row % 3) for row in rows.tolist()]
+
+
+def test_rising_rows_cost_one_pass(tmp_path, monkeypatch):
+    pq.write_table(pa.table({"number": np.arange(1000)}), tmp_path / "a.parquet", row_group_size=100)
+    read, seen = ParquetRows([tmp_path / "a.parquet"], ["number"], 10), []
+    opened = ParquetRows._open
+    monkeypatch.setattr(ParquetRows, "_open", lambda self, group: seen.append(group) or opened(self, group))
+    for start in (0, 40, 95, 130, 730, 999):
+        read.take(np.arange(start, start + 1))
+    assert seen == [0, 1, 7, 9]
+    read.take(np.array([400]))
+    assert seen == [0, 1, 7, 9, 4]
+
+
+def test_a_damaged_row_group(tmp_path):
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"number": np.arange(1000)}), file, row_group_size=500, compression="snappy")
+    held = bytearray(file.read_bytes())
+    start = pq.read_metadata(file).row_group(1).column(0).dictionary_page_offset
+    held[start : start + 200] = b"\xff" * 200
+    file.write_bytes(held)
+    read = ParquetRows([file], ["number"], 10)
+    assert read.take(np.array([3])).num_rows == 1
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"^row group 1 of a.parquet is damaged: "):
+            read.take(np.array([600]))
+    assert read.take(np.array([499]))["number"].to_pylist() == [499]
+
+
+def test_streamed_embeddings_are_those_of_the_file(data, embeddings, labels):
+    table = load_table(data, stream=True)
+    assert (table.embeddings.shape, table.embeddings.dtype, len(table.embeddings)) == ((ROWS, DIM), np.float32, ROWS)
+    np.testing.assert_array_equal(table.embeddings[np.array([5, 99, 3])], embeddings[[5, 99, 3]])
+    np.testing.assert_array_equal(table.embeddings[40:60], embeddings[40:60])
+    assert table.embeddings[:0].shape == (0, DIM)
+    np.testing.assert_array_equal(table.labels, labels)
+
+
+# ------------------------------------------------------------------------------------------------- what is encoded
+
+
+@pytest.mark.parametrize("split", ["all", "base", "query"])
+@pytest.mark.parametrize("shard_rows", [9, 40, 1000])
+def test_a_folder_holds_what_a_file_holds(model, data, tmp_path, command, split, shard_rows):
+    carry = ("--carry", "name", "--carry", "in_base")
+    arguments = ("encode", "--model", model, "--data", data, "--split", split, *carry, "--json")
+    facts = json.loads(command(*arguments, "--out", f"{tmp_path}/codes/", "--shard-rows", shard_rows)[1])
+    assert command(*arguments, "--out", tmp_path / "codes.parquet")[0] == 0
+    file = read_codes(tmp_path / "codes.parquet")
+    assert_same(read_codes(tmp_path / "codes"), file)
+    count = len(file.codes)
+    shards = -(-count // shard_rows)
+    said = {"codes": count, "rows": count, "damaged": 0, "bits": BITS, "bytes": 3 * count, "split": split}
+    assert facts == {**facts, **said, "shards": shards, "found": 0, "unit": "rows"}
+    names = {shard.name for shard in shards_of(count, shard_rows)}
+    assert set(contents(tmp_path / "codes")) == {*names, MANIFEST}
+
+
+@pytest.mark.parametrize("kind", ["multi", "none"])
+def test_labels(model, tmp_path, write_parquet, embeddings, kind, command):
+    lists = pa.array([[row % 3, 4] if row % 5 else [] for row in range(ROWS)])
+    columns = {"labels": lists} if kind == "multi" else {}
+    data = write_parquet(tmp_path / "data.parquet", embeddings, **columns)
+    encode(model, data, tmp_path / "codes", shard_rows=30)
+    assert command("encode", "--model", model, "--data", data, "--out", tmp_path / "codes.parquet")[0] == 0
+    found = read_codes(tmp_path / "codes")
+    assert_same(found, read_codes(tmp_path / "codes.parquet"))
+    assert (found.labels is None) == (kind == "none")
+    assert found.labels is None or found.labels.shape == (ROWS, 6)  # as wide as those of the training
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_arrays(model, tmp_path, embeddings, labels, suffix):
+    file = tmp_path / f"data{suffix}"
+    if suffix == ".npy":
+        np.save(file, embeddings)
+        np.save(tmp_path / "data_labels.npy", labels)
+    else:
+        np.savez(file, embeddings=embeddings, labels=labels)
+    encode(model, file, tmp_path / "codes", shard_rows=50)
+    found = read_codes(tmp_path / "codes")
+    np.testing.assert_array_equal(found.codes, HashModel.from_pretrained(model).encode(embeddings))
+    np.testing.assert_array_equal(found.labels, labels)
+
+
+def test_files_of_splits(model, tmp_path, write_parquet, embeddings, labels):
+    for at, split in enumerate(("train", "base", "query")):
+        write_parquet(tmp_path / f"{split}.parquet", embeddings[at::3], label=pa.array(labels[at::3]))
+    files = {split: str(tmp_path / f"{split}.parquet") for split in ("base", "query")}
+    encode(model, tmp_path / "train.parquet", tmp_path / "by files", split="query", shard_rows=20, **files)
+    expected = HashModel.from_pretrained(model).encode(embeddings[2::3])
+    np.testing.assert_array_equal(read_codes(tmp_path / "by files").codes, expected)
+    encode(model, tmp_path, tmp_path / "by folder", split="query", shard_rows=20)
+    np.testing.assert_array_equal(read_codes(tmp_path / "by folder").codes, expected)
+
+
+def test_other_programs_read_the_folder(model, data, tmp_path):
+    encode(model, data, tmp_path / "codes", shard_rows=30, carry=("name",))
+    table = pq.read_table(tmp_path / "codes")
+    assert table["row"].to_pylist() == list(range(ROWS))
+    assert table["code"].to_pylist() == [code.tobytes() for code in read_codes(tmp_path / "codes").codes]
+
+
+def test_the_memory_is_not_that_of_the_rows(model, tmp_path):
+    """One row group, so that whoever reads row groups holds everything."""
+    rows = 300_000
+    values = np.random.default_rng(0).normal(size=rows * DIM).astype(np.float32)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(values), DIM)
+    file = tmp_path / "data.parquet"
+    pq.write_table(pa.table({"embedding": column}), file, row_group_size=rows, compression="none")
+    pool = pa.system_memory_pool()
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        assert pool.max_memory() == 0, "the pool was used before this test"
+        tracemalloc.start()
+        encode(model, file, tmp_path / "codes", shard_rows=20_000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(before)
+    assert pool.max_memory() < values.nbytes / 4
+    assert peak < values.nbytes / 4 + 16 * rows  # number and label of every row
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        (lambda rows: rows.__setitem__(90, None), ValueError, "column 'embedding' of data is missing in row 90"),
+        (lambda rows: rows[90].pop(), ValueError, "column 'embedding' of data has 11 numbers in row 90; all rows must"),
+        (
+            lambda rows: rows[90].__setitem__(3, None),
+            ValueError,
+            "column 'embedding' of data has a missing number in r",
+        ),
+        (lambda rows: rows[90].__setitem__(3, np.nan), ValueError, "embeddings of data is NaN or infinite in row 90;"),
+        (
+            lambda rows: rows[90].__setitem__(3, 1e300),
+            ValueError,
+            "embeddings of data is beyond the range of float32 in",
+        ),
+        (lambda rows: rows.__setitem__(0, None), ValueError, "column 'embedding' of data is missing in row 0"),
+    ],
+)
+def test_bad_rows_are_refused_as_by_whoever_reads_all(model, tmp_path, embeddings, change, error, said):
+    rows = embeddings.astype(np.float64).tolist()
+    change(rows)
+    pq.write_table(pa.table({"embedding": rows}), tmp_path / "data.parquet")
+    with pytest.raises(error, match=f"^{said}") as at_once:
+        read_table(tmp_path / "data.parquet")
+    with pytest.raises(error, match=f"^{said}") as streamed:
+        encode(model, tmp_path / "data.parquet", tmp_path / "codes", shard_rows=40)
+    assert str(streamed.value) == str(at_once.value)
+    assert len(list((tmp_path / "codes").glob("part-*"))) == (0 if "row 0" in said else 2)  # those before it are there
+
+
+# ------------------------------------------------------------------------------------------------- going on
+
+
+def encode_and_die(model, data, out, last, after):
+    """Encode in a process of its own, which is killed just before or after its rename number ``last``."""
+    child = os.fork()  # which has everything loaded
+    if child:
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+        return
+    replace, count = Path.replace, 0
+
+    def counting(self, target):
+        nonlocal count
+        count += 1
+        if count == last and not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace(self, target)
+        if count == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return target
+
+    Path.replace = counting
+    try:
+        encode(model, data, out, shard_rows=40, carry=("name",))
+    finally:
+        os._exit(1)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_every_moment(model, data, tmp_path, after):
+    """The renames are the only moments at which anything changes; the next run leaves what no kill would have."""
+    encode(model, data, tmp_path / "whole", shard_rows=40, carry=("name",))
+    whole = contents(tmp_path / "whole")
+    shards = shards_of(ROWS, 40)
+    renames = 1 + len(shards) + 1  # of the manifest, of the shards, and of the manifest that says complete
+    for last in range(1, renames + 1):
+        out = tmp_path / str(last)
+        encode_and_die(model, data, out, last, after)
+        there = [shard.name for shard in shards if (out / shard.name).exists()]
+        assert there == [shard.name for shard in shards[: max(last - 1 - (not after), 0)]]
+        if last == renames and after:
+            assert len(read_codes(out).codes) == ROWS
+        else:
+            with pytest.raises(
+                ValueError, match="without _codes.json" if last == 1 and not after else "is not complete"
+            ):
+                read_codes(out)
+        assert encode(model, data, out, shard_rows=40, carry=("name",))["found"] == len(there)
+        assert contents(out) == whole
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """The shards that are encoded, by their numbers."""
+    seen = []
+    write = lbhash.encoding.shards._write_shard
+    monkeypatch.setattr(
+        lbhash.encoding.shards, "_write_shard", lambda *given: seen.append(given[1].number) or write(*given)
+    )
+    return seen
+
+
+def test_what_is_there_is_not_encoded_again(model, data, tmp_path, encoded):
+    out = tmp_path / "codes"
+    encode(model, data, out, shard_rows=30)
+    whole = contents(out)
+    encoded.clear()
+    assert encode(model, data, out)["found"] == 5  # of the folder's own size of shards
+    assert encoded == []
+    assert contents(out) == whole
+    shards = shards_of(ROWS, 30)
+    (out / shards[1].name).unlink()
+    cut = whole[shards[3].name]
+    (out / shards[3].name).write_bytes(cut[: len(cut) // 2])
+    assert encode(model, data, out)["found"] == 3
+    assert encoded == [1, 3]
+    assert contents(out) == whole
+
+
+@pytest.mark.parametrize("other", ["of other rows", "of another source", "of nothing known"])
+def test_a_file_that_is_no_such_shard_is_encoded_again(model, data, tmp_path, encoded, other):
+    out = tmp_path / "codes"
+    encode(model, data, out, shard_rows=30)
+    whole = contents(out)
+    first, second = (out / shard.name for shard in shards_of(ROWS, 30)[:2])
+    if other == "of other rows":
+        shutil.copy(second, first)
+    else:
+        table = pq.read_table(first)
+        facts = {b"lbhash": table.schema.metadata[b"lbhash"].replace(b'"mark": "', b'"mark": "x')}
+        pq.write_table(table.replace_schema_metadata(facts if other == "of another source" else None), first)
+    encoded.clear()
+    encode(model, data, out)
+    assert encoded == [0]
+    assert contents(out) == whole
+
+
+def test_overwriting(model, data, tmp_path, embeddings, write_parquet):
+    out = tmp_path / "codes"
+    encode(model, data, out, shard_rows=30)
+    other = write_parquet(tmp_path / "other.parquet", embeddings[:50])
+    facts = encode(model, other, out, shard_rows=20, overwrite=True)
+    assert (facts["codes"], facts["found"]) == (50, 0)
+    assert set(contents(out)) == {MANIFEST, *(shard.name for shard in shards_of(50, 20))}
+    np.testing.assert_array_equal(read_codes(out).codes, HashModel.from_pretrained(model).encode(embeddings[:50]))
+
+
+# ------------------------------------------------------------------------------------------------- refusals
+
+
+def test_other_codes_are_refused(model, data, tmp_path, write_parquet, embeddings, labels):
+    out = tmp_path / "codes"
+    encode(model, data, out, shard_rows=30)
+    whole = contents(out)
+
+    def refused(said, other_model=model, other_data=data, **options):
+        with pytest.raises(
+            ValueError, match=f"^out is '{out}', whose codes are {said}; give another folder, or --over"
+        ):
+            encode(other_model, other_data, out, **options)
+        assert contents(out) == whole
+
+    HashModel(DIM, 8, hidden=0, about={"classes": [0]}).save_pretrained(tmp_path / "model")
+    refused("of model [0-9a-f]{16} and this run's of model [0-9a-f]{16}", tmp_path / "model")
+    other = write_parquet(tmp_path / "other.parquet", embeddings, label=pa.array(labels))
+    refused("of data data.parquet and this run's of data other.parquet", other_data=other)
+    refused("of split all and this run's of split base", split="base")
+    refused("with the further columns none and this run's with the further columns name", carry=("name",))
+    shutil.copy(other, data)
+    refused("of data with the fingerprint [0-9a-f]{16} and this run's of data with the fingerprint [0-9a-f]{16}")
+
+
+def test_other_rows_of_the_same_file_are_refused(model, tmp_path, write_parquet, embeddings, labels):
+    data = write_parquet(tmp_path / "data.parquet", embeddings, label=pa.array(labels))
+    out = tmp_path / "codes"
+    encode(model, data, out, split="query", protocol="holdout", split_seed=1)
+    with pytest.raises(ValueError, match=r"whose codes are of rows and labels with the fingerprint "):
+        encode(model, data, out, split="query", protocol="holdout", split_seed=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"shard_rows": 31}, "shard_rows is 31 and out is '.*', whose shards have 30; leave it out, or --overwrite"),
+        ({"shard_rows": 0, "overwrite": True}, "shard_rows is 0; it must be at least 1"),
+        ({"engine": "spark"}, "engine is 'spark'; it must be local or ray"),
+        ({"ray_address": "auto"}, "ray_address is 'auto' and engine is 'local'; it is for the engine ray"),
+        ({"split": "some"}, "split is 'some'; it must be one of train, base, query, or all"),
+        ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
+        ({"workers": -1}, "workers is -1; it must be at least 0"),
+        ({"precision": "16"}, "precision is '16'; it must be 32 or bf16"),
+        ({"batch_size": 8}, "batch_size is 8 and data are embeddings; it is for pictures, which a backbone embeds"),
+        ({"workers": 0}, "workers is 0 and data are embeddings"),
+        ({"precision": "32"}, "precision is '32' and data are embeddings"),
+        ({"carry": ("names",)}, "carry has 'names'; it must name columns of the data"),
+    ],
+)
+def test_bad_arguments(model, data, tmp_path, options, said):
+    out = tmp_path / "codes"
+    encode(model, data, out, shard_rows=30)
+    whole = contents(out)
+    with pytest.raises(ValueError, match=f"^{said}"):
+        encode(model, data, out, **options)
+    assert contents(out) == whole or options.get("overwrite")
+
+
+def test_places_that_are_no_folder_of_codes(model, data, tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(
+        ValueError, match=r"^out is '.*file', which is a file; it must be a folder, or end in .parquet or"
+    ):
+        encode(model, data, tmp_path / "file")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    for overwrite in (False, True):
+        with pytest.raises(
+            ValueError, match=r"^out is '.*mine', a folder that holds 'thesis.txt' and no codes; give an"
+        ):
+            encode(model, data, tmp_path / "mine", overwrite=overwrite)
+    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_two_runs_at_once(model, data, tmp_path):
+    from filelock import FileLock
+
+    (tmp_path / "codes").mkdir()
+    with (
+        FileLock(tmp_path / "codes" / ".lock"),
+        pytest.raises(ValueError, match=r"^out is '.*codes', which another run writes to; wait for it, or end it"),
+    ):
+        encode(model, data, tmp_path / "codes")
+    encode(model, data, tmp_path / "codes")
+
+
+def test_a_model_of_another_dimension(data, tmp_path):
+    HashModel(DIM + 1, 8, about={"classes": [0]}).save_pretrained(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"^embeddings have 12 numbers a row; the model takes 13"):
+        encode(tmp_path / "model", data, tmp_path / "codes")
+    assert not (tmp_path / "codes").exists()
+
+
+# ------------------------------------------------------------------------------------------------- reading folders
+
+
+def test_folders_that_are_not_whole(model, data, tmp_path):
+    out = tmp_path / "codes"
+    encode(model, data, out, shard_rows=30)
+
+    def refused(said, **options):
+        with pytest.raises(ValueError, match=f"^base is '{out}', {said}"):
+            read_codes(out, "base", **options)
+
+    manifest = read_manifest(out)
+    shards = shards_of(ROWS, 30)
+    held = {shard.name: (out / shard.name).read_bytes() for shard in shards}
+    (out / shards[2].name).unlink()
+    refused(rf"which lacks {shards[2].name} \(4 of its 5 shards are there\); run its 'lbhash encode' again")
+    write_manifest(out, {name: value for name, value in manifest.items() if name != "complete"})
+    refused(
+        r"which is not complete \(4 of its 5 shards are there\); run its 'lbhash encode' again, which goes on where"
+    )
+    write_manifest(out, manifest)
+    (out / shards[2].name).write_bytes(held[shards[1].name][:100])
+    refused("which is damaged or no file of codes: ")
+    (out / shards[2].name).write_bytes(held[shards[4].name])
+    refused("whose shards hold 124 codes and not the 137 that its manifest says; run its 'lbhash encode' again")
+    (out / shards[2].name).write_bytes(held[shards[2].name])
+    write_manifest(out, {**manifest, "model": "0" * 16})
+    refused("whose shards are not all of the model that its manifest names")
+    write_manifest(out, {**manifest, "version": 2})
+    refused(r"which a newer lbhash wrote \(format 2; this one reads 1\)")
+    for text in ("{", "[]", json.dumps({**manifest, "format": "other"}), json.dumps({**manifest, "rows": "many"})):
+        (out / MANIFEST).write_text(text)
+        refused(f"whose {MANIFEST} is damaged or not of a folder of codes")
+    (out / MANIFEST).unlink()
+    refused(f"which is a folder without {MANIFEST}; it must be a file of codes, or a folder that 'lbhash encode' wrote")
+
+
+def test_a_folder_of_a_manifest_that_lies_is_gone_on_with_no_more(model, data, tmp_path):
+    out = tmp_path / "codes"
+    encode(model, data, out, shard_rows=30)
+    (out / MANIFEST).write_text("{")
+    with pytest.raises(ValueError, match=r"^out is '.*codes', whose _codes.json is damaged"):
+        encode(model, data, out)
+    assert encode(model, data, out, overwrite=True)["codes"] == ROWS
+
+
+def test_labels_of_their_own_go_with_a_folder(model, tmp_path, write_parquet, embeddings, labels):
+    data = write_parquet(tmp_path / "data.parquet", embeddings)
+    encode(model, data, tmp_path / "codes", shard_rows=30)
+    np.save(tmp_path / "l.npy", labels)
+    np.testing.assert_array_equal(read_codes(tmp_path / "codes", labels=tmp_path / "l.npy").labels, labels)
+    with pytest.raises(ValueError, match=r"^codes holds codes of 20 bits; with bits 24 they must have as many"):
+        read_codes(tmp_path / "codes", bits=24)
+
+
+def test_commands_take_a_folder_as_they_take_a_file(model, data, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for split in ("base", "query"):
+        for out in (split, f"{split}.parquet"):
+            arguments = ("--model", model, "--data", data, "--split", split, "--carry", "name", "--out", out)
+            assert command("encode", *arguments)[0] == 0
+    of_files = command("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
+    assert command("evaluate", "--queries", "query", "--base", "base", "--json") == of_files
+    assert of_files[0] == 0
+    for codes, index in (("base", "one"), ("base.parquet", "two")):
+        assert command("index", "build", "--codes", codes, "--out", index)[0] == 0
+    search = ("search", "--model", model, "--data", data, "--row", 3, "--json")
+    found = [json.loads(command(*search, "--index", index)[1]) for index in ("one", "two", "base")]
+    for answer in found:
+        answer.pop("index", None)
+    assert found[0] == found[1] == found[2]
+
+
+# ------------------------------------------------------------------------------------------------- the command
+
+
+def test_what_is_said(model, data, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("encode", "--model", model, "--data", data, "--out", "codes", "--shard-rows", 30)
+    for found in (0, 5):
+        status, out, err = command(*arguments)
+        assert status == 0
+        assert out.splitlines() == [
+            f"137 codes of 20 bits (411 bytes) are in codes, 5 shards, of which {found} were there before",
+            "137 codes + 0 damaged = 137 rows",
+        ]
+        assert "encoding" in err
+        assert "137/137 rows" in err
+
+
+@pytest.mark.parametrize(
+    ("out", "folder"),
+    [("codes", True), ("co.des/", True), ("there.parquet", True), ("codes.parquet", False), ("codes.csv", False)],
+)
+def test_what_is_a_folder(tmp_path, monkeypatch, out, folder):
+    from lbhash.commands.encode import is_folder
+
+    monkeypatch.chdir(tmp_path)
+    os.mkdir("there.parquet")
+    assert is_folder(out) == folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--shard-rows", 5), "shard_rows is '5'"),
+        (("--batch-size", 5), "batch_size is '5'"),
+        (("--workers", 1), "workers is '1'"),
+        (("--precision", "bf16"), "precision is 'bf16'"),
+        (("--engine", "ray"), "engine is 'ray'"),
+        (("--ray-address", "auto"), "ray_address is 'auto'"),
+    ],
+)
+def test_what_a_file_does_not_take(model, data, tmp_path, command, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = command("encode", "--model", model, "--data", data, "--out", "codes.parquet", *arguments)
+    assert (status, out) == (2, "")
+    assert err == f"lbhash: error: {said} and out is 'codes.parquet', a file; it is for a folder of shards\n"
+
+
+def test_a_shard_says_what_it_is_of(model, data, tmp_path):
+    from lbhash.codefile import read_facts
+
+    encode(model, data, tmp_path / "codes", shard_rows=30)
+    shard = Shard(4, 5, 120, 137)
+    facts = read_facts(tmp_path / "codes" / shard.name)
+    assert (facts["start"], facts["stop"], facts["count"], facts["damaged"]) == (120, 137, 17, [])
+    for file, content in (("none.parquet", None), ("text.parquet", b"x"), ("bare.parquet", b"")):
+        if content == b"":
+            pq.write_table(pa.table({"x": [1]}), tmp_path / file)
+        elif content is not None:
+            (tmp_path / file).write_bytes(content)
+        with pytest.raises(ValueError, match=rf"^'.*{file}' is damaged or no file of codes: "):
+            read_facts(tmp_path / file)

@@ -1,0 +1,416 @@
+"""Folders of codes, of pictures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pickle
+import signal
+import time
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+import lbhash.encoding.shards
+from lbhash.codefile import read_codes
+from lbhash.codefolder import MANIFEST, read_manifest
+from lbhash.data.images import load_images
+from lbhash.embeddings import ImageOptions
+from lbhash.encoding import Job, encode_folder
+from lbhash.encoding.opening import find_unreadable, is_drawn
+from lbhash.model import HashModel
+
+transformers = pytest.importorskip("transformers")
+
+ROWS = 50  # pictures, the label of row r is r % 3
+
+
+def stored(picture):
+    held = BytesIO()
+    picture.save(held, "PNG")
+    return held.getvalue()
+
+
+def pictures(seed=0):
+    rng = np.random.default_rng(seed)
+    return [stored(Image.fromarray(rng.integers(0, 256, (16, 16, 3), np.uint8))) for _ in range(ROWS)]
+
+
+@pytest.fixture(scope="module")
+def backbone_folder(tmp_path_factory):
+    import torch
+
+    folder = tmp_path_factory.mktemp("backbone")
+    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        transformers.ResNetModel(config).save_pretrained(folder)
+    processor = {"image_processor_type": "ConvNextImageProcessor", "do_resize": False, "do_rescale": True}
+    processor |= {"rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.25] * 3}
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def backbone(backbone_folder):
+    from lbhash.backbones import Backbone
+
+    return Backbone.from_pretrained(backbone_folder)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory, backbone):
+    """A head that was never trained, and knows its backbone; half of its bits are 1."""
+    import torch
+
+    folder = tmp_path_factory.mktemp("model")
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        head = HashModel(backbone.dim, 32, hidden=0, about={"backbone": backbone.about(), "classes": [0, 1, 2]})
+    embeddings = backbone.embed(pictures())
+    head.set_standardisation(embeddings.mean(axis=0), embeddings.std(axis=0))
+    head.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(backbone, model):
+    """The codes of all pictures."""
+    codes = HashModel.from_pretrained(model).encode(backbone.embed(pictures()))
+    assert len(np.unique(codes, axis=0)) > ROWS / 2
+    return codes
+
+
+def write_parquet(place, files, row_group_size=20, **columns):
+    image = pa.array([{"bytes": file, "path": None} for file in files])
+    table = pa.table({"image": image, "label": np.arange(len(files)) % 3, **columns})
+    pq.write_table(table, place, row_group_size=row_group_size)
+    return place
+
+
+def write_folder(root, files):
+    for row, file in enumerate(files):
+        path = root / f"class{row % 3}" / f"{row:03}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file)
+    return root
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_parquet(tmp_path / "data.parquet", pictures(), name=[f"picture {row}" for row in range(ROWS)])
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def encode(model, backbone, data, out, *, damaged="refuse", layout=None, images=None, **options):
+    job = {name: options.pop(name) for name in list(options) if name in Job.__dataclass_fields__}
+    job.setdefault("workers", 0)
+    given = ImageOptions(str(backbone), layout, images, None, damaged)
+    return encode_folder(Job(str(model), str(data), images=given, **job), out, progress=False, **options)
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in Path(folder).iterdir() if file.name != ".lock"}
+
+
+# ------------------------------------------------------------------------------------------------- what is encoded
+
+
+def test_pictures_become_the_codes_of_their_embeddings(model, backbone_folder, data, tmp_path, expected):
+    facts = encode(model, backbone_folder, data, tmp_path / "codes", shard_rows=20, batch_size=7, carry=("name",))
+    assert (facts["codes"], facts["rows"], facts["shards"], facts["unit"]) == (ROWS, ROWS, 3, "pictures")
+    found = read_codes(tmp_path / "codes")
+    np.testing.assert_array_equal(found.codes, expected)
+    np.testing.assert_array_equal(found.labels, np.arange(ROWS) % 3)
+    np.testing.assert_array_equal(found.rows, np.arange(ROWS))
+    assert found.further["name"].to_pylist() == [f"picture {row}" for row in range(ROWS)]
+    manifest = read_manifest(tmp_path / "codes")
+    assert manifest["backbone"] == HashModel.from_pretrained(model).about["backbone"]["fingerprint"]
+    assert (manifest["precision"], manifest["data"]) == ("32", "data.parquet")
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_the_number_of_workers_changes_nothing(model, backbone_folder, data, tmp_path):
+    for workers in (0, 2):
+        encode(model, backbone_folder, data, tmp_path / str(workers), shard_rows=20, batch_size=7, workers=workers)
+    assert contents(tmp_path / "0") == contents(tmp_path / "2")
+
+
+def test_folders_of_pictures(model, backbone_folder, tmp_path, expected):
+    root = write_folder(tmp_path / "pictures", pictures())
+    order = [row for label in range(3) for row in range(label, ROWS, 3)]
+    encode(model, backbone_folder, root, tmp_path / "codes", shard_rows=20)
+    found = read_codes(tmp_path / "codes")
+    np.testing.assert_array_equal(found.codes, expected[order])
+    np.testing.assert_array_equal(found.labels, np.array(order) % 3)
+
+
+def test_pictures_without_labels_beside_their_table(model, backbone_folder, tmp_path, expected):
+    files = pictures()
+    for row, file in enumerate(files):
+        (tmp_path / f"{row}.png").write_bytes(file)
+    image = pa.array([{"bytes": None, "path": f"{row}.png"} for row in range(ROWS)], _STORED)
+    pq.write_table(pa.table({"image": image}), tmp_path / "data.parquet")
+    encode(model, backbone_folder, tmp_path / "data.parquet", tmp_path / "codes", shard_rows=20)
+    found = read_codes(tmp_path / "codes")
+    np.testing.assert_array_equal(found.codes, expected)
+    assert found.labels is None
+
+
+_STORED = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+
+
+def test_a_split_by_flags(model, backbone_folder, tmp_path, expected):
+    base = np.arange(ROWS) % 5 > 0
+    data = write_parquet(tmp_path / "data.parquet", pictures(), in_train=base, in_base=base, in_query=~base)
+    encode(model, backbone_folder, data, tmp_path / "codes", split="base", shard_rows=20)
+    found = read_codes(tmp_path / "codes")
+    np.testing.assert_array_equal(found.rows, np.flatnonzero(base))
+    np.testing.assert_array_equal(found.codes, expected[base])
+
+
+def test_mixed_precision_is_said(model, backbone_folder, data, tmp_path, expected):
+    encode(model, backbone_folder, data, tmp_path / "codes", precision="bf16")
+    found = np.unpackbits(read_codes(tmp_path / "codes").codes ^ expected).mean()
+    assert found < 0.05  # bits that come out otherwise
+    assert read_manifest(tmp_path / "codes")["precision"] == "bf16"
+    with pytest.raises(
+        ValueError, match=r"whose codes are of precision bf16 and this run's of precision 32; give anot"
+    ):
+        encode(model, backbone_folder, data, tmp_path / "codes")
+
+
+def test_the_model_s_own_backbone(model, data, tmp_path, expected, command):
+    status, _, err = command("encode", "--model", model, "--data", data, "--out", tmp_path / "codes", "--workers", 0)
+    assert status == 0, err
+    np.testing.assert_array_equal(read_codes(tmp_path / "codes").codes, expected)
+
+
+@pytest.mark.parametrize("row_group_size", [3, 20, 50])
+def test_pictures_in_order_are_the_pictures(tmp_path, row_group_size):
+    table = load_images(write_parquet(tmp_path / "data.parquet", pictures(), row_group_size))
+    forward = table.pictures.in_order()
+    for row in (0, 1, 5, 30, 31, 49, 2):
+        assert forward.read(row).tobytes() == table.read(row).tobytes()
+        assert forward.where(row) == table.pictures.where(row)
+    assert forward.fingerprint() == table.pictures.fingerprint()
+    for one in (table.pictures, forward):  # as processes that are not forked get them
+        assert pickle.loads(pickle.dumps(one)).read(7).tobytes() == table.read(7).tobytes()
+
+
+def test_a_few_pictures_are_held_however_large_a_row_group_is(tmp_path):
+    noise = np.random.default_rng(0)
+    image = pa.array([{"bytes": noise.bytes(50_000), "path": None} for _ in range(400)])  # what counts are bytes
+    pq.write_table(pa.table({"image": image}), tmp_path / "data.parquet", row_group_size=400, write_batch_size=10)
+    del image
+    table = load_images(tmp_path / "data.parquet")
+    forward = table.pictures.in_order()
+    before = pa.total_allocated_bytes()
+    most = 0
+    for row in range(0, 400, 3):
+        with pytest.raises(ValueError, match=f"^picture {row} of data.parquet is no picture"):
+            forward.read(row)
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert most < 400 * 50_000 / 4
+
+
+# ------------------------------------------------------------------------------------------------- damage
+
+
+@pytest.fixture
+def broken(tmp_path):
+    files = pictures()
+    files[4], files[33] = b"junk", files[33][: len(files[33]) // 2]
+    files[20:30] = [b"junk"] * 10  # a whole shard of 10
+    return write_parquet(tmp_path / "broken.parquet", files, name=[f"picture {row}" for row in range(ROWS)])
+
+
+DAMAGED = [4, *range(20, 30), 33]
+
+
+def test_damaged_pictures_are_named_and_counted(model, backbone_folder, broken, tmp_path, expected):
+    out = tmp_path / "codes"
+    facts = encode(
+        model, backbone_folder, broken, out, damaged="skip", shard_rows=10, batch_size=4, carry=("name",), workers=1
+    )
+    assert (facts["codes"], facts["damaged"], facts["rows"]) == (ROWS - 12, 12, ROWS)
+    kept = [row for row in range(ROWS) if row not in DAMAGED]
+    found = read_codes(out)
+    assert found.rows.tolist() == kept
+    np.testing.assert_array_equal(found.codes, expected[kept])
+    np.testing.assert_array_equal(found.labels, np.array(kept) % 3)
+    assert found.further["name"].to_pylist() == [f"picture {row}" for row in kept]
+    with (out / "_damaged.csv").open(newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    assert [int(row["row"]) for row in rows] == DAMAGED
+    assert rows[0]["where"] == "picture 4 of broken.parquet"
+    assert rows[0]["fault"].startswith("picture 4 of broken.parquet is no picture")
+    assert rows[-1]["fault"].startswith("picture 33 of broken.parquet is a damaged or truncated PNG")
+    assert read_manifest(out)["complete"] == {"codes": ROWS - 12, "damaged": 12}
+    whole = contents(out)
+    assert encode(model, backbone_folder, broken, out, damaged="skip", carry=("name",))["found"] == 5
+    assert contents(out) == whole
+
+
+def test_damaged_pictures_are_refused_and_may_be_skipped_then(model, backbone_folder, broken, tmp_path):
+    files = [row["bytes"] for row in pq.read_table(broken)["image"].to_pylist()]
+    files[4] = pictures()[4]
+    write_parquet(broken, files)
+    out = tmp_path / "codes"
+    with pytest.raises(
+        ValueError, match=r"^picture 20 of broken.parquet is no picture.*--damaged skip\): the shards that"
+    ):
+        encode(model, backbone_folder, broken, out, shard_rows=10)
+    assert sorted(file.name for file in out.glob("part-*")) == [f"part-0000{at}-of-00005.parquet" for at in (0, 1)]
+    facts = encode(model, backbone_folder, broken, out, damaged="skip")
+    assert (facts["found"], facts["damaged"]) == (2, 11)
+
+
+def test_no_picture_at_all(model, backbone_folder, tmp_path):
+    data = write_parquet(tmp_path / "data.parquet", [b"junk"] * 5)
+    with pytest.raises(ValueError, match=r"^no picture could be read: picture 0 of data.parquet is no picture"):
+        encode(model, backbone_folder, data, tmp_path / "codes", damaged="skip")
+    with pytest.raises(ValueError, match=r"which is not complete \(1 of its 1 shards are there\)"):
+        read_codes(tmp_path / "codes")
+
+
+def test_what_is_said_of_damage(model, backbone_folder, broken, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = ("--model", model, "--backbone", backbone_folder, "--data", broken, "--workers", 0)
+    status, out, _ = command("encode", *given, "--out", "codes", "--damaged", "skip")
+    assert (status, out.splitlines()) == (
+        0,
+        [
+            "38 codes of 32 bits (152 bytes) are in codes, 1 shards, of which 0 were there before",
+            "38 codes + 12 damaged = 50 pictures; those that are damaged are named in codes/_damaged.csv",
+        ],
+    )
+    status, out, err = command("encode", *given, "--out", "others")
+    assert (status, out) == (2, "")
+    assert err.splitlines()[-1].startswith("lbhash: error: picture 4 of broken.parquet is no picture")
+
+
+def test_missing_pictures_are_named_before_any_work(model, backbone_folder, tmp_path):
+    root = write_folder(tmp_path / "pictures", pictures())
+    lines = [f"class{row % 3}/{row:03}.png {' '.join('01'[row % 3 == c] for c in range(3))}\n" for row in range(ROWS)]
+    (tmp_path / "lists").mkdir()
+    for name, rows in (("train", range(10, 30)), ("database", range(10, ROWS)), ("test", range(10))):
+        (tmp_path / "lists" / f"{name}.txt").write_text("".join(lines[row] for row in rows))
+    (root / "class1" / "040.png").unlink()
+    table = load_images(tmp_path / "lists", images=root)
+    lost = table.pictures.files.index("class1/040.png")
+    given = {"images": root, "shard_rows": 20}
+    with pytest.raises(
+        ValueError, match=r"^picture 'class1/040.png' is missing \(1 of \d+ are\); mend or remove them, or"
+    ):
+        encode(model, backbone_folder, tmp_path / "lists", tmp_path / "codes", **given)
+    assert not (tmp_path / "codes").exists()
+    facts = encode(model, backbone_folder, tmp_path / "lists", tmp_path / "codes", damaged="skip", **given)
+    assert facts["damaged"] == 1
+    assert lost not in read_codes(tmp_path / "codes").rows
+    # Of a split without it nothing is missing.
+    assert (
+        encode(model, backbone_folder, tmp_path / "lists", tmp_path / "query", split="query", **given)["damaged"] == 0
+    )
+
+
+def test_a_split_is_drawn_as_for_training(model, backbone_folder, broken, tmp_path, cache, expected):
+    """From the pictures that can be read; a draw from all would mix queries with what the model was trained on."""
+    from lbhash.backbones import Backbone
+    from lbhash.embeddings import embed_dataset
+
+    table = load_images(broken)
+    trained = embed_dataset(table, Backbone.from_pretrained(backbone_folder), damaged="skip").dataset("holdout", 3)
+    for split in ("query", "base"):
+        out = tmp_path / split
+        given = {"split": split, "protocol": "holdout", "split_seed": 3}
+        assert encode(model, backbone_folder, broken, out, damaged="skip", **given)["damaged"] == 0
+        found = read_codes(out)
+        np.testing.assert_array_equal(found.rows, trained.part(split).rows)
+        np.testing.assert_array_equal(found.codes, expected[found.rows])
+    with pytest.raises(
+        ValueError, match=r"^picture 4 of broken.parquet is damaged or missing \(12 of 50 pictures are\), wh"
+    ):
+        encode(model, backbone_folder, broken, tmp_path / "refused", **given)
+
+
+def test_what_cannot_be_read_is_looked_for_once(broken, cache, monkeypatch):
+    table = load_images(broken)
+    assert find_unreadable(table, workers=1) == DAMAGED
+    monkeypatch.setattr(type(table.pictures), "in_order", None)
+    assert find_unreadable(table) == DAMAGED
+    (kept,) = (cache / "unreadable").iterdir()
+    kept.write_text("{")
+    monkeypatch.undo()
+    assert find_unreadable(load_images(broken)) == DAMAGED
+
+
+def test_which_splits_are_drawn(tmp_path):
+    table = load_images(write_parquet(tmp_path / "data.parquet", pictures()))
+    assert is_drawn(table, None)
+    assert is_drawn(table, "cifar10")
+    base = np.arange(ROWS) % 5 > 0
+    flagged = load_images(
+        write_parquet(tmp_path / "flags.parquet", pictures(), in_train=base, in_base=base, in_query=~base)
+    )
+    assert not is_drawn(flagged, None)
+    assert is_drawn(flagged, "holdout")
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for name in ("train-00000", "test-00000"):
+        write_parquet(parts / f"{name}.parquet", pictures())
+    assert not is_drawn(load_images(parts), None)  # official
+    assert is_drawn(load_images(parts), "imagenet100")
+    assert is_drawn(load_images(parts), "holdout")
+
+
+# ------------------------------------------------------------------------------------------------- going on
+
+
+def test_killed_in_the_middle(model, backbone_folder, data, tmp_path):
+    """A run with workers is killed by SIGKILL after some shards; the next one leaves the files of one that was not."""
+    encode(model, backbone_folder, data, tmp_path / "whole", shard_rows=3, batch_size=2)
+    out = tmp_path / "codes"
+    write = lbhash.encoding.shards._write_shard
+    child = os.fork()  # which has everything loaded
+    if not child:
+        lbhash.encoding.shards._write_shard = lambda *given: (write(*given), time.sleep(0.2))
+        encode(model, backbone_folder, data, out, shard_rows=3, batch_size=2, workers=1)
+        os._exit(0)
+    while len(list(out.glob("part-*"))) < 4:
+        assert os.waitpid(child, os.WNOHANG) == (0, 0)
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    there = len(list(out.glob("part-*")))
+    assert 4 <= there < 17
+    assert encode(model, backbone_folder, data, out, batch_size=2)["found"] == there
+    assert contents(out) == contents(tmp_path / "whole")
+
+
+def test_changed_pictures_are_refused(model, backbone_folder, tmp_path):
+    root = write_folder(tmp_path / "pictures", pictures())
+    encode(model, backbone_folder, root, tmp_path / "codes", shard_rows=20)
+    os.utime(root / "class0" / "000.png", (1, 1))
+    with pytest.raises(
+        ValueError, match=r"whose codes are of data with the fingerprint .*; give another folder, or --ove"
+    ):
+        encode(model, backbone_folder, root, tmp_path / "codes")
+    assert MANIFEST in contents(tmp_path / "codes")
+
+
+@pytest.mark.parametrize("name", ["base", "query", "labels"])
+def test_pictures_are_one_file_or_folder(model, backbone_folder, data, tmp_path, name):
+    with pytest.raises(ValueError, match=rf"^{name} is 'x.parquet' and the data are pictures"):
+        encode(model, backbone_folder, data, tmp_path / "codes", **{name: "x.parquet"})

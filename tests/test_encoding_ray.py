@@ -1,0 +1,251 @@
+"""Folders of codes by a Ray cluster."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lbhash.encoding.cluster
+from lbhash.codefile import read_codes
+from lbhash.codefolder import shards_of
+from lbhash.embeddings import ImageOptions
+from lbhash.encoding import Job, encode_folder
+from lbhash.encoding.cluster import ShardEncoder
+from lbhash.encoding.opening import open_job
+from lbhash.encoding.shards import find_done
+from lbhash.encoding.source import mark_of
+from lbhash.model import HashModel
+
+ROWS, DIM = 400, 12
+PICTURES, LOST = 500, 333  # of which one is damaged
+MEMORY = 100 * 2**20  # of an object store
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    import torch
+
+    folder = tmp_path_factory.mktemp("model")
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        HashModel(DIM, 20, hidden=8, about={"classes": [0]}).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path, write_parquet):
+    embeddings = np.random.default_rng(0).normal(size=(ROWS, DIM)).astype(np.float32)
+    return write_parquet(tmp_path / "data.parquet", embeddings, row_group_size=150, label=pa.array(np.arange(ROWS)))
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in Path(folder).iterdir() if file.name != ".lock"}
+
+
+def row_of(shard):
+    return {name: np.int64(value) for name, value in vars(shard).items()}
+
+
+# ------------------------------------------------------------------------------------------------- without a cluster
+
+
+def test_ray_is_asked_for(model, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(lbhash.encoding.cluster, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"^engine is 'ray', which needs the package ray: pip install 'lbhash\[ray\]'"):
+        encode_folder(Job(str(model), str(data)), tmp_path / "codes", engine="ray")
+    assert not (tmp_path / "codes").exists()
+
+
+def test_workers_encode_any_shards_in_any_order(model, data, tmp_path):
+    job = Job(str(model), str(data))
+    encode_folder(job, tmp_path / "whole", shard_rows=90, progress=False)
+    identity = open_job(job)[1].identity
+    shards = shards_of(ROWS, 90)
+    out = tmp_path / "codes"
+    one, other = (ShardEncoder(*pickle.loads(pickle.dumps((job, identity, out)))) for _ in range(2))
+    for worker, at in ((one, 3), (other, 0), (one, 1), (other, 3), (one, 3), (other, 4), (one, 2)):
+        assert worker(row_of(shards[at])) == {"rows": len(shards[at]), "error": ""}
+    whole = contents(tmp_path / "whole")
+    assert contents(out) == {shard.name: whole[shard.name] for shard in shards}
+
+
+def test_a_shard_that_is_there_is_not_encoded_again(model, data, tmp_path, monkeypatch):
+    job = Job(str(model), str(data))
+    identity = open_job(job)[1].identity
+    (shard,) = shards_of(ROWS, ROWS)
+    ShardEncoder(job, identity, tmp_path / "codes")(row_of(shard))
+    monkeypatch.setattr("lbhash.encoding.opening.open_job", None)
+    assert ShardEncoder(job, identity, tmp_path / "codes")(row_of(shard))["error"] == ""
+    assert find_done(tmp_path / "codes", shard, mark_of(identity)).codes == ROWS
+
+
+def test_what_a_worker_finds_otherwise_is_refused(model, data, tmp_path):
+    job = Job(str(model), str(data))
+    identity = open_job(job)[1].identity
+    (shard,) = shards_of(ROWS, ROWS)
+    said = ShardEncoder(job, {**identity, "fingerprint": "other"}, tmp_path / "codes")(row_of(shard))["error"]
+    assert said.startswith(
+        "a worker of the cluster finds other data or another model than this process: its fingerprint"
+    )
+    data.unlink()
+    said = ShardEncoder(job, identity, tmp_path / "codes")(row_of(shard))["error"]
+    assert said == f"data is '{data}', and there is no such file"
+    assert not (tmp_path / "codes").exists()
+
+
+def test_paths_lead_there_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("model", "pictures", "backbone"):
+        (tmp_path / name).mkdir()
+    images = ImageOptions("backbone", images="pictures")
+    job = Job("model", "digits", images=images, split_seed=3).anywhere()
+    assert (job.model, job.data, job.base, job.split_seed) == (f"{tmp_path}/model", "digits", None, 3)
+    assert job.images == ImageOptions(f"{tmp_path}/backbone", images=f"{tmp_path}/pictures")
+    assert Job("user/model", "x", images=ImageOptions("user/backbone")).anywhere().images.backbone == "user/backbone"
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:many", "no.such.host.invalid:10001"]
+)
+def test_where_no_cluster_answers(model, data, tmp_path, address):
+    pytest.importorskip("ray.data")
+    with pytest.raises(ValueError, match=f"^ray_address is '{address}', and there is no cluster of Ray: "):
+        encode_folder(Job(str(model), str(data)), tmp_path / "codes", engine="ray", ray_address=address, progress=False)
+
+
+# ------------------------------------------------------------------------------------------------- with one
+
+
+@pytest.fixture
+def ray_of_the_test(monkeypatch):
+    pytest.importorskip("ray.data")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_DEDUP_LOGS", "0")
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A function that starts ``lbhash encode --engine ray`` in a process of its own."""
+
+    def start(out, *arguments):
+        command = [sys.executable, "-m", "lbhash.cli", "encode", "--engine", "ray", "--json", "--out", str(out)]
+        return subprocess.Popen(
+            [*command, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+        )
+
+    return start
+
+
+@pytest.mark.slow
+def test_a_cluster_of_this_machine(model, data, tmp_path, ray_of_the_test, program):
+    encode_folder(Job(str(model), str(data)), tmp_path / "whole", shard_rows=70, progress=False)
+    run = program("codes", "--model", model, "--data", data, "--shard-rows", 70)
+    out, err = run.communicate(timeout=600)
+    assert run.returncode == 0, err
+    facts = json.loads(out)
+    assert (facts["codes"], facts["rows"], facts["shards"], facts["found"]) == (ROWS, ROWS, 6, 0)
+    assert contents(tmp_path / "codes") == contents(tmp_path / "whole")
+    # Row 250 cannot be encoded, which a worker finds out.
+    embeddings = read_embeddings(data)
+    embeddings[250, 3] = np.nan
+    np.save(tmp_path / "bad.npy", embeddings)
+    run = program("bad", "--model", model, "--data", "bad.npy", "--shard-rows", 70)
+    out, err = run.communicate(timeout=600)
+    assert (run.returncode, out) == (2, "")
+    line = "lbhash: error: embeddings of data is NaN or infinite in row 250; every number must be finite"
+    assert err.splitlines()[-1] == line
+
+
+def read_embeddings(data):
+    from lbhash.data import load_table
+
+    return np.array(load_table(data).embeddings)
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Pictures that take some 30 ms each, a backbone and a model."""
+    import io
+
+    import pyarrow.parquet as pq
+    import torch
+    from PIL import Image
+
+    from lbhash.backbones import Backbone
+
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
+    torch.manual_seed(0)
+    transformers.ResNetModel(config).save_pretrained(tmp_path / "backbone")
+    processor = {"image_processor_type": "ConvNextImageProcessor", "do_resize": False, "do_rescale": True}
+    processor |= {"rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.25] * 3}
+    (tmp_path / "backbone" / "preprocessor_config.json").write_text(json.dumps(processor))
+    backbone = Backbone.from_pretrained(tmp_path / "backbone")
+    HashModel(backbone.dim, 64, hidden=0, about={"backbone": backbone.about()}).save_pretrained(tmp_path / "model")
+    rng = np.random.default_rng(0)
+    distinct = []
+    for _ in range(23):  # so that shards of 20 are all different
+        held = io.BytesIO()
+        Image.fromarray(rng.integers(0, 256, (480, 480, 3), np.uint8)).save(held, "PNG", compress_level=1)
+        distinct.append({"bytes": held.getvalue(), "path": None})
+    files = [distinct[row % 23] for row in range(PICTURES)]
+    files[LOST] = {"bytes": b"junk", "path": None}
+    labels = np.arange(PICTURES) % 7
+    pq.write_table(pa.table({"image": files, "label": labels}), tmp_path / "data.parquet", row_group_size=90)
+    return ("--model", tmp_path / "model", "--data", tmp_path / "data.parquet", "--damaged", "skip", "--workers", 0)
+
+
+@pytest.mark.slow
+def test_a_node_is_killed_and_no_row_is_lost_or_there_twice(pictures, tmp_path, ray_of_the_test, program):
+    import psutil
+    from ray.cluster_utils import Cluster
+
+    started = time.monotonic()
+    node_args = {"num_cpus": 1, "object_store_memory": MEMORY}
+    cluster = Cluster(initialize_head=True, head_node_args={**node_args, "include_dashboard": False})
+    try:
+        node = cluster.add_node(**node_args)
+        raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+        out = tmp_path / "codes"
+        run = program(out, *pictures, "--shard-rows", 20, "--ray-address", cluster.address)
+        while len(there := list(out.glob("part-*"))) < 6 or not reads(raylet, tmp_path / "data.parquet"):
+            assert run.poll() is None, run.communicate()[1]
+            assert len(there) < 20, "the second node had no part in it"
+            assert time.monotonic() - started < 600
+            time.sleep(0.2)
+        cluster.remove_node(node, allow_graceful=False)  # by SIGKILL, in the middle of a shard
+        assert len(list(out.glob("part-*"))) < 25
+        told, err = run.communicate(timeout=900)
+    finally:
+        cluster.shutdown()
+    assert run.returncode == 0, err
+    facts = json.loads(told)
+    assert (facts["codes"], facts["damaged"], facts["rows"], facts["shards"]) == (499, 1, 500, 25)
+    found = read_codes(out)
+    assert found.rows.tolist() == [row for row in range(PICTURES) if row != LOST]
+    assert found.labels.tolist() == [row % 7 for row in found.rows.tolist()]
+    options = dict(zip(pictures[::2], map(str, pictures[1::2]), strict=True))
+    job = Job(options["--model"], options["--data"], images=ImageOptions(damaged="skip"), workers=0)
+    encode_folder(job, tmp_path / "local", shard_rows=20, progress=False)
+    assert contents(out) == contents(tmp_path / "local")
+
+
+def reads(raylet, file):
+    """Whether a worker of this node has the file open, as it does while it encodes."""
+    import psutil
+
+    for child in raylet.children(recursive=True):
+        try:
+            if any(Path(opened.path) == file for opened in child.open_files()):
+                return True
+        except psutil.Error:  # it has just ended
+            continue
+    return False

@@ -1,0 +1,564 @@
+"""Backbones that learn with their head, and the folders that hold both."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from torch import nn
+
+from lbhash import Hasher
+from lbhash.backbones import Backbone
+from lbhash.data.images import load_images
+from lbhash.finetuning import Augmentation, ImageModel, encode_pictures, fine_tuning
+from lbhash.model import HashModel
+from lbhash.model_backbone import find_backbone, load_backbone, save_backbone
+from picture_tools import model_of, stored, stripes, write_backbone, write_stripes
+from training_tools import Stop
+
+pytest.importorskip("transformers")
+
+SHARED = Path(__file__).parents[2] / "shared"
+GENTLE = Augmentation(crop=(0.8, 1), flip=0, brightness=0.1, contrast=0.1, saturation=0)
+SETTINGS = {"bits": 16, "hidden": 0, "dropout": 0.0, "batch_size": 20, "lr": 0.01, "backbone_lr": 0.01}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_backbone(tmp_path_factory.mktemp("backbone"))
+
+
+@pytest.fixture(scope="module")
+def tuned(folder, tmp_path_factory):
+    """A hasher whose backbone has learnt for a moment, and its folder."""
+    pictures, labels = stripes(40)
+    hasher = Hasher(**SETTINGS, backbone=str(folder), image_size=20, epochs=2, augment=GENTLE, monitor="ratio")
+    hasher.fit_images(pictures, labels)
+    model = tmp_path_factory.mktemp("tuned") / "model"
+    hasher.save_pretrained(model)
+    return hasher, model
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "cache"))
+
+
+# ------------------------------------------------------------------------------------------------- the model
+
+
+def image_model(kind="resnet", batch_norm="freeze"):
+    backbone = model_of(kind)
+    torch.manual_seed(1)
+    return ImageModel(backbone, HashModel(1280 if kind == "mobilenet_v2" else 16, 8, hidden=0, dropout=0.0), batch_norm)
+
+
+def test_the_head_takes_what_the_backbone_gives():
+    model = image_model().eval()
+    pixels = torch.randn(3, 3, 16, 16)
+    expected = model.head(model.backbone(pixels).pooler_output.mean((2, 3)))
+    torch.testing.assert_close(model(pixels), expected)
+    weights = [weight for weight in model.backbone.parameters() if weight.ndim == 4]
+    assert all(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
+
+
+def statistics(model):
+    return [
+        buffer.clone()
+        for module in model.modules()
+        if isinstance(module, nn.BatchNorm2d)
+        for buffer in module.buffers()
+    ]
+
+
+def step(model, pixels):
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    model(pixels).square().mean().backward()
+    optimizer.step()
+
+
+def test_batch_norm_that_trains():
+    model, pixels = image_model(batch_norm="train"), torch.randn(6, 3, 16, 16)
+    before = statistics(model)
+    step(model, pixels)
+    assert all(not torch.equal(old, new) for old, new in zip(before, statistics(model), strict=True))
+
+
+def test_batch_norm_that_is_frozen():
+    model, pixels = image_model(), torch.randn(6, 3, 16, 16)
+    before = statistics(model)
+    norms = [module for module in model.backbone.modules() if isinstance(module, nn.BatchNorm2d)]
+    scales = [norm.weight.clone() for norm in norms]
+    in_evaluation = model.eval()(pixels)
+    torch.testing.assert_close(model.train()(pixels), in_evaluation)  # for nothing else depends on the mode
+    model.eval()
+    step(model, pixels)  # which calls train() once more
+    assert all(torch.equal(old, new) for old, new in zip(before, statistics(model), strict=True))
+    assert all(not torch.equal(old, norm.weight) for old, norm in zip(scales, norms, strict=True))
+    assert model.training
+    assert model.head.training
+
+
+def test_running_statistics_are_of_more_than_the_last_batch():
+    """MobileNetV2 of transformers comes with a momentum of 0.997."""
+    model, pixels = image_model("mobilenet_v2", "train"), torch.randn(4, 3, 32, 32)
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    assert {norm.momentum for norm in norms} == {0.1}
+    old = norms[0].running_var.clone()
+    seen = []
+    norms[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
+    model.train()(pixels)
+    new = seen[0].var((0, 2, 3), unbiased=True)
+    torch.testing.assert_close(norms[0].running_var, 0.9 * old + 0.1 * new)
+
+
+def test_a_policy_that_there_is_not():
+    with pytest.raises(ValueError, match=r"^batch_norm is 'eval'; it must be freeze or train"):
+        image_model(batch_norm="eval")
+
+
+def test_the_standardisation_is_of_the_untrained_backbones_embeddings(folder, monkeypatch, tmp_path):
+    import lbhash.finetuning.fit
+    from lbhash.data.images import PicturePart
+
+    table = load_images(write_stripes(tmp_path / "pictures", 24))
+    backbone, head = Backbone.from_pretrained(folder), HashModel(16, 8)
+    embeddings = backbone.embed([table.read(row) for row in range(24)])
+    part = PicturePart(table, np.arange(24), table.labels)
+    fine_tuning(backbone, head, part)
+    np.testing.assert_allclose(head.mean.numpy(), embeddings.mean(0), rtol=1e-4, atol=1e-6)
+    deviation = np.where(embeddings.std(0) > 0, embeddings.std(0), 1)  # a feature may be 0 in every picture
+    np.testing.assert_allclose(head.scale.numpy(), deviation, rtol=1e-3, atol=1e-6)
+    monkeypatch.setattr(lbhash.finetuning.fit, "STANDARDISED", 10)
+    fine_tuning(backbone, head, part, seed=3)
+    rows = np.sort(np.random.default_rng([3, 0, 3]).permutation(24)[:10])
+    np.testing.assert_allclose(head.mean.numpy(), embeddings[rows].mean(0), rtol=1e-4, atol=1e-6)
+    fine_tuning(backbone, other := HashModel(16, 8), part, standardise=False)
+    assert not other.mean.any()
+
+
+# ------------------------------------------------------------------------------------------------- learning
+
+
+def test_a_backbone_that_learns_beats_a_frozen_one(folder):
+    pictures, labels = stripes(120)
+    queries, query_labels = stripes(80, seed=1)
+    backbone = Backbone.from_pretrained(folder)
+    frozen = Hasher(**SETTINGS, epochs=30).fit(backbone.embed(pictures), labels)
+    learnt = Hasher(**SETTINGS, epochs=12, backbone=folder, augment=GENTLE, batch_norm="train").fit_images(
+        pictures, labels
+    )
+    assert learnt.score(queries, query_labels) > frozen.score(backbone.embed(queries), query_labels) + 0.1
+    assert (learnt.predict(queries, k=10) == query_labels).mean() > 0.8
+
+
+def test_labels_of_any_values_and_several_a_picture(folder):
+    pictures, labels = stripes(40)
+    names = np.array([3, 10, 20, 25])
+    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder).fit_images([stored(one) for one in pictures], names[labels])
+    assert hasher.classes_.tolist() == names.tolist()
+    assert set(hasher.predict(pictures[:5], k=3)) <= set(names)
+    hot = np.eye(4, dtype=np.uint8)[labels]
+    hot[::3, 0] = 1
+    many = Hasher(**SETTINGS, epochs=1, backbone=folder, validation=0.25, monitor="map").fit_images(pictures, hot)
+    assert many.encode(pictures).shape == (40, 2)
+    assert many.trained_.monitor == "map"
+
+
+def test_a_table_brings_its_labels(folder, tmp_path, cache):
+    table = load_images(write_stripes(tmp_path / "pictures", 24))
+    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder).fit_images(table)
+    pictures = [table.read(row) for row in range(24)]
+    np.testing.assert_array_equal(hasher.encode(pictures), hasher.train_codes_)
+    np.testing.assert_array_equal(hasher.encode(iter(pictures)), hasher.train_codes_)
+    assert hasher.encode(iter(())).shape == (0, 2)
+    assert hasher.transform(pictures[:2]).shape == (2, 16)
+
+
+def test_the_same_seed_gives_the_same_codes_whatever_reads(folder, tmp_path, cache):
+    table = load_images(write_stripes(tmp_path / "pictures", 24))
+    made = [
+        Hasher(**SETTINGS, epochs=2, backbone=folder, workers=workers).fit_images(table).train_codes_
+        for workers in (0, 2)
+    ]
+    np.testing.assert_array_equal(*made)
+
+
+@pytest.mark.parametrize("kind", ["vit without a pooler", "dinov2", "clip", "siglip", "convnext", "mobilenet_v2"])
+def test_families_learn_and_are_stored(kind, tmp_path):
+    """Parameters that no output depends on (a mask token, the text tower's) are no obstacle."""
+    pictures, labels = stripes(16)
+    settings = {"bits": 8, "hidden": 0, "epochs": 1, "batch_size": 8, "augment": GENTLE, "image_size": 24}
+    hasher = Hasher(**settings, backbone=write_backbone(tmp_path / "backbone", kind)).fit_images(pictures, labels)
+    hasher.save_pretrained(tmp_path / "model")
+    loaded = Hasher.from_pretrained(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.encode(pictures), hasher.train_codes_)
+    before = Backbone.from_pretrained(tmp_path / "backbone").fingerprint()
+    assert loaded.backbone_.fingerprint() == hasher.backbone_.fingerprint() != before
+
+
+@pytest.mark.parametrize("batch_norm", ["train", "freeze"])
+def test_a_stopped_run_goes_on_to_the_same_model(folder, tmp_path, cache, batch_norm):
+    table = load_images(write_stripes(tmp_path / "pictures", 44))
+    hasher = Hasher(**SETTINGS | {"batch_size": 10}, epochs=3, backbone=folder, batch_norm=batch_norm, monitor="ratio")
+    whole = clone(hasher).fit_images(table, directory=tmp_path / "whole")
+    with pytest.raises(KeyError, match="stopped"):
+        clone(hasher).fit_images(table, directory=tmp_path / "stopped", callbacks=[Stop(1)])
+    again = clone(hasher).fit_images(table, directory=tmp_path / "stopped", resume=True)
+    assert again.model_.fingerprint() == whole.model_.fingerprint()
+    assert again.backbone_.fingerprint() == whole.backbone_.fingerprint()
+    np.testing.assert_array_equal(again.train_codes_, whole.train_codes_)
+    for setting in (
+        {"image_size": 20},
+        {"augment": False},
+        {"batch_norm": "train" if batch_norm == "freeze" else "freeze"},
+    ):
+        (name,) = setting
+        with pytest.raises(ValueError, match=rf"^{name} is .*, and the checkpoint in '.*' was made with "):
+            clone(hasher).set_params(**setting).fit_images(table, directory=tmp_path / "stopped", resume=True)
+
+
+RUN = """
+import sys
+from pathlib import Path
+from lbhash import Hasher
+from lbhash.data.images import load_images
+from lightning.pytorch.callbacks import Callback
+
+class Say(Callback):
+    def on_train_batch_end(self, trainer, module, outputs, batch, index):
+        print(trainer.current_epoch, index, flush=True)
+
+pictures, backbone, folder = sys.argv[1:]
+settings = {"bits": 16, "hidden": 0, "batch_size": 10, "lr": 0.01, "epochs": 3, "monitor": "ratio"}
+hasher = Hasher(**settings, backbone=backbone)
+hasher.fit_images(load_images(pictures), directory=folder, resume=Path(folder).exists(), callbacks=[Say()])
+hasher.save_pretrained(folder)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_same_model(folder, tmp_path, cache):
+    """Killed in the middle of the second epoch: weights, backbone and codes are those of a run that was not."""
+    pictures = write_stripes(tmp_path / "pictures", 44)
+
+    def run(out):
+        return [sys.executable, "-c", RUN, str(pictures), str(folder), str(tmp_path / out)]
+
+    whole = subprocess.run(run("whole"), capture_output=True, text=True, timeout=120)
+    assert whole.returncode == 0, whole.stderr
+    with subprocess.Popen(run("killed"), stdout=subprocess.PIPE, text=True) as killed:
+        for line in killed.stdout:
+            if line.split() == ["1", "2"]:
+                break
+        killed.send_signal(signal.SIGKILL)
+    again = subprocess.run(run("killed"), capture_output=True, text=True, timeout=120)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.split("\n")[0] == "1 0"
+    for file in ("model.safetensors", "config.json", "backbone/model.safetensors", "backbone/config.json"):
+        assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+
+
+# ------------------------------------------------------------------------------------------------- stored and loaded
+
+
+ENCODE = """
+import sys
+import numpy as np
+from PIL import Image
+from lbhash import Hasher
+hasher = Hasher.from_pretrained(sys.argv[1])
+print(hasher.encode([open(path, "rb").read() for path in sys.argv[2:]]).tobytes().hex())
+print(hasher.encode([Image.open(path) for path in sys.argv[2:]]).tobytes().hex())
+"""
+
+
+def test_a_fresh_process_encodes_pictures_to_the_same_codes(tuned, tmp_path, python_script):
+    hasher, model = tuned
+    pictures, _ = stripes(7, seed=5)
+    paths = [tmp_path / f"{at}.png" for at in range(7)]
+    for path, picture in zip(paths, pictures, strict=True):
+        path.write_bytes(stored(picture))
+    moved = shutil.copytree(model, tmp_path / "moved")
+    expected = hasher.encode(pictures)
+    assert len(np.unique(expected, axis=0)) > 1
+    assert python_script(ENCODE, moved, *paths).split() == 2 * [expected.tobytes().hex()]
+
+
+def test_what_the_folder_holds(tuned, folder):
+    _, model = tuned
+    assert sorted(file.name for file in model.iterdir()) == [
+        "README.md",
+        "backbone",
+        "config.json",
+        "model.safetensors",
+    ]
+    assert sorted(file.name for file in (model / "backbone").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "preprocessor_config.json",
+    ]
+    card = (model / "README.md").read_text()
+    assert "It turns a picture, by way of an embedding of 16 numbers, into a binary code of 16 bits" in card
+    assert "hasher.encode(pictures)" in card
+    about = json.loads((model / "config.json").read_text())["about"]
+    stored_one = Backbone.from_pretrained(model / "backbone")  # as anything that takes a backbone does
+    facts = {"name": str(folder), "fingerprint": stored_one.fingerprint(), "dim": 16, "tuned": True}
+    assert about["backbone"] == facts
+    assert (about["image_size"], about["batch_norm"]) == (20, "freeze")
+    assert json.loads((model / "backbone" / "preprocessor_config.json").read_text())["size"] == {
+        "height": 20,
+        "width": 20,
+    }
+    loaded = Hasher.from_pretrained(model)
+    assert (loaded.augment, loaded.image_size, loaded.batch_norm) == (GENTLE, 20, "freeze")
+    pictures, _ = stripes(3)
+    np.testing.assert_array_equal(loaded.encode(stored_one.embed(pictures)), loaded.encode(pictures))
+
+
+def test_a_loaded_model_is_stored_whole_again(tuned, tmp_path):
+    _, model = tuned
+    pictures, _ = stripes(3)
+    loaded = Hasher.from_pretrained(shutil.copytree(model, tmp_path / "first"))
+    expected = Hasher.from_pretrained(model).encode(pictures)
+    for place in (tmp_path / "first", tmp_path / "second"):
+        loaded.save_pretrained(place)
+        np.testing.assert_array_equal(Hasher.from_pretrained(place).encode(pictures), expected)
+        assert not list(place.glob(".saving*"))
+
+
+def test_the_backbone_is_loaded_when_it_is_needed(tuned, tmp_path):
+    _, model = tuned
+    other = shutil.copytree(model, tmp_path / "model")
+    shutil.rmtree(other / "backbone")
+    loaded = Hasher.from_pretrained(other)
+    assert loaded.encode(np.zeros((2, 16), np.float32)).shape == (2, 2)
+    with pytest.raises(
+        ValueError, match=r"was fine-tuned with it \(from '.*'\) and is in its folder 'backbone'; '.*model' has none$"
+    ):
+        loaded.encode(stripes(1)[0])
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "preprocessor_config.json", "config.json"])
+def test_a_backbone_that_was_tampered_with(tuned, tmp_path, file):
+    from safetensors.torch import load_file, save_file
+
+    _, model = tuned
+    changed = shutil.copytree(model, tmp_path / "model")
+    path = changed / "backbone" / file
+    if file == "model.safetensors":
+        weights = load_file(path)
+        next(weight for weight in weights.values() if weight.is_floating_point()).add_(1e-3)
+        save_file(weights, path, {"format": "pt"})
+    else:
+        said = json.loads(path.read_text())
+        said |= {"image_mean": [0.1, 0.2, 0.3]} if file.startswith("pre") else {"hidden_act": "gelu"}
+        path.write_text(json.dumps(said))
+    with pytest.raises(
+        ValueError, match=r"^backbone is '.*backbone' \(\w+\) and the model was trained with '.*' \(\w+\);"
+    ):
+        Hasher.from_pretrained(changed).encode(stripes(1)[0])
+
+
+def test_a_save_that_was_cut_short(tuned, folder, tmp_path, monkeypatch):
+    """The new backbone is there and the head is the old one's: the folder says that they do not belong together."""
+    hasher, model = tuned
+    half = shutil.copytree(model, tmp_path / "model")
+    save_backbone(Backbone.from_pretrained(folder), half)
+    with pytest.raises(ValueError, match=r"weights and preprocessing must be the same"):
+        Hasher.from_pretrained(half).encode(stripes(1)[0])
+
+    def full(self, folder):
+        raise OSError(28, "No space left on device", str(folder))
+
+    monkeypatch.setattr(Backbone, "save_pretrained", full)
+    whole = shutil.copytree(model, tmp_path / "whole")
+    with pytest.raises(OSError, match="No space left on device"):
+        hasher.save_pretrained(whole)
+    monkeypatch.undo()
+    assert sorted(file.name for file in whole.iterdir()) == sorted(file.name for file in model.iterdir())
+    assert Hasher.from_pretrained(whole).encode(stripes(1)[0]).shape == (1, 2)
+
+
+def test_a_model_of_embeddings_takes_the_place_of_a_tuned_one(tuned, tmp_path, blobs):
+    _, model = tuned
+    place = shutil.copytree(model, tmp_path / "model")
+    Hasher(bits=8, epochs=1).fit(blobs.x, blobs.y).save_pretrained(place)
+    assert not (place / "backbone").exists()
+    loaded = Hasher.from_pretrained(place)
+    with pytest.raises(
+        ValueError, match=r"^the model was trained on embeddings and knows no backbone that makes them; "
+    ):
+        loaded.encode(stripes(1)[0])
+    (place / "backbone").mkdir()  # somebody else's
+    loaded.save_pretrained(place)
+    assert (place / "backbone").is_dir()
+
+
+def test_a_hasher_that_is_fitted_anew_forgets_its_backbone(folder, blobs):
+    pictures, labels = stripes(16)
+    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder).fit_images(pictures, labels).fit(blobs.x, blobs.y)
+    with pytest.raises(ValueError, match=r"^the model was trained on embeddings and knows no backbone"):
+        hasher.encode(pictures)
+
+
+def test_a_model_remembers_the_name_of_a_frozen_backbone(folder, tmp_path):
+    pictures, labels = stripes(16)
+    moved = shutil.copytree(folder, tmp_path / "moved")
+    backbone = Backbone.from_pretrained(moved)
+    hasher = Hasher(bits=8, epochs=1).fit(backbone.embed(pictures), labels)
+    hasher.model_.about["backbone"] = backbone.about()
+    hasher.save_pretrained(tmp_path / "model")
+    loaded = Hasher.from_pretrained(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.encode(pictures), hasher.encode(backbone.embed(pictures)))
+    shutil.rmtree(moved)
+    said = (
+        r"^backbone is '.*moved', and there is no such folder.* \(the model remembers this one; say where it is now\)$"
+    )
+    with pytest.raises(ValueError, match=said):
+        Hasher.from_pretrained(tmp_path / "model").encode(pictures)
+    write_backbone(moved, "vit")
+    with pytest.raises(ValueError, match=r"weights and preprocessing must be the same"):
+        Hasher.from_pretrained(tmp_path / "model").encode(pictures)
+
+
+def test_where_a_backbone_is():
+    model = HashModel(4, 8)
+    with pytest.raises(
+        ValueError, match=r"^the model was trained on embeddings and knows no backbone that makes them; say"
+    ):
+        find_backbone(model)
+    model.about["backbone"] = {"name": "user/vision", "fingerprint": "0", "dim": 4}
+    assert find_backbone(model) == "user/vision"
+    model.about["backbone"]["tuned"] = True
+    with pytest.raises(
+        ValueError, match=r"^the model's backbone was fine-tuned with it \(from 'user/vision'\) and is in "
+    ):
+        load_backbone(model)
+
+
+# ------------------------------------------------------------------------------------------------- the Hub
+
+
+class Hub:
+    """Stands for the Hub: keeps what is uploaded, and gives the parts that are asked for."""
+
+    def __init__(self, place, token=None):
+        self.place, self.tokens, self.made = place, [token], []
+
+    def __call__(self, token=None):
+        self.tokens.append(token)
+        return self
+
+    def create_repo(self, repo_id, private, exist_ok):
+        from types import SimpleNamespace
+
+        self.made.append((repo_id, private, exist_ok))
+        return SimpleNamespace(repo_id=repo_id)
+
+    def upload_folder(self, repo_id, folder_path, commit_message):
+        shutil.copytree(folder_path, self.place / repo_id)
+        return f"https://hub/{repo_id}"
+
+    def snapshot_download(self, repo_id, allow_patterns):
+        assert allow_patterns == ["backbone/*"]
+        shutil.copytree(self.place / repo_id / "backbone", self.place / "cached" / "backbone")
+        return str(self.place / "cached")
+
+    def hf_hub_download(self, repo_id, filename, **_):
+        return str(self.place / repo_id / filename)
+
+
+def test_to_the_hub_and_back(tuned, tmp_path, monkeypatch):
+    hasher, _ = tuned
+    hub = Hub(tmp_path)
+    monkeypatch.setattr("huggingface_hub.HfApi", hub)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", hub.snapshot_download)
+    monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", hub.hf_hub_download)
+    assert hasher.push_to_hub("user/model", private=True, token="secret") == "https://hub/user/model"
+    assert (hub.tokens[-1], hub.made) == ("secret", [("user/model", True, True)])
+    loaded = Hasher.from_pretrained("user/model")
+    assert not (tmp_path / "cached").exists()  # the backbone comes when it is needed
+    pictures, _ = stripes(5)
+    np.testing.assert_array_equal(loaded.encode(pictures), hasher.encode(pictures))
+
+
+# ------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        ({"backbone": None}, ValueError, r"^backbone is not given; pictures need one: a folder or Hub id of a vision"),
+        ({"backbone": "absent"}, ValueError, r"^backbone is 'absent', and there is no such folder"),
+        ({"batch_norm": "eval"}, ValueError, r"^batch_norm is 'eval'; it must be freeze or train"),
+        ({"image_size": -3}, ValueError, r"^image_size is -3; it must be at least 1"),
+        ({"augment": "strong"}, TypeError, r"^augment is 'strong'; it must be True, False or an Augmentation"),
+        ({"augment": 1}, TypeError, r"^augment is 1; it must be True, False or an Augmentation"),
+        ({"backbone_lr": -1.0}, ValueError, r"^backbone_lr is -1.0; it must be above 0 and finite"),
+    ],
+)
+def test_bad_settings(folder, settings, error, said):
+    pictures, labels = stripes(8)
+    with pytest.raises(error, match=said):
+        Hasher(**{**SETTINGS, "epochs": 1, "backbone": folder, **settings}).fit_images(pictures, labels)
+
+
+def test_bad_pictures(folder):
+    pictures, labels = stripes(8)
+    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder)
+    said = r"^image 1 is no picture.* \(1 of 2 pictures are damaged or missing\); mend or remove them, or skip them"
+    with pytest.raises(ValueError, match=said):
+        hasher.fit_images([pictures[0], b"junk"], labels[:2])
+    with pytest.raises(
+        ValueError, match=r"^y is not given, and images has no labels; training needs one for each pict"
+    ):
+        hasher.fit_images(pictures)
+    with pytest.raises(ValueError, match=r"^images has no picture"):
+        hasher.fit_images([], labels)
+    with pytest.raises(ValueError, match=r"8 rows and 7 labels"):
+        hasher.fit_images(pictures, labels[:7])
+
+
+def test_pictures_that_keep_their_sizes(tmp_path):
+    write_backbone(tmp_path, do_resize=False)
+    pictures, labels = stripes(8)
+    with pytest.raises(
+        ValueError, match=r"leaves pictures in sizes of their own; give image_size, the side of the squares"
+    ):
+        Hasher(**SETTINGS, epochs=1, backbone=tmp_path).fit_images(pictures, labels)
+    hasher = Hasher(**SETTINGS, epochs=1, backbone=tmp_path, augment=False).fit_images(pictures, labels)
+    assert hasher.encode(pictures).shape == (8, 2)  # of one size, and so in batches as they are
+
+
+def test_a_damaged_picture_is_named_where_codes_are_made(tuned, tmp_path):
+    hasher, _ = tuned
+    table = load_images(write_stripes(tmp_path / "pictures", 8))
+    (tmp_path / "pictures" / "class1" / "001.png").write_bytes(b"junk")
+    with pytest.raises(ValueError, match=r"^picture 'class1/001.png' is no picture"):
+        encode_pictures(hasher.backbone_, hasher.model_, table, np.arange(8))
+    with pytest.raises(ValueError, match=r"^image 1 is no picture"):
+        hasher.encode([stripes(1)[0][0], b"junk"])
+
+
+@pytest.mark.shared
+def test_the_shared_backbone_learns_from_shared_pictures(one_thread):
+    """A few steps on real pictures: the loss falls, and codes and weights are finite."""
+    table = load_images(SHARED / "data" / "cifar10-images.parquet")
+    rows = np.concatenate([np.flatnonzero(table.labels == label)[:32] for label in (0, 1)])
+    pictures = [table.read(int(row)) for row in rows]
+    backbone = SHARED / "models" / "mobilenetv2"
+    settings = {"bits": 16, "hidden": 0, "batch_size": 16, "backbone": backbone, "image_size": 64, "monitor": "loss"}
+    hasher = Hasher(**settings, epochs=4, backbone_lr=5e-4).fit_images(pictures, table.labels[rows])
+    assert hasher.trained_.epoch == 3
+    assert hasher.score(pictures, table.labels[rows]) > 0.75  # half by chance
+    assert all(torch.isfinite(weight).all() for weight in hasher.backbone_.model.parameters())

@@ -1,0 +1,276 @@
+"""Fine-tuning from the command line, and models that bring their backbone to every command."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from lbhash import Hasher
+from lbhash.backbones import Backbone
+from lbhash.codefile import read_codes
+from lbhash.data.images import load_images, picture_dataset
+from picture_tools import write_backbone, write_stripes
+
+pytest.importorskip("transformers")
+
+TRAIN = ["train", "--bits", 16, "--hidden", 0, "--epochs", 2, "--lr", 0.01, "--batch-size", 16, "--threads", 1]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Pictures and a backbone."""
+    place = tmp_path_factory.mktemp("place")
+    write_stripes(place / "pictures", 88)
+    write_backbone(place / "backbone")
+    return place
+
+
+@pytest.fixture(scope="module")
+def trained(place):
+    """What a training leaves, and what it says."""
+    import contextlib
+    import io
+    import os
+    import sys
+
+    import lbhash.cli
+
+    arguments = [
+        "--data",
+        "pictures",
+        "--backbone",
+        "backbone",
+        "--out",
+        "model",
+        "--image-size",
+        20,
+        "--monitor",
+        "map",
+    ]
+    arguments += ["--backbone-lr", 0.005, "--crop-scale", 0.9, "--flip", 0, "--jitter", 0.1, "--validation", 0.2]
+    out, err, before = io.StringIO(), io.StringIO(), os.getcwd()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.chdir(place)
+        patch.setattr(sys, "argv", ["lbhash", *map(str, [*TRAIN, *arguments])])
+        with pytest.raises(SystemExit) as ended:
+            lbhash.cli.main()
+    assert os.getcwd() == before
+    assert not ended.value.code, err.getvalue()
+    return out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def here(place, trained, monkeypatch):
+    monkeypatch.chdir(place)
+    return place
+
+
+def test_what_a_training_leaves(here, trained):
+    out, err = trained
+    metrics = json.loads((here / "model" / "metrics.json").read_text())
+    assert (metrics["data"], metrics["protocol"], metrics["epochs"]) == ("pictures", "holdout", 2)
+    assert metrics["training"]["monitor"] == "map"
+    assert metrics["images_per_second"] > 0
+    assert metrics["peak_bytes"] > 1e8
+    assert metrics["peak_gpu_bytes"] is None
+    with (here / "model" / "logs" / "metrics.csv").open() as lines:
+        log = list(csv.DictReader(lines))
+    assert len(log) == 2
+    assert all(float(row["validation_map"]) > 0 for row in log)
+    assert [float(row["backbone_lr"]) for row in log] == pytest.approx([0.005, 0.005])
+    about = json.loads((here / "model" / "config.json").read_text())["about"]
+    assert about["backbone"]["name"] == "backbone"
+    assert about["backbone"]["tuned"] is True
+    assert (about["image_size"], about["batch_norm"], about["backbone_lr"]) == (20, "freeze", 0.005)
+    assert about["augment"] == {"crop": [0.9, 1.0], "flip": 0.0, "brightness": 0.1, "contrast": 0.1, "saturation": 0.1}
+    tuned, before = Backbone.from_pretrained("model/backbone"), Backbone.from_pretrained("backbone")
+    assert tuned.fingerprint() != before.fingerprint()
+    assert "images a second" in err
+    assert out.splitlines()[-1] == "next: lbhash encode --model model --data pictures --split base --out base.parquet"
+
+
+def test_encode_knows_the_backbone(here, trained, command):
+    status, _, err = command(*trained[0].splitlines()[-1].split()[2:])
+    assert status == 0, err
+    table = load_images("pictures")
+    dataset = picture_dataset(table, np.ones(len(table), bool))
+    held = read_codes("base.parquet", "base")
+    assert held.rows.tolist() == dataset.base.rows.tolist()
+    expected = Hasher.from_pretrained("model").encode(table.read(int(row)) for row in dataset.base.rows)
+    np.testing.assert_array_equal(held.codes, expected)
+    status, _, err = command(
+        "encode", "--model", "model", "--data", "pictures", "--backbone", "model/backbone", "--out", "all.parquet"
+    )
+    assert status == 0, err
+    np.testing.assert_array_equal(read_codes("all.parquet", "codes").codes[held.rows], held.codes)
+    status, _, err = command("encode", "--model", "model", "--data", "pictures", "--split", "base", "--out", "shards/")
+    assert status == 0, err
+    np.testing.assert_array_equal(read_codes("shards", "codes").codes, held.codes)
+
+
+def test_the_metrics_are_those_of_the_codes(here, command):
+    for split in ("base", "query"):
+        command("encode", "--model", "model", "--data", "pictures", "--split", split, "--out", f"{split}.parquet")
+    status, out, _ = command("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
+    assert status == 0
+    assert json.loads(out)["map"] == json.loads((here / "model" / "metrics.json").read_text())["map"]
+
+
+def test_embeddings_of_a_tuned_backbone_are_not_kept(here, command, tmp_path, monkeypatch):
+    monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "cache"))
+    command("encode", "--model", "model", "--data", "pictures", "--out", str(tmp_path / "codes.parquet"))
+    assert not (tmp_path / "cache" / "embeddings").exists()
+
+
+def test_index_and_search_know_the_backbone(here, command, tmp_path):
+    index = tmp_path / "index"
+    status, _, err = command(
+        "index", "build", "--model", "model", "--data", "pictures", "--split", "base", "--out", index
+    )
+    assert status == 0, err
+    status, out, err = command(
+        "index", "add", "--index", index, "--model", "model", "--data", "pictures", "--split", "query"
+    )
+    assert status == 0, err
+    table = load_images("pictures")
+    assert json.loads(command("index", "info", "--index", index, "--json")[1])["codes"] == len(table)
+    status, out, err = command(
+        "search", "--index", index, "--model", "model", "--data", "pictures", "--row", 5, "--row", 7, "-k", 1, "--json"
+    )
+    assert status == 0, err
+    answers = json.loads(out)["queries"]
+    assert [answer["neighbors"][0]["distance"] for answer in answers] == [0, 0]
+    assert [answer["label"] for answer in answers] == table.labels[[5, 7]].tolist()
+    status, _, err = command("search", "--index", index, "--model", "model", "--data", "pictures", "--row", 88)
+    assert (status, err) == (2, "lbhash: error: row is 88; it must be from 0 to 87\n")
+
+
+def test_the_service_knows_the_backbone(here, command, tmp_path):
+    from lbhash.app.decoding import Decoder
+    from lbhash.app.engine import Engine
+    from lbhash.app.settings import Settings
+
+    index = tmp_path / "index"
+    command("index", "build", "--model", "model", "--data", "pictures", "--split", "base", "--out", index)
+    picture = (here / "pictures" / "class0" / "000.png").read_bytes()
+    settings = Settings(model="model", index=str(index))
+
+    class Plain(Decoder):
+        """Decodes here."""
+
+        def __init__(self):
+            pass
+
+        def picture(self, file):
+            from lbhash.images import decode_image
+
+            return decode_image(file)
+
+    engine = Engine(settings, Plain())
+    assert engine.takes_pictures
+    code = Hasher.from_pretrained("model").encode([picture])
+    assert engine.encode(None, picture).code == code.tobytes().hex()
+    frozen = shutil.copytree("model", tmp_path / "model")
+    shutil.rmtree(frozen / "backbone")
+    config = json.loads((frozen / "config.json").read_text())
+    config["about"]["backbone"] |= {"tuned": False, "name": str(tmp_path / "absent")}
+    (frozen / "config.json").write_text(json.dumps(config))
+    assert not Engine(Settings(model=frozen, index=str(index)), Plain()).takes_pictures
+    shutil.copytree(here / "model" / "backbone", tmp_path / "absent")
+    assert Engine(Settings(model=frozen, index=str(index)), Plain()).encode(None, picture).code == code.tobytes().hex()
+
+
+def test_a_resumed_training_has_nothing_left_to_do(here, command, tmp_path):
+    out = shutil.copytree("model", tmp_path / "model")
+    arguments = ["--data", "pictures", "--backbone", "backbone", "--out", out, "--image-size", 20, "--monitor", "map"]
+    arguments += ["--backbone-lr", 0.005, "--crop-scale", 0.9, "--flip", 0, "--jitter", 0.1, "--validation", 0.2]
+    status, _, err = command(*TRAIN, *arguments, "--resume")
+    assert status == 0, err
+    for file in ("model.safetensors", "backbone/model.safetensors"):
+        assert (out / file).read_bytes() == (here / "model" / file).read_bytes()
+    status, _, err = command(*TRAIN, *arguments, "--batch-norm", "train", "--resume")
+    assert (status, "batch_norm is 'train', and the checkpoint" in err) == (2, True)
+    status, _, err = command(*TRAIN, *arguments)
+    assert (status, "which already holds a model" in err) == (2, True)
+
+
+def test_damaged_pictures_are_skipped_everywhere(place, command, tmp_path, monkeypatch):
+    """Splits are drawn from the sound pictures, in training and afterwards."""
+    monkeypatch.chdir(tmp_path)
+    pictures = shutil.copytree(place / "pictures", tmp_path / "pictures")
+    (pictures / "class0" / "000.png").write_bytes(b"junk")
+    given = ["--data", "pictures", "--backbone", place / "backbone", "--out", "model"]
+    status, _, err = command(*TRAIN, *given)
+    assert status == 2
+    assert err.splitlines()[-1].startswith("lbhash: error: picture 'class0/000.png' is no picture")
+    assert "(1 of 88 pictures are damaged or missing); mend or remove them" in err
+    assert not (tmp_path / "model").exists()
+    status, _, err = command(*TRAIN, *given, "--damaged", "skip", "--no-augment", "--batch-norm", "train")
+    assert (status, "they are skipped" in err) == (0, True)
+    about = json.loads((tmp_path / "model" / "config.json").read_text())["about"]
+    assert (about["augment"], about["batch_norm"]) == (False, "train")
+    rows = {}
+    for split in ("train", "base", "query"):
+        status, _, err = command(
+            "encode",
+            "--model",
+            "model",
+            "--data",
+            "pictures",
+            "--damaged",
+            "skip",
+            "--split",
+            split,
+            "--out",
+            "c.parquet",
+        )
+        assert status == 0, err
+        rows[split] = read_codes("c.parquet", "codes").rows
+    assert len(rows["train"]) == about["training rows"]
+    assert not set(rows["query"]) & (set(rows["base"]) | set(rows["train"]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--backbone", "absent"], "backbone is 'absent', and there is no such folder"),
+        (["--backbone", "backbone", "--labels", "l.npy"], "labels is 'l.npy' and the data are pictures, which are one"),
+        (["--backbone", "backbone", "--layout", "x"], "layout is 'x'; it must be one of parquet, lists, cifar"),
+        (["--backbone", "backbone", "--image-size", "0"], "image_size is 0; it must be at least 1"),
+        (["--backbone", "backbone", "--crop-scale", "0"], "crop-scale is 0.0; it must be above 0 and up to 1"),
+        (["--backbone", "backbone", "--crop-scale", "1.5"], "crop-scale is 1.5; it must be above 0 and up to 1"),
+        (["--backbone", "backbone", "--flip", "2"], "flip is 2.0; it must be from 0 to 1"),
+        (["--backbone", "backbone", "--jitter", "nan"], "jitter is nan; it must be from 0 to 1"),
+        (
+            ["--backbone", "backbone", "--no-augment", "--flip", "0.5"],
+            "flip is 0.5 with --no-augment; leave one of the",
+        ),
+        (["--backbone", "backbone", "--workers", "-1"], "workers is -1; it must be at least 0"),
+        (["--image-size", "32"], "image-size is 32 without a backbone; it is for a backbone that is fine-tuned"),
+        (
+            ["--backbone", "backbone", "--freeze", "--jitter", "0.1"],
+            "jitter is 0.1 with --freeze; it is for a backbone",
+        ),
+        (
+            ["--backbone", "backbone", "--freeze", "--no-augment"],
+            "no-augment is given with --freeze; it is for a backbone",
+        ),
+        (
+            ["--backbone", "backbone", "--freeze", "--batch-norm", "train"],
+            "batch-norm is train with --freeze; it is for",
+        ),
+        (["--backbone", "backbone", "--freeze", "--backbone-lr", "1"], "backbone-lr is 1.0 with --freeze; it is for a"),
+        (["--layout", "folder"], "layout is 'folder' without a backbone; it is for pictures: give --backbone too"),
+        ([], "data is 'pictures', which holds pictures; give what embeds them (--backbone FOLDER)"),
+    ],
+)
+def test_bad_trainings(place, command, monkeypatch, tmp_path, arguments, said):
+    monkeypatch.chdir(place)
+    status, out, err = command(*TRAIN, "--data", "pictures", "--out", tmp_path / "model", *arguments)
+    assert (status, out) == (2, "")
+    assert err.splitlines()[-1].startswith(f"lbhash: error: {said}")
+    assert not (tmp_path / "model").exists()

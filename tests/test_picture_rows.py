@@ -1,0 +1,305 @@
+"""Pictures as rows to learn from: read in any order, augmented, by any number of processes, and checked before."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader
+
+from lbhash.backbones import Backbone
+from lbhash.data.images import ImageTable, ListedPictures, PicturePart, load_images, picture_dataset
+from lbhash.data.images.spooled import SpooledPictures
+from lbhash.finetuning import Augmentation, PictureRows, PixelValues, check_pictures, draws_of, resized
+from lbhash.training import TrainingRows
+from picture_tools import SIDE, stored, stripes, write_backbone, write_stripes
+
+pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def backbone(tmp_path_factory):
+    return Backbone.from_pretrained(write_backbone(tmp_path_factory.mktemp("backbone")))
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    """24 pictures in six row groups, two of them in files beside."""
+    pictures, labels = stripes(24)
+    rows = [{"bytes": stored(picture), "path": None} for picture in pictures]
+    for at in (3, 17):
+        (tmp_path / f"{at}.png").write_bytes(rows[at]["bytes"])
+        rows[at] = {"bytes": None, "path": f"{at}.png"}
+    pq.write_table(pa.table({"image": rows, "label": labels}), tmp_path / "pictures.parquet", row_group_size=4)
+    return load_images(tmp_path / "pictures.parquet")
+
+
+def part_of(table, rows=None):
+    rows = np.arange(len(table)) if rows is None else rows
+    return PicturePart(table, rows, table.labels[rows])
+
+
+def pixels_of(pictures):
+    return [np.asarray(picture) for picture in pictures]
+
+
+# ------------------------------------------------------------------------------------------------- where they come from
+
+
+def test_pictures_in_any_order(parquet, monkeypatch):
+    rows = np.array([21, 3, 8, 17, 0])
+    expected = pixels_of(parquet.read(int(row)) for row in rows)
+    spooled = parquet.pictures.in_any_order(rows)
+    monkeypatch.setattr(type(parquet.pictures), "_group", lambda *_: pytest.fail("a row group was read again"))
+    for _ in range(2):
+        np.testing.assert_array_equal(pixels_of(spooled.read(int(row)) for row in rows), expected)
+    assert len(spooled) == 24
+    assert spooled.where(3) == "picture 3 of pictures.parquet"
+    assert spooled.fingerprint() == parquet.pictures.fingerprint()
+    assert list(spooled.missing()) == []
+    assert spooled.in_any_order(rows[:2]) is spooled
+    with pytest.raises(ValueError, match=r"^picture 4 of pictures.parquet is not among the 5 pictures that were asked"):
+        spooled.read(4)
+    with pytest.raises(ValueError, match=r"^picture 23 of pictures.parquet is not among the 5"):
+        spooled.read(23)
+
+
+def test_spooled_pictures_leave_no_file(parquet, tmp_path, monkeypatch):
+    (tmp_path / "spool").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "spool"))
+    spooled = parquet.pictures.in_any_order(np.arange(24))
+    assert list((tmp_path / "spool").iterdir()) == []
+    monkeypatch.undo()
+    copied = pickle.loads(pickle.dumps(spooled))
+    np.testing.assert_array_equal(pixels_of([copied.read(9)]), pixels_of([parquet.read(9)]))
+    more = spooled.in_any_order(np.array([1]))
+    assert more is spooled
+    assert isinstance(SpooledPictures(parquet.pictures, np.array([1])).in_any_order(np.array([2])), SpooledPictures)
+
+
+def test_no_room_for_spooled_pictures(parquet, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    with pytest.raises(OSError, match=r"No such file or directory: '.*absent'"):
+        parquet.pictures.in_any_order(np.arange(24))
+
+
+def test_a_picture_beside_that_is_gone(parquet, tmp_path):
+    (tmp_path / "17.png").unlink()
+    with pytest.raises(
+        ValueError, match=r"^picture 17 of pictures.parquet cannot be read: No such file or directory: 17"
+    ):
+        parquet.pictures.in_any_order(np.arange(24))
+
+
+def test_pictures_that_a_program_holds():
+    pictures, _ = stripes(3)
+    held = ListedPictures([pictures[0], stored(pictures[1]), pictures[2].convert("L")])
+    np.testing.assert_array_equal(pixels_of([held.read(0), held.read(1)]), pixels_of(pictures[:2]))
+    assert held.read(2).mode == "RGB"
+    assert len(held) == 3
+    assert held.in_order() is held.in_any_order(np.arange(3)) is held
+    assert list(held.missing()) == []
+    known = held.fingerprint()
+    assert ListedPictures(list(held.images)).fingerprint() == known
+    others = [[*held.images[:2], pictures[2]], [held.images[1], held.images[0], held.images[2]], held.images[:2]]
+    others += [[pictures[0].resize((4, 64)), *held.images[1:]]]
+    assert len({ListedPictures(other).fingerprint() for other in others} | {known}) == 5
+    with pytest.raises(ValueError, match=r"^image 1 is no picture"):
+        ListedPictures([pictures[0], b"junk"]).read(1)
+    with pytest.raises(TypeError, match=r"^image 0 is of type str"):
+        ListedPictures(["a.jpg"]).read(0)
+
+
+# ------------------------------------------------------------------------------------------------- splits
+
+
+def test_a_split_of_pictures(tmp_path):
+    table = load_images(write_stripes(tmp_path / "pictures", 48))
+    dataset = picture_dataset(table, np.ones(48, bool), seed=3)
+    assert (dataset.name, dataset.protocol, dataset.classes, dataset.multi_label) == ("pictures", "holdout", 4, False)
+    rows = np.sort(np.concatenate([dataset.base.rows, dataset.query.rows]))
+    assert rows.tolist() == list(range(48))
+    np.testing.assert_array_equal(dataset.train.labels, table.labels[dataset.train.rows])
+    some = dataset.train.where(dataset.train.labels != 1)
+    compact, classes = some.compact()
+    assert classes.tolist() == [0, 2, 3]
+    np.testing.assert_array_equal(classes[compact.labels], some.labels)
+    parts = [some, compact, replace(some, rows=some.rows[::-1]), replace(some, labels=None)]
+    assert len({part.fingerprint() for part in parts}) == 4
+    assert len(replace(some, labels=None).where(np.arange(len(some)) < 2)) == 2
+    with pytest.raises(ValueError, match=r"^the query split of pictures has no row"):
+        picture_dataset(
+            replace(table, flags={"train": table.labels < 9, "base": table.labels < 9, "query": table.labels > 9}),
+            np.ones(48, bool),
+        )
+
+
+# ------------------------------------------------------------------------------------------------- rows
+
+
+def test_rows_that_validate_are_preprocessed(backbone):
+    pictures, labels = stripes(6)
+    rows = PictureRows(PicturePart(ImageTable(ListedPictures(pictures), labels, "p"), np.arange(6), labels), backbone)
+    assert isinstance(rows, TrainingRows)
+    made = rows.inputs(np.array([4, 1]), 3)
+    assert (made.dtype, made.shape) == (torch.float32, (2, 3, SIDE, SIDE))
+    assert made.is_contiguous(memory_format=torch.channels_last)
+    expected = backbone.processor([pictures[4], pictures[1]], return_tensors="pt")["pixel_values"]
+    torch.testing.assert_close(made, expected, rtol=0, atol=0)
+    torch.testing.assert_close(rows.inputs(np.array([4, 1]), 0), made, rtol=0, atol=0)
+    assert len(rows) == 6
+    assert (rows.labels.dtype, rows.labels.tolist()) == (torch.int64, labels.tolist())
+    hot = PictureRows(replace(rows.part, labels=np.eye(4, dtype=np.uint8)[labels]), backbone)
+    assert (hot.labels.dtype, hot.labels.shape) == (torch.float32, (6, 4))
+    with pytest.raises(ValueError, match=r"^part has no labels; training needs one for each row"):
+        PictureRows(replace(rows.part, labels=None), backbone)
+
+
+def test_augmented_rows(backbone):
+    """The slow way: each picture by itself, and then the preprocessing without its scaling."""
+    pictures, labels = stripes(20)
+    table = ImageTable(ListedPictures(pictures), labels, "p")
+    chosen = np.array([2, 5, 7, 11, 13])
+    augmentation = Augmentation()
+    rows = PictureRows(part_of(table, chosen), backbone, augmentation=augmentation, seed=9)
+    for epoch in range(3):
+        made = rows.inputs(np.array([3, 0]), epoch)
+        assert made.is_contiguous(memory_format=torch.channels_last)
+        changed = [augmentation.apply(pictures[row], (SIDE, SIDE), draws_of(9, epoch, row), 2) for row in (11, 2)]
+        expected = backbone.processor(changed, do_resize=False, return_tensors="pt")["pixel_values"]
+        torch.testing.assert_close(made, expected, rtol=0, atol=0)
+
+
+def test_what_an_augmentation_depends_on(backbone):
+    pictures, labels = stripes(20)
+    table = ImageTable(ListedPictures(pictures), labels, "p")
+    augmentation = Augmentation()
+    all_rows = PictureRows(part_of(table), backbone, augmentation=augmentation, seed=1)
+    some = PictureRows(part_of(table, np.array([6, 9])), backbone, augmentation=augmentation, seed=1)
+    first = all_rows.inputs(np.array([9]), 4)
+    torch.testing.assert_close(some.inputs(np.array([0, 1]), 4)[1:], first, rtol=0, atol=0)  # and not of the batch
+    other_seed = PictureRows(part_of(table), backbone, augmentation=augmentation, seed=2)
+    for other in (all_rows.inputs(np.array([9]), 5), other_seed.inputs(np.array([9]), 4)):
+        assert not torch.equal(other, first)
+
+
+@pytest.mark.parametrize("augmentation", [None, Augmentation()])
+def test_processes_that_read_make_no_difference(augmentation, backbone, parquet):
+    rows = PictureRows(part_of(parquet), backbone, augmentation=augmentation)
+    batches = [np.array([20, 3, 7]), np.array([1]), np.array([17, 0, 23, 2])]
+
+    class Asked(torch.utils.data.Dataset):
+        def __getitem__(self, index):
+            return rows.inputs(index, 2)
+
+    read = [list(DataLoader(Asked(), sampler=batches, batch_size=None, num_workers=number)) for number in (0, 2)]
+    for here, there in zip(*read, strict=True):
+        torch.testing.assert_close(here, there, rtol=0, atol=0)
+        assert there.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_the_fingerprint_of_rows(backbone, parquet):
+    part = part_of(parquet)
+    known = PictureRows(part, backbone, augmentation=Augmentation(), seed=1).fingerprint()
+    assert PictureRows(part_of(parquet), backbone, augmentation=Augmentation(), seed=1).fingerprint() == known
+    others = [
+        PictureRows(part, backbone, augmentation=Augmentation(flip=0.4), seed=1),
+        PictureRows(part, backbone, augmentation=Augmentation(), seed=2),
+        PictureRows(part, backbone, seed=1),
+        PictureRows(part, resized(backbone, 24), augmentation=Augmentation(), seed=1),
+        PictureRows(part.where(part.labels > 0), backbone, augmentation=Augmentation(), seed=1),
+    ]
+    assert len({rows.fingerprint() for rows in others} | {known}) == 6
+
+
+def test_pictures_of_many_shapes_become_one(backbone):
+    shapes = [(1, 1), (3, 90), (40, 40), (200, 17)]
+    pictures = [Image.new("RGB", shape, (200, 30, 90)) for shape in shapes]
+    table = ImageTable(ListedPictures(pictures), np.zeros(4, np.int64), "p")
+    still = Augmentation(brightness=0, contrast=0, saturation=0)
+    made = PictureRows(part_of(table), backbone, augmentation=still).inputs(np.arange(4), 0)
+    expected = PixelValues(backbone)(np.full((4, SIDE, SIDE, 3), (200, 30, 90), np.uint8))
+    np.testing.assert_array_equal(made.permute(0, 2, 3, 1).numpy(), expected)
+
+
+def test_a_picture_that_breaks_while_it_is_trained_on(backbone, tmp_path):
+    table = load_images(write_stripes(tmp_path / "pictures", 8))
+    rows = PictureRows(part_of(table), backbone, augmentation=Augmentation())
+    (tmp_path / "pictures" / table.pictures.files[2]).write_bytes(b"junk")
+    with pytest.raises(ValueError, match=r"^picture 'class1/001.png' is no picture"):
+        rows.inputs(np.array([0, 2]), 0)
+
+
+# ------------------------------------------------------------------------------------------------- checked before
+
+
+@pytest.fixture
+def folder(tmp_path, cache):
+    return write_stripes(tmp_path / "pictures", 24)
+
+
+def test_sound_pictures_are_looked_at_once(folder, monkeypatch):
+    assert check_pictures(load_images(folder)).tolist() == 24 * [True]
+    monkeypatch.setattr("lbhash.data.images.table.decode_image", lambda *_, **__: pytest.fail("decoded again"))
+    moved = shutil.copytree(folder, folder.parent / "moved")  # which keeps the times of change
+    assert check_pictures(load_images(moved)).all()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_damaged_pictures(folder, workers, capsys):
+    sound = (folder / "class2" / "006.png").read_bytes()
+    (folder / "class2" / "006.png").write_bytes(sound[: len(sound) // 2])
+    (folder / "class0" / "000.png").write_bytes(b"junk")
+    table = load_images(folder)
+    said = (
+        r"^picture 'class0/000.png' is no picture.* \(2 of 24 pictures are damaged or missing\); mend or remove them, "
+        r"or skip them \(damaged 'skip'\)$"
+    )
+    with pytest.raises(ValueError, match=said):
+        check_pictures(table, workers=workers)
+    assert capsys.readouterr() == ("", "")
+    kept = check_pictures(table, damaged="skip", workers=workers)
+    assert np.flatnonzero(~kept).tolist() == [0, table.pictures.files.index("class2/006.png")]
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("picture 'class0/000.png' is no picture")
+    assert err.endswith("(2 of 24 pictures are damaged or missing); they are skipped\n")
+
+
+def test_missing_pictures_are_named_first(folder, monkeypatch):
+    table = load_images(folder)
+    (folder / "class1" / "005.png").unlink()
+    (folder / "class1" / "001.png").write_bytes(b"junk")
+    monkeypatch.setattr("lbhash.encoding.opening.find_unreadable", lambda *_, **__: pytest.fail("looked for others"))
+    with pytest.raises(
+        ValueError, match=r"^picture 'class1/005.png' is missing \(1 of 24 are\); mend or remove them, or"
+    ):
+        check_pictures(table)
+    monkeypatch.undo()
+    kept = check_pictures(table, damaged="skip")
+    assert (~kept).sum() == 2
+
+
+def test_no_picture_at_all(folder):
+    table = load_images(folder)
+    for file in table.pictures.files:
+        (folder / file).write_bytes(b"junk")
+    with pytest.raises(
+        ValueError, match=r"^no picture of pictures could be read: picture 'class0/000.png' is no picture"
+    ):
+        check_pictures(load_images(folder), damaged="skip")
+    with pytest.raises(ValueError, match=r"^damaged is 'drop'; it must be refuse or skip"):
+        check_pictures(table, damaged="drop")

@@ -1,0 +1,274 @@
+"""Processes that train one model do what one process does with batches of as many times the rows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from distributed_run import run_all
+from lbhash.hasher import Hasher
+from lbhash.training.distributed import check_processes, is_main_process
+from training_tools import part_of
+
+TESTS = Path(__file__).parent
+SETTINGS = {"bits": 12, "hidden": 16, "epochs": 2, "seed": 3, "dropout": 0.0, "device": "cpu"}
+ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(TESTS)}
+
+
+def torchrun(processes, *command, **options):
+    """Run a command in so many processes."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    return subprocess.run(
+        [*launcher, *map(str, command)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT, **options
+    )
+
+
+def log_of(folder):
+    with (folder / "logs" / "metrics.csv").open(newline="") as lines:
+        return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(lines)]
+
+
+def together(out, processes, runs, batch_size, **settings):
+    plan = {"settings": {**SETTINGS, "batch_size": batch_size, **settings}, "runs": runs}
+    out.mkdir()
+    done = torchrun(processes, TESTS / "distributed_run.py", out, json.dumps(plan))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "Warning" not in done.stderr
+
+
+def alone(out, runs, batch_size, **settings):
+    out.mkdir()
+    run_all(out, {"settings": {**SETTINGS, "batch_size": batch_size, **settings}, "runs": runs})
+
+
+def assert_same_training(one, several, name, processes):
+    """The same curves and weights within the rounding of sums; and all processes end with the same weights."""
+    for left, right in zip(log_of(one / name), log_of(several / name), strict=True):
+        assert left.keys() == right.keys()
+        for column, value in left.items():
+            assert right[column] == pytest.approx(value, rel=2e-5), (name, column)
+    wanted = torch.load(one / f"{name}-0.pt", weights_only=True)
+    found = torch.load(several / f"{name}-0.pt", weights_only=True)
+    for kind, tolerances in {"gradients": (1e-4, 1e-7), "weights": (1e-3, 1e-5)}.items():
+        assert found[kind].keys() == wanted[kind].keys()
+        for key, tensor in wanted[kind].items():
+            close = torch.allclose(found[kind][key], tensor, *tolerances)
+            assert close, (name, kind, key, (found[kind][key] - tensor).abs().max())
+    said = [json.loads((several / f"{name}-{rank}.json").read_text()) for rank in range(processes)]
+    assert all(of_rank == said[0] for of_rank in said)
+    expected = json.loads((one / f"{name}-0.json").read_text())["trained"]
+    if expected["value"] is not None:
+        expected["value"] = pytest.approx(expected["value"], rel=1e-4)
+    assert said[0]["trained"] == expected
+    files = {file.relative_to(several / name).as_posix() for file in (several / name).rglob("*") if file.is_file()}
+    assert files <= {"checkpoints/last.ckpt", "checkpoints/best.ckpt", "logs/metrics.csv"}
+
+
+# ------------------------------------------------------------------------------------------------- the same training
+
+RUNS = [
+    {"name": "csq_d", "settings": {"method": "csq", "monitor": "map", "validation": 0.2}},
+    {"name": "dbdh_d", "settings": {"method": "dbdh"}},
+    {"name": "dsdh_d", "settings": {"method": "dsdh"}},
+    {"name": "hashnet", "settings": {"method": "hashnet", "guided": False}, "rows": 157},  # 48, 48, 48 and 13
+]
+
+
+def test_two_processes_train_as_one_with_twice_the_batch(tmp_path):
+    alone(tmp_path / "one", RUNS, 48)
+    together(tmp_path / "two", 2, RUNS, 24)
+    for run in RUNS:
+        assert_same_training(tmp_path / "one", tmp_path / "two", run["name"], 2)
+
+
+@pytest.mark.slow
+def test_three_processes_and_batches_that_do_not_divide(tmp_path):
+    """The last batch is of two rows, fewer than processes; a guidance that replaces its host leaves weights unused."""
+    runs = [
+        {"name": "dch_d", "settings": {"method": "dch"}, "rows": 146},
+        {"name": "greedyhash_d", "settings": {"method": "greedyhash", "guidance": {"mode": "replace"}}, "rows": 146},
+        {"name": "accumulated", "settings": {"method": "csq", "accumulate": 2, "schedule": "cosine"}},
+        {"name": "patient", "settings": {"method": "dsdh", "patience": 1, "epochs": 6, "lr": 0.05}},
+    ]
+    for run in runs:
+        run["settings"].setdefault("epochs", 2)
+    settings = {name: value for name, value in SETTINGS.items() if name != "epochs"}
+    for out, batch in (("one", 48), ("three", 16)):
+        (tmp_path / out).mkdir()
+        plan = {"settings": {**settings, "batch_size": batch}, "runs": runs}
+        if out == "one":
+            run_all(tmp_path / out, plan)
+            continue
+        done = torchrun(3, TESTS / "distributed_run.py", tmp_path / out, json.dumps(plan))
+        assert done.returncode == 0, done.stderr
+    for run in runs:
+        assert_same_training(tmp_path / "one", tmp_path / "three", run["name"], 3)
+
+
+@pytest.mark.slow
+def test_processes_draw_dropout_of_their_own(tmp_path):
+    """Were the masks the same in both, two equal halves of a batch would have equal outputs."""
+    script = """
+import json, sys
+import numpy as np, torch
+from lbhash.data import Part
+from lbhash.hasher import Hasher
+from lightning.pytorch.callbacks import Callback
+import torch.distributed as dist
+
+class Outputs(Callback):
+    def on_train_batch_start(self, trainer, module, batch, batch_index):
+        module.model.register_forward_hook(lambda model, x, out: found.append(out.detach()))
+
+found = []
+part = Part(np.ones((8, 6), np.float32) * np.arange(6, dtype=np.float32), np.arange(8), np.arange(8) % 2)
+part.embeddings[0] += 1
+hasher = Hasher(bits=8, hidden=0, epochs=1, batch_size=4, dropout=0.5, device="cpu")
+hasher.fit_part(part, 2, callbacks=[Outputs()])
+mine = found[0].contiguous()
+theirs = [torch.empty_like(mine) for _ in range(2)]
+dist.all_gather(theirs, mine)
+assert not torch.equal(*theirs), theirs
+"""
+    file = tmp_path / "script.py"
+    file.write_text(script)
+    done = torchrun(2, file)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_processes_end_with_the_first_ones_running_statistics(tmp_path):
+    """Batch normalisation takes its statistics of a process's own rows; the codes that are judged have one model."""
+    script = """
+import sys, torch
+import torch.distributed as dist
+from conftest import Blobs
+from test_training_settings import EmbeddingLike, picture_run
+
+model, trained = picture_run(Blobs(), validation=EmbeddingLike(Blobs()), monitor="ratio", workers=1, device="cpu")
+states = [None, None]
+dist.all_gather_object(states, (model.state_dict(), trained.epoch, trained.value))
+assert states[0][1:] == states[1][1:]
+for name, tensor in states[0][0].items():
+    assert torch.equal(tensor, states[1][0][name]), name
+assert model.backbone[1].num_batches_tracked > 0
+"""
+    file = tmp_path / "script.py"
+    file.write_text(script)
+    done = torchrun(2, file)
+    assert done.returncode == 0, done.stderr
+
+
+# ------------------------------------------------------------------------------------------------------ the command
+
+TRAIN = ("-m", "--", "lbhash", "train", "--bits", 12, "--hidden", 16, "--batch-size", 16, "--device", "cpu")
+
+
+def model_of(folder):
+    return Hasher.from_pretrained(folder).model_.fingerprint()
+
+
+@pytest.mark.slow
+def test_the_command_under_torchrun_and_by_itself(tmp_path):
+    arguments = ("--epochs", 3, "--monitor", "ratio", "--json")
+    done = torchrun(2, *TRAIN, *arguments, "--out", tmp_path / "torchrun")
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(done.stdout)  # of one process
+    assert metrics == json.loads((tmp_path / "torchrun" / "metrics.json").read_text())
+    assert done.stderr.count("epochs") <= done.stderr.count("csq_d")  # one bar
+    command = [sys.executable, *map(str, (*TRAIN[:1], *TRAIN[2:], *arguments, "--devices", 2))]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path / "own")], capture_output=True, text=True, timeout=300, env=ENVIRONMENT
+    )
+    assert done.returncode == 0, done.stderr
+    own = json.loads(done.stdout)
+    assert {**own, "train_seconds": 0} == {**metrics, "train_seconds": 0}
+    assert model_of(tmp_path / "own") == model_of(tmp_path / "torchrun")
+
+
+@pytest.mark.slow
+def test_killed_processes_resume_bit_for_bit(tmp_path):
+    arguments = ("--epochs", 8, "--method", "dbdh", "--monitor", "ratio", "--resume", "--json")
+    done = torchrun(2, *TRAIN, *arguments, "--out", tmp_path / "whole")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("training begins anew") == 1
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*launcher, *map(str, (*TRAIN, *arguments, "--out", tmp_path / "killed"))]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT, start_new_session=True
+    )
+    last = tmp_path / "killed" / "checkpoints" / "last.ckpt"
+    stamps = set()
+    while len(stamps) < 3 and process.poll() is None:
+        if last.exists():
+            stamps.add(last.stat().st_mtime_ns)
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert torch.load(last, weights_only=True)["epoch"] < 7, "the training was over before it could be killed"
+    done = torchrun(2, *TRAIN, *arguments, "--out", tmp_path / "killed")
+    assert done.returncode == 0, done.stderr
+    assert model_of(tmp_path / "killed") == model_of(tmp_path / "whole")
+    assert log_of(tmp_path / "killed") == log_of(tmp_path / "whole")
+
+
+# ---------------------------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"devices": 0}, ValueError, "devices is 0; it must be at least 1"),
+        ({"nodes": -1}, ValueError, "nodes is -1; it must be at least 1"),
+        ({"devices": "2"}, TypeError, "devices is '2'; it must be an integer, at least 1"),
+    ],
+)
+def test_bad_processes(blobs, changed, error, message):
+    with pytest.raises(error, match=message):
+        Hasher(**{**SETTINGS, **changed}).fit_part(part_of(blobs), 4)
+
+
+def test_processes_of_torchrun_need_not_be_named(monkeypatch):
+    assert check_processes(3, 2) == (3, 2)
+    for name, value in {"TORCHELASTIC_RUN_ID": "x", "LOCAL_WORLD_SIZE": "4", "WORLD_SIZE": "8"}.items():
+        monkeypatch.setenv(name, value)
+    assert check_processes(1, 1) == check_processes(4, 2) == (4, 2)
+    message = "devices is 2 and nodes 1, and torchrun started 4 processes on each of 2 machines; leave both out, or"
+    with pytest.raises(ValueError, match=message):
+        check_processes(2, 1)
+
+
+@pytest.mark.parametrize(
+    ("environment", "main"),
+    [
+        ({}, True),
+        ({"RANK": "0", "LOCAL_RANK": "0"}, True),
+        ({"RANK": "2", "LOCAL_RANK": "0"}, False),
+        ({"LOCAL_RANK": "1"}, False),
+        ({"LOCAL_RANK": "0", "NODE_RANK": "1"}, False),
+        ({"LOCAL_RANK": "0", "NODE_RANK": "0"}, True),
+    ],
+)
+def test_the_main_process_is_known_before_training_begins(monkeypatch, environment, main):
+    for name in ("RANK", "LOCAL_RANK", "NODE_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert is_main_process() is main
+
+
+def test_a_search_is_of_one_process(blobs):
+    from lbhash.tuning import search
+
+    with pytest.raises(ValueError, match="devices is 2; a search trains in one process, and it must be 1"):
+        search(Hasher(**SETTINGS, devices=2), part_of(blobs), 4, trials=1)

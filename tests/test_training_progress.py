@@ -1,0 +1,147 @@
+"""The bar on standard error, and what TensorBoard gets."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from lightning.pytorch.callbacks import Callback
+
+import lbhash.progress
+from lbhash.hasher import Hasher
+from lbhash.progress import EpochBar
+from training_tools import Stop, part_of
+
+SETTINGS = {"bits": 12, "hidden": 16, "epochs": 3, "batch_size": 32, "seed": 3}
+
+
+class Clock:
+    """Time that passes only when a batch or an epoch ends."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+
+class Pass(Callback):
+    """Two seconds a batch, and ten more after each epoch, for what is not training."""
+
+    def __init__(self, clock, bar):
+        self.clock, self.bar, self.said, self.done, self.after_epochs = clock, bar, [], [], []
+
+    def on_train_batch_start(self, trainer, module, batch, batch_index):
+        if batch_index == 0 and module.verdict is not None:
+            self.after_epochs.append(self.bar.said)
+        self.clock.now += 2
+
+    def on_train_epoch_end(self, trainer, module):
+        self.clock.now += 10
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
+        self.said.append(self.bar.said)
+        self.done.append(self.bar._bar.tasks[0].completed)
+
+
+@pytest.fixture
+def watched(blobs, monkeypatch):
+    """A function that trains with a bar, and gives what it said after every batch."""
+
+    def run(*, unit="rows", callbacks=(), **changed):
+        clock = Clock()
+        monkeypatch.setattr(lbhash.progress, "time", clock)
+        bar = EpochBar("csq_d", unit)
+        look = Pass(clock, bar)
+        hasher = Hasher(**{**SETTINGS, **changed})
+        hasher.fit_part(part_of(blobs), 4, callbacks=[bar, look, *callbacks])
+        return look, bar
+
+    return run
+
+
+def test_the_bar_moves_with_the_steps(watched):
+    look, bar = watched()
+    np.testing.assert_allclose(look.done, np.arange(1, 16) / 5)
+    assert [said.splitlines()[0] for said in look.said[:3]] == [
+        "0.2/3 epochs · 16 rows a second · 0:00:28 left",
+        "0.4/3 epochs · 16 rows a second · 0:00:26 left",
+        "0.6/3 epochs · 16 rows a second · 0:00:24 left",
+    ]
+    # Sixteen seconds into the second epoch's first batch: a fifth more than one epoch in 22 seconds.
+    assert look.said[5].startswith("1.2/3 epochs · 16 rows a second · 0:00:33 left\n")
+    assert re.fullmatch(r"loss \d+\.\d{3}", look.said[0].splitlines()[1])
+    assert re.fullmatch(r"loss \d+\.\d{3} · ratio \d+\.\d{3}", look.said[5].splitlines()[1])
+    assert re.match(r"3/3 epochs · .* rows a second · 0:01:00\nloss \d+\.\d{3} · ratio \d\.\d{3}$", bar.said)
+
+
+def test_the_bar_says_what_was_logged(watched, tmp_path, blobs):
+    look, bar = watched(monitor="map", unit="images")
+    Hasher(**SETTINGS, monitor="map").fit_part(part_of(blobs), 4, directory=tmp_path, logger="csv")
+    rows = np.genfromtxt(tmp_path / "logs" / "metrics.csv", delimiter=",", names=True)
+    said = [*look.after_epochs, bar.said]
+    assert len(said) == 3
+    for row, words in zip(rows, said, strict=True):
+        values = f"loss {row['loss']:.3f} · ratio {row['ratio']:.3f} · validation map {row['validation_map']:.3f}"
+        assert words.splitlines()[1] == values
+        assert " images a second · " in words
+
+
+def test_the_bar_of_a_monitored_loss_says_it_once(watched):
+    assert watched(monitor="loss")[1].said.count("loss") == 1
+
+
+def test_the_bar_is_updated_a_few_times_a_second_at_most(blobs, monkeypatch):
+    clock, bar = Clock(), EpochBar("csq_d")
+    monkeypatch.setattr(lbhash.progress, "time", clock)
+    moves = []
+    monkeypatch.setattr(bar._bar, "update", lambda task, **what: moves.append(what))
+    Hasher(**{**SETTINGS, "epochs": 1}).fit_part(part_of(blobs), 4, callbacks=[bar])
+    assert len(moves) == 2  # its beginning and its end, with no time for more
+
+
+def test_the_terminal_is_given_back(watched):
+    with pytest.raises(KeyError, match="stopped"):
+        watched(callbacks=[Stop(1)])
+    _, bar = watched(epochs=1)
+    assert not bar._bar.live.is_started
+
+
+def test_a_resumed_bar_counts_the_time_of_its_own_epochs(watched, blobs, tmp_path, monkeypatch):
+    with pytest.raises(KeyError, match="stopped"):
+        Hasher(**SETTINGS).fit_part(part_of(blobs), 4, directory=tmp_path, callbacks=[Stop(1)])
+    clock = Clock()
+    monkeypatch.setattr(lbhash.progress, "time", clock)
+    bar = EpochBar("csq_d")
+    look = Pass(clock, bar)
+    Hasher(**SETTINGS).fit_part(part_of(blobs), 4, directory=tmp_path, resume=True, callbacks=[bar, look])
+    assert look.said[0].startswith("1.2/3 epochs · 16 rows a second · 0:00:18 left\n")
+
+
+def test_the_command_shows_the_bar_on_standard_error(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, out, errors = command("train", "--bits", 8, "--hidden", 0, "--epochs", 2, "--patience", 1, "--out", "m")
+    assert status == 0
+    assert "epochs" in errors
+    assert "validation ratio" in errors
+    assert "a second" not in out
+
+
+def test_tensorboard_has_rates_and_speed(blobs, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    hasher = Hasher(**SETTINGS, schedule="linear", monitor="ratio")
+    hasher.fit_part(part_of(blobs), 4, directory=tmp_path, logger="tensorboard")
+    events = EventAccumulator(str(tmp_path / "logs")).Reload()
+
+    def values(name):
+        return [event.value for event in events.Scalars(name)]
+
+    last_steps = [hasher._schedule(3, 32).rate(epoch, 4, 5) for epoch in range(3)]  # 144 rows are trained on
+    np.testing.assert_allclose(values("lr"), last_steps, rtol=1e-6)
+    speeds = values("rows_per_second")
+    assert len(speeds) == 3
+    assert min(speeds) > 0
+    assert hasher.trained_.rows_per_second == pytest.approx(3 / sum(1 / speed for speed in speeds), rel=1e-3)
+    assert len(values("validation_ratio")) == 3

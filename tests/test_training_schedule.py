@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lbhash.ensemble import train_together
+from lbhash.hasher import Hasher
+from lbhash.model import HashModel
+from lbhash.objectives import Task, build_objective
+from lbhash.training import SCHEDULES, Schedule, train
+from lbhash.training.rows import ShuffledBatches, Turns
+from training_tools import Recorder, by_hand, part_of
+
+
+def rates(schedule, steps):
+    return [schedule.rate(epoch, step, steps) for epoch in range(schedule.epochs) for step in range(steps)]
+
+
+@given(st.integers(1, 60), st.integers(1, 20), st.floats(1e-6, 1.0), st.floats(0.01, 1.0), st.integers(1, 9))
+def test_the_default_is_the_papers_at_every_step(epochs, every, lr, decay, steps):
+    schedule = Schedule(epochs=epochs, lr=lr, decay=decay, decay_every=every)
+    for epoch in range(epochs):
+        wanted = lr * decay ** (epoch // every)
+        assert schedule.rate(epoch) == wanted
+        assert {schedule.rate(epoch, step, steps) for step in range(steps)} == {wanted}
+
+
+@given(st.sampled_from(SCHEDULES), st.integers(1, 30), st.integers(1, 12), st.floats(0, 0.999))
+def test_rates_rise_to_lr_and_fall_from_there(name, epochs, steps, share):
+    warmup = share * epochs
+    schedule = Schedule(epochs=epochs, lr=0.5, schedule=name, warmup=warmup)
+    found = rates(schedule, steps)
+    assert all(0 < rate <= 0.5 for rate in found)
+    times = np.arange(len(found)) / steps
+    risen = times + 1 / steps >= warmup
+    if name != "step":  # which falls by the epoch, whether or not it still rises
+        assert (np.diff(np.array(found)[~risen]) > 0).all()
+    assert (np.diff(np.array(found)[risen]) <= 1e-12).all()
+
+
+@given(st.integers(2, 30), st.integers(1, 12))
+def test_each_shape_by_its_formula(epochs, steps):
+    warmup = epochs / 4
+    for name in SCHEDULES:
+        schedule = Schedule(epochs=epochs, lr=2.0, schedule=name, warmup=warmup, decay=0.5, decay_every=3)
+        for epoch in range(epochs):
+            for step in range(steps):
+                t = epoch + step / steps
+                s = max(t - warmup, 0) / (epochs - warmup)
+                shape = {
+                    "step": 0.5 ** (epoch // 3),
+                    "cosine": 0.5 + 0.5 * math.cos(math.pi * s),
+                    "linear": 1 - s,
+                    "constant": 1.0,
+                }[name]
+                rise = min(1.0, (t + 1 / steps) / warmup)
+                assert schedule.rate(epoch, step, steps) == pytest.approx(2.0 * shape * rise, rel=1e-9)
+
+
+def test_the_backbone_follows_the_same_schedule():
+    given_rate = Schedule(epochs=7, schedule="cosine", warmup=2, lr=0.4, backbone_lr=0.003)
+    tenth = Schedule(epochs=7, schedule="cosine", warmup=2, lr=0.4)
+    for epoch in range(7):
+        factor = given_rate.rate(epoch, 1, 3) / 0.4
+        assert given_rate.backbone_rate(epoch, 1, 3) == pytest.approx(0.003 * factor)
+        assert tenth.backbone_rate(epoch, 1, 3) == pytest.approx(0.04 * factor)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (
+            {"schedule": "exponential"},
+            ValueError,
+            "schedule is 'exponential'; it must be one of step, cosine, linear, ",
+        ),
+        ({"schedule": None}, ValueError, "schedule is None; it must be one of"),
+        ({"warmup": -1}, ValueError, r"warmup is -1; it must be at least 0 and below epochs \(30\)"),
+        ({"warmup": 30}, ValueError, r"warmup is 30; it must be at least 0 and below epochs \(30\)"),
+        ({"warmup": float("nan")}, ValueError, "warmup is nan"),
+        ({"warmup": "1"}, TypeError, "warmup is '1'; it must be a number of epochs"),
+        ({"warmup": True}, TypeError, "warmup is True"),
+        ({"backbone_lr": 0}, ValueError, "backbone_lr is 0; it must be above 0"),
+        ({"backbone_lr": float("inf")}, ValueError, "backbone_lr is inf; it must be above 0 and finite"),
+        ({"backbone_lr": "slow"}, TypeError, "backbone_lr is 'slow'; it must be a number above 0"),
+    ],
+)
+def test_bad_schedules(settings, error, message):
+    with pytest.raises(error, match=message):
+        Schedule(**settings)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_adam_gets_the_rate_of_every_step(blobs, name):
+    watch = Recorder()
+    settings = {"schedule": name, "warmup": 1.5, "lr": 0.01, "epochs": 4, "batch_size": 50}
+    Hasher(bits=8, hidden=0, guided=False, **settings).fit_part(part_of(blobs), 4, callbacks=[watch])
+    assert watch.rates == rates(Schedule(**settings), 4)[: len(watch.rates)]
+    assert len(watch.rates) == 4 * 4  # 50, 50, 50, 10
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_seeds_together_follow_the_same_rates(blobs, name):
+    settings = {"schedule": name, "warmup": 0.7, "lr": 0.02, "epochs": 3, "batch_size": 32, "hidden": 8}
+    part = part_of(blobs)
+    for found in Hasher(bits=8, **settings).fit_seeds(part, 4, [1, 5]):
+        alone = Hasher(bits=8, seed=found.seed, **settings).fit_part(part, 4)
+        wanted = alone.model_.state_dict()
+        for name, tensor in found.model_.state_dict().items():
+            torch.testing.assert_close(tensor, wanted[name], rtol=2e-3, atol=2e-4, msg=name)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2, 3])
+@pytest.mark.parametrize("name", ["step", "cosine"])
+def test_a_training_is_the_obvious_loop(blobs, name, accumulate):
+    """One Adam, the rate of every step, gradients of ``accumulate`` batches summed and divided by their number."""
+    schedule = Schedule(epochs=3, batch_size=32, lr=0.01, schedule=name, warmup=0.5)
+    part = part_of(blobs)
+    task = Task(8, 4, torch.from_numpy(blobs.y), 2.0 * torch.eye(4, 8) - 1, epochs=3)
+    models = []
+    for way in ("library", "hand"):
+        torch.manual_seed(3)
+        model, objective = HashModel(12, 8, 16, dropout=0.0), build_objective("dbdh", task, guided=False)
+        if way == "library":
+            train(model, objective, part, schedule, seed=4, accumulate=accumulate)
+        else:
+            by_hand(model, objective, part, schedule, seed=4, accumulate=accumulate)
+        models.append(model)
+    for (key, left), (_, right) in zip(*(model.state_dict().items() for model in models), strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-7, msg=key)
+
+
+def test_train_together_is_the_obvious_loop_too(blobs):
+    schedule = Schedule(epochs=3, batch_size=32, lr=0.01, schedule="linear", warmup=0.5)
+    part = part_of(blobs)
+    task = Task(8, 4, torch.from_numpy(blobs.y), 2.0 * torch.eye(4, 8) - 1, epochs=3)
+    models = []
+    for way in ("library", "hand"):
+        torch.manual_seed(3)
+        model, objective = HashModel(12, 8, 16, dropout=0.0), build_objective("csq", task, guided=False)
+        if way == "library":
+            train_together([model], [objective], part, schedule, [4])
+        else:
+            by_hand(model, objective, part, schedule, seed=4)
+        models.append(model)
+    for (key, left), (_, right) in zip(*(model.state_dict().items() for model in models), strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5, msg=key)
+
+
+# ------------------------------------------------------------------------------------------------ slices of batches
+
+
+@given(st.integers(1, 80), st.integers(2, 30), st.integers(1, 7), st.integers(0, 3))
+def test_slices_are_the_batch(rows, batch, world, epoch):
+    whole = ShuffledBatches(rows, batch, seed=2)
+    whole.set_epoch(epoch)
+    ranks = []
+    for rank in range(world):
+        turns = Turns(ShuffledBatches(rows, batch, seed=2), rank, world)
+        turns.set_epoch(epoch)
+        assert len(turns) == len(whole)
+        ranks.append(list(turns))
+    for step, wanted in enumerate(whole):
+        of_step = [turns[step] for turns in ranks]
+        assert {turn.epoch for turn in of_step} == {epoch}
+        assert {len(turn.own) for turn in of_step} == {-(-len(wanted) // world)}
+        for turn in of_step:
+            np.testing.assert_array_equal(turn.whole, wanted)
+        np.testing.assert_array_equal(np.concatenate([turn.own for turn in of_step])[: len(wanted)], wanted)

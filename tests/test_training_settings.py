@@ -1,0 +1,320 @@
+"""What a training runs on and with: precision, workers, rows of one's own, backbones."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from lbhash.hasher import Hasher
+from lbhash.model import HashModel
+from lbhash.objectives import Objective, Task, build_objective
+from lbhash.training import EmbeddingRows, Schedule, TrainingRows, train
+from training_tools import Recorder, Stop, part_of
+
+SETTINGS = {"bits": 12, "hidden": 16, "epochs": 3, "batch_size": 32, "seed": 3}
+
+
+def task_of(blobs, bits=8):
+    return Task(bits, 4, torch.from_numpy(blobs.y), 2.0 * torch.eye(4, bits) - 1, epochs=3)
+
+
+class NoisyRows:
+    """Rows whose inputs are drawn anew in every epoch, as augmented pictures are."""
+
+    def __init__(self, blobs, seed=5):
+        self.x, self.labels, self.seed = blobs.x, torch.from_numpy(blobs.y), seed
+
+    def __len__(self):
+        return len(self.x)
+
+    def inputs(self, index, epoch):
+        noise = [np.random.default_rng([self.seed, epoch, row]).normal(size=12) for row in index]
+        return torch.from_numpy((self.x[index] + np.array(noise)).astype(np.float32)).view(-1, 3, 4)
+
+    def fingerprint(self):
+        return "noisy"
+
+
+class Picture(nn.Module):
+    """A model of two parts: a backbone with batch normalisation and a frozen layer, and a head."""
+
+    def __init__(self, bits=8):
+        super().__init__()
+        self.backbone = nn.Sequential(nn.Conv1d(3, 6, 2), nn.BatchNorm1d(6), nn.ReLU(), nn.Flatten(), nn.Linear(18, 10))
+        self.backbone[0].requires_grad_(False)
+        self.head = nn.Linear(10, bits)
+
+    def forward(self, x):
+        return self.head(self.backbone(x))
+
+
+def picture_run(blobs, *, callbacks=(), objective="csq", schedule=None, rows=None, **options):
+    torch.manual_seed(2)
+    model, loss = Picture(), build_objective(objective, task_of(blobs), guided=True)
+    rows = NoisyRows(blobs) if rows is None else rows
+    schedule = Schedule(epochs=4, batch_size=32) if schedule is None else schedule
+    trained = train(model, loss, rows, schedule, seed=1, callbacks=list(callbacks), **options)
+    return model, trained
+
+
+def same(left, right):
+    return all(torch.equal(a, b) for a, b in zip(left.state_dict().values(), right.state_dict().values(), strict=True))
+
+
+# ----------------------------------------------------------------------------------------------------------- rows
+
+
+def test_rows_of_embeddings_and_of_ones_own_are_rows(blobs):
+    assert isinstance(EmbeddingRows(part_of(blobs)), TrainingRows)
+    assert isinstance(NoisyRows(blobs), TrainingRows)
+    with pytest.raises(ValueError, match="part has no labels; training needs one for each row"):
+        EmbeddingRows(type(part_of(blobs))(blobs.x, np.arange(160), None))
+
+
+def test_rows_of_a_split_and_the_split_are_the_same_training(blobs):
+    found = []
+    part = part_of(blobs)
+    for rows in (part, EmbeddingRows(part)):
+        torch.manual_seed(2)
+        model = HashModel(12, 8, 16)
+        model.set_standardisation(*part.standardisation())
+        train(model, build_objective("csq", task_of(blobs)), rows, Schedule(epochs=2))
+        found.append(model.fingerprint())
+    assert found[0] == found[1]
+
+
+def test_inputs_are_asked_for_by_row_and_epoch(blobs):
+    asked = []
+
+    class Asked(NoisyRows):
+        def inputs(self, index, epoch):
+            asked.append((epoch, index.copy()))
+            return super().inputs(index, epoch)
+
+    watch = Recorder()
+    picture_run(blobs, rows=Asked(blobs), callbacks=[watch])
+    assert [epoch for epoch, _ in asked] == [0] * 5 + [1] * 5 + [2] * 5 + [3] * 5
+    for (_, index), rows in zip(asked, watch.rows, strict=True):
+        np.testing.assert_array_equal(index, rows)
+
+
+def test_codes_do_not_depend_on_the_workers(blobs, tmp_path):
+    judged = {"validation": EmbeddingLike(blobs), "monitor": "ratio"}
+    one, alone = picture_run(blobs, **judged)
+    two, together = picture_run(blobs, workers=2, **judged)
+    assert same(one, two)
+    assert (alone.epoch, alone.value) == (together.epoch, together.value)
+    assert multiprocessing.active_children() == []
+    with pytest.raises(KeyError, match="stopped"):
+        picture_run(blobs, workers=2, directory=tmp_path, callbacks=[Stop(epoch=2)], **judged)
+    assert multiprocessing.active_children() == []
+    resumed, again = picture_run(blobs, workers=2, directory=tmp_path, resume=True, **judged)
+    assert same(one, resumed)
+    assert (alone.epoch, alone.value) == (again.epoch, again.value)
+
+
+class EmbeddingLike(NoisyRows):
+    """The same pictures without noise, every fourth of them."""
+
+    def __init__(self, blobs):
+        self.x, self.labels = blobs.x[::4], torch.from_numpy(blobs.y[::4])
+
+    def inputs(self, index, epoch):
+        assert epoch == 0
+        return torch.from_numpy(self.x[index]).view(-1, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("workers", "error", "message"),
+    [
+        (-1, ValueError, "workers is -1; it must be at least 0"),
+        (1.5, TypeError, "workers is 1.5; it must be an integer of at least 0"),
+        (True, TypeError, "workers is True"),
+        ("2", TypeError, "workers is '2'"),
+    ],
+)
+def test_bad_workers(blobs, workers, error, message):
+    with pytest.raises(error, match=message):
+        Hasher(**SETTINGS, workers=workers).fit(blobs.x, blobs.y)
+
+
+# ------------------------------------------------------------------------------------------------------- backbones
+
+
+def test_a_backbone_learns_at_its_own_rate_and_a_frozen_layer_not_at_all(blobs):
+    watch = Recorder()
+    schedule = Schedule(epochs=3, batch_size=32, lr=0.01, backbone_lr=0.002, schedule="linear", warmup=1)
+    torch.manual_seed(2)
+    before = Picture().state_dict()
+    model, _ = picture_run(blobs, schedule=schedule, callbacks=[watch])
+    assert watch.groups == [
+        [schedule.rate(epoch, step, 5), schedule.backbone_rate(epoch, step, 5)]
+        for epoch in range(3)
+        for step in range(5)
+    ]
+    after = model.state_dict()
+    for name, weight in before.items():
+        frozen = name.startswith("backbone.0")
+        assert torch.equal(weight, after[name]) == frozen, name
+
+
+def test_a_rate_of_next_to_nothing_leaves_a_backbone_alone(blobs):
+    torch.manual_seed(2)
+    before = Picture().state_dict()
+    schedule = Schedule(epochs=1, batch_size=32, lr=0.01, backbone_lr=1e-12)
+    after = picture_run(blobs, schedule=schedule)[0].state_dict()
+    torch.testing.assert_close(after["backbone.4.weight"], before["backbone.4.weight"], rtol=0, atol=1e-9)
+    assert (after["head.weight"] - before["head.weight"]).abs().max() > 0.01
+
+
+def test_a_frozen_backbone_needs_no_rate(blobs, tmp_path):
+    torch.manual_seed(2)
+    model = Picture()
+    model.backbone.requires_grad_(False)
+    watch = Recorder()
+    train(model, build_objective("csq", task_of(blobs)), NoisyRows(blobs), Schedule(epochs=1), callbacks=[watch])
+    assert {len(rates) for rates in watch.groups} == {1}
+
+
+@pytest.mark.parametrize("options", [{}, {"accumulate": 2}, {"precision": "bf16"}])
+def test_a_backbone_is_resumed_bit_for_bit(blobs, tmp_path, options):
+    options = {**options, "schedule": Schedule(epochs=4, batch_size=32, schedule="linear", warmup=2.5)}
+    whole, _ = picture_run(blobs, **options)
+    with pytest.raises(KeyError, match="stopped"):
+        picture_run(blobs, directory=tmp_path, callbacks=[Stop(epoch=2)], **options)
+    assert same(whole, picture_run(blobs, directory=tmp_path, resume=True, **options)[0])
+
+
+def test_the_log_has_both_rates(blobs, tmp_path):
+    picture_run(blobs, directory=tmp_path / "two", logger="csv", schedule=Schedule(epochs=2, lr=0.5, backbone_lr=0.25))
+    logged = np.genfromtxt(tmp_path / "two" / "logs" / "metrics.csv", delimiter=",", names=True)
+    assert (logged["lr"].tolist(), logged["backbone_lr"].tolist()) == ([0.5, 0.5], [0.25, 0.25])
+    Hasher(**SETTINGS).fit_part(part_of(blobs), 4, directory=tmp_path / "one", logger="csv")
+    logged = np.genfromtxt(tmp_path / "one" / "logs" / "metrics.csv", delimiter=",", names=True)
+    assert "backbone_lr" not in logged.dtype.names
+    np.testing.assert_allclose(logged["lr"], 1e-3)
+
+
+# ------------------------------------------------------------------------------------------------------- precision
+
+
+class Types(Objective):
+    """Remembers what numbers it was given, and in what numbers it computes."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def forward(self, logits, labels, index):
+        product = logits @ logits.T
+        self.seen.add((logits.dtype, product.dtype))
+        return product.square().mean()
+
+
+@pytest.mark.parametrize(("precision", "inside"), [("32", torch.float32), ("bf16", torch.bfloat16)])
+def test_the_model_computes_in_the_precision_and_the_objective_in_float32(blobs, precision, inside):
+    model, objective, layers = Picture(), Types(), set()
+    model.head.register_forward_hook(lambda layer, x, out: layers.add((layer.training, out.dtype)))
+    train(model, objective, NoisyRows(blobs), Schedule(epochs=1), precision=precision, validation=EmbeddingLike(blobs))
+    assert layers == {(True, inside), (False, inside)}
+    assert objective.seen == {(torch.float32, torch.float32)}
+    assert {tensor.dtype for tensor in model.state_dict().values()} == {torch.float32, torch.int64}
+
+
+def test_bfloat16_learns_as_float32_does(blobs):
+    scores = []
+    for precision in ("32", 32, "bf16"):
+        hasher = Hasher(**{**SETTINGS, "epochs": 16, "lr": 0.01}, precision=precision).fit(blobs.x, blobs.y)
+        scores.append(hasher.score(blobs.query_x, blobs.query_y))
+    assert scores[0] == scores[1]
+    assert scores[2] == pytest.approx(scores[0], abs=0.05)
+    assert scores[0] > 0.6
+    assert scores[0] != scores[2]  # it does compute in other numbers
+
+
+@pytest.mark.parametrize("precision", ["64", "fp16", None, True, 8])
+def test_other_precisions_are_refused(blobs, precision):
+    with pytest.raises(ValueError, match=rf"precision is {precision!r}; it must be one of 32, bf16, 16"):
+        Hasher(**SETTINGS, precision=precision).fit(blobs.x, blobs.y)
+
+
+def test_float16_needs_a_gpu(blobs, tmp_path):
+    with pytest.raises(ValueError, match="precision is '16' and device 'cpu', and there is no GPU in use"):
+        Hasher(**SETTINGS, precision="16", device="cpu").fit_part(part_of(blobs), 4, directory=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("accumulate", "error", "message"),
+    [
+        (0, ValueError, "accumulate is 0; it must be at least 1"),
+        (1.0, TypeError, "accumulate is 1.0; it must be an int"),
+    ],
+)
+def test_bad_accumulation(blobs, accumulate, error, message):
+    with pytest.raises(error, match=message):
+        Hasher(**SETTINGS, accumulate=accumulate).fit(blobs.x, blobs.y)
+
+
+# --------------------------------------------------------------------------------------- what identifies a run
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        ({"schedule": "cosine"}, "schedule"),
+        ({"warmup": 0.5}, "warmup"),
+        ({"backbone_lr": 1e-5}, "backbone_lr"),
+        ({"precision": "bf16"}, "precision"),
+        ({"accumulate": 2}, "accumulate"),
+        ({"monitor": "ratio"}, "monitor"),
+        ({"patience": 3}, "monitor"),
+        ({"validation": 0.2}, "validation"),
+    ],
+)
+def test_resuming_with_other_settings_is_refused(blobs, tmp_path_factory, other, name):
+    folder = tmp_path_factory.getbasetemp() / "resume-other-settings"
+    settings = {**SETTINGS, "epochs": 1}
+    if not folder.exists():
+        Hasher(**settings).fit_part(part_of(blobs), 4, directory=folder)
+    with pytest.raises(ValueError, match=f"^{name} is .*, and the checkpoint in .* was made with .*; resume with"):
+        Hasher(**settings, **other).fit_part(part_of(blobs), 4, directory=folder, resume=True)
+
+
+def test_workers_and_threads_may_differ_in_a_resumed_run(blobs, tmp_path):
+    whole = Hasher(**SETTINGS).fit_part(part_of(blobs), 4)
+    with pytest.raises(KeyError, match="stopped"):
+        Hasher(**SETTINGS).fit_part(part_of(blobs), 4, directory=tmp_path, callbacks=[Stop(epoch=1)])
+    resumed = Hasher(**SETTINGS, workers=1).fit_part(part_of(blobs), 4, directory=tmp_path, resume=True)
+    assert whole.model_.fingerprint() == resumed.model_.fingerprint()
+
+
+def test_a_model_remembers_how_it_was_trained(blobs, tmp_path):
+    settings = {"schedule": "cosine", "warmup": 0.5, "precision": "bf16", "accumulate": 2, "monitor": "loss"}
+    settings |= {"patience": 2, "validation": 0.2}
+    hasher = Hasher(**SETTINGS, **settings).fit(blobs.x, blobs.y)
+    hasher.save_pretrained(tmp_path)
+    held = Hasher.from_pretrained(tmp_path).get_params()
+    assert {name: held[name] for name in settings} == settings
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"precision": "bf16"},
+        {"accumulate": 2},
+        {"devices": 2},
+        {"nodes": 2},
+        {"monitor": "loss"},
+        {"patience": 2},
+        {"validation": 0.1},
+    ],
+)
+def test_seeds_that_train_together_refuse_what_they_do_not_have(blobs, other):
+    ((name, value),) = other.items()
+    with pytest.raises(ValueError, match=rf"^{name} is {value!r}, and seeds that are trained together have "):
+        Hasher(**SETTINGS, **other).fit_seeds(part_of(blobs), 4, [0, 1])

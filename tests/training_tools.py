@@ -1,0 +1,65 @@
+"""What the tests of training share: callbacks that look on, and the training loop by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from lightning.pytorch.callbacks import Callback
+
+from lbhash.data import Part
+
+
+def part_of(blobs, rows=None):
+    return Part(blobs.x[:rows], np.arange(len(blobs.x[:rows])), blobs.y[:rows])
+
+
+class Stop(Callback):
+    """Ends the training in the middle of an epoch, as a kill would."""
+
+    def __init__(self, epoch, batch=2):
+        self.epoch, self.batch = epoch, batch
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
+        if (trainer.current_epoch, batch_index) == (self.epoch, self.batch):
+            raise KeyError("stopped")
+
+
+class Recorder(Callback):
+    """Remembers the rate and the rows of every step, and the weights after every epoch."""
+
+    def __init__(self):
+        self.rates, self.rows, self.weights, self.groups = [], [], [], []
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
+        groups = trainer.optimizers[0].param_groups
+        self.rates.append(groups[0]["lr"])
+        self.groups.append([group["lr"] for group in groups])
+        self.rows.append(batch[2].numpy().copy())
+
+    def on_train_epoch_end(self, trainer, module):
+        self.weights.append({name: tensor.clone() for name, tensor in module.state_dict().items()})
+
+
+def by_hand(model, objective, part, schedule, *, seed, accumulate=1):
+    """Train on a split without Lightning: no dropout, no resuming, nothing logged."""
+    model.set_standardisation(*part.standardisation())
+    x, labels = torch.from_numpy(part.take(slice(None))), torch.from_numpy(part.labels)
+    learnt = [*model.parameters(), *objective.parameters()]
+    adam = torch.optim.Adam(learnt, lr=schedule.lr)
+    model.train()
+    objective.train()
+    for epoch in range(schedule.epochs):
+        objective.begin_epoch(epoch)
+        order = np.random.default_rng([seed, epoch]).permutation(len(part))
+        batches = np.split(order, range(schedule.batch_size, len(order), schedule.batch_size))
+        adam.zero_grad()
+        for step, rows in enumerate(batches):
+            loss = objective(model(x[rows]), labels[rows], torch.from_numpy(rows))
+            (loss / accumulate).backward()
+            if (step + 1) % accumulate == 0 or step == len(batches) - 1:
+                for group in adam.param_groups:
+                    group["lr"] = schedule.rate(epoch, step, len(batches))
+                adam.step()
+                adam.zero_grad()
+    model.eval()
+    objective.eval().end_training()
