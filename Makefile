@@ -34,6 +34,7 @@ benchmark: install
 	$(BIN)/python benchmarks/guided_step.py
 	$(BIN)/python benchmarks/seeds.py
 	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/service.py
 

@@ -54,7 +54,7 @@ def service(tmp_path, pictures, monkeypatch):
     hasher.save_pretrained(tmp_path / "model")
     table = CodeTable(hasher.encode(embeddings), 8, np.arange(45), labels, hasher.model_.fingerprint())
     build_index(table, tmp_path / "index")
-    monkeypatch.setattr(engine, "_backbone", lambda *_: MeanColor())
+    monkeypatch.setattr(engine, "_backbone", lambda settings, _: MeanColor() if settings.backbone else None)
     return Settings(tmp_path / "model", tmp_path / "index", tmp_path / "d.parquet", "backbone", concurrency=1), hasher
 
 

@@ -234,6 +234,16 @@ def test_damaged_pictures_are_skipped_everywhere(place, command, tmp_path, monke
     assert not set(rows["query"]) & (set(rows["base"]) | set(rows["train"]))
 
 
+def test_cores_are_shared_by_processes(monkeypatch):
+    from lbhash.commands.train import cores
+
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert [cores(processes) for processes in (1, 2, 3, 9)] == [8, 4, 2, 1]
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert cores() == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -235,6 +235,24 @@ def test_pictures_of_many_shapes_become_one(backbone):
     np.testing.assert_array_equal(made.permute(0, 2, 3, 1).numpy(), expected)
 
 
+@pytest.mark.parametrize(("limit", "reads"), [(1 << 20, 5), (3 * SIDE * SIDE * 3, 10)])
+def test_small_splits_are_decoded_once(backbone, monkeypatch, limit, reads):
+    """Of a split that grows larger than the limit nothing is held any more."""
+    import lbhash.finetuning.pixels
+
+    monkeypatch.setattr(lbhash.finetuning.pixels, "HELD_BYTES", limit)
+    pictures, labels = stripes(5)
+    table = ImageTable(ListedPictures(pictures), labels, "p")
+    seen = []
+    read = ListedPictures.read
+    monkeypatch.setattr(ListedPictures, "read", lambda self, row: seen.append(row) or read(self, row))
+    rows = PictureRows(part_of(table), backbone, augmentation=Augmentation())
+    first = [rows.inputs(np.arange(5), epoch) for epoch in range(2)]
+    assert len(seen) == reads
+    fresh = PictureRows(part_of(table), backbone, augmentation=Augmentation())
+    torch.testing.assert_close(first[1], fresh.inputs(np.arange(5), 1), rtol=0, atol=0)
+
+
 def test_a_picture_that_breaks_while_it_is_trained_on(backbone, tmp_path):
     table = load_images(write_stripes(tmp_path / "pictures", 8))
     rows = PictureRows(part_of(table), backbone, augmentation=Augmentation())

@@ -148,7 +148,7 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu, gpu …")] = "auto",
     threads: Annotated[
         int | None,
-        typer.Option(help="Of PyTorch while it trains on a CPU; 1 for embeddings and a core each for pictures."),
+        typer.Option(help="Of PyTorch while it trains on a CPU; 1 for embeddings, and as many as cores for pictures."),
     ] = None,
     precision: Annotated[
         FloatKind, typer.Option(help="Of the model in training: 32, bf16 or, on a GPU, 16 (mixed precision).")
@@ -192,7 +192,7 @@ def train(
             "batch_norm": (batch_norm or BatchNorm.freeze).value,
         }
         tuning["augment"] = augmentation(augment, crop_scale, flip, jitter)
-        threads = cores() if threads is None else threads
+        threads = cores(devices) if threads is None else threads
         table = options.table(data)
         kept = check_pictures(table, damaged=damaged.value, workers=workers, progress=is_main_process())
         loaded = picture_dataset(table, kept, protocol, split_seed)
@@ -305,9 +305,10 @@ def augmentation(
     return Augmentation(**said)
 
 
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def cores(processes: int = 1) -> int:
+    """The cores for each of so many processes on this machine, or of those that torchrun started."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, usable // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", processes))))
 
 
 def print_training(training: dict[str, Any]) -> None:

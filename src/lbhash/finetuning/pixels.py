@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,12 @@ from lbhash.data.images import PicturePart
 from lbhash.finetuning.augment import Augmentation, draws_of
 from lbhash.finetuning.preprocessing import PixelValues, picture_size
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+HELD_BYTES = 256 << 20
+"""The most decoded pictures of a split that are held, in each process that reads; of a larger split none are."""
+
 _BILINEAR = 2  # Pillow's number, and that of the processors of transformers
 
 
@@ -24,7 +30,7 @@ class PictureRows:
 
     With augmentation a picture is cropped, scaled, flipped and recoloured by numbers that follow from seed, epoch and
     its row in the table; its pixels' values are then those of the backbone's preprocessing. Without, the preprocessing
-    does it all, as when codes are made.
+    does it all, as when codes are made. A small split is decoded once.
 
     Args:
         part: the split, with labels.
@@ -49,6 +55,8 @@ class PictureRows:
         if augmentation is not None:
             self._size, self._values = picture_size(backbone), PixelValues(backbone)
         self._pictures = part.images.pictures.in_any_order(part.rows)
+        self._held: dict[int, Image] | None = {}
+        self._held_bytes = 0
 
     def __len__(self) -> int:
         return len(self.part)
@@ -60,7 +68,7 @@ class PictureRows:
             ValueError: a picture is damaged; the message names it.
         """
         rows = self.part.rows[index].tolist()
-        pictures = [self._pictures.read(row) for row in rows]
+        pictures = [self._read(row) for row in rows]
         if self.augmentation is None:
             values = preprocess(self._processor, pictures, self._name).float()
             return values.contiguous(memory_format=torch.channels_last)
@@ -70,6 +78,19 @@ class PictureRows:
             draws = draws_of(self.seed, epoch, row)
             pixels[at] = np.asarray(self.augmentation.apply(picture, self._size, draws, resample))
         return torch.from_numpy(self._values(pixels)).permute(0, 3, 1, 2)
+
+    def _read(self, row: int) -> Image:
+        """The picture of a row of the table."""
+        held = self._held
+        if held is not None and row in held:
+            return held[row]
+        picture = self._pictures.read(row)
+        if held is not None:
+            self._held_bytes += 3 * picture.width * picture.height
+            held[row] = picture
+            if self._held_bytes > HELD_BYTES:
+                self._held = None
+        return picture
 
     def fingerprint(self) -> str:
         """Of pictures, labels, preprocessing and augmentation, 16 hexadecimal digits."""

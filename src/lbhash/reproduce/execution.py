@@ -23,6 +23,7 @@ from lbhash.model import HashModel
 from lbhash.ranking import RankHistogram
 from lbhash.recognition import classifier_predict
 from lbhash.reproduce.cells import CODES, RECIPES, SECONDS, TRAJECTORY, Cell
+from lbhash.training.module import HashingModule
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,9 @@ class EpochWatch(Callback):
         """Stop it, and evaluate."""
         self.seconds.append(time.process_time() - self._started)
         if self.looks:
-            loss = float(trainer.callback_metrics["loss"])
-            self.epochs.append({"loss": loss, **snapshot(cast(HashModel, module.model), self.data, self.at)})
+            trained = cast(HashingModule, module)  # which logs its loss only after its callbacks
+            found = snapshot(cast(HashModel, trained.model), self.data, self.at)
+            self.epochs.append({"loss": trained.mean_loss, **found})
 
 
 def snapshot(model: HashModel, data: Dataset, at: int | None) -> dict[str, Any]:

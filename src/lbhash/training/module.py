@@ -105,8 +105,7 @@ class HashingModule(L.LightningModule):
 
     def on_train_epoch_end(self) -> None:
         """Judge the epoch, in the first process for all, and log what is found."""
-        losses, sizes = self.losses.cpu().double(), self.sizes.double()
-        self._check_finite(losses)
+        self._check_finite(self.losses.cpu())
         training = Coded(self.seen.take(), self.labels, self.seen.bits)
         self.times.append(time.perf_counter() - self._started)
         self.rows_per_second = len(self.labels) / self.times[-1]
@@ -115,7 +114,7 @@ class HashingModule(L.LightningModule):
         validation = self._encode_validation()
         verdict = Verdict({}, None)
         if self.trainer.is_global_zero:
-            verdict = judge(self.monitor, float(losses @ sizes / sizes.sum()), training, validation)
+            verdict = judge(self.monitor, self.mean_loss, training, validation)
         self.verdict = verdict = self.trainer.strategy.broadcast(verdict)
         rates = zip(("lr", "backbone_lr"), self._rates(self._steps - 1), strict=True)
         self.log_dict(verdict.values | dict(list(rates)[: 1 + self._tunes_backbone]))
@@ -130,6 +129,12 @@ class HashingModule(L.LightningModule):
         if self._tunes_backbone:
             groups.append({"params": [parameter for parameter in learnt if id(parameter) in tuned]})
         return torch.optim.Adam(groups, lr=self.schedule.lr, fused=True)
+
+    @property
+    def mean_loss(self) -> float:
+        """Of the epoch's rows so far."""
+        sizes = self.sizes.double()
+        return float(self.losses.cpu().double() @ sizes / sizes.sum())
 
     @property
     def monitored_name(self) -> str | None:
