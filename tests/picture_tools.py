@@ -96,6 +96,21 @@ def model_of(kind):
     }[kind]().eval()
 
 
+def write_small_resnet(folder):
+    """A folder of transformers with a small random ResNet, which takes pictures as large as they are."""
+    import torch
+    import transformers as t
+
+    config = t.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        t.ResNetModel(config).save_pretrained(folder)
+    processor = {"image_processor_type": "ConvNextImageProcessor", "do_resize": False, "do_rescale": True}
+    processor |= {"rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.25] * 3}
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    return folder
+
+
 def write_backbone(folder, kind="resnet", **processor):
     """A folder of transformers with a small random model."""
     model_of(kind).save_pretrained(folder)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import pickle
 import signal
 import time
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -21,20 +19,16 @@ import lbhash.encoding.shards
 from lbhash.codefile import read_codes
 from lbhash.codefolder import MANIFEST, read_manifest
 from lbhash.data.images import load_images
+from lbhash.data.images.faults import find_unreadable
 from lbhash.embeddings import ImageOptions
 from lbhash.encoding import Job, encode_folder
-from lbhash.encoding.opening import find_unreadable, is_drawn
+from lbhash.encoding.opening import is_drawn
 from lbhash.model import HashModel
+from picture_tools import stored, write_small_resnet
 
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("transformers")
 
 ROWS = 50  # pictures, the label of row r is r % 3
-
-
-def stored(picture):
-    held = BytesIO()
-    picture.save(held, "PNG")
-    return held.getvalue()
 
 
 def pictures(seed=0):
@@ -44,17 +38,7 @@ def pictures(seed=0):
 
 @pytest.fixture(scope="module")
 def backbone_folder(tmp_path_factory):
-    import torch
-
-    folder = tmp_path_factory.mktemp("backbone")
-    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        transformers.ResNetModel(config).save_pretrained(folder)
-    processor = {"image_processor_type": "ConvNextImageProcessor", "do_resize": False, "do_rescale": True}
-    processor |= {"rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.25] * 3}
-    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
-    return folder
+    return write_small_resnet(tmp_path_factory.mktemp("backbone"))
 
 
 @pytest.fixture(scope="module")
@@ -340,7 +324,7 @@ def test_a_split_is_drawn_as_for_training(model, backbone_folder, broken, tmp_pa
         np.testing.assert_array_equal(found.rows, trained.part(split).rows)
         np.testing.assert_array_equal(found.codes, expected[found.rows])
     with pytest.raises(
-        ValueError, match=r"^picture 4 of broken.parquet is damaged or missing \(12 of 50 pictures are\), wh"
+        ValueError, match=r"^picture 4 of broken.parquet is no picture.*\(12 of 50 pictures are damaged or missing\), "
     ):
         encode(model, backbone_folder, broken, tmp_path / "refused", **given)
 

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from io import BytesIO
 from threading import Thread
 
 import numpy as np
@@ -19,17 +18,12 @@ from lbhash.codefile import read_codes
 from lbhash.data import SPLITS
 from lbhash.data.images import load_images
 from lbhash.embeddings import embed_dataset, embedding_key
+from picture_tools import stored, write_small_resnet
 
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("transformers")
 
 SHADES = ((220, 30, 30), (30, 220, 30), (30, 30, 220))
 ROWS = 14  # pictures a class
-
-
-def stored(picture):
-    held = BytesIO()
-    picture.save(held, "PNG")
-    return held.getvalue()
 
 
 def sample(label, rng):
@@ -50,16 +44,7 @@ def write_folder(root, seed=0):
 
 @pytest.fixture(scope="module")
 def backbone_folder(tmp_path_factory):
-    import torch
-
-    torch.manual_seed(0)
-    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
-    folder = tmp_path_factory.mktemp("backbone")
-    transformers.ResNetModel(config).save_pretrained(folder)
-    processor = {"image_processor_type": "ConvNextImageProcessor", "do_resize": False, "do_rescale": True}
-    processor |= {"rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.25] * 3}
-    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
-    return folder
+    return write_small_resnet(tmp_path_factory.mktemp("backbone"))
 
 
 @pytest.fixture(scope="module")

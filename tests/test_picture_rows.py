@@ -301,7 +301,7 @@ def test_missing_pictures_are_named_first(folder, monkeypatch):
     table = load_images(folder)
     (folder / "class1" / "005.png").unlink()
     (folder / "class1" / "001.png").write_bytes(b"junk")
-    monkeypatch.setattr("lbhash.encoding.opening.find_unreadable", lambda *_, **__: pytest.fail("looked for others"))
+    monkeypatch.setattr("lbhash.finetuning.fit.find_unreadable", lambda *_, **__: pytest.fail("looked for others"))
     with pytest.raises(
         ValueError, match=r"^picture 'class1/005.png' is missing \(1 of 24 are\); mend or remove them, or"
     ):

@@ -26,20 +26,10 @@ from lbhash.model import HashModel
 from lbhash.objectives import CSQ, METHODS, Task, build_objective
 from lbhash.training import Schedule, ShuffledBatches, train
 from lbhash.workflow import train_model
+from training_tools import Stop, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 4, "batch_size": 32, "seed": 3}
 WITH_MEMORY = ["csq", "dsdh", "dbdh"]
-
-
-class Stop(Callback):
-    """Ends the training in the middle of an epoch, as a kill would."""
-
-    def __init__(self, epoch, batch=2):
-        self.epoch, self.batch = epoch, batch
-
-    def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
-        if (trainer.current_epoch, batch_index) == (self.epoch, self.batch):
-            raise KeyError("stopped")
 
 
 class Watch(Callback):
@@ -53,10 +43,6 @@ class Watch(Callback):
         self.rows.append(batch[2].numpy().copy())
         self.epochs.append(trainer.current_epoch)
         self.threads.append(torch.get_num_threads())
-
-
-def part_of(blobs):
-    return Part(blobs.x, np.arange(len(blobs.x)), blobs.y)
 
 
 def fitted(blobs, *, callbacks=None, folder=None, resume=False, logger=None, **settings):

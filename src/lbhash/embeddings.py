@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +18,15 @@ import numpy.typing as npt
 from lbhash.bars import counted
 from lbhash.data.dataset import SPLITS, Dataset, Part
 from lbhash.data.images import ImageTable, holds_pictures, load_images, split_images
+from lbhash.data.images.faults import MEND, Damaged, damaged_line, missing_line, refuse_or_skip
 from lbhash.files import cache_folder, replacing, write_json
 
 if TYPE_CHECKING:
     from lbhash.backbones import Backbone
     from lbhash.hasher import Hasher
 
-Damaged = Literal["refuse", "skip"]
-
 CHUNK = 2048
 """Rows that are kept at a time while a table is embedded; a run that was killed goes on after the last of them."""
-
-_MEND = "mend or remove them, or skip them (damaged 'skip')"
 
 _FORMAT = 1  # of the files; raise it with any change of what an embedding is, by a decoder or a rule of pooling
 
@@ -154,12 +151,9 @@ def embed_dataset(
         raise ValueError(f"damaged is {damaged!r}; it must be refuse or skip")
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
-    absent = images.pictures.missing()
-    if len(absent):
-        said = f"{images.pictures.where(int(absent[0]))} is missing ({len(absent):,} of {len(images):,} are)"
-        if damaged == "refuse":
-            raise ValueError(f"{said}; {_MEND}")
-        print(f"{said}; they are skipped", file=sys.stderr)
+    said = missing_line(images)
+    if said is not None:
+        refuse_or_skip(said, damaged)
     folder = _folder(images, backbone) if cache else None
     if folder is not None:
         found, faults = _kept_or_made(folder, images, backbone, damaged, batch_size, progress)
@@ -169,10 +163,7 @@ def embed_dataset(
         faults = {row: fault for _, some in chunks for row, fault in some.items()}
     if faults:
         fault = next(iter(faults.values()))
-        said = _said(fault, len(faults), len(images))
-        if damaged == "refuse":
-            raise ValueError(f"{said}; {_MEND}")
-        print(f"{said}; they are skipped", file=sys.stderr)
+        refuse_or_skip(damaged_line(fault, len(faults), len(images)), damaged)
         if len(faults) == len(images):
             raise ValueError(f"no picture of {images.name} could be read: {fault}")
     return Embedded(images, found, faults, backbone.about())
@@ -284,11 +275,7 @@ def _refuse(images: ImageTable, faults: dict[int, str], start: int, progress: bo
             except ValueError:
                 count += 1
             advance(1)
-    raise ValueError(f"{_said(next(iter(faults.values())), count, len(images))}; {_MEND}")
-
-
-def _said(fault: str, count: int, total: int) -> str:
-    return f"{fault} ({count:,} of {total:,} pictures are damaged or missing)"
+    raise ValueError(f"{damaged_line(next(iter(faults.values())), count, len(images))}; {MEND}")
 
 
 def _load(folder: Path, shape: tuple[int, int]) -> tuple[npt.NDArray[np.float32], dict[int, str]] | None:

@@ -18,7 +18,7 @@ from lbhash.deephash import read_deephash
 from lbhash.embeddings import picture_options
 from lbhash.evaluation import Report, evaluate
 from lbhash.files import write_json
-from lbhash.memory import peak_memory
+from lbhash.process import peak_memory
 from lbhash.recognition import classifier_predict
 
 if TYPE_CHECKING:
@@ -247,15 +247,12 @@ def model_part(
     if split == "all" and files:
         what = f"data is the folder {str(data)!r}" if Path(data).is_dir() else "base or query is given"
         raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
-    about = hasher.model_.about
     if split == "all":
         table = load_table(data, labels, stream=stream)
         part = Part(table.embeddings, np.arange(len(table.embeddings)), table.labels)
     else:
-        drawn = about.get("protocol") not in ("flags", "files") and not files
-        if protocol is None and drawn:
-            protocol = about.get("protocol")
-        seed = about.get("split seed", 0) if split_seed is None else split_seed
+        asked, seed = split_of_training(hasher, protocol, split_seed)
+        protocol = protocol if files else asked
         dataset = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=seed, stream=stream)
         if protocol is None and dataset.protocol not in ("flags", "files"):
             raise ValueError(
@@ -263,23 +260,36 @@ def model_part(
                 "give a protocol, or split all"
             )
         part = dataset.part(split)
-    return widened(part, about.get("label columns", len(hasher.classes_)))
+    return with_columns(hasher, part)
 
 
 def _image_part(
     hasher: Hasher, data: str | Path, split: str, protocol: str | None, split_seed: int | None, images: ImageOptions
 ) -> Part:
     """As ``model_part``, of pictures."""
-    about = hasher.model_.about
     embedded = images.embed(data, hasher)
     if split == "all":
         part = embedded.part()
     else:
-        if protocol is None and about.get("protocol") not in ("flags", "files"):
-            protocol = about.get("protocol")
-        seed = about.get("split seed", 0) if split_seed is None else split_seed
+        protocol, seed = split_of_training(hasher, protocol, split_seed)
         part = embedded.dataset(protocol, seed).part(split)
-    return widened(part, about.get("label columns", len(hasher.classes_)))
+    return with_columns(hasher, part)
+
+
+def split_of_training(hasher: Hasher, protocol: str | None, seed: int | None) -> tuple[str | None, int]:
+    """Protocol and seed of a split: those of the model's training where they are not given.
+
+    A training whose data said their splits themselves had no protocol that others could be drawn by.
+    """
+    about = hasher.model_.about
+    if protocol is None and about.get("protocol") not in ("flags", "files"):
+        protocol = about.get("protocol")
+    return protocol, about.get("split seed", 0) if seed is None else seed
+
+
+def with_columns(hasher: Hasher, part: Part) -> Part:
+    """A split whose multi-hot labels have as many columns as those of the model's training."""
+    return widened(part, hasher.model_.about.get("label columns", len(hasher.classes_)))
 
 
 def check_images_alone(base: str | Path | None, query: str | Path | None, labels: str | Path | None) -> None:

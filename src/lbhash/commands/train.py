@@ -190,8 +190,8 @@ def train(
             "backbone": check_backbone_name(str(backbone)),
             "image_size": image_size,
             "batch_norm": (batch_norm or BatchNorm.freeze).value,
+            "augment": augmentation(augment, crop_scale, flip, jitter),
         }
-        tuning["augment"] = augmentation(augment, crop_scale, flip, jitter)
         threads = cores(devices) if threads is None else threads
         table = options.table(data)
         kept = check_pictures(table, damaged=damaged.value, workers=workers, progress=is_main_process())
@@ -307,8 +307,9 @@ def augmentation(
 
 def cores(processes: int = 1) -> int:
     """The cores for each of so many processes on this machine, or of those that torchrun started."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, usable // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", processes))))
+    from lbhash.process import usable_cores
+
+    return max(1, usable_cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", processes))))
 
 
 def print_training(training: dict[str, Any]) -> None:

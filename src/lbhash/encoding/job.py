@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lbhash.data.dataset import SPLITS
+from lbhash.process import usable_cores
 
 if TYPE_CHECKING:
     from lbhash.backbones import Precision
@@ -72,8 +72,7 @@ class Job:
 
 def default_workers() -> int:
     """Processes that decode where nobody says how many: one less than the cores that this process may use, up to 8."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores - 1, 8)
+    return min(usable_cores() - 1, 8)
 
 
 def _absolute(options: T, *names: str) -> T:

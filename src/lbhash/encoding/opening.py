@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lbhash.bars import counted
-from lbhash.data import DATASETS, Part, widened
+from lbhash.data import DATASETS, Part
 from lbhash.data.images import PART_PROTOCOLS, split_images
+from lbhash.data.images.faults import MEND, check_missing, damaged_line, fault_of, find_unreadable
 from lbhash.data.images.table import file_facts
 from lbhash.data.readers import SUFFIXES
 from lbhash.data.streamed import ParquetRows
 from lbhash.embeddings import ImageOptions, picture_options
 from lbhash.encoding.job import Job, default_workers
-from lbhash.encoding.pictures import BATCH_SIZE, PictureReader, PictureSource, in_workers
+from lbhash.encoding.pictures import BATCH_SIZE, PictureSource
 from lbhash.encoding.source import EmbeddingSource, Source
-from lbhash.files import cache_folder, write_json
-from lbhash.workflow import check_carry, check_images_alone, load_hasher, model_part
+from lbhash.workflow import (
+    check_carry,
+    check_images_alone,
+    load_hasher,
+    model_part,
+    split_of_training,
+    with_columns,
+)
 
 if TYPE_CHECKING:
     from lbhash.data.images import ImageTable
     from lbhash.hasher import Hasher
-
-_CHECKED = 256  # pictures that a worker decodes at a time where they are only checked
 
 
 def open_job(job: Job, *, check: bool = True, progress: bool = False) -> tuple[Job, Source]:
@@ -82,24 +83,23 @@ def _open_pictures(
     table, backbone = images.open(job.data, hasher)
     job = replace(job, images=replace(images, backbone=backbone.name))
     workers = default_workers() if job.workers is None else job.workers
-    about = hasher.model_.about
     if job.split == "all":
         rows = np.arange(len(table))
     else:
-        protocol = job.protocol
-        if protocol is None and about.get("protocol") not in ("flags", "files"):
-            protocol = about.get("protocol")
+        protocol, seed = split_of_training(hasher, job.protocol, job.split_seed)
         kept = np.ones(len(table), bool)
         if is_drawn(table, protocol):
             if job.unreadable is None:
                 job = replace(job, unreadable=tuple(find_unreadable(table, workers, progress=progress)))
             kept[list(job.unreadable or ())] = False
-        seed = about.get("split seed", 0) if job.split_seed is None else job.split_seed
         rows = split_images(table, kept, protocol, seed)[1][job.split]
     if check and images.damaged == "refuse":
-        _check_there(table, rows, job.unreadable)
+        check_missing(table, rows)
+        if job.unreadable:
+            said = damaged_line(fault_of(table, job.unreadable[0]), len(job.unreadable), len(table))
+            raise ValueError(f"{said}, which changes how splits are drawn; {MEND}")
     labels = None if table.labels is None else table.labels[rows]
-    part = widened(Part(np.empty((0, 0)), rows, labels), about.get("label columns", len(hasher.classes_)))
+    part = with_columns(hasher, Part(np.empty((0, 0)), rows, labels))
     facts = _about(job, table.pictures.fingerprint())
     facts |= {"backbone": backbone.fingerprint(), "precision": job.precision or "32"}
     return job, PictureSource(
@@ -128,46 +128,6 @@ def is_drawn(table: ImageTable, protocol: str | None) -> bool:
         return False
     rule = PART_PROTOCOLS.get(protocol or table.protocol) if table.parts else None
     return rule is None or rule.train is not None or rule.query is not None
-
-
-def find_unreadable(table: ImageTable, workers: int = 0, *, progress: bool = False) -> list[int]:
-    """The rows of a table whose picture is damaged or missing, by decoding all of them, once: what is found is kept.
-
-    Args:
-        table: the pictures.
-        workers: processes that decode.
-        progress: show a bar on standard error.
-    """
-    file = cache_folder() / "unreadable" / f"{table.pictures.fingerprint()}.json"
-    try:
-        return [int(row) for row in json.loads(file.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError):
-        pass
-    found: list[int] = []
-    every = np.arange(len(table))
-    batches = [every[start : start + _CHECKED] for start in range(0, len(every), _CHECKED)]
-    with counted("checking", len(table), "pictures", show=progress) as advance:
-        for _, read, damaged in in_workers(PictureReader(table.pictures.in_order()), batches, workers):
-            found += [damage.row for damage in damaged]
-            advance(len(read) + len(damaged))
-    with suppress(OSError):  # it can be found out again
-        write_json(file, found)
-    return found
-
-
-def _check_there(table: ImageTable, rows: npt.NDArray[np.int64], unreadable: tuple[int, ...] | None) -> None:
-    """Refuse pictures that are missing, or known to be damaged, before any is encoded."""
-    missing = np.intersect1d(table.pictures.missing(), rows)
-    if len(missing):
-        raise ValueError(
-            f"{table.pictures.where(int(missing[0]))} is missing ({len(missing):,} of {len(rows):,} are); mend or "
-            "remove them, or skip them (--damaged skip)"
-        )
-    if unreadable:
-        raise ValueError(
-            f"{table.pictures.where(unreadable[0])} is damaged or missing ({len(unreadable):,} of {len(table):,} "
-            "pictures are), which changes how splits are drawn; mend or remove them, or skip them (--damaged skip)"
-        )
 
 
 def _about(job: Job, marks: str) -> dict[str, Any]:

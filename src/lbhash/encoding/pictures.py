@@ -1,8 +1,8 @@
-"""Pictures to encode: read, decoded and preprocessed in processes beside the model."""
+"""Pictures to encode: read and preprocessed beside the model, which embeds and encodes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,15 +10,14 @@ import numpy.typing as npt
 
 from lbhash.codefolder import Shard
 from lbhash.codes import code_bytes
-from lbhash.encoding.source import Batch, Damage, Source
+from lbhash.data.images.reading import PictureReader, in_workers
+from lbhash.encoding.source import Batch, Source
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from lbhash.backbones import Backbone, Precision
-    from lbhash.data.images import ImageTable, Pictures
+    from lbhash.data.images import ImageTable
+    from lbhash.data.images.faults import Damaged
     from lbhash.data.streamed import ParquetRows
-    from lbhash.embeddings import Damaged
     from lbhash.hasher import Hasher
 
 BATCH_SIZE = 32
@@ -84,52 +83,3 @@ class PictureSource(Source):
         for shard in shards:
             for start in range(shard.start, shard.stop, self._batch_size):
                 yield shard, start, min(start + self._batch_size, shard.stop)
-
-
-class PictureReader:
-    """Decodes and preprocesses pictures, a batch at a time.
-
-    Args:
-        pictures: where they come from.
-        processor: of a backbone; ``None`` to decode them and no more.
-        name: of the backbone, for messages.
-    """
-
-    def __init__(self, pictures: Pictures, processor: Any = None, name: str = "") -> None:
-        self.pictures, self.processor, self.name = pictures, processor, name
-
-    def __getitem__(
-        self, rows: npt.NDArray[np.int64]
-    ) -> tuple[Tensor | None, npt.NDArray[np.int64], tuple[Damage, ...]]:
-        """What the backbone takes of these rows, which of them it is, from 0, and what is wrong with the others."""
-        from lbhash.backbones import preprocess
-
-        images, read, damaged = [], [], []
-        for at, row in enumerate(rows.tolist()):
-            try:
-                image = self.pictures.read(row)
-            except ValueError as error:
-                damaged.append(Damage(row, self.pictures.where(row), str(error)))
-                continue
-            read.append(at)
-            if self.processor is not None:
-                images.append(image)
-        pixels = preprocess(self.processor, images, self.name) if images else None
-        return pixels, np.array(read, np.int64), tuple(damaged)
-
-
-def in_workers(reader: PictureReader, batches: Iterable[npt.NDArray[np.int64]], workers: int) -> Iterator[Any]:
-    """What a reader makes of batches of rows, in their order, by processes that are a few batches ahead."""
-    from torch.utils.data import DataLoader
-
-    yield from DataLoader(
-        reader,  # type: ignore[arg-type]
-        sampler=batches,
-        batch_size=None,
-        num_workers=workers,
-        collate_fn=_as_it_is,
-    )
-
-
-def _as_it_is(made: Any) -> Any:
-    return made

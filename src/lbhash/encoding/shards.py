@@ -10,7 +10,8 @@ import numpy as np
 
 from lbhash.codefile import CodeTable, read_facts, write_codes
 from lbhash.codefolder import Shard
-from lbhash.encoding.source import Batch, Damage, Source, mark_of
+from lbhash.data.images.reading import Damage
+from lbhash.encoding.source import Batch, Source, mark_of
 
 
 @dataclass(frozen=True)

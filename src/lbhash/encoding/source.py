@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,26 +16,13 @@ import numpy.typing as npt
 from lbhash.codefolder import Shard
 from lbhash.codes import PackedCodes
 from lbhash.data import Part, check_embeddings
+from lbhash.data.images.reading import Damage
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lbhash.data.streamed import ParquetRows
     from lbhash.hasher import Hasher
-
-
-class Damage(NamedTuple):
-    """A row without a code.
-
-    Attributes:
-        row: of the data.
-        where: what the data call it.
-        fault: what is wrong with it.
-    """
-
-    row: int
-    where: str
-    fault: str
 
 
 @dataclass(frozen=True)

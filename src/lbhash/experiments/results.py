@@ -8,7 +8,6 @@ Each run leaves a JSON file under ``--runs``; an interrupted table goes on with 
 from __future__ import annotations
 
 import argparse
-import resource
 import time
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -17,6 +16,7 @@ from typing import Any
 
 from lbhash.files import existing_file, write_text
 from lbhash.pool import centers_mark, run_missing
+from lbhash.process import peak_memory
 from lbhash.tables import number
 
 METHODS = ("hashnet", "dbdh", "dsdh", "dch", "greedyhash", "csq")
@@ -86,7 +86,7 @@ def execute(run: Run, file: str) -> dict[str, Any]:
     return {
         **asdict(run),
         "train_seconds": seconds,
-        "peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        "peak_bytes": peak_memory(),
         "all": whole.as_dict() | {"curve": None},
         f"at_{AT}": top.as_dict() | {"curve": None},
     }
@@ -168,7 +168,7 @@ def _table(data: str, results: dict[Run, dict[str, Any]]) -> str:
 
 def _cost(results: list[dict[str, Any]], minutes: float | None) -> str:
     trained = sum(result["train_seconds"] for result in results) / 60
-    peak = max(result["peak_bytes"] for result in results) / 2**30
+    peak = max(result["peak_bytes"] or 0 for result in results) / 2**30
     said = f"{len(results)} runs, {trained:.0f} minutes of training in all; the largest process took {peak:.2f} GiB."
     return said if minutes is None else f"{said} The whole table took {minutes:.0f} minutes."
 

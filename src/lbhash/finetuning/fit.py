@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,15 @@ from lbhash.backbones import Backbone
 from lbhash.bars import counted
 from lbhash.codes import PackedCodes, code_bytes
 from lbhash.data.images import ImageTable, PicturePart
-from lbhash.embeddings import Damaged
+from lbhash.data.images.faults import (
+    Damaged,
+    check_missing,
+    damaged_line,
+    fault_of,
+    find_unreadable,
+    refuse_or_skip,
+)
+from lbhash.data.images.reading import PictureReader, in_workers
 from lbhash.finetuning.augment import Augmentation
 from lbhash.finetuning.image_model import BatchNorm, ImageModel
 from lbhash.finetuning.pixels import PictureRows
@@ -121,46 +128,28 @@ def check_pictures(
     Raises:
         ValueError: a picture is missing or damaged and is not to be skipped; or all are.
     """
-    from lbhash.encoding.opening import find_unreadable
     from lbhash.training.fit import check_workers
 
     check_workers(workers)
     if damaged not in ("refuse", "skip"):
         raise ValueError(f"damaged is {damaged!r}; it must be refuse or skip")
-    mend = "mend or remove them, or skip them (damaged 'skip')"
-    absent = images.pictures.missing()
-    if len(absent):
-        said = f"{images.pictures.where(int(absent[0]))} is missing ({len(absent):,} of {len(images):,} are)"
-        if damaged == "refuse":
-            raise ValueError(f"{said}; {mend}")
+    if damaged == "refuse":
+        check_missing(images)
     kept = np.ones(len(images), bool)
     unreadable = find_unreadable(images, workers, progress=progress)
     if unreadable:
         kept[unreadable] = False
-        fault = _fault(images, unreadable[0])
-        said = f"{fault} ({len(unreadable):,} of {len(images):,} pictures are damaged or missing)"
-        if damaged == "refuse":
-            raise ValueError(f"{said}; {mend}")
-        if not kept.any():
+        fault = fault_of(images, unreadable[0])
+        if damaged == "skip" and not kept.any():
             raise ValueError(f"no picture of {images.name} could be read: {fault}")
-        print(f"{said}; they are skipped", file=sys.stderr)
+        refuse_or_skip(damaged_line(fault, len(unreadable), len(images)), damaged)
     return kept
-
-
-def _fault(images: ImageTable, row: int) -> str:
-    try:
-        images.read(row)
-    except ValueError as error:
-        return str(error)
-    return f"{images.pictures.where(row)} could not be read"
 
 
 def _embedded(
     backbone: Backbone, images: ImageTable, rows: npt.NDArray[np.int64], workers: int, advance: Any
 ) -> Iterator[npt.NDArray[np.float32]]:
     """Embeddings of rows of a table, in their order, a batch at a time."""
-    from lbhash.encoding.pictures import PictureReader, in_workers
-
     reader = PictureReader(images.pictures.in_order(), backbone.processor, backbone.name)
     batches = [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
     for pixels, _, damaged in in_workers(reader, batches, workers):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lbhash.labels import check_count
+from lbhash.process import usable_cores
 from lbhash.reproduce.sources import DIGITS, Source
 
 METHODS = ("hashnet", "dbdh", "dsdh", "dch", "greedyhash", "csq")
@@ -94,7 +94,4 @@ class Settings:
 
     def all_workers(self) -> int:
         """Trainings at a time."""
-        if self.workers is not None:
-            return self.workers
-        own = getattr(os, "sched_getaffinity", None)  # what this process may use, where the system tells
-        return len(own(0)) if own else os.cpu_count() or 1
+        return usable_cores() if self.workers is None else self.workers

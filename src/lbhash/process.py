@@ -1,8 +1,14 @@
-"""The memory that a process needs."""
+"""What this process may use, and what it has used."""
 
 from __future__ import annotations
 
+import os
 import sys
+
+
+def usable_cores() -> int:
+    """The cores that this process may run on; all of the machine's where the system does not tell."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def peak_memory() -> int | None:

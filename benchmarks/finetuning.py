@@ -1,0 +1,227 @@
+"""What fine-tuning costs beside a plain PyTorch loop, and what the guidance adds to it, side by side in one run.
+
+    python benchmarks/finetuning.py --data PICTURES --backbone FOLDER --image-size 96
+    python benchmarks/finetuning.py --device gpu --precision 16 --image-size 224 --steps 100
+
+- "plain": cross-entropy of a linear layer on the same backbone, in the loop that everybody writes: a ``DataLoader``,
+  zero the gradients, forward, backward, step. "as loaded" has the model as ``transformers`` gives it; "prepared" has it
+  in the layout, and with the padding, that lbhash gives it.
+- host and guided: ``lbhash.training.train`` with everything that it does in an epoch: losses, surrogate, the memory of
+  the training set, the bound, the log.
+
+All read the same pictures with the same augmentation and the same workers, and take turns in one process. A round is an
+epoch of so many steps for each; the first, in which much is loaded, is left out. The figures are medians over the
+rounds, and the ratios medians of those of each round.
+
+Without ``--data`` the pictures are random values that lie in memory, so that the training alone is measured; without
+``--backbone`` it is a ResNet-50 of random weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from lbhash.backbones import Backbone, pooled_output
+from lbhash.centers import class_centers
+from lbhash.finetuning import Augmentation, ImageModel, PictureRows, resized
+from lbhash.model import HashModel
+from lbhash.objectives import Task, build_objective
+from lbhash.training import Schedule, train
+
+CLASSES = 10
+
+
+class RandomRows:
+    """Rows as ``lbhash.training`` takes them, of random pixels that lie in memory."""
+
+    def __init__(self, count: int, size: int) -> None:
+        generator = torch.Generator().manual_seed(0)
+        held = torch.randn(min(count, 256), 3, size, size, generator=generator)
+        self._pixels = held.contiguous(memory_format=torch.channels_last)
+        self.labels = torch.arange(count) % CLASSES
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def inputs(self, index: np.ndarray, epoch: int) -> Tensor:
+        """The pixels at these positions, some of them again and again."""
+        return self._pixels[torch.from_numpy(index % len(self._pixels))]
+
+    def fingerprint(self) -> str:
+        """Of a run that keeps no checkpoint."""
+        return ""
+
+
+class Batches:
+    """What a ``DataLoader`` reads a batch at a time."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __getitem__(self, index: np.ndarray) -> tuple[Tensor, Tensor]:
+        return self.rows.inputs(index, 0), self.rows.labels[torch.from_numpy(index)]
+
+
+def plain(rows: Any, backbone: Backbone, given: argparse.Namespace, *, prepared: bool) -> float:
+    """Pictures a second of the loop that everybody writes."""
+    device = torch.device("cuda" if given.device == "gpu" else "cpu")
+    layout = torch.channels_last if prepared else torch.contiguous_format
+    network = copy.deepcopy(backbone.model).to(device, memory_format=layout).train()
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.eval()
+    classifier = nn.Linear(backbone.dim, CLASSES).to(device)
+    groups = [{"params": network.parameters(), "lr": 1e-4}, {"params": classifier.parameters()}]
+    optimizer = torch.optim.Adam(groups, lr=1e-3, fused=True)
+    kinds = {"32": None, "bf16": torch.bfloat16, "16": torch.float16}
+    kind = kinds[given.precision]
+    scaler = torch.amp.GradScaler(device.type, enabled=given.precision == "16")
+    order = np.random.default_rng(0).permutation(len(rows)).reshape(-1, given.batch_size)
+    loader = DataLoader(
+        Batches(rows),  # type: ignore[arg-type]
+        sampler=list(order),  # type: ignore[arg-type]
+        batch_size=None,
+        num_workers=given.workers,
+        pin_memory=device.type == "cuda",
+    )
+    torch.set_num_threads(given.threads)
+    started = time.perf_counter()
+    for pixels, labels in loader:
+        pixels, labels = pixels.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+        pixels = pixels.contiguous(memory_format=layout)
+        optimizer.zero_grad()
+        with torch.autocast(device.type, kind, enabled=kind is not None):
+            loss = F.cross_entropy(classifier(pooled_output(network, pixels)), labels)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    loss.item()  # what a GPU was asked has been done
+    seconds = time.perf_counter() - started
+    return len(rows) / seconds
+
+
+def ours(rows: Any, backbone: Backbone, given: argparse.Namespace, bits: int, guided: bool) -> float:
+    """Pictures a second of lbhash's training."""
+    centers = torch.from_numpy(class_centers(CLASSES, bits)).float()
+    objective = build_objective(given.method, Task(bits, CLASSES, rows.labels, centers), guided=guided)
+    model = ImageModel(copy.deepcopy(backbone.model), HashModel(backbone.dim, bits))
+    trained = train(
+        model,
+        objective,
+        rows,
+        Schedule(epochs=1, batch_size=given.batch_size, backbone_lr=1e-4),
+        device=given.device,
+        threads=given.threads,
+        precision=given.precision,
+        workers=given.workers,
+    )
+    assert trained.rows_per_second is not None
+    return trained.rows_per_second
+
+
+def main() -> None:
+    """Measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="pictures; random pixels if not given")
+    parser.add_argument("--backbone", help="a folder of transformers; an untrained ResNet-50 if not given")
+    parser.add_argument("--method", default="csq")
+    parser.add_argument("--bits", type=int, nargs="+", default=[16, 32, 64])
+    parser.add_argument("--image-size", type=int, default=96)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=40, help="of an epoch")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
+    parser.add_argument("--precision", choices=["32", "bf16", "16"], default="32")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=0)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        folder = given.backbone or random_backbone(Path(place))
+        prepared = resized(Backbone.from_pretrained(folder), given.image_size)
+        loaded, rows = as_loaded(folder, prepared), pictures(given, prepared)
+        turns: dict[str, Callable[[], float]] = {
+            "plain, as loaded": lambda: plain(rows, loaded, given, prepared=False),
+            "plain, prepared": lambda: plain(rows, prepared, given, prepared=True),
+        }
+        for bits in given.bits:
+            for guided in (False, True):
+                name = f"{given.method}{'_d' if guided else ''}, {bits} bits"
+                turns[name] = lambda bits=bits, guided=guided: ours(rows, prepared, given, bits, guided)  # type: ignore[misc]
+        rates: dict[str, list[float]] = {name: [] for name in turns}
+        for turn in range(given.rounds + 1):
+            for name, measure in turns.items():
+                rate = measure()
+                if turn:
+                    rates[name].append(rate)
+    report(rates, given, len(rows))
+
+
+def report(rates: dict[str, list[float]], given: argparse.Namespace, count: int) -> None:
+    """Print the two tables."""
+    print(f"{count:,} pictures an epoch, {given.image_size} px, batch {given.batch_size}, precision {given.precision}")
+    print("\n| what | pictures a second | seconds an epoch | / plain, as loaded | / plain, prepared |")
+    print("|:--|--:|--:|--:|--:|")
+    for name, seen in rates.items():
+        rate = statistics.median(seen)
+        beside = [
+            statistics.median(own / other for own, other in zip(seen, rates[f"plain, {kind}"], strict=True))
+            for kind in ("as loaded", "prepared")
+        ]
+        print(f"| {name} | {rate:.1f} | {count / rate:.2f} | {beside[0]:.3f} | {beside[1]:.3f} |")
+    print("\n| bits | seconds an epoch, guided / host |\n|--:|--:|")
+    for bits in given.bits:
+        host, guided = (rates[f"{given.method}{kind}, {bits} bits"] for kind in ("", "_d"))
+        cost = statistics.median(own / other for own, other in zip(host, guided, strict=True))
+        print(f"| {bits} | {cost:.3f} |")
+
+
+def pictures(given: argparse.Namespace, backbone: Backbone) -> Any:
+    """The rows: of the data's training pictures, or random ones."""
+    count = given.steps * given.batch_size
+    if given.data is None:
+        return RandomRows(count, given.image_size)
+    from dataclasses import replace
+
+    from lbhash.data.images import load_images, picture_dataset
+
+    table = load_images(given.data)
+    part = picture_dataset(table, np.ones(len(table), bool)).train
+    if len(part) < count:
+        raise SystemExit(f"steps is {given.steps}; the training pictures, {len(part):,}, make fewer")
+    part = replace(part, rows=part.rows[:count], labels=part.labels[:count])
+    rows = PictureRows(part, backbone, augmentation=Augmentation())
+    rows.inputs(np.arange(count), 0)  # they are held decoded from now on
+    return rows
+
+
+def as_loaded(folder: str | Path, prepared: Backbone) -> Backbone:
+    """The backbone with the model as ``transformers`` gives it."""
+    from transformers import AutoModel
+
+    return Backbone(AutoModel.from_pretrained(folder), prepared.processor, prepared.name)
+
+
+def random_backbone(folder: Path) -> Path:
+    """A ResNet-50."""
+    from transformers import ConvNextImageProcessor, ResNetConfig, ResNetModel
+
+    ResNetModel(ResNetConfig()).save_pretrained(folder)
+    ConvNextImageProcessor(size={"shortest_edge": 224}).save_pretrained(folder)
+    return folder
+
+
+if __name__ == "__main__":
+    main()

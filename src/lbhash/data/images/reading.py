@@ -1,0 +1,77 @@
+"""Reading many pictures: decoded and preprocessed a batch at a time, in processes beside the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lbhash.data.images.table import Pictures
+
+
+class Damage(NamedTuple):
+    """A row whose picture is damaged or missing.
+
+    Attributes:
+        row: of the data.
+        where: what the data call it.
+        fault: what is wrong with it.
+    """
+
+    row: int
+    where: str
+    fault: str
+
+
+class PictureReader:
+    """Decodes and preprocesses pictures, a batch at a time.
+
+    Args:
+        pictures: where they come from.
+        processor: of a backbone; ``None`` to decode them and no more.
+        name: of the backbone, for messages.
+    """
+
+    def __init__(self, pictures: Pictures, processor: Any = None, name: str = "") -> None:
+        self.pictures, self.processor, self.name = pictures, processor, name
+
+    def __getitem__(
+        self, rows: npt.NDArray[np.int64]
+    ) -> tuple[Tensor | None, npt.NDArray[np.int64], tuple[Damage, ...]]:
+        """What the backbone takes of these rows, which of them it is, from 0, and what is wrong with the others."""
+        from lbhash.backbones import preprocess
+
+        images, read, damaged = [], [], []
+        for at, row in enumerate(rows.tolist()):
+            try:
+                image = self.pictures.read(row)
+            except ValueError as error:
+                damaged.append(Damage(row, self.pictures.where(row), str(error)))
+                continue
+            read.append(at)
+            if self.processor is not None:
+                images.append(image)
+        pixels = preprocess(self.processor, images, self.name) if images else None
+        return pixels, np.array(read, np.int64), tuple(damaged)
+
+
+def in_workers(reader: PictureReader, batches: Iterable[npt.NDArray[np.int64]], workers: int) -> Iterator[Any]:
+    """What a reader makes of batches of rows, in their order, by processes that are a few batches ahead."""
+    from torch.utils.data import DataLoader
+
+    yield from DataLoader(
+        reader,  # type: ignore[arg-type]
+        sampler=batches,
+        batch_size=None,
+        num_workers=workers,
+        collate_fn=_as_it_is,
+    )
+
+
+def _as_it_is(made: Any) -> Any:
+    return made

@@ -1,0 +1,254 @@
+"""Backbones that learn from pictures: methods, plain and guided, side by side. Writes a page and its learning curves.
+
+    python -m lbhash.experiments.finetuning --data PICTURES --backbone FOLDER --methods csq --out docs/finetuning.md
+
+Each run is a model folder under ``--runs``, as ``lbhash train`` leaves it; runs that are there are not run again, and
+one that was interrupted goes on from its last epoch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lbhash.files import replacing, write_text
+from lbhash.pool import in_processes
+from lbhash.reproduce.drawing import new_figure, palette, whole_numbers
+from lbhash.reproduce.regression import Regression
+from lbhash.reproduce.settings import METHODS
+from lbhash.tables import number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from lbhash.data.images import PictureDataset
+
+INTRO = """# {title}
+
+{methods}, plain and with the guidance (X_D), {bits} bits. {backbone} learns together with the head (a hidden layer of
+1,024) from {train:,} training pictures of {data} at {size} × {size} pixels: {epochs} epochs, batch 64, Adam at {lr:g}
+for the head and {backbone_lr:g} for the backbone, both falling along a cosine; crops, flips and colours as in
+[training.md](training.md); seed {seed}. One seed: differences of a point or so mean little.
+
+Made by
+
+    {command}
+
+- mAP is of {query:,} queries on a base of {base:,}, in expectation over a random order of tied codes.
+- "lift" is the guided mAP minus its host's, in points.
+- "ratio" is D_inter / D_intra of the base's codes, minimum over maximum; "at 99.9 %" with D_intra at that percentile.
+- "k-NN" is the accuracy of a vote of the 100 nearest base codes.
+- "minutes" is the training, on one core of a machine that was running {workers} of them.
+
+{table}
+"""
+
+WATCHED = """
+## Learning curves
+
+![mAP and ratio by epoch]({picture})
+
+A share of {share:g} of each class's training pictures is not trained on. Their mAP, as queries on the codes of the
+others, decides which epoch is kept; their ratio is at percentiles, as [training.md](training.md#which-epoch-is-kept)
+says. "rank correlation" is of the two over the epochs.
+
+{table}
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is trained, and how."""
+
+    method: str
+    guided: bool
+    bits: int
+    size: int
+    epochs: int
+    lr: float
+    backbone_lr: float
+    validation: float
+    seed: int
+
+    @property
+    def shown(self) -> str:
+        """The method's name."""
+        return self.method + ("_d" if self.guided else "")
+
+    def folder(self, data: str) -> str:
+        """The name of its model folder."""
+        held = "" if self.validation else "-whole"
+        rates = "" if (self.lr, self.backbone_lr) == (1e-3, 3e-4) else f"-lr{self.lr:g}-{self.backbone_lr:g}"
+        return f"{data}-{self.shown}-{self.bits}bits-{self.size}px-{self.epochs}epochs{rates}{held}-seed{self.seed}"
+
+
+def execute(run: Run, data: str, backbone: str, out: Path) -> dict[str, Any]:
+    """Train and evaluate one run, from where it was interrupted, unless it is there."""
+    from lbhash.finetuning import Augmentation
+    from lbhash.training import has_checkpoint
+    from lbhash.workflow import train_model
+
+    settings = asdict(run)
+    settings["image_size"] = settings.pop("size")
+    return train_model(
+        open_dataset(data),
+        out,
+        resume=has_checkpoint(out),
+        progress=False,
+        backbone=backbone,
+        augment=Augmentation(),
+        schedule="cosine",
+        monitor="map" if run.validation else None,
+        device="cpu",
+        **settings,
+    )
+
+
+def main() -> None:
+    """Run what is missing, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="pictures with splits of their own, a file or a folder")
+    parser.add_argument("--backbone", required=True, help="a folder of a vision model of transformers")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--bits", type=int, default=64)
+    parser.add_argument("--image-size", type=int, default=96)
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--backbone-lr", type=float, default=3e-4)
+    parser.add_argument("--validation", type=float, default=0.1, help="share of the training pictures; 0 for none")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
+    parser.add_argument("--runs", type=Path, default=Path("runs/finetuning"), help="folder of the runs")
+    parser.add_argument("--title", default="Fine-tuning")
+    parser.add_argument("--out", type=Path, required=True, help="the page; its picture is beside it")
+    given = parser.parse_args()
+    try:
+        dataset = open_dataset(given.data)
+    except ValueError as error:
+        parser.error(str(error))
+    settings = (given.bits, given.image_size, given.epochs, given.lr, given.backbone_lr, given.validation, given.seed)
+    runs = [Run(method, guided, *settings) for method in METHODS if method in given.methods for guided in (False, True)]
+    folders = {run: given.runs / run.folder(Path(given.data).stem) for run in runs}
+    run_missing(folders, given.data, given.backbone, given.workers)
+    results = {run: json.loads((folder / "metrics.json").read_text()) for run, folder in folders.items()}
+    curves = {run: curve(folder) for run, folder in folders.items()} if given.validation else {}
+    write_text(given.out, page(given, dataset, results, curves))
+    if curves:
+        with replacing(given.out.with_suffix(".png")) as temporary:
+            picture(curves).savefig(temporary, format="png", dpi=150)
+
+
+def open_dataset(data: str) -> PictureDataset:
+    """Train, base and query of the pictures, all of which must be sound."""
+    from lbhash.data.images import load_images, picture_dataset
+    from lbhash.finetuning import check_pictures
+
+    table = load_images(data)
+    return picture_dataset(table, check_pictures(table))
+
+
+def is_done(folder: Path) -> bool:
+    """Whether a run has ended: its metrics are written last."""
+    return (folder / "metrics.json").exists()
+
+
+def run_missing(folders: dict[Run, Path], data: str, backbone: str, workers: int) -> None:
+    """Run those that have not ended, each in a process of its own."""
+    missing = {run.shown: (run, data, backbone, folder) for run, folder in folders.items() if not is_done(folder)}
+    started = time.perf_counter()
+    for count, (name, metrics) in enumerate(in_processes(missing, execute, workers), start=1):
+        said = f"mAP {metrics['map']:.4f}, {(time.perf_counter() - started) / 60:.0f} minutes"
+        print(f"[{count}/{len(missing)}] {name}: {said}", file=sys.stderr, flush=True)
+
+
+def curve(folder: Path) -> dict[str, list[float]]:
+    """What an epoch was worth, by epoch: ``validation_map`` and ``validation_ratio``."""
+    with (folder / "logs" / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {name: [float(row[name]) for row in rows] for name in ("validation_map", "validation_ratio")}
+
+
+def page(
+    given: argparse.Namespace,
+    dataset: PictureDataset,
+    results: dict[Run, dict[str, Any]],
+    curves: dict[Run, dict[str, list[float]]],
+) -> str:
+    """The page in Markdown."""
+    methods = [method for method in METHODS if method in given.methods]
+    arguments = {"data": "PICTURES", "backbone": "FOLDER", "methods": " ".join(methods), "bits": given.bits}
+    arguments |= {"image-size": given.image_size, "epochs": given.epochs, "lr": given.lr}
+    arguments |= {"backbone-lr": given.backbone_lr, "validation": given.validation, "seed": given.seed}
+    command = " ".join(f"--{name} {value}" for name, value in arguments.items())
+    text = INTRO.format(
+        **vars(given) | {"methods": ", ".join(methods), "data": dataset.name, "backbone": Path(given.backbone).name},
+        size=given.image_size,
+        train=len(dataset.train),
+        query=len(dataset.query),
+        base=len(dataset.base),
+        command=f"python -m lbhash.experiments.finetuning {command} --out {given.out.name}",
+        table=scores(results),
+    )
+    if not curves:
+        return text
+    found = epochs_table(results, curves)
+    return text + WATCHED.format(picture=given.out.with_suffix(".png").name, share=given.validation, table=found)
+
+
+def scores(results: dict[Run, dict[str, Any]]) -> str:
+    """How good the codes are, a row a run."""
+    columns = ["method", "mAP", "over ties", "lift", "D_inter", "D_intra", "ratio", "at 99.9 %", "k-NN", "minutes"]
+    lines = ["| " + " | ".join(columns) + " |", "|:--|" + "--:|" * (len(columns) - 1)]
+    hosts = {run.method: result["map"] for run, result in results.items() if not run.guided}
+    for run, result in results.items():
+        cells = [
+            run.shown,
+            f"{result['map']:.4f}",
+            f"{result['map_worst']:.4f}–{result['map_best']:.4f}",
+            f"{100 * (result['map'] - hosts[run.method]):+.1f}" if run.guided else "",
+            *(number(result["bound"][name], 3) for name in ("inter", "intra", "ratio")),
+            number(result["bound_99.9"]["ratio"], 3),
+            number(result["knn_accuracy"], 4),
+            f"{result['train_seconds'] / 60:.0f}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def epochs_table(results: dict[Run, dict[str, Any]], curves: dict[Run, dict[str, list[float]]]) -> str:
+    """The epoch that was kept and the best one by the ratio, a row a run."""
+    columns = ["method", "kept epoch", "mAP", "best epoch by ratio", "its mAP", "rank correlation"]
+    lines = ["| " + " | ".join(columns) + " |", "|:--|" + "--:|" * (len(columns) - 1)]
+    for run, course in curves.items():
+        kept, scored = results[run]["training"]["epoch"], course["validation_map"]
+        by_ratio = max(range(len(scored)), key=course["validation_ratio"].__getitem__)
+        line = Regression.of(course["validation_ratio"], scored)
+        cells = [run.shown, kept, f"{scored[kept]:.4f}", by_ratio, f"{scored[by_ratio]:.4f}"]
+        lines.append("| " + " | ".join(map(str, [*cells, "–" if line is None else f"{line.spearman:.3f}"])) + " |")
+    return "\n".join(lines)
+
+
+def picture(curves: dict[Run, dict[str, list[float]]]) -> Figure:
+    """mAP and ratio by epoch; a method has a colour, its guided form the whole line."""
+    figure, axes = new_figure(9, 3.6, 1, 1)
+    methods = list(dict.fromkeys(run.method for run in curves))
+    colors = dict(zip(methods, palette(len(methods)), strict=True))
+    for run, course in curves.items():
+        style: dict[str, Any] = {"color": colors[run.method], "linestyle": "-" if run.guided else "--"}
+        for axis, name in zip(axes, ("validation_map", "validation_ratio"), strict=True):
+            axis.plot(range(1, len(course[name]) + 1), course[name], label=run.shown, **style)
+    for axis, label in zip(axes, ("mAP of the validation pictures", "D_inter / D_intra of the same"), strict=True):
+        axis.set(xlabel="epoch", ylabel=label)
+        whole_numbers(axis.xaxis)
+    axes[0].legend()
+    return figure
+
+
+if __name__ == "__main__":
+    main()
