@@ -292,7 +292,10 @@ def test_bad_rows_are_refused_as_by_whoever_reads_all(model, tmp_path, embedding
     with pytest.raises(error, match=f"^{said}") as streamed:
         encode(model, tmp_path / "data.parquet", tmp_path / "codes", shard_rows=40)
     assert str(streamed.value) == str(at_once.value)
-    assert len(list((tmp_path / "codes").glob("part-*"))) == (0 if "row 0" in said else 2)  # those before it are there
+    if "row 0" in said:  # what fails before its first shard leaves nothing
+        assert not (tmp_path / "codes").exists()
+    else:
+        assert len(list((tmp_path / "codes").glob("part-*"))) == 2  # those before it are there
 
 
 # ------------------------------------------------------------------------------------------------- going on
@@ -458,7 +461,16 @@ def test_bad_arguments(model, data, tmp_path, options, said):
     whole = contents(out)
     with pytest.raises(ValueError, match=f"^{said}"):
         encode(model, data, out, **options)
-    assert contents(out) == whole or options.get("overwrite")
+    assert contents(out) == whole
+
+
+def test_a_run_that_is_refused_leaves_nothing(model, data, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name in ("new", "empty"):
+        with pytest.raises(ValueError, match="^shard_rows is 0; it must be at least 1"):
+            encode(model, data, tmp_path / name, shard_rows=0)
+    assert not (tmp_path / "new").exists()
+    assert not list((tmp_path / "empty").iterdir())
 
 
 def test_places_that_are_no_folder_of_codes(model, data, tmp_path):
@@ -614,6 +626,16 @@ def test_what_a_file_does_not_take(model, data, tmp_path, command, monkeypatch, 
     status, out, err = command("encode", "--model", model, "--data", data, "--out", "codes.parquet", *arguments)
     assert (status, out) == (2, "")
     assert err == f"lbhash: error: {said} and out is 'codes.parquet', a file; it is for a folder of shards\n"
+
+
+def test_data_are_not_overwritten_by_their_codes(model, data, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.parquet").write_bytes(Path(data).read_bytes())
+    whole = (tmp_path / "data.parquet").read_bytes()
+    for out in ("data.parquet", tmp_path / "data.parquet"):
+        status, _, err = command("encode", "--model", model, "--data", "data.parquet", "--split", "all", "--out", out)
+        assert (status, err) == (2, f"lbhash: error: out is {str(out)!r}, which is data itself; give another file\n")
+    assert (tmp_path / "data.parquet").read_bytes() == whole
 
 
 def test_a_shard_says_what_it_is_of(model, data, tmp_path):

@@ -151,6 +151,9 @@ def encode_file(
     data that go into the file of codes too, and with it into an index.
     """
     check_suffix(out)
+    for name, file in (("data", data), ("base", base), ("query", query), ("labels", labels)):
+        if file is not None and Path(file).exists() and Path(out).exists() and Path(out).samefile(file):
+            raise ValueError(f"out is {str(out)!r}, which is {name} itself; give another file")
     if carry and Path(out).suffix != ".parquet":
         raise ValueError(f"carry is given and out is {str(out)!r}; only a .parquet file holds further columns")
     columns = carried_columns(data, carry, alone=base is None and query is None)

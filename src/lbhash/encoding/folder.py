@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -134,15 +134,35 @@ def _check_place(folder: Path) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """While no other run writes to the folder; the lock goes with a run that is killed."""
+    """While no other run writes to the folder; the lock goes with a run that is killed.
+
+    A run that fails before its first shard leaves nothing, and no folder that was not there.
+    """
     from filelock import FileLock, Timeout
 
+    made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(folder / _LOCK, timeout=0):
-            yield
+            begun = not (folder / MANIFEST).exists()
+            try:
+                yield
+            except Exception:
+                if begun and not any(folder.glob(_SHARDS)):
+                    _leave(folder, made)
+                raise
     except Timeout:
         raise ValueError(f"out is {str(folder)!r}, which another run writes to; wait for it, or end it") from None
+
+
+def _leave(folder: Path, remove: bool) -> None:
+    for file in folder.iterdir():
+        if file.name in (MANIFEST, _LOCK) or file.name.startswith(_UNFINISHED):
+            with suppress(OSError):  # of a lock that is held, where a system does not allow it
+                file.unlink()
+    if remove:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _begin(folder: Path, identity: dict[str, Any], shard_rows: int | None, overwrite: bool) -> int:
@@ -158,11 +178,11 @@ def _begin(folder: Path, identity: dict[str, Any], shard_rows: int | None, overw
         held = read_manifest(folder, "out")
         _check_same(folder, held, identity, shard_rows)
         return held["shard_rows"]
-    # The manifest comes last, so that shards without one are none.
+    shard_rows = SHARD_ROWS if shard_rows is None else shard_rows
+    shards_of(identity["rows"], shard_rows)  # refuses a bad number while the old shards are there
+    # The manifest goes last, so that shards without one are none.
     for file in (*folder.glob(_SHARDS), folder / DAMAGED, folder / MANIFEST):
         file.unlink(missing_ok=True)
-    shard_rows = SHARD_ROWS if shard_rows is None else shard_rows
-    shards_of(identity["rows"], shard_rows)
     write_manifest(folder, {**identity, "shard_rows": shard_rows})
     return shard_rows
 
