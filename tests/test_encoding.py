@@ -467,7 +467,7 @@ def test_bad_arguments(model, data, tmp_path, options, said):
 def test_a_run_that_is_refused_leaves_nothing(model, data, tmp_path):
     (tmp_path / "empty").mkdir()
     for name in ("new", "empty"):
-        with pytest.raises(ValueError, match="^shard_rows is 0; it must be at least 1"):
+        with pytest.raises(ValueError, match=r"^shard_rows is 0; it must be at least 1"):
             encode(model, data, tmp_path / name, shard_rows=0)
     assert not (tmp_path / "new").exists()
     assert not list((tmp_path / "empty").iterdir())
