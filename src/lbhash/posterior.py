@@ -205,16 +205,16 @@ class _RoutedLosses(torch.autograd.Function):
 
         dx = dw1 = db1 = dw2 = db2 = None
         if ctx.needs_input_grad[0]:
-            pulls = torch.bincount(rows, minlength=n)[:, None].to(p.dtype)
+            pulls = p.new_zeros(n).index_add_(0, rows, p.new_ones(len(rows)))[:, None]  # a bincount waits for a GPU
             g = p * pulls
             if centers.is_floating_point():
                 g.index_add_(1, rows, centers, alpha=-1)
             else:
-                minus_one = g.new_tensor(-1.0).expand(centers.shape)
+                minus_one = g.new_full((), -1.0).expand(centers.shape)
                 g.index_put_((blocks, rows.expand_as(centers), centers), minus_one, accumulate=True)
             dx = torch.bmm(to_hidden(g), w1.transpose(1, 2)).mul_(grad_pull / n)
         if any(ctx.needs_input_grad[1:5]):
-            g = p.scatter_add_(2, codes[:, :, None], p.new_tensor(-1.0).expand(*codes.shape, 1)).mul_(grad_fit / n)
+            g = p.scatter_add_(2, codes[:, :, None], p.new_full((), -1.0).expand(*codes.shape, 1)).mul_(grad_fit / n)
             dw2 = torch.bmm(a.transpose(1, 2), g)
             db2 = g.sum(1, keepdim=True)
             dz = to_hidden(g)
