@@ -42,6 +42,7 @@ Made by
 
 - mAP is of {query:,} queries on a base of {base:,}, in expectation over a random order of tied codes.
 - "lift" is the guided mAP minus its host's, in points.
+- "at 0" is the share of the relevant base codes that are equal to the query's.
 - "ratio" is D_inter / D_intra of the base's codes, minimum over maximum; "at 99.9 %" with D_intra at that percentile.
 - "k-NN" is the accuracy of a vote of the 100 nearest base codes.
 - "minutes" is the training, on one core of a machine that was running {workers} of them.
@@ -56,7 +57,7 @@ WATCHED = """
 
 A share of {share:g} of each class's training pictures is not trained on. Their mAP, as queries on the codes of the
 others, decides which epoch is kept; their ratio is at percentiles, as [training.md](training.md#which-epoch-is-kept)
-says. "rank correlation" is of the two over the epochs.
+says. "rank correlation" is of the two over the epochs, which are counted from 0.
 
 {table}
 """
@@ -203,7 +204,8 @@ def page(
 
 def scores(results: dict[Run, dict[str, Any]]) -> str:
     """How good the codes are, a row a run."""
-    columns = ["method", "mAP", "over ties", "lift", "D_inter", "D_intra", "ratio", "at 99.9 %", "k-NN", "minutes"]
+    columns = ["method", "mAP", "over ties", "lift", "at 0", "D_inter", "D_intra", "ratio", "at 99.9 %", "k-NN"]
+    columns += ["minutes"]
     lines = ["| " + " | ".join(columns) + " |", "|:--|" + "--:|" * (len(columns) - 1)]
     hosts = {run.method: result["map"] for run, result in results.items() if not run.guided}
     for run, result in results.items():
@@ -212,7 +214,10 @@ def scores(results: dict[Run, dict[str, Any]]) -> str:
             f"{result['map']:.4f}",
             f"{result['map_worst']:.4f}–{result['map_best']:.4f}",
             f"{100 * (result['map'] - hosts[run.method]):+.1f}" if run.guided else "",
-            *(number(result["bound"][name], 3) for name in ("inter", "intra", "ratio")),
+            number(result["curve"]["recall"][0], 3),
+            number(result["bound"]["inter"]),
+            number(result["bound"]["intra"]),
+            number(result["bound"]["ratio"], 3),
             number(result["bound_99.9"]["ratio"], 3),
             number(result["knn_accuracy"], 4),
             f"{result['train_seconds'] / 60:.0f}",
@@ -242,9 +247,9 @@ def picture(curves: dict[Run, dict[str, list[float]]]) -> Figure:
     for run, course in curves.items():
         style: dict[str, Any] = {"color": colors[run.method], "linestyle": "-" if run.guided else "--"}
         for axis, name in zip(axes, ("validation_map", "validation_ratio"), strict=True):
-            axis.plot(range(1, len(course[name]) + 1), course[name], label=run.shown, **style)
+            axis.plot(range(len(course[name])), course[name], label=run.shown, **style)
     for axis, label in zip(axes, ("mAP of the validation pictures", "D_inter / D_intra of the same"), strict=True):
-        axis.set(xlabel="epoch", ylabel=label)
+        axis.set(xlabel="epoch, from 0", ylabel=label)
         whole_numbers(axis.xaxis)
     axes[0].legend()
     return figure
