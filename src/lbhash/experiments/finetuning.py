@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lbhash.experiments.page import markdown_table
 from lbhash.files import replacing, write_text
 from lbhash.pool import in_processes
 from lbhash.reproduce.drawing import new_figure, palette, whole_numbers
@@ -206,7 +207,7 @@ def scores(results: dict[Run, dict[str, Any]]) -> str:
     """How good the codes are, a row a run."""
     columns = ["method", "mAP", "over ties", "lift", "at 0", "D_inter", "D_intra", "ratio", "at 99.9 %", "k-NN"]
     columns += ["minutes"]
-    lines = ["| " + " | ".join(columns) + " |", "|:--|" + "--:|" * (len(columns) - 1)]
+    rows = []
     hosts = {run.method: result["map"] for run, result in results.items() if not run.guided}
     for run, result in results.items():
         cells = [
@@ -222,21 +223,21 @@ def scores(results: dict[Run, dict[str, Any]]) -> str:
             number(result["knn_accuracy"], 4),
             f"{result['train_seconds'] / 60:.0f}",
         ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return markdown_table(columns, rows, left=0)
 
 
 def epochs_table(results: dict[Run, dict[str, Any]], curves: dict[Run, dict[str, list[float]]]) -> str:
     """The epoch that was kept and the best one by the ratio, a row a run."""
     columns = ["method", "kept epoch", "mAP", "best epoch by ratio", "its mAP", "rank correlation"]
-    lines = ["| " + " | ".join(columns) + " |", "|:--|" + "--:|" * (len(columns) - 1)]
+    rows = []
     for run, course in curves.items():
         kept, scored = results[run]["training"]["epoch"], course["validation_map"]
         by_ratio = max(range(len(scored)), key=course["validation_ratio"].__getitem__)
         line = Regression.of(course["validation_ratio"], scored)
-        cells = [run.shown, kept, f"{scored[kept]:.4f}", by_ratio, f"{scored[by_ratio]:.4f}"]
-        lines.append("| " + " | ".join(map(str, [*cells, "–" if line is None else f"{line.spearman:.3f}"])) + " |")
-    return "\n".join(lines)
+        cells = [run.shown, str(kept), f"{scored[kept]:.4f}", str(by_ratio), f"{scored[by_ratio]:.4f}"]
+        rows.append([*cells, number(None if line is None else line.spearman, 3)])
+    return markdown_table(columns, rows, left=0)
 
 
 def picture(curves: dict[Run, dict[str, list[float]]]) -> Figure:

@@ -1,7 +1,8 @@
-"""A page of the docs of which a command writes a part, between two comments."""
+"""Pages of the docs: their tables, and the part between two comments that a command writes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lbhash.files import existing_file, write_text
@@ -21,6 +22,16 @@ def replace_part(file: Path, part: str, text: str) -> None:
     page = file.read_text(encoding="utf-8")
     begin, end = _comments(part)
     write_text(file, f"{page[: page.index(begin)]}{begin}\n{text}\n{page[page.index(end) :]}")
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
+    """Lines of Markdown; the column ``left`` holds words, the others numbers."""
+    marks = [":--" if at == left else "--:" for at in range(len(columns))]
+    return "\n".join([_line(columns), f"|{'|'.join(marks)}|", *map(_line, rows)])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _comments(part: str) -> tuple[str, str]:

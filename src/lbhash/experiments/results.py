@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from lbhash.experiments.page import markdown_table
 from lbhash.files import existing_file, write_text
 from lbhash.pool import centers_mark, run_missing
 from lbhash.process import peak_memory
@@ -144,7 +145,7 @@ def _table(data: str, results: dict[Run, dict[str, Any]]) -> str:
     heads = {"all": "mAP", f"at_{AT}": f"mAP@{AT:,}"}
     columns = ["bits", "method", heads[main], "over ties", "lift", heads[other]]
     columns += ["D_inter", "D_intra", "ratio", "k-NN", "seconds"]
-    lines = ["| " + " | ".join(columns) + " |", "|--:|:--|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    rows = []
     hosts = {(run.method, run.bits): result[main]["map"] for run, result in results.items() if not run.guided}
     for run, result in results.items():
         report, found = result[main], result[main]["bound"]
@@ -162,8 +163,8 @@ def _table(data: str, results: dict[Run, dict[str, Any]]) -> str:
             number(report["knn_accuracy"], 4),
             f"{result['train_seconds']:.0f}",
         ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return markdown_table(columns, rows, left=1)
 
 
 def _cost(results: list[dict[str, Any]], minutes: float | None) -> str:

@@ -30,7 +30,7 @@ def check_missing(table: ImageTable, rows: npt.NDArray[np.int64] | None = None) 
     """Raise ``ValueError`` where pictures of these rows, or of all, are missing; it names the first one."""
     said = missing_line(table, rows)
     if said is not None:
-        raise ValueError(f"{said}; {MEND}")
+        refuse_or_skip(said, "refuse")
 
 
 def missing_line(table: ImageTable, rows: npt.NDArray[np.int64] | None = None) -> str | None:
