@@ -71,7 +71,9 @@ def encode(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(help="Into a folder: processes that decode pictures; one less than the cores if not given."),
+        typer.Option(
+            help="Into a folder: processes that decode pictures; one less than the cores if not given, none on two."
+        ),
     ] = None,
     precision: Annotated[
         Precision | None,

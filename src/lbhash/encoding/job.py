@@ -33,8 +33,7 @@ class Job:
         carry: columns of the data that go along with the codes.
         batch_size: pictures in a pass through the backbone; 32 where it is not given.
         precision: of the backbone, ``32`` or ``bf16``; 32 where it is not given.
-        workers: processes that decode pictures beside the model; where not given, one less than there are cores, of
-            which more than 8 bring nothing.
+        workers: processes that decode pictures beside the model; where not given, ``default_workers``.
         unreadable: the rows of the data whose picture is known to be damaged or missing; ``None`` where nobody has
             looked. A split is drawn from the others.
     """
@@ -70,9 +69,17 @@ class Job:
         return replace(_absolute(self, "model", "data", "base", "query", "labels"), images=images)
 
 
-def default_workers() -> int:
-    """Processes that decode where nobody says how many: one less than the cores that this process may use, up to 8."""
-    return min(usable_cores() - 1, 8)
+def default_workers(device: str) -> int:
+    """Processes that decode where nobody says how many: one less than the cores that this process may use, up to 8.
+
+    On a CPU of two cores there are none: the model's threads wait for each other, and a third process makes them wait
+    longer than it saves (``benchmarks/encode.py``).
+
+    Args:
+        device: of the model, as PyTorch names its type.
+    """
+    cores = usable_cores()
+    return 0 if device == "cpu" and cores <= 2 else min(cores - 1, 8)
 
 
 def _absolute(options: T, *names: str) -> T:

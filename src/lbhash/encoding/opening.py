@@ -82,7 +82,7 @@ def _open_pictures(
     check_images_alone(job.base, job.query, job.labels)
     table, backbone = images.open(job.data, hasher)
     job = replace(job, images=replace(images, backbone=backbone.name))
-    workers = default_workers() if job.workers is None else job.workers
+    workers = default_workers(backbone.model.device.type) if job.workers is None else job.workers
     if job.split == "all":
         rows = np.arange(len(table))
     else:

@@ -24,6 +24,7 @@ from lbhash.reproduce.drawing import new_figure, palette, whole_numbers
 from lbhash.reproduce.regression import Regression
 from lbhash.reproduce.settings import METHODS
 from lbhash.tables import number
+from lbhash.training.monitor import VALIDATION_SHARE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,9 +57,9 @@ WATCHED = """
 
 ![mAP and ratio by epoch]({picture})
 
-A share of {share:g} of each class's training pictures is not trained on. Their mAP, as queries on the codes of the
-others, decides which epoch is kept; their ratio is at percentiles, as [training.md](training.md#which-epoch-is-kept)
-says. "rank correlation" is of the two over the epochs, which are counted from 0.
+A share of {share:g} of each class's training pictures is not trained on. Their mAP, each a query to the others,
+decides which epoch is kept; their ratio is at percentiles, as [training.md](training.md#which-epoch-is-kept) says.
+"rank correlation" is of the two over the epochs, which are counted from 0.
 
 {table}
 """
@@ -85,7 +86,7 @@ class Run:
 
     def folder(self, data: str) -> str:
         """The name of its model folder."""
-        held = "" if self.validation else "-whole"
+        held = "" if self.validation == VALIDATION_SHARE else f"-validation{self.validation:g}"
         rates = "" if (self.lr, self.backbone_lr) == (1e-3, 3e-4) else f"-lr{self.lr:g}-{self.backbone_lr:g}"
         return f"{data}-{self.shown}-{self.bits}bits-{self.size}px-{self.epochs}epochs{rates}{held}-seed{self.seed}"
 
@@ -123,7 +124,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--backbone-lr", type=float, default=3e-4)
-    parser.add_argument("--validation", type=float, default=0.1, help="share of the training pictures; 0 for none")
+    parser.add_argument("--validation", type=float, default=VALIDATION_SHARE, help="share of the training pictures; 0 for none")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("--runs", type=Path, default=Path("runs/finetuning"), help="folder of the runs")

@@ -94,8 +94,8 @@ def train(
         settings: whatever else identifies the run; a checkpoint with other settings is refused.
         validation: rows that are not trained on, encoded after every epoch; the ratio of their codes is logged.
         monitor: judge every epoch, and end with the weights of the best: by "ratio", D_inter / D_intra of the
-            validation rows or, without any, of the training rows' codes; by "map", the mAP of the validation rows as
-            queries on the training rows' codes; or by the training "loss".
+            validation rows or, without any, of the training rows' codes; by "map", the mAP of each validation row as a
+            query to the others; or by the training "loss".
         patience: end after so many epochs without a better value; the ratio is monitored if nothing else is named.
         precision: "32"; or of the model "bf16" or, on a GPU, "16", by PyTorch's autocast. Objective and surrogate have
             float32 always, and so have the weights.

@@ -1,9 +1,9 @@
 """What an epoch is worth: the value by which the best one is kept and training is stopped early.
 
-The ratio of validation rows is judged as ``lbhash.tuning`` judges that of held-out rows: at percentiles in the place of
-the extremes, and with a D_intra below one bit taken as one bit, so that it is finite. Of codes that have collapsed
-(fewer of them differ than there are classes) it is 0, and their epoch is never the best one, whatever the criterion
-says of it.
+Validation rows are judged as ``lbhash.tuning`` judges held-out rows. Their ratio is at percentiles in the place of the
+extremes, and with a D_intra below one bit taken as one bit, so that it is finite. Their mAP is of each of them as a
+query to the others. Of codes that have collapsed (fewer of them differ than there are classes) the ratio is 0, and
+their epoch is never the best one, whatever the criterion says of it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from torch import Tensor
 from lbhash.codes import PackedCodes
 from lbhash.labels import Labels, check_count
 from lbhash.lower_bound import bound
-from lbhash.metrics import average_precision
-from lbhash.ranking import RankHistogram, Ranking
 
 Monitor = Literal["ratio", "map", "loss"]
 MONITORS: tuple[str, ...] = get_args(Monitor)
@@ -109,16 +107,19 @@ def judge(monitor: Monitor | None, loss: float, training: Coded, validation: Cod
     collapsed = False
     judged = training if validation is None and monitor == "ratio" else validation
     if judged is not None:
+        from lbhash.tuning.scoring import score_codes  # a search trains, so that its package imports this one
+
         name = "training" if validation is None else "validation"
-        inter, intra, ratio, collapsed = _ratio(judged)
-        values |= {f"{name}_inter": inter, f"{name}_intra": intra, f"{name}_ratio": ratio}
-    if monitor == "map":
-        assert validation is not None
-        values["validation_map"] = _mean_average_precision(validation, training)
+        score = score_codes(judged.codes, judged.labels, judged.classes, judged.bits, with_map=monitor == "map")
+        collapsed = any(caution.kind in ("equal", "collapsed") for caution in score.cautions)
+        values |= {f"{name}_inter": score.inter, f"{name}_intra": score.intra}
+        values[f"{name}_ratio"] = 0.0 if collapsed else score.by("ratio")
+        if monitor == "map":
+            values[f"{name}_map"] = score.by("map")
     monitored = None
     if monitor is not None:
         monitored = values[monitored_name(monitor, validation is not None)]
-        if collapsed or not math.isfinite(monitored) or (monitor == "ratio" and monitored == 0):
+        if collapsed or not math.isfinite(monitored) or (monitor != "loss" and monitored == 0):
             monitored = None
     return Verdict(values, monitored)
 
@@ -167,20 +168,3 @@ def packed(logits: Tensor) -> Tensor:
     ones = torch.nn.functional.pad(ones, (0, -ones.shape[1] % 8)).view(len(ones), -1, 8)
     places = torch.arange(8, dtype=torch.uint8, device=ones.device)
     return (ones << places).sum(-1, dtype=torch.uint8)
-
-
-def _ratio(coded: Coded) -> tuple[float, float, float, bool]:
-    """D_inter, D_intra, their ratio as it is judged, and whether the codes have collapsed."""
-    from lbhash.tuning.scoring import score_codes  # a search trains, so that its package imports this one
-
-    score = score_codes(coded.codes, coded.labels, coded.classes, coded.bits)
-    collapsed = any(caution.kind in ("equal", "collapsed") for caution in score.cautions)
-    return score.inter, score.intra, 0.0 if collapsed else score.by("ratio"), collapsed
-
-
-def _mean_average_precision(queries: Coded, base: Coded) -> float:
-    """In expectation over ties, over the queries to which some base code is relevant; NaN where there are none."""
-    histogram = RankHistogram.from_codes(queries.codes, queries.labels, base.codes, base.labels, queries.bits)
-    once = Ranking(histogram.total[histogram.distinct], histogram.graded[histogram.distinct])
-    values = average_precision(once)[histogram.kind]
-    return float(np.nanmean(values)) if np.isfinite(values).any() else math.nan
