@@ -124,7 +124,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--backbone-lr", type=float, default=3e-4)
-    parser.add_argument("--validation", type=float, default=VALIDATION_SHARE, help="share of the training pictures; 0 for none")
+    said = "share of the training pictures; 0 for none"
+    parser.add_argument("--validation", type=float, default=VALIDATION_SHARE, help=said)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("--runs", type=Path, default=Path("runs/finetuning"), help="folder of the runs")
