@@ -3,7 +3,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.codes import as_packed, as_words, check_bits, check_codes, code_bytes, hamming_distances, pack, unpack
+from lbhash.codes import (
+    as_packed,
+    as_words,
+    check_bits,
+    check_codes,
+    code_bytes,
+    code_from_hex,
+    hamming_distances,
+    pack,
+    unpack,
+)
 
 signs = st.tuples(st.integers(0, 6), st.integers(1, 200), st.integers(0, 2**32 - 1)).map(
     lambda t: np.random.default_rng(t[2]).choice(np.array([-1, 1], np.int8), t[:2])
@@ -115,3 +125,28 @@ def test_a_zero_among_signs_is_positive():
 def test_no_form_of_codes(array, bits, message):
     with pytest.raises((TypeError, ValueError), match=message):
         as_packed(array, bits)
+
+
+@settings(max_examples=30, deadline=None)
+@given(signs)
+def test_hexadecimal_digits_and_back(b):
+    for code in pack(b):
+        assert code_from_hex(code.tobytes().hex(), b.shape[1]).tolist() == code.tolist()
+        assert code_from_hex(code.tobytes().hex().upper(), b.shape[1]).tolist() == code.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "code is ''; it must be 4 hexadecimal digits, for 12 bits"),
+        ("fff", "code is 'fff'; it must be 4 hexadecimal digits, for 12 bits"),
+        ("zz00", "code is 'zz00'; it must be 4 hexadecimal digits, for 12 bits"),
+        ("ff  ", "code is 'ff  '; it must be 4 hexadecimal digits, for 12 bits"),
+        ("f" * 9999, f"code is '{'f' * 64}…'; it must be 4 hexadecimal digits"),
+        ("ffff", "code"),  # bits 13 to 16 are padding
+    ],
+)
+def test_other_digits(text, said):
+    with pytest.raises(ValueError, match=r"^code ") as error:
+        code_from_hex(text, 12)
+    assert str(error.value).startswith(said)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lbhash.labels import check_count, check_label_pair, check_labels, is_class_column, one_hot
+from lbhash.labels import check_count, check_label_pair, check_labels, is_class_column, label_value, one_hot
 
 
 @pytest.mark.parametrize(
@@ -119,3 +119,11 @@ def test_check_count():
         check_count(0, "k", 100, "the size of the base")
     with pytest.raises(TypeError, match=r"k is 1\.0; it must be an integer, from 1 to 5"):
         check_count(1.0, "k", 5)
+
+
+def test_a_label_as_json_holds_it():
+    assert label_value(np.int64(3)) == 3
+    assert label_value(np.array([1, 0, 1], np.uint8)) == [0, 2]
+    assert label_value(np.zeros(3, np.uint8)) == []
+    assert type(label_value(np.int64(3))) is int
+    assert [type(number) for number in label_value(np.array([1]))] == [int]

@@ -145,6 +145,28 @@ def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes"
     return np.packbits(given >= 0 if negative else given > 0, axis=1, bitorder="little"), length
 
 
+def code_from_hex(text: str, bits: int, name: str = "code") -> PackedCodes:
+    """The packed code ``uint8 [bytes]`` of hexadecimal digits, two a byte in the order of the bytes.
+
+    Raises:
+        ValueError: they are not those of a code of ``bits`` bits.
+
+    >>> code_from_hex("ff03", bits=10).tolist()
+    [255, 3]
+    """
+    digits = 2 * code_bytes(bits)
+    try:
+        held = bytes.fromhex(text) if len(text) == digits else b""
+    except ValueError:
+        held = b""
+    if 2 * len(held) != digits:
+        shown = text if len(text) <= 2 * code_bytes(MAX_BITS) else f"{text[:64]}…"
+        raise ValueError(f"{name} is {shown!r}; it must be {digits} hexadecimal digits, for {bits} bits")
+    code = np.frombuffer(held, np.uint8)
+    check_width(code[None], bits, name)
+    return code
+
+
 def unpack(codes: npt.ArrayLike, bits: int) -> npt.NDArray[np.int8]:
     """Unpack codes into signs.
 

@@ -101,6 +101,11 @@ def number_classes(labels: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64]
     return classes, positions.astype(np.int64)
 
 
+def label_value(label: npt.ArrayLike) -> int | list[int]:
+    """A row's label as JSON holds it: its class number, or of a multi-hot row the list of its classes."""
+    return np.flatnonzero(label).tolist() if np.ndim(label) else int(np.asarray(label))
+
+
 def check_single(labels: Any, name: str = "labels") -> npt.NDArray[np.int64]:
     """Return class numbers ``int64 [n]``; raises as ``check_labels`` does, and for multi-label ones ``ValueError``."""
     checked = check_labels(labels, name)

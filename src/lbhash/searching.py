@@ -13,11 +13,12 @@ import numpy.typing as npt
 from lbhash.bars import counted
 from lbhash.codefile import READABLE, CodeTable, check_suffix, read_codes
 from lbhash.codefolder import MANIFEST
-from lbhash.codes import check_width, code_bytes
+from lbhash.codes import code_bytes, code_from_hex
 from lbhash.data import Part, Table, load_table
 from lbhash.data.images import ImageTable, holds_pictures, load_images
 from lbhash.files import replacing
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
+from lbhash.labels import label_value
 from lbhash.workflow import carried_columns, load_hasher, model_part
 
 if TYPE_CHECKING:
@@ -196,24 +197,14 @@ def queries_by_row(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
     else:
         embeddings = hasher.backbone_.embed([table.read(row) for row in rows])
         codes = hasher.model_.encode(embeddings)
-    labels = None if table.labels is None else [_label(table.labels[row]) for row in rows]
+    labels = None if table.labels is None else [label_value(table.labels[row]) for row in rows]
     return Queries(codes, list(rows), labels, hasher.model_.outputs(embeddings), embeddings)
 
 
 def queries_by_code(texts: Sequence[str], bits: int) -> Queries:
     """Codes in hexadecimal digits, two a byte in the order of the bytes, as queries."""
-    width = code_bytes(bits)
-    codes = np.empty((len(texts), width), np.uint8)
-    for row, text in enumerate(texts):
-        try:
-            held = bytes.fromhex(text)
-        except ValueError:
-            raise ValueError(f"code is {text!r}; it must be {2 * width} hexadecimal digits") from None
-        if len(held) != width:
-            raise ValueError(f"code is {text!r}; it must be {2 * width} hexadecimal digits, for {bits} bits")
-        codes[row] = np.frombuffer(held, np.uint8)
-    check_width(codes, bits, "code")
-    return Queries(codes)
+    codes = [code_from_hex(text, bits) for text in texts]
+    return Queries(np.array(codes, np.uint8).reshape(-1, code_bytes(bits)))
 
 
 def parse_where(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -329,7 +320,3 @@ def _answer(
             for rank, (name, distance, held) in enumerate(zip(ids, distances, attributes, strict=True), start=1)
         ],
     }
-
-
-def _label(label: Any) -> Any:
-    return np.flatnonzero(label).tolist() if np.ndim(label) else int(label)

@@ -18,9 +18,10 @@ from lbhash.app.refusal import Refused, blamed_on_the_request
 from lbhash.app.rows import DigitRows, Rows, open_rows
 from lbhash.app.schemas import About, EncodeAnswer, Given, Limits, Neighbor, Options, Query, SearchAnswer
 from lbhash.app.settings import MAX_K, Settings
-from lbhash.codes import PackedCodes, check_width, code_bytes, pack
+from lbhash.codes import PackedCodes, code_from_hex, pack
 from lbhash.data import load_dataset
 from lbhash.index import Index, Neighbors, check_model, open_index, rerank
+from lbhash.labels import label_value
 from lbhash.model import HashModel, check_model_folder
 from lbhash.model_backbone import own_backbone
 from lbhash.plain import json_value
@@ -227,7 +228,8 @@ class Engine:
             return self._ask_by_row(index, given.row)
         if given.id is not None:
             return self._ask_by_id(index, given.id)
-        return _Asked(_from_hex(given.code or "", index.bits), index.bits)
+        with blamed_on_the_request():
+            return _Asked(code_from_hex(given.code or "", index.bits), index.bits)
 
     def _ask_by_row(self, index: Index, row: int) -> _Asked:
         rows = self._rows_with(row, 422)
@@ -239,7 +241,7 @@ class Engine:
             embedding = self._embed(held)
         asked = self._asked(index, embedding)
         asked.query.row = row
-        asked.query.label = None if rows.labels is None else _label(rows.labels[row])
+        asked.query.label = None if rows.labels is None else label_value(rows.labels[row])
         return asked
 
     def _ask_by_id(self, index: Index, name: int) -> _Asked:
@@ -309,24 +311,6 @@ def attributes_of(index: Index, ids: npt.NDArray) -> list[dict[str, Any]]:
         {name: json_value(value) for name, value in row.items() if name != "id"}
         for row in index.attributes_of(ids).to_pylist()
     ]
-
-
-def _label(label: Any) -> Any:
-    return np.flatnonzero(label).tolist() if np.ndim(label) else int(label)
-
-
-def _from_hex(text: str, bits: int) -> PackedCodes:
-    digits = 2 * code_bytes(bits)
-    try:
-        code = np.frombuffer(bytes.fromhex(text), np.uint8) if len(text) == digits else None
-    except ValueError:
-        code = None
-    if code is None:
-        shown = text if len(text) <= 64 else f"{text[:64]}…"
-        raise Refused(422, f"code is {shown!r}; it must be {digits} hexadecimal digits")
-    with blamed_on_the_request():
-        check_width(code[None], bits, "code")
-    return code
 
 
 def _load_model(folder: str | Path) -> HashModel:
