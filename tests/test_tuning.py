@@ -24,6 +24,7 @@ from lbhash.tuning.scoring import leave_one_out_map
 from lbhash.tuning.space import check_space, starting_point, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import best_trial
+from picture_tools import write_backbone, write_stripes
 
 SMALL = {"lr": Range(1e-4, 1e-1, log=True), "hidden": Choice((0, 6)), "guidance.weight": Range(0.1, 2.0)}
 
@@ -610,6 +611,9 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
         (["--method", "cqs"], "method is 'cqs'"),
         (["--data", "nowhere.parquet"], "nowhere.parquet"),
         (["--by", "loss"], "--by"),
+        (["--layout", "folder"], "layout is 'folder' without a backbone; it is for pictures: give --backbone too"),
+        (["--damaged", "skip"], "damaged is 'skip' without a backbone"),
+        (["--backbone", "b", "--labels", "y.npy"], "labels is 'y.npy' and the data are pictures"),
     ],
 )
 def test_what_the_command_refuses(command, tmp_path, arguments, line):
@@ -618,6 +622,23 @@ def test_what_the_command_refuses(command, tmp_path, arguments, line):
     assert errors.startswith("lbhash: error: ")
     assert errors.count("\n") == 1
     assert line in errors
+
+
+def test_pictures_are_embedded_once(command, tmp_path, space_file):
+    write_stripes(tmp_path / "pictures", 20)
+    write_backbone(tmp_path / "backbone")
+    given = ("--data", tmp_path / "pictures", "--bits", 8, "--epochs", 1, "--space", space_file, "--trials", 2)
+    given += ("--out", tmp_path / "out", "--json")
+    status, _, errors = command("tune", *given)
+    assert status == 2
+    assert "which holds pictures; give what embeds them (--backbone FOLDER)" in errors
+    assert not (tmp_path / "out").exists()
+    status, printed, errors = command("tune", *given, "--backbone", tmp_path / "backbone")
+    assert status == 0, errors
+    assert errors.count("embedding") == 1
+    assert json.loads(printed)["metrics"]["protocol"] == "holdout"
+    known = Hasher.from_pretrained(tmp_path / "out" / "model").model_.about["backbone"]
+    assert known["name"] == str(tmp_path / "backbone")
 
 
 def test_a_file_is_no_folder(command, tmp_path):

@@ -295,6 +295,39 @@ def with_columns(hasher: Hasher, part: Part) -> Part:
     return widened(part, hasher.model_.about.get("label columns", len(hasher.classes_)))
 
 
+def open_embedded(
+    data: str | Path,
+    images: ImageOptions | None,
+    *,
+    base: str | Path | None = None,
+    query: str | Path | None = None,
+    labels: str | Path | None = None,
+    protocol: str | None = None,
+    split_seed: int = 0,
+) -> tuple[Dataset, dict[str, Any] | None]:
+    """Train, base and query as embeddings, and what a model is to remember of the backbone that made them.
+
+    Args:
+        data: a data set of embeddings, or of pictures, which a backbone embeds that stays as it is.
+        images: how pictures are embedded; ``None`` for embeddings.
+        base: as of ``lbhash.data.load_dataset``.
+        query: as of ``lbhash.data.load_dataset``.
+        labels: as of ``lbhash.data.load_dataset``.
+        protocol: what draws the splits.
+        split_seed: of the draw.
+
+    Raises:
+        ValueError: ``data`` are pictures, and there is no backbone; or files of embeddings are given beside them.
+    """
+    if images is not None:
+        check_images_alone(base, query, labels)
+        embedded = images.embed(data)
+        return embedded.dataset(protocol, split_seed), embedded.backbone
+    if holds_pictures(data):
+        raise ValueError(f"data is {str(data)!r}, which holds pictures; give what embeds them (--backbone FOLDER)")
+    return load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed), None
+
+
 def check_images_alone(base: str | Path | None, query: str | Path | None, labels: str | Path | None) -> None:
     """Raise ``ValueError`` where files of embeddings are given beside pictures."""
     for name, value in (("base", base), ("query", query), ("labels", labels)):
@@ -303,12 +336,6 @@ def check_images_alone(base: str | Path | None, query: str | Path | None, labels
                 f"{name} is {str(value)!r} and the data are pictures, which are one file or folder that says itself "
                 "what their labels and splits are"
             )
-
-
-def check_embedded(data: str | Path) -> None:
-    """Raise ``ValueError`` where ``data`` are pictures, and no backbone is given that embeds them."""
-    if holds_pictures(data):
-        raise ValueError(f"data is {str(data)!r}, which holds pictures; give what embeds them (--backbone FOLDER)")
 
 
 def evaluate_files(

@@ -79,6 +79,21 @@ def image_options(
     return ImageOptions(backbone, layout, images, class_list, damaged.value)
 
 
+def new_image_options(
+    backbone: str | None, layout: str | None, images: Path | None, class_list: Path | None, damaged: Damaged
+) -> ImageOptions | None:
+    """As ``image_options``, where there is no model yet that would know a backbone.
+
+    Raises:
+        ValueError: something is said of pictures, and no backbone is given.
+    """
+    given = {"layout": layout, "images": images, "class-list": class_list, "damaged": damaged.value}
+    for name, value in given.items():
+        if backbone is None and value not in (None, Damaged.refuse.value):
+            raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for pictures: give --backbone too")
+    return image_options(backbone, layout, images, class_list, damaged)
+
+
 def guidance_options(guided: bool, recipe: str) -> dict[str, Any] | None:
     """What the options say of the guidance; ``None`` for the paper's."""
     from lbhash.objectives.guided import RECIPES

@@ -25,7 +25,7 @@ from lbhash.commands.options import (
     QueryFile,
     SplitSeed,
     guidance_options,
-    image_options,
+    new_image_options,
     print_json,
 )
 
@@ -164,18 +164,18 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model, evaluate it, and leave both in a folder."""
-    from lbhash.data import load_dataset
     from lbhash.data.images import picture_dataset
     from lbhash.training import is_main_process
-    from lbhash.workflow import check_embedded, check_images_alone, train_model
+    from lbhash.workflow import check_images_alone, open_embedded, train_model
 
     chosen = guidance_options(guided, guidance)
-    options = image_options(backbone, layout, images, class_list, damaged)
+    if freeze and backbone is None:
+        raise ValueError("freeze is given without a backbone; there is nothing to freeze")
+    options = new_image_options(backbone, layout, images, class_list, damaged)
     embedder = None
-    check_backbone_options(
+    check_tuning_options(
         backbone,
         freeze,
-        {"layout": layout, "images": images, "class-list": class_list, "damaged": damaged.value},
         {"backbone-lr": backbone_lr, "image-size": image_size, "batch-norm": batch_norm and batch_norm.value}
         | {"crop-scale": crop_scale, "flip": flip, "jitter": jitter, "no-augment": None if augment else True},
     )
@@ -196,13 +196,10 @@ def train(
         table = options.table(data)
         kept = check_pictures(table, damaged=damaged.value, workers=workers, progress=is_main_process())
         loaded = picture_dataset(table, kept, protocol, split_seed)
-    elif options is not None:
-        check_images_alone(base, query, labels)
-        embedded = options.embed(data)
-        loaded, embedder = embedded.dataset(protocol, split_seed), embedded.backbone
     else:
-        check_embedded(data)
-        loaded = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed)
+        loaded, embedder = open_embedded(
+            data, options, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed
+        )
     metrics = train_model(
         loaded,
         out,
@@ -260,23 +257,15 @@ def train(
     typer.echo(f"next: lbhash encode {shlex.join(files)} --split base --out base.parquet")
 
 
-def check_backbone_options(
-    backbone: str | None, freeze: bool, of_pictures: dict[str, Any], of_tuning: dict[str, Any]
-) -> None:
-    """Raise ``ValueError`` with a line where an option is given that is for something else.
+def check_tuning_options(backbone: str | None, freeze: bool, given: dict[str, Any]) -> None:
+    """Raise ``ValueError`` where an option is given that is for a backbone that is fine-tuned, and none is.
 
     Args:
         backbone: what pictures are for.
         freeze: whether it stays as it is.
-        of_pictures: options for pictures, by name; ``None`` where one is not given.
-        of_tuning: those for a backbone that is fine-tuned.
+        given: the options by name; ``None`` where one is not given.
     """
-    if freeze and backbone is None:
-        raise ValueError("freeze is given without a backbone; there is nothing to freeze")
-    for name, value in of_pictures.items():
-        if backbone is None and value not in (None, Damaged.refuse.value):
-            raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for pictures: give --backbone too")
-    for name, value in of_tuning.items():
+    for name, value in given.items():
         if value is not None and (freeze or backbone is None):
             why = "with --freeze" if freeze else "without a backbone"
             said = "given" if value is True else value

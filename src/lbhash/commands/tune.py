@@ -10,14 +10,20 @@ import typer
 
 from lbhash.commands.options import (
     BaseFile,
+    ClassList,
+    Damaged,
+    DamagedImages,
     Data,
     Guidance,
+    Images,
     Json,
     Labels,
+    Layout,
     Protocol,
     QueryFile,
     SplitSeed,
     guidance_options,
+    new_image_options,
     print_json,
 )
 
@@ -40,6 +46,13 @@ def tune(
     labels: Labels = None,
     protocol: Protocol = None,
     split_seed: SplitSeed = 0,
+    backbone: Annotated[
+        str | None, typer.Option(help="For pictures: a folder or Hub id of a vision model, which stays as it is.")
+    ] = None,
+    layout: Layout = None,
+    images: Images = None,
+    class_list: ClassList = None,
+    damaged: DamagedImages = Damaged.refuse,
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
     guided: Annotated[bool, typer.Option(help="Add the guidance.")] = True,
     guidance: Guidance = "paper",
@@ -68,22 +81,26 @@ def tune(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from OUT's trials.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Search hyper-parameters by the lower bound of held-out training rows, and train with the best."""
-    from lbhash.data import load_dataset
+    """Search hyper-parameters by the lower bound of held-out training rows, and train with the best.
+
+    Pictures are embedded once, by a backbone that stays as it is.
+    """
     from lbhash.hasher import Hasher
     from lbhash.tables import number, print_metrics
     from lbhash.tuning import INTER_PERCENTILE, PERCENTILE, read_space, search
     from lbhash.tuning.study import import_optuna
     from lbhash.tuning.write import write_tuning
-    from lbhash.workflow import check_embedded, train_model
+    from lbhash.workflow import open_embedded, train_model
 
     import_optuna()
     chosen = guidance_options(guided, guidance)
     if out.exists() and not out.is_dir():
         raise ValueError(f"out is {str(out)!r}, which is a file; it must be a folder")
     searched = None if space is None else read_space(space)
-    check_embedded(data)
-    loaded = load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed)
+    options = new_image_options(backbone, layout, images, class_list, damaged)
+    loaded, embedder = open_embedded(
+        data, options, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed
+    )
     if at is not None and not 1 <= at <= len(loaded.base):
         raise ValueError(f"at is {at}; it must be from 1 to the size of the base ({len(loaded.base)})")
     hasher = Hasher(bits, method, guided, epochs, seed, guidance=chosen, device=device, threads=threads)
@@ -114,7 +131,14 @@ def tune(
     write_tuning(found, out)
     settings = {name: value for name, value in found.hasher.get_params().items() if name != "progress"}
     metrics = train_model(
-        loaded, out / "model", at=at, split_seed=split_seed, overwrite=True, progress=not as_json, **settings
+        loaded,
+        out / "model",
+        at=at,
+        split_seed=split_seed,
+        overwrite=True,
+        progress=not as_json,
+        embedder=embedder,
+        **settings,
     )
     if as_json:
         print_json(found.as_dict() | {"trials": [trial.as_dict() for trial in found.trials], "metrics": metrics})
