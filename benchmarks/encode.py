@@ -9,7 +9,7 @@
 
 Both take turns, with the same threads. The ratio is bare over encode in seconds a picture, the median of the rounds; 1
 is as quick. The second table is the most memory that the command takes, its workers among it (proportional set size),
-of some pictures and of four times as many.
+of a quarter of the pictures and of all.
 
 Without ``--data`` the pictures are random; without ``--backbone`` an untrained MobileNetV2 embeds them. The figures
 mean something where the pictures take much longer than the first of them, which loads what is still missing.
@@ -66,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="a Parquet file of pictures; random ones if not given")
     parser.add_argument("--backbone", type=Path, help="a folder of transformers; an untrained one if not given")
-    parser.add_argument("--rows", type=int, default=2000, help="pictures of the first table, and of the second")
+    parser.add_argument("--rows", type=int, default=4000, help="pictures")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--shard-rows", type=int, default=65_536)
@@ -80,13 +80,13 @@ def main() -> None:
         place = Path(name)
         backbone = given.backbone or random_backbone(place / "backbone")
         model = random_model(backbone, place / "model")
-        few = pictures(given.data, given.rows, place / "few.parquet")
+        every = pictures(given.data, given.rows, place / "all.parquet")
         print(f"{given.rows:,} pictures, precision {given.precision}, {given.threads} threads\n")
-        speeds(given, few, backbone, model, place)
+        speeds(given, every, backbone, model, place)
         if given.memory:
-            many = pictures(given.data, 4 * given.rows, place / "many.parquet")
+            some = pictures(given.data, given.rows // 4, place / "some.parquet")
             print("\n| pictures | memory, MiB |\n|--:|--:|")
-            for rows, data in ((given.rows, few), (4 * given.rows, many)):
+            for rows, data in ((given.rows // 4, some), (given.rows, every)):
                 most = encode(given, data, backbone, model, place, watch=True)[2]
                 print(f"| {rows:,} | {most:,.0f} |", flush=True)
 
