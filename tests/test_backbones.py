@@ -250,11 +250,15 @@ def refused(path, said):
 
 def test_no_such_folder(tmp_path):
     refused(tmp_path / "absent", r"^backbone is '.*absent', and there is no such folder; .* or a Hub id 'user/name'")
+    refused("../absent", r"^backbone is '../absent', and there is no such folder")
     refused("resnet", r"^backbone is 'resnet', and there is no such folder")
 
 
 def test_a_hub_model_without_a_network():
-    refused("nobody/nothing-of-the-kind", r"^backbone is 'nobody/nothing-of-the-kind', which could not be loaded: ")
+    refused(
+        "nobody/nothing-of-the-kind",
+        r"^backbone is 'nobody/nothing-of-the-kind', which is no folder, and as a model of the Hub could not be loaded",
+    )
 
 
 @pytest.mark.parametrize("file", ["config.json", "preprocessor_config.json"])

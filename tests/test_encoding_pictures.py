@@ -280,6 +280,13 @@ def test_what_is_said_of_damage(model, backbone_folder, broken, tmp_path, comman
             "38 codes + 12 damaged = 50 pictures; those that are damaged are named in codes/_damaged.csv",
         ],
     )
+    status, out, err = command("encode", *given, "--out", "base/", "--damaged", "skip", "--split", "base")
+    assert status == 0
+    line = next(line for line in err.splitlines() if line.startswith("picture 4 of broken.parquet is no picture"))
+    assert line.endswith(
+        "(12 of 50 pictures are damaged or missing), which changes how splits are drawn; they are skipped"
+    )
+    assert out.splitlines()[-1] == "35 codes + 0 damaged = 35 pictures"
     status, out, err = command("encode", *given, "--out", "others")
     assert (status, out) == (2, "")
     assert err.splitlines()[-1].startswith("lbhash: error: picture 4 of broken.parquet is no picture")

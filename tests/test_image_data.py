@@ -98,6 +98,18 @@ def test_parquet_of_the_hub(tmp_path):
     assert (protocol, rows["query"].tolist(), rows["base"].tolist()) == ("official", [0, 1], [2, 3, 4])
 
 
+def test_parquet_in_the_folder_data(tmp_path):
+    (tmp_path / "data").mkdir()
+    write_images(tmp_path / "data" / "train-00000-of-00001.parquet", [1, 2], label=[0, 1])
+    write_images(tmp_path / "data" / "val-00000-of-00001.parquet", [3], label=[0])
+    write_images(tmp_path / "data" / "test-00000-of-00001.parquet", [4], label=[1])
+    (tmp_path / "README.md").write_text("")
+    assert holds_pictures(tmp_path)
+    table = load_images(tmp_path)
+    assert sorted(shades(table, np.flatnonzero(table.parts["held"]))) == [3, 4]
+    assert shades(table, np.flatnonzero(table.parts["train"])) == [1, 2]
+
+
 def test_parquet_files_of_the_splits(tmp_path):
     for split, some in zip(SPLITS, ([1, 2], [3, 4], [5]), strict=True):
         write_images(tmp_path / f"{split}.parquet", some, label=[0] * len(some))
@@ -199,6 +211,50 @@ def test_folders_of_parts(tmp_path, held):
     table = load_images(tmp_path)
     protocol, rows = split_images(table, all_kept(table))
     assert (protocol, [shades(table, rows[split]) for split in SPLITS]) == ("official", [[0, 1], [0, 1], [2, 3]])
+
+
+def test_all_held_parts_are_held(tmp_path):
+    for at, file in enumerate(["train/a/1.png", "train/b/1.png", "test/a/1.png", "val/b/1.png", "notes/x/y.txt"]):
+        put(tmp_path / file, at)
+    (tmp_path / "notes" / "x" / "y.txt").write_text("")
+    table = load_images(tmp_path)
+    protocol, rows = split_images(table, all_kept(table))
+    assert (protocol, [shades(table, rows[split]) for split in SPLITS]) == ("official", [[0, 1], [0, 1], [2, 3]])
+
+
+def test_trains_may_be_a_class(tmp_path):
+    for at, file in enumerate(["train/1.png", "bus/1.png", "query/1.png"]):
+        put(tmp_path / file, at)
+    assert load_images(tmp_path).classes == ("bus", "query", "train")
+
+
+@pytest.mark.parametrize("others", [(), ("query",), ("base",)])
+def test_a_train_without_its_others(tmp_path, others):
+    for part in ("train", *others):
+        put(tmp_path / part / "a" / "1.png", 1)
+    with pytest.raises(
+        ValueError, match=rf"which has the folders {', '.join(sorted(('train', *others)))}; beside train"
+    ):
+        load_images(tmp_path)
+
+
+def test_pictures_without_labels(tmp_path):
+    for at, file in enumerate(["b.png", "a.JFIF", ".hidden.png", "c.txt"]):
+        put(tmp_path / file, at)
+    (tmp_path / "empty").mkdir()
+    assert holds_pictures(tmp_path)
+    table = load_images(tmp_path)
+    assert (table.pictures.files, table.labels, shades(table)) == (["a.JFIF", "b.png"], None, [1, 0])
+    with pytest.raises(ValueError, match="has no labels; splits need them"):
+        split_images(table, all_kept(table))
+    put(tmp_path / "2026" / "d.png", 7)
+    assert shades(load_images(tmp_path, layout="files")) == [7, 1, 0]
+    with pytest.raises(ValueError, match=r"which has 'a.JFIF' beside the folders of its classes; a picture must be in"):
+        load_images(tmp_path)
+    with pytest.raises(ValueError, match=r"empty', which has no picture \(.jpg, "):
+        load_images(tmp_path / "empty", layout="files")
+    with pytest.raises(ValueError, match="and there is no such folder"):
+        load_images(tmp_path / "b.png", layout="files")
 
 
 def test_bad_folders(tmp_path):
@@ -659,6 +715,10 @@ def test_imagenet_of_listed_classes(imagenet, tmp_path):
     table = load_images(imagenet, classes=tmp_path / "classes.txt")
     assert (table.classes, table.protocol) == ((WORDS[2], WORDS[0]), "imagenet100")
     assert (shades(table), table.labels.tolist()) == ([10, 11, 12, 13, 14, 0, 1, 2, 3, 4], [0] * 5 + [1] * 5)
+    same = load_images(imagenet, classes=[WORDS[2], WORDS[0]])
+    assert (same.classes, same.pictures.files) == (table.classes, table.pictures.files)
+    with pytest.raises(ValueError, match=r"^classes is a list, which lists none"):
+        load_images(imagenet, classes=[])
     for text, said in (
         ("", r"^classes is '.*', which lists none"),
         (f"{WORDS[0]}\n{WORDS[0]}\n", rf"lists {WORDS[0]} twice"),
@@ -732,7 +792,11 @@ def test_protocols_of_parts(classes, train, held, seed):
 def test_bad_protocols(imagenet):
     table = load_images(imagenet)
     kept = all_kept(table)
-    with pytest.raises(ValueError, match=r"^class 0 has 2 rows to draw the query rows from; it needs 5"):
+    with pytest.raises(ValueError, match=r"^class 0 has 2 rows to draw the query rows from; it needs 5$"):
+        split_images(table, kept, "imagenet1000")
+    with pytest.raises(
+        ValueError, match=r"^protocol is 'imagenet1000', that of such data: class 0 has 2 rows .* needs 5"
+    ):
         split_images(table, kept)
     with pytest.raises(ValueError, match=r"^the seed of the split is -1; it must be at least 0"):
         split_images(table, kept, "official", -1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import signal
@@ -18,7 +19,7 @@ from lbhash.codefile import read_codes
 from lbhash.data import SPLITS
 from lbhash.data.images import load_images
 from lbhash.embeddings import embed_dataset, embedding_key
-from picture_tools import stored, write_small_resnet
+from picture_tools import stored, striped, write_small_resnet
 
 pytest.importorskip("transformers")
 
@@ -337,6 +338,30 @@ def test_train_and_encode_pictures(table, backbone, backbone_folder, cache, tmp_
     status, out, _ = command("encode", "--model", "model", *given, "--out", "all.parquet", "--json")
     assert (status, json.loads(out)["codes"]) == (0, len(table))
     assert pq.read_table("all.parquet")["row"].to_pylist() == list(range(len(table)))
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_a_model_knows_the_class_list(backbone_folder, cache, tmp_path, command, monkeypatch, freeze):
+    """Without it other rows would be drawn, and other classes numbered."""
+    monkeypatch.chdir(tmp_path)
+    words = ["n00000001", "n00000002", "n00000003"]
+    for at, (word, part) in enumerate(itertools.product(words, ["train", "val"])):
+        for row in range(8):
+            file = tmp_path / "imagenet" / part / word / f"{row}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(stored(striped(at // 2, np.random.default_rng(10 * at + row))))
+    (tmp_path / "list.txt").write_text(f"{words[2]}\n{words[0]}\n")
+    given = ["--data", "imagenet", "--protocol", "official", "--epochs", 1, "--backbone", backbone_folder]
+    given += ["--freeze"] if freeze else ["--image-size", 20]
+    status, _, err = command(*TRAIN, *given, "--class-list", "list.txt", "--out", "model")
+    assert status == 0, err
+    assert Hasher.from_pretrained("model").model_.about["class list"] == [words[2], words[0]]
+    (tmp_path / "list.txt").unlink()
+    for out in ("query.parquet", "query/"):
+        status, _, err = command("encode", "--model", "model", "--data", "imagenet", "--split", "query", "--out", out)
+        assert status == 0, err
+        held = read_codes(out)
+        assert (held.labels.tolist(), held.rows.tolist()) == ([0] * 8 + [1] * 8, [*range(8, 16), *range(24, 32)])
 
 
 def test_the_backbone_must_be_the_trainings(table, backbone_folder, cache, tmp_path, command, monkeypatch):

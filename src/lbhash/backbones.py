@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from functools import cached_property
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from lbhash.model import HashModel
 
 Precision = Literal["32", "bf16"]
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+"""The id of a model of the Hub, ``user/name``."""
 
 _NOTES = ("_name_or_path", "architectures", "dtype", "processor_class", "torch_dtype", "transformers_version")
 """What a configuration says of its own making, and of nothing that it computes."""
@@ -89,7 +93,8 @@ class Backbone:
             ValueError,
         ) as error:
             line = " ".join(str(error).split())
-            raise ValueError(f"backbone is {name!r}, which could not be loaded: {line}") from None
+            what = "which" if Path(name).exists() else "which is no folder, and as a model of the Hub"
+            raise ValueError(f"backbone is {name!r}, {what} could not be loaded: {line}") from None
         if getattr(model, "main_input_name", None) != "pixel_values":
             raise ValueError(f"backbone is {name!r}, a {type(model).__name__}, which takes no pictures")
         drop_idle_padding(model)
@@ -214,7 +219,7 @@ def check_backbone_name(name_or_folder: str | Path) -> str:
     """Return the name, or raise ``ValueError`` where one can see, without loading anything, that it leads to none."""
     name = str(name_or_folder)
     _check_packages()
-    if Path(name).exists() or name.count("/") != 1:  # a model of the Hub is "user/name"
+    if Path(name).exists() or not _HUB_ID.fullmatch(name):
         _check_folder(name)
     return name
 

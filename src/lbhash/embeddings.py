@@ -17,13 +17,16 @@ import numpy.typing as npt
 
 from lbhash.bars import counted
 from lbhash.data.dataset import SPLITS, Dataset, Part
-from lbhash.data.images import ImageTable, holds_pictures, load_images, split_images
+from lbhash.data.images import ImageTable, holds_pictures, layout_of, load_images, split_images
 from lbhash.data.images.faults import MEND, Damaged, damaged_line, missing_line, refuse_or_skip
 from lbhash.files import cache_folder, replacing, write_json
 
 if TYPE_CHECKING:
     from lbhash.backbones import Backbone
     from lbhash.hasher import Hasher
+
+CLASS_LIST = "class list"
+"""Under what a model remembers the classes that a list chose."""
 
 CHUNK = 2048
 """Rows that are kept at a time while a table is embedded; a run that was killed goes on after the last of them."""
@@ -50,15 +53,22 @@ class ImageOptions:
     classes: str | Path | None = None
     damaged: Damaged = "refuse"
 
-    def table(self, data: str | Path) -> ImageTable:
-        """The pictures of ``data``."""
-        return load_images(data, layout=self.layout, images=self.images, classes=self.classes)
+    def table(self, data: str | Path, hasher: Hasher | None = None) -> ImageTable:
+        """The pictures of ``data``; of an ImageNet those of the classes that ``hasher``'s model was trained with."""
+        classes: str | Path | list[str] | None = self.classes
+        if classes is None and hasher is not None and (self.layout or layout_of(data)) == "imagenet":
+            classes = hasher.model_.about.get(CLASS_LIST)
+        return load_images(data, layout=self.layout, images=self.images, classes=classes)
+
+    def about(self, table: ImageTable) -> dict[str, Any]:
+        """What a model is to remember of how its pictures were found."""
+        return {} if self.classes is None else {CLASS_LIST: list(table.classes)}
 
     def open(self, data: str | Path, hasher: Hasher | None = None) -> tuple[ImageTable, Backbone]:
         """The pictures of ``data`` and what embeds them, which must be what ``hasher``'s model was trained with."""
         from lbhash.backbones import Backbone, check_backbone
 
-        table = self.table(data)
+        table = self.table(data, hasher)
         if self.backbone is None:
             if hasher is None:
                 raise ValueError("backbone is not given; it must be a folder or a Hub id of a vision model")
@@ -73,8 +83,13 @@ class ImageOptions:
 
         The embeddings are kept but for those of a backbone that was fine-tuned with its head, which no other uses.
         """
-        own = hasher is not None and (hasher.model_.about.get("backbone") or {}).get("tuned", False)
+        own = hasher is not None and is_tuned(hasher)
         return embed_dataset(*self.open(data, hasher), damaged=self.damaged, cache=not own, progress=progress)
+
+
+def is_tuned(hasher: Hasher) -> bool:
+    """Whether a model's backbone was fine-tuned with it."""
+    return (hasher.model_.about.get("backbone") or {}).get("tuned", False)
 
 
 def picture_options(data: str | Path, images: ImageOptions | None) -> ImageOptions | None:

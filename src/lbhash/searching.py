@@ -15,7 +15,8 @@ from lbhash.codefile import READABLE, CodeTable, check_suffix, read_codes
 from lbhash.codefolder import MANIFEST
 from lbhash.codes import code_bytes, code_from_hex
 from lbhash.data import Part, Table, load_table
-from lbhash.data.images import ImageTable, holds_pictures, load_images
+from lbhash.data.images import ImageTable, holds_pictures
+from lbhash.embeddings import ImageOptions
 from lbhash.files import replacing
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
 from lbhash.labels import label_value
@@ -186,7 +187,7 @@ def open_base(path: str, hasher: Hasher | None = None) -> Index:
 
 def queries_by_row(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
     """Rows of a data file, of embeddings or of pictures, as queries."""
-    table: Table | ImageTable = load_images(data) if holds_pictures(data) else load_table(data)
+    table: Table | ImageTable = ImageOptions().table(data, hasher) if holds_pictures(data) else load_table(data)
     size = len(table.embeddings) if isinstance(table, Table) else len(table)
     for row in rows:
         if not 0 <= row < size:

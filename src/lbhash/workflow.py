@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,9 +13,9 @@ import numpy as np
 
 from lbhash.codefile import OWN_COLUMNS, CodeTable, check_suffix, read_codes, write_codes
 from lbhash.data import Dataset, Part, load_dataset, load_table, widened
-from lbhash.data.images import PictureDataset, holds_pictures
+from lbhash.data.images import PictureDataset, holds_pictures, split_images
 from lbhash.deephash import read_deephash
-from lbhash.embeddings import picture_options
+from lbhash.embeddings import is_tuned, picture_options
 from lbhash.evaluation import Report, evaluate
 from lbhash.files import write_json
 from lbhash.process import peak_memory
@@ -38,7 +38,7 @@ def train_model(
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
-    embedder: dict[str, Any] | None = None,
+    about: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Train on a data set, evaluate its queries against its base, and write the model folder.
@@ -57,7 +57,8 @@ def train_model(
         resume: go on from the folder's checkpoint.
         overwrite: replace a model that the folder holds.
         progress: show a bar.
-        embedder: what the model is to remember of the backbone that made the embeddings (``Backbone.about``).
+        about: what the model is to remember besides: the ``backbone`` that made the embeddings (``Backbone.about``),
+            how pictures were found (``ImageOptions.about``).
         settings: of ``Hasher``.
 
     Returns:
@@ -109,8 +110,7 @@ def train_model(
     }
     hasher.classes_ = classes
     hasher.model_.about |= {"data": dataset.name, "protocol": dataset.protocol, "split seed": split_seed}
-    if embedder is not None:
-        hasher.model_.about["backbone"] = embedder
+    hasher.model_.about |= about or {}
     if dataset.train.labels is not None and dataset.train.labels.ndim == 2:
         hasher.model_.about["label columns"] = dataset.classes
     hasher.save_pretrained(folder)
@@ -270,13 +270,27 @@ def _image_part(
     hasher: Hasher, data: str | Path, split: str, protocol: str | None, split_seed: int | None, images: ImageOptions
 ) -> Part:
     """As ``model_part``, of pictures."""
-    embedded = images.embed(data, hasher)
     if split == "all":
-        part = embedded.part()
-    else:
-        protocol, seed = split_of_training(hasher, protocol, split_seed)
-        part = embedded.dataset(protocol, seed).part(split)
-    return with_columns(hasher, part)
+        return with_columns(hasher, images.embed(data, hasher).part())
+    protocol, seed = split_of_training(hasher, protocol, split_seed)
+    if is_tuned(hasher):
+        return with_columns(hasher, _tuned_part(hasher, data, split, protocol, seed, images))
+    return with_columns(hasher, images.embed(data, hasher).dataset(protocol, seed).part(split))
+
+
+def _tuned_part(
+    hasher: Hasher, data: str | Path, split: str, protocol: str | None, seed: int, images: ImageOptions
+) -> Part:
+    """A split as a backbone embeds it that was fine-tuned, so that nothing is kept: its rows, and no others."""
+    from lbhash.finetuning import check_pictures, embed_pictures
+
+    table, backbone = images.open(data, hasher)
+    kept = check_pictures(table, damaged=images.damaged, progress=True)
+    rows = split_images(table, kept, protocol, seed)[1][split]
+    assert table.labels is not None
+    embeddings = np.zeros((len(table), backbone.dim), np.float32)  # of which the other rows take no memory
+    embeddings[rows] = embed_pictures(backbone, table, rows, progress=True)
+    return Part(embeddings, rows, table.labels[rows])
 
 
 def split_of_training(hasher: Hasher, protocol: str | None, seed: int | None) -> tuple[str | None, int]:
@@ -304,8 +318,8 @@ def open_embedded(
     labels: str | Path | None = None,
     protocol: str | None = None,
     split_seed: int = 0,
-) -> tuple[Dataset, dict[str, Any] | None]:
-    """Train, base and query as embeddings, and what a model is to remember of the backbone that made them.
+) -> tuple[Dataset, dict[str, Any]]:
+    """Train, base and query as embeddings, and what a model is to remember of how they were made.
 
     Args:
         data: a data set of embeddings, or of pictures, which a backbone embeds that stays as it is.
@@ -322,10 +336,10 @@ def open_embedded(
     if images is not None:
         check_images_alone(base, query, labels)
         embedded = images.embed(data)
-        return embedded.dataset(protocol, split_seed), embedded.backbone
+        return embedded.dataset(protocol, split_seed), {"backbone": embedded.backbone, **images.about(embedded.images)}
     if holds_pictures(data):
         raise ValueError(f"data is {str(data)!r}, which holds pictures; give what embeds them (--backbone FOLDER)")
-    return load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed), None
+    return load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed), {}
 
 
 def check_images_alone(base: str | Path | None, query: str | Path | None, labels: str | Path | None) -> None:

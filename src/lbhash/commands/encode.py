@@ -111,7 +111,7 @@ def encode(
         facts = _into_folder(model, data, split.value, out, overwrite, where, chosen)
         line += ", {shards:,} shards, of which {found:,} were there before"
         line += "\n{codes:,} codes + {damaged:,} damaged = {rows:,} {unit}"
-        line += "; those that are damaged are named in {out}/_damaged.csv" if facts["damaged"] else ""
+        line += "; those that are damaged are named in {named}" if facts["damaged"] else ""
     else:
         from lbhash.workflow import encode_file
 
@@ -122,7 +122,7 @@ def encode(
     if as_json:
         print_json(facts)
     else:
-        typer.echo(line.format(**facts))
+        typer.echo(line.format(**facts, named=Path(out) / "_damaged.csv"))
 
 
 def is_folder(out: str) -> bool:

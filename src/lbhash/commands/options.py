@@ -35,8 +35,8 @@ Backbone = Annotated[
 Layout = Annotated[
     str | None,
     typer.Option(
-        help="How pictures lie in DATA: parquet, lists, cifar, nuswide, coco, mirflickr, imagenet or folder (a folder "
-        "a class); seen by the names of the files where it is not given."
+        help="How pictures lie in DATA: parquet, lists, cifar, nuswide, coco, mirflickr, imagenet, files (without "
+        "labels) or folder (a folder a class); seen by the names of the files where it is not given."
     ),
 ]
 Images = Annotated[Path | None, typer.Option(help="The folder that the paths in DATA's own lists are seen from.")]

@@ -172,7 +172,7 @@ def train(
     if freeze and backbone is None:
         raise ValueError("freeze is given without a backbone; there is nothing to freeze")
     options = new_image_options(backbone, layout, images, class_list, damaged)
-    embedder = None
+    about: dict[str, Any] = {}
     check_tuning_options(
         backbone,
         freeze,
@@ -195,9 +195,9 @@ def train(
         threads = cores(devices) if threads is None else threads
         table = options.table(data)
         kept = check_pictures(table, damaged=damaged.value, workers=workers, progress=is_main_process())
-        loaded = picture_dataset(table, kept, protocol, split_seed)
+        loaded, about = picture_dataset(table, kept, protocol, split_seed), options.about(table)
     else:
-        loaded, embedder = open_embedded(
+        loaded, about = open_embedded(
             data, options, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed
         )
     metrics = train_model(
@@ -232,7 +232,7 @@ def train(
         devices=devices,
         nodes=nodes,
         workers=workers,
-        embedder=embedder,
+        about=about,
         **tuning,
     )
     if not metrics:  # not the first of several processes

@@ -98,7 +98,7 @@ def tune(
         raise ValueError(f"out is {str(out)!r}, which is a file; it must be a folder")
     searched = None if space is None else read_space(space)
     options = new_image_options(backbone, layout, images, class_list, damaged)
-    loaded, embedder = open_embedded(
+    loaded, about = open_embedded(
         data, options, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed
     )
     if at is not None and not 1 <= at <= len(loaded.base):
@@ -137,7 +137,7 @@ def tune(
         split_seed=split_seed,
         overwrite=True,
         progress=not as_json,
-        embedder=embedder,
+        about=about,
         **settings,
     )
     if as_json:

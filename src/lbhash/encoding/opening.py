@@ -12,7 +12,7 @@ import numpy as np
 
 from lbhash.data import DATASETS, Part
 from lbhash.data.images import PART_PROTOCOLS, split_images
-from lbhash.data.images.faults import MEND, check_missing, damaged_line, fault_of, find_unreadable
+from lbhash.data.images.faults import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
 from lbhash.data.images.table import file_facts
 from lbhash.data.readers import SUFFIXES
 from lbhash.data.streamed import ParquetRows
@@ -95,9 +95,9 @@ def _open_pictures(
         rows = split_images(table, kept, protocol, seed)[1][job.split]
     if check and images.damaged == "refuse":
         check_missing(table, rows)
-        if job.unreadable:
-            said = damaged_line(fault_of(table, job.unreadable[0]), len(job.unreadable), len(table))
-            raise ValueError(f"{said}, which changes how splits are drawn; {MEND}")
+    if check and job.unreadable:
+        said = damaged_line(fault_of(table, job.unreadable[0]), len(job.unreadable), len(table))
+        refuse_or_skip(f"{said}, which changes how splits are drawn", images.damaged)
     labels = None if table.labels is None else table.labels[rows]
     part = with_columns(hasher, Part(np.empty((0, 0)), rows, labels))
     facts = _about(job, table.pictures.fingerprint())

@@ -1,11 +1,11 @@
 """Fine-tuning: a backbone learns together with the head, from pictures."""
 
 from lbhash.finetuning.augment import Augmentation, draws_of
-from lbhash.finetuning.fit import FineTuning, check_pictures, encode_pictures, fine_tuning
+from lbhash.finetuning.fit import FineTuning, check_pictures, embed_pictures, encode_pictures, fine_tuning
 from lbhash.finetuning.image_model import BATCH_NORMS, BatchNorm, ImageModel, check_batch_norm
 from lbhash.finetuning.pixels import PictureRows
 from lbhash.finetuning.preprocessing import PixelValues, picture_size, resized
 
 __all__ = ["BATCH_NORMS", "Augmentation", "BatchNorm", "FineTuning", "ImageModel", "PictureRows", "PixelValues"]
-__all__ += ["check_batch_norm", "check_pictures", "draws_of", "encode_pictures", "fine_tuning", "picture_size"]
-__all__ += ["resized"]
+__all__ += ["check_batch_norm", "check_pictures", "draws_of", "embed_pictures", "encode_pictures", "fine_tuning"]
+__all__ += ["picture_size", "resized"]

@@ -112,6 +112,25 @@ def encode_pictures(
     return np.concatenate(codes)
 
 
+def embed_pictures(
+    backbone: Backbone,
+    images: ImageTable,
+    rows: npt.NDArray[np.int64],
+    *,
+    workers: int = 0,
+    progress: bool = False,
+) -> npt.NDArray[np.float32]:
+    """Embeddings of rows of a table of pictures, ``float32 [n, dim]``, which are not kept.
+
+    Raises:
+        ValueError: a picture is damaged or missing; the message names it.
+    """
+    made = [np.empty((0, backbone.dim), np.float32)]
+    with counted("embedding", len(rows), "pictures", show=progress) as advance:
+        made += _embedded(backbone, images, rows, workers, advance)
+    return np.concatenate(made)
+
+
 def check_pictures(
     images: ImageTable, *, damaged: Damaged = "refuse", workers: int = 0, progress: bool = False
 ) -> npt.NDArray[np.bool_]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,14 @@ import numpy.typing as npt
 from lbhash.data.dataset import SPLITS
 from lbhash.data.images.cifar import read_cifar
 from lbhash.data.images.coco import read_coco
-from lbhash.data.images.folders import pictures_in, read_image_folder
+from lbhash.data.images.folders import holds_files, pictures_in, read_image_folder, read_picture_files
 from lbhash.data.images.hub import HUB_DATASETS, read_hub_dataset
 from lbhash.data.images.imagenet import WORDNET_ID, read_imagenet
 from lbhash.data.images.listed import ListedPictures
 from lbhash.data.images.lists import LISTS, read_image_lists
 from lbhash.data.images.mirflickr import ANNOTATIONS, read_mirflickr
 from lbhash.data.images.nuswide import LABELS, read_nuswide
-from lbhash.data.images.parquet import holds_images, read_parquet_images
+from lbhash.data.images.parquet import holds_images, parquet_files, read_parquet_images
 from lbhash.data.images.part import PictureDataset, PicturePart
 from lbhash.data.images.protocols import PART_PROTOCOLS, PartProtocol
 from lbhash.data.images.table import ArrayPictures, FilePictures, ImageTable, Pictures
@@ -42,13 +43,14 @@ class Layout:
 
 
 LAYOUTS = {
-    "parquet": Layout(read_parquet_images, lambda path: path.suffix == ".parquet" or _has(path, "*.parquet")),
+    "parquet": Layout(read_parquet_images, lambda path: path.suffix == ".parquet" or bool(parquet_files(path))),
     "lists": Layout(read_image_lists, lambda path: _all(path, LISTS.values()), ("images",)),
     "cifar": Layout(read_cifar, lambda path: _has(path, "data_batch_*") or _all(path, ("train", "test", "meta"))),
     "nuswide": Layout(read_nuswide, lambda path: (path / LABELS).is_dir(), ("images",)),
     "coco": Layout(read_coco, lambda path: _has(path, "annotations/instances_*.json"), ("images",)),
     "mirflickr": Layout(read_mirflickr, lambda path: _has(path, ANNOTATIONS), ("images",)),
     "imagenet": Layout(read_imagenet, lambda path: _wordnet(path / "train"), ("classes",)),
+    "files": Layout(read_picture_files, holds_files),
     "folder": Layout(read_image_folder, lambda path: path.is_dir()),
 }
 """The layouts by name, in the order in which they are tried."""
@@ -59,7 +61,7 @@ def load_images(
     *,
     layout: str | None = None,
     images: str | Path | None = None,
-    classes: str | Path | None = None,
+    classes: str | Path | Sequence[str] | None = None,
     name: str = "data",
 ) -> ImageTable:
     """A table of pictures from a file or a folder.
@@ -68,7 +70,7 @@ def load_images(
         data: the file or folder; or a name of ``HUB_DATASETS``, where there is no file or folder of that name.
         layout: a name of ``LAYOUTS``; found by the names of the files where it is not given.
         images: the folder that the paths of the data's own lists are seen from, where the layout has such lists.
-        classes: a file that lists the classes, for the layout ``imagenet``.
+        classes: a file that lists the classes, or the classes, for the layout ``imagenet``.
         name: of the argument, for messages.
 
     Raises:
@@ -85,16 +87,21 @@ def load_images(
     if not path.exists():
         known = " or ".join(HUB_DATASETS)
         raise ValueError(f"{name} is {str(data)!r}, and there is no such file or folder; it must be one, or {known}")
-    found = layout or next((known for known, one in LAYOUTS.items() if one.recognises(path)), None)
+    found = layout or layout_of(path)
     if found is None:
         raise ValueError(f"{name} is {str(data)!r}, which is no .parquet file and no folder of pictures")
     given = {option: value for option, value in (("images", images), ("classes", classes)) if value is not None}
     for option, value in given.items():
         if option not in LAYOUTS[found].options:
             raise ValueError(f"{option} is {str(value)!r}, and {name} is of the layout {found!r}, which takes none")
-        if option == "images" and not Path(value).is_dir():
-            raise ValueError(f"images is {str(value)!r}, and there is no such folder")
+    if images is not None and not Path(images).is_dir():
+        raise ValueError(f"images is {str(images)!r}, and there is no such folder")
     return LAYOUTS[found].read(path, name=name, **given)
+
+
+def layout_of(data: str | Path) -> str | None:
+    """The name of a file's or folder's layout, as the names of its files tell it; ``None`` where it has none."""
+    return next((known for known, one in LAYOUTS.items() if one.recognises(Path(data))), None)
 
 
 def is_hub_dataset(data: str | Path) -> bool:
@@ -109,7 +116,7 @@ def holds_pictures(data: str | Path) -> bool:
         return True
     if path.suffix == ".parquet":
         return path.is_file() and holds_images(path)
-    found = next((known for known, one in LAYOUTS.items() if path.is_dir() and one.recognises(path)), None)
+    found = layout_of(path) if path.is_dir() else None
     if found == "folder":
         return any(folder.is_dir() and pictures_in(folder) for folder in path.iterdir())
     return found is not None and (found != "parquet" or holds_images(path))
@@ -141,14 +148,20 @@ def split_images(
     rows = np.flatnonzero(kept)
     if table.parts and chosen in PART_PROTOCOLS:
         parts = {part: mask[rows] for part, mask in table.parts.items()}
-        drawn = PART_PROTOCOLS[chosen].split(table.labels[rows], parts, seed)
+        draw = partial(PART_PROTOCOLS[chosen].split, table.labels[rows], parts, seed)
     elif chosen in PROTOCOLS:
-        drawn = PROTOCOLS[chosen].split(table.labels[rows], seed)
+        draw = partial(PROTOCOLS[chosen].split, table.labels[rows], seed)
     else:
         raise ValueError(
             f"protocol is {chosen!r}, which needs a training set and a test or validation set; {table.name} is not "
             "in such parts"
         )
+    try:
+        drawn = draw()
+    except ValueError as error:
+        if protocol is not None:
+            raise
+        raise ValueError(f"protocol is {chosen!r}, that of such data: {error} (or another protocol)") from None
     return chosen, {split: rows[drawn[split]] for split in SPLITS}
 
 
@@ -194,4 +207,4 @@ __all__ = ["HUB_DATASETS", "LAYOUTS", "PART_PROTOCOLS", "ArrayPictures", "FilePi
 __all__ += ["ListedPictures", "PartProtocol", "PictureDataset", "PicturePart", "Pictures", "holds_pictures"]
 __all__ += ["is_hub_dataset", "load_images", "picture_dataset", "read_cifar", "read_coco", "read_hub_dataset"]
 __all__ += ["read_image_folder", "read_image_lists", "read_imagenet", "read_mirflickr", "read_nuswide"]
-__all__ += ["read_parquet_images", "split_images"]
+__all__ += ["read_parquet_images", "read_picture_files", "split_images"]

@@ -1,4 +1,4 @@
-"""Folders of pictures: a folder for each class, and perhaps one for each split above them."""
+"""Folders of pictures: a folder for each class, and perhaps one for each split above them; or pictures alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from lbhash.data.dataset import SPLITS
 from lbhash.data.images.table import FilePictures, ImageTable
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 """How a file's name ends where it is taken for a picture, in capitals too."""
 
 HELD = ("test", "val", "validation")
@@ -21,19 +21,27 @@ def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
     """Read folders of pictures, a folder a class; the classes count in the order of their names.
 
     Args:
-        path: a folder with a folder for each class; or with ``train``, ``base`` and ``query``, or ``train`` and one of
+        path: a folder with a folder for each class; or with ``train``, ``base`` and ``query``, or ``train`` and some of
             ``test``, ``val`` and ``validation``, which hold them. Pictures may lie deeper in a class's folder. Files
             that do not end in one of ``SUFFIXES``, and hidden ones, are no pictures.
         name: of the argument, for messages.
 
     Raises:
-        ValueError: there is no such folder, a class has no picture, or pictures lie where no class is.
+        ValueError: there is no such folder, a class has no picture, pictures lie where no class is, or there is a
+            folder ``train`` without its others.
     """
     root = Path(path)
     if not root.is_dir():
         raise ValueError(f"{name} is {str(path)!r}, and there is no such folder")
-    tops = top_folders(root)
-    found = {top: class_folders(root / top if top else root, name) for top in tops}
+    tops = top_folders(root, name)
+    for top in tops:
+        stray = _direct_pictures(root / top)
+        if stray:
+            raise ValueError(
+                f"{name} is {str(root / top)!r}, which has {stray[0]!r} beside the folders of its classes; a picture "
+                "must be in one of them, or all are read without labels (layout 'files')"
+            )
+    found = {top: class_folders(root / top, name) for top in tops}
     classes = sorted({label for folders in found.values() for label in folders})
     files: list[str] = []
     labels: list[int] = []
@@ -46,19 +54,45 @@ def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
     where = np.array(of_top)
     masks = {top: where == at for at, top in enumerate(tops)}
     flags = masks if tops == SPLITS else {}
-    parts = {"train": masks["train"], "held": masks[tops[1]]} if len(tops) == 2 else {}
+    parts = {} if flags or tops == ("",) else {"train": masks["train"], "held": ~masks["train"]}
     protocol = "official" if parts else "holdout"
     return ImageTable(
         FilePictures(root, files), np.array(labels, np.int64), root.name, flags, parts, protocol, tuple(classes)
     )
 
 
-def top_folders(root: Path) -> tuple[str, ...]:
+def read_picture_files(path: str | Path, name: str = "data") -> ImageTable:
+    """Read the pictures in and below a folder as they are, without labels, in the order of their names.
+
+    Args:
+        path: the folder; what is a picture is as of ``read_image_folder``.
+        name: of the argument, for messages.
+
+    Raises:
+        ValueError: there is no such folder, or no picture in it.
+    """
+    root = Path(path)
+    if not root.is_dir():
+        raise ValueError(f"{name} is {str(path)!r}, and there is no such folder")
+    files = pictures_in(root)
+    if not files:
+        raise ValueError(f"{name} is {str(path)!r}, which has no picture ({', '.join(SUFFIXES)})")
+    return ImageTable(FilePictures(root, files), None, root.name)
+
+
+def top_folders(root: Path, name: str) -> tuple[str, ...]:
     """The folders of the splits or parts, or ``("",)`` where the classes are at the top."""
-    if all((root / split).is_dir() for split in SPLITS):
+    folders = {entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")}
+    if folders.issuperset(SPLITS):
         return SPLITS
-    held = next((top for top in HELD if (root / top).is_dir()), None)
-    return ("train", held) if held and (root / "train").is_dir() else ("",)
+    if "train" in folders and folders.intersection(HELD):
+        return ("train", *(top for top in HELD if top in folders))
+    if "train" in folders and folders.issubset(SPLITS):  # else it is a class of trains
+        raise ValueError(
+            f"{name} is {str(root)!r}, which has the folders {', '.join(sorted(folders))}; beside train there must be "
+            f"base and query, or {', '.join(HELD[:-1])} or {HELD[-1]}"
+        )
+    return ("",)
 
 
 def class_folders(folder: Path, name: str) -> dict[str, list[str]]:
@@ -74,6 +108,19 @@ def class_folders(folder: Path, name: str) -> dict[str, list[str]]:
             "every class must have one"
         )
     return found
+
+
+def holds_files(folder: Path) -> bool:
+    """Whether there are pictures in a folder, and none in the folders in it."""
+    if not folder.is_dir() or not _direct_pictures(folder):
+        return False
+    inner = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")]
+    return not any(pictures_in(one) for one in inner)
+
+
+def _direct_pictures(folder: Path) -> list[str]:
+    names = (entry.name for entry in os.scandir(folder) if entry.is_file())
+    return sorted(name for name in names if not name.startswith(".") and name.lower().endswith(SUFFIXES))
 
 
 def pictures_in(folder: Path) -> list[str]:

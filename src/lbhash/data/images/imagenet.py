@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ from lbhash.files import existing_file
 WORDNET_ID = re.compile(r"n\d{8}")
 
 
-def read_imagenet(path: str | Path, classes: str | Path | None = None, name: str = "data") -> ImageTable:
+def read_imagenet(
+    path: str | Path, classes: str | Path | Sequence[str] | None = None, name: str = "data"
+) -> ImageTable:
     """Read ``train`` and ``val``, the classes of a list or all, in the list's order or that of their names.
 
     Protocol ``imagenet100`` queries with the validation pictures of the listed classes, and has the training pictures
@@ -26,7 +29,7 @@ def read_imagenet(path: str | Path, classes: str | Path | None = None, name: str
         path: the folder with ``train/WORDNET_ID/…`` and ``val/WORDNET_ID/…``; or with the pictures of ``val`` side by
             side, and a ``val.txt`` of lines ``FILE CLASS``, the class a WordNet id or its position among all of
             ``train`` in the order of their names, counted from 0.
-        classes: a file that lists WordNet ids, the first word of each line.
+        classes: a file that lists WordNet ids, the first word of each line; or the ids themselves.
         name: of the argument, for messages.
 
     Raises:
@@ -37,7 +40,7 @@ def read_imagenet(path: str | Path, classes: str | Path | None = None, name: str
         if not (root / part).is_dir():
             raise ValueError(f"{name} is {str(path)!r}, which has no folder {part!r}; it must have train and val")
     known = sorted(entry.name for entry in os.scandir(root / "train") if entry.is_dir())
-    chosen = known if classes is None else _listed(Path(classes), known)
+    chosen = known if classes is None else _listed(classes, known)
     train = class_folders(root / "train", name) if classes is None else _some(root / "train", chosen, name)
     if any(entry.is_dir() for entry in os.scandir(root / "val")):
         val = _some(root / "val", chosen, name)
@@ -64,14 +67,17 @@ def read_imagenet(path: str | Path, classes: str | Path | None = None, name: str
     )
 
 
-def _listed(file: Path, known: list[str]) -> list[str]:
-    lines = existing_file(file, "classes").read_text(encoding="utf-8").splitlines()
-    listed = [line.split()[0] for line in lines if line.strip()]
+def _listed(classes: str | Path | Sequence[str], known: list[str]) -> list[str]:
+    if isinstance(classes, (str, Path)):
+        lines = existing_file(classes, "classes").read_text(encoding="utf-8").splitlines()
+        listed, said = [line.split()[0] for line in lines if line.strip()], repr(str(classes))
+    else:
+        listed, said = list(classes), "a list"
     if not listed:
-        raise ValueError(f"classes is {str(file)!r}, which lists none")
+        raise ValueError(f"classes is {said}, which lists none")
     if len(set(listed)) < len(listed):
         twice = next(label for label in listed if listed.count(label) > 1)
-        raise ValueError(f"classes is {str(file)!r}, which lists {twice} twice")
+        raise ValueError(f"classes is {said}, which lists {twice} twice")
     absent = [label for label in listed if label not in set(known)]
     if absent:
         raise ValueError(f"classes lists {absent[0]!r}, which has no folder in train ({len(absent)} have none)")

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS
+from lbhash.data.images.folders import HELD
 from lbhash.data.images.spooled import SpooledPictures
 from lbhash.data.images.table import ImageTable, file_facts
 from lbhash.data.streamed import ParquetRows
@@ -165,7 +166,8 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
             ``image`` (or ``img``) holds structs of ``bytes`` and ``path``, or binary; ``label`` (or ``fine_label``)
             integers, or ``labels`` lists of them, where there are labels. Boolean ``in_train``, ``in_base`` and
             ``in_query`` say which split a row belongs to; or files named ``train``, ``base`` and ``query``. Files named
-            ``train-…`` and ``test-…`` or ``validation-…``, as the Hub has them, are the parts of the data set.
+            ``train-…`` and ``test-…``, ``val-…`` or ``validation-…`` are the parts of the data set. Files may lie in
+            the folder's folder ``data``, as in a copy of a repository of the Hub.
         name: of the argument, for messages.
 
     Raises:
@@ -176,7 +178,7 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
     import pyarrow.parquet as pq
 
     folder = Path(path).is_dir()
-    files = sorted(Path(path).glob("*.parquet")) if folder else [existing_file(path, name)]
+    files = parquet_files(Path(path)) if folder else [existing_file(path, name)]
     if not files:
         raise ValueError(f"{name} is the folder {str(path)!r}, which has no .parquet file")
     tables, image, label = [], "", None
@@ -217,12 +219,17 @@ def holds_images(path: str | Path) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    files = sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [Path(path)]
+    files = parquet_files(Path(path)) if Path(path).is_dir() else [Path(path)]
     try:
         schema = pq.read_schema(files[0]) if files else None
         return schema is not None and _column(schema, IMAGE_COLUMNS) is not None and "embedding" not in schema.names
     except (pa.ArrowInvalid, OSError):
         return False
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files of a folder, or where it has none of its folder ``data``, in the order of their names."""
+    return sorted(folder.glob("*.parquet")) or sorted((folder / "data").glob("*.parquet"))
 
 
 def _column(schema: Any, names: tuple[str, ...]) -> str | None:
@@ -261,7 +268,7 @@ def _has_all_bytes(group: Any, column: str) -> bool:
 
 def _by_file(files: list[Path], counts: list[int]) -> dict[str, npt.NDArray[np.bool_]]:
     """Splits or parts by the names of the files, where every file has such a name and every one is there."""
-    heads = ["held" if (head := file.stem.split("-")[0]) in ("test", "validation") else head for file in files]
+    heads = ["held" if (head := file.stem.split("-")[0]) in HELD else head for file in files]
     for names in (SPLITS, ("train", "held")):
         if set(heads) == set(names):
             return {name: np.repeat([head == name for head in heads], counts) for name in names}
