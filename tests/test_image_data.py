@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from lbhash.carrying import PicturePaths
 from lbhash.data import SPLITS
 from lbhash.data.images import LAYOUTS, PART_PROTOCOLS, holds_pictures, load_images, split_images
 from lbhash.data.images.cifar import read_pickle
@@ -860,6 +861,16 @@ def test_what_looks_like_pictures(imagenet, nuswide, tmp_path, write_parquet):
     (tmp_path / "runs" / "logs").mkdir(parents=True)
     assert not holds_pictures(tmp_path / "runs")
     assert list(LAYOUTS)[-1] == "folder"
+
+
+def test_pictures_that_have_no_paths(tmp_path):
+    files = tmp_path / "files"
+    for name in "bca":
+        put(files / f"{name}.png", 1)
+    assert PicturePaths(load_images(files)).take(np.array([2, 0])).to_pydict() == {"path": ["c.png", "a.png"]}
+    write_cifar10(tmp_path / "cifar")
+    with pytest.raises(ValueError, match=r"^carry is path, and the pictures of cifar are not in files of their own"):
+        PicturePaths(load_images(tmp_path / "cifar"))
 
 
 def test_fingerprints_change_with_the_pictures(tmp_path):

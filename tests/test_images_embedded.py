@@ -340,6 +340,29 @@ def test_train_and_encode_pictures(table, backbone, backbone_folder, cache, tmp_
     assert pq.read_table("all.parquet")["row"].to_pylist() == list(range(len(table)))
 
 
+def test_paths_of_pictures_travel_with_their_codes(table, backbone_folder, cache, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = ("--data", "pictures", "--backbone", backbone_folder)
+    assert command(*TRAIN, *given, "--freeze", "--out", "model")[0] == 0
+    given = (*given, "--model", "model", "--carry", "path")
+    for out in ("base.parquet", "base/"):
+        status, _, err = command("encode", *given, "--split", "base", "--out", out)
+        assert status == 0, err
+        held = read_codes(out)
+        assert held.further["path"].to_pylist() == [table.pictures.files[row] for row in held.rows]
+    status, _, err = command("index", "build", *given, "--split", "all", "--out", "index")
+    assert status == 0, err
+    status, out, err = command(
+        "search", "--model", "model", "--index", "index", "--data", "pictures", "--row", 3, "--json"
+    )
+    assert status == 0, err
+    for neighbor in json.loads(out)["queries"][0]["neighbors"]:
+        assert neighbor["attributes"]["path"] == table.pictures.files[neighbor["id"]]
+    status, _, err = command("encode", *given[:-1], "name", "--out", "codes/")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "carry is name and data is 'pictures'; it must be one .parquet file, or for 'path' a folder" in err
+
+
 @pytest.mark.parametrize("freeze", [True, False])
 def test_a_model_knows_the_class_list(backbone_folder, cache, tmp_path, command, monkeypatch, freeze):
     """Without it other rows would be drawn, and other classes numbered."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.bars import counted
+from lbhash.carrying import carried_columns, check_carry
 from lbhash.codefile import READABLE, CodeTable, check_suffix, read_codes
 from lbhash.codefolder import MANIFEST
 from lbhash.codes import code_bytes, code_from_hex
@@ -20,7 +21,7 @@ from lbhash.embeddings import ImageOptions
 from lbhash.files import replacing
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
 from lbhash.labels import label_value
-from lbhash.workflow import carried_columns, load_hasher, model_part
+from lbhash.workflow import load_hasher, model_part
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,9 +74,10 @@ def encode_for_index(
         progress: show a bar.
         where: further arguments of ``lbhash.workflow.model_part``.
     """
-    columns = carried_columns(data, carry, alone=where.get("base") is None and where.get("query") is None)
-    _check_columns(columns, ids, index)
+    carry = check_carry(data, carry, alone=where.get("base") is None and where.get("query") is None)
     hasher = load_hasher(model)
+    columns = carried_columns(data, carry, hasher, where.get("images"))
+    _check_columns(columns, ids, index)
     if index is not None:
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
     part = model_part(hasher, data, split, **where)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from lbhash.codefile import OWN_COLUMNS, CodeTable, check_suffix, read_codes, write_codes
+from lbhash.carrying import carried_columns, check_carry
+from lbhash.codefile import CodeTable, check_suffix, read_codes, write_codes
 from lbhash.data import Dataset, Part, load_dataset, load_table, widened
 from lbhash.data.images import PictureDataset, holds_pictures, split_images
 from lbhash.deephash import read_deephash
@@ -22,8 +23,6 @@ from lbhash.process import peak_memory
 from lbhash.recognition import classifier_predict
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lbhash.embeddings import ImageOptions
     from lbhash.hasher import Hasher
 
@@ -156,8 +155,9 @@ def encode_file(
             raise ValueError(f"out is {str(out)!r}, which is {name} itself; give another file")
     if carry and Path(out).suffix != ".parquet":
         raise ValueError(f"carry is given and out is {str(out)!r}; only a .parquet file holds further columns")
-    columns = carried_columns(data, carry, alone=base is None and query is None)
+    carry = check_carry(data, carry, alone=base is None and query is None)
     hasher = load_hasher(model)
+    columns = carried_columns(data, carry, hasher, images)
     part = model_part(
         hasher,
         data,
@@ -173,46 +173,6 @@ def encode_file(
     further = None if columns is None else columns.take(part.rows)
     write_codes(out, CodeTable(codes, hasher.bits, part.rows, part.labels, hasher.model_.fingerprint(), further))
     return {"codes": len(codes), "bits": hasher.bits, "bytes": codes.nbytes, "split": split, "out": str(out)}
-
-
-def carried_columns(data: str | Path, names: Sequence[str], *, alone: bool = True) -> pa.Table | None:
-    """Further columns of a Parquet file, a row for each of its rows; ``None`` where none are named.
-
-    Args:
-        data: the file.
-        names: of the columns.
-        alone: whether ``data`` is the file of all rows, and not one of several.
-    """
-    columns = check_carry(data, names, alone=alone)
-    if not columns:
-        return None
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_table(data, columns=columns)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise ValueError(f"data is {str(data)!r}, which could not be read: {' '.join(str(error).split())}") from None
-
-
-def check_carry(data: str | Path, names: Sequence[str], *, alone: bool = True) -> list[str]:
-    """The names of ``carried_columns``, each once; ``ValueError`` where ``data`` has no such columns."""
-    if not names:
-        return []
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if not alone or not Path(data).is_file() or Path(data).suffix != ".parquet":
-        raise ValueError(f"carry is {', '.join(names)} and data is {str(data)!r}; it must be one .parquet file")
-    try:
-        known = pq.read_schema(data).names
-    except (OSError, pa.ArrowInvalid) as error:
-        raise ValueError(f"data is {str(data)!r}, which could not be read: {' '.join(str(error).split())}") from None
-    for name in names:
-        if name in OWN_COLUMNS or name not in known:
-            others = ", ".join(column for column in known if column not in OWN_COLUMNS)
-            raise ValueError(f"carry has {name!r}; it must name columns of the data ({others})")
-    return list(dict.fromkeys(names))
 
 
 def model_part(

@@ -44,7 +44,10 @@ ClassList = Annotated[Path | None, typer.Option(help="A file that lists the clas
 Guidance = Annotated[str, typer.Option(help="The guidance's recipe: paper, or calibrated, the library's own.")]
 Carry = Annotated[
     list[str] | None,
-    typer.Option(help="A column of DATA, a .parquet file, that travels with the codes; may be given often."),
+    typer.Option(
+        help="A column of DATA, a .parquet file, that travels with the codes, or the 'path' of pictures in files; may "
+        "be given often."
+    ),
 ]
 Model = Annotated[Path, typer.Option(help="A folder that 'lbhash train' wrote.")]
 

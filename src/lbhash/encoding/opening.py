@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lbhash.carrying import Carried, PicturePaths, check_carry
 from lbhash.data import DATASETS, Part
 from lbhash.data.images import PART_PROTOCOLS, split_images
 from lbhash.data.images.faults import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
@@ -21,7 +22,6 @@ from lbhash.encoding.job import Job, default_workers
 from lbhash.encoding.pictures import BATCH_SIZE, PictureSource
 from lbhash.encoding.source import EmbeddingSource, Source
 from lbhash.workflow import (
-    check_carry,
     check_images_alone,
     load_hasher,
     model_part,
@@ -50,7 +50,8 @@ def open_job(job: Job, *, check: bool = True, progress: bool = False) -> tuple[J
             the data are embeddings.
     """
     columns = check_carry(job.data, job.carry, alone=job.base is None and job.query is None)
-    carried = ParquetRows([Path(job.data)], columns, batch_rows=2048) if columns else None
+    parquet = Path(job.data).suffix == ".parquet"
+    carried = ParquetRows([Path(job.data)], columns, batch_rows=2048) if columns and parquet else None
     hasher = load_hasher(job.model)
     images = picture_options(job.data, job.images)
     if images is not None:
@@ -77,10 +78,12 @@ def open_job(job: Job, *, check: bool = True, progress: bool = False) -> tuple[J
 
 
 def _open_pictures(
-    job: Job, images: ImageOptions, hasher: Hasher, carried: ParquetRows | None, check: bool, progress: bool
+    job: Job, images: ImageOptions, hasher: Hasher, carried: Carried | None, check: bool, progress: bool
 ) -> tuple[Job, Source]:
     check_images_alone(job.base, job.query, job.labels)
     table, backbone = images.open(job.data, hasher)
+    if job.carry and carried is None:
+        carried = PicturePaths(table)
     job = replace(job, images=replace(images, backbone=backbone.name))
     workers = default_workers(backbone.model.device.type) if job.workers is None else job.workers
     if job.split == "all":

@@ -15,9 +15,9 @@ from lbhash.encoding.source import Batch, Source
 
 if TYPE_CHECKING:
     from lbhash.backbones import Backbone, Precision
+    from lbhash.carrying import Carried
     from lbhash.data.images import ImageTable
     from lbhash.data.images.faults import Damaged
-    from lbhash.data.streamed import ParquetRows
     from lbhash.hasher import Hasher
 
 BATCH_SIZE = 32
@@ -51,7 +51,7 @@ class PictureSource(Source):
         rows: npt.NDArray[np.int64],
         labels: npt.NDArray | None,
         about: dict[str, Any],
-        carried: ParquetRows | None = None,
+        carried: Carried | None = None,
         *,
         damaged: Damaged = "refuse",
         batch_size: int = BATCH_SIZE,

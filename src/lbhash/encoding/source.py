@@ -21,7 +21,7 @@ from lbhash.data.images.reading import Damage
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lbhash.data.streamed import ParquetRows
+    from lbhash.carrying import Carried
     from lbhash.hasher import Hasher
 
 
@@ -67,7 +67,7 @@ class Source(ABC):
         rows: npt.NDArray[np.int64],
         labels: npt.NDArray | None,
         about: dict[str, Any],
-        carried: ParquetRows | None = None,
+        carried: Carried | None = None,
     ) -> None:
         self.hasher, self.rows, self.labels, self.about, self._carried = hasher, rows, labels, about, carried
 
@@ -102,7 +102,7 @@ class EmbeddingSource(Source):
     chunk = 8192
     """Rows that are encoded at a time."""
 
-    def __init__(self, hasher: Hasher, part: Part, about: dict[str, Any], carried: ParquetRows | None = None) -> None:
+    def __init__(self, hasher: Hasher, part: Part, about: dict[str, Any], carried: Carried | None = None) -> None:
         if part.dim != hasher.model_.dim:
             raise ValueError(f"embeddings have {part.dim} numbers a row; the model takes {hasher.model_.dim}")
         super().__init__(hasher, part.rows, part.labels, about, carried)
