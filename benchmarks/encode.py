@@ -8,8 +8,8 @@
   from the first picture to the last shard; "start" is what the whole command takes besides, once.
 
 Both take turns, with the same threads. The ratio is bare over encode in seconds a picture, the median of the rounds; 1
-is as quick. The second table is the most memory that the command takes, its workers among it (proportional set size),
-of a quarter of the pictures and of all.
+is as quick. "memory" is the most that the command takes, its workers among it (proportional set size, looked at every
+second); the last line has it for a quarter of the pictures.
 
 Without ``--data`` the pictures are random; without ``--backbone`` an untrained MobileNetV2 embeds them. The figures
 mean something where the pictures take much longer than the first of them, which loads what is still missing.
@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
@@ -73,7 +74,6 @@ def main() -> None:
     parser.add_argument("--precision", choices=["32", "bf16"], default="32")
     parser.add_argument("--workers", type=int, help="of encode; its default if not given")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of PyTorch, in both")
-    parser.add_argument("--memory", type=int, default=1, help="0 to leave the second table out")
     given = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(given.threads)
     with tempfile.TemporaryDirectory() as name:
@@ -83,32 +83,30 @@ def main() -> None:
         every = pictures(given.data, given.rows, place / "all.parquet")
         print(f"{given.rows:,} pictures, precision {given.precision}, {given.threads} threads\n")
         speeds(given, every, backbone, model, place)
-        if given.memory:
-            some = pictures(given.data, given.rows // 4, place / "some.parquet")
-            print("\n| pictures | memory, MiB |\n|--:|--:|")
-            for rows, data in ((given.rows // 4, some), (given.rows, every)):
-                most = encode(given, data, backbone, model, place, watch=True)[2]
-                print(f"| {rows:,} | {most:,.0f} |", flush=True)
+        quarter = pictures(given.data, given.rows // 4, place / "quarter.parquet")
+        memory = encode(given, quarter, backbone, model, place)[2]
+        print(f"memory for {given.rows // 4:,} pictures: {memory:,.0f} MiB")
 
 
 def speeds(given: argparse.Namespace, data: Path, backbone: Path, model: Path, place: Path) -> None:
-    """The first table."""
-    print("| round | bare, a second | encode, a second | bare / encode | start, s |\n|--:|--:|--:|--:|--:|")
+    """A line a round."""
+    print("| round | bare, a second | encode, a second | bare / encode | start, s | memory, MiB |")
+    print("|--:|--:|--:|--:|--:|--:|")
     ratios = []
     for number in range(1, given.rounds + 1):
         arguments = (BARE, data, backbone, model, given.precision, given.batch_size)
         bare = float(subprocess.run([sys.executable, "-c", *map(str, arguments)], stdout=-1, check=True).stdout)
-        seconds, whole, _ = encode(given, data, backbone, model, place)
+        seconds, whole, memory = encode(given, data, backbone, model, place)
         ratios.append(bare / seconds)
         figures = f"{given.rows / bare:,.1f} | {given.rows / seconds:,.1f} | {ratios[-1]:.3f} | {whole - seconds:.1f}"
-        print(f"| {number} | {figures} |", flush=True)
+        print(f"| {number} | {figures} | {memory:,.0f} |", flush=True)
     print(f"\nmedian of bare / encode: {statistics.median(ratios):.3f}", flush=True)
 
 
 def encode(
-    given: argparse.Namespace, data: Path, backbone: Path, model: Path, place: Path, *, watch: bool = False
+    given: argparse.Namespace, data: Path, backbone: Path, model: Path, place: Path
 ) -> tuple[float, float, float]:
-    """Seconds of the encoding and of the whole command; and MiB, where it is watched, which takes time of its own."""
+    """Seconds of the encoding and of the whole command, and MiB."""
     shutil.rmtree(place / "codes", ignore_errors=True)
     options = {"model": model, "backbone": backbone, "data": data, "out": place / "codes", "workers": given.workers}
     options |= {"batch-size": given.batch_size, "shard-rows": given.shard_rows, "precision": given.precision}
@@ -118,15 +116,16 @@ def encode(
         [sys.executable, "-m", "lbhash.cli", "encode", *words, "--json"], stdout=-1, stderr=-3
     ) as run:
         process = psutil.Process(run.pid)
-        while watch and run.poll() is None:
-            most = max(most, memory(process))
-            time.sleep(0.2)
+        while run.poll() is None:
+            most = max(most, held_by(process))
+            with suppress(subprocess.TimeoutExpired):
+                run.wait(1)
         assert run.stdout is not None
         facts = json.loads(run.stdout.read())
     return facts["seconds"], time.perf_counter() - started, most / 2**20
 
 
-def memory(process: psutil.Process) -> int:
+def held_by(process: psutil.Process) -> int:
     """Bytes of a process and its children, of what they share each its part."""
     total = 0
     for one in (process, *process.children(recursive=True)):

@@ -87,7 +87,7 @@ class Run:
     def folder(self, data: str) -> str:
         """The name of its model folder."""
         held = "" if self.validation == VALIDATION_SHARE else f"-validation{self.validation:g}"
-        rates = "" if (self.lr, self.backbone_lr) == (1e-3, 3e-4) else f"-lr{self.lr:g}-{self.backbone_lr:g}"
+        rates = "" if (self.lr, self.backbone_lr) == (1e-3, 1e-4) else f"-lr{self.lr:g}-{self.backbone_lr:g}"
         return f"{data}-{self.shown}-{self.bits}bits-{self.size}px-{self.epochs}epochs{rates}{held}-seed{self.seed}"
 
 
@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--image-size", type=int, default=96)
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--lr", type=float, default=1e-3)
-    parser.add_argument("--backbone-lr", type=float, default=3e-4)
+    parser.add_argument("--backbone-lr", type=float, default=1e-4)
     said = "share of the training pictures; 0 for none"
     parser.add_argument("--validation", type=float, default=VALIDATION_SHARE, help=said)
     parser.add_argument("--seed", type=int, default=0)
