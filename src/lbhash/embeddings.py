@@ -20,6 +20,7 @@ from lbhash.data.dataset import SPLITS, Dataset, Part
 from lbhash.data.images import ImageTable, holds_pictures, layout_of, load_images, split_images
 from lbhash.data.images.faults import MEND, Damaged, damaged_line, missing_line, refuse_or_skip
 from lbhash.files import cache_folder, replacing, write_json
+from lbhash.model_backbone import is_tuned
 
 if TYPE_CHECKING:
     from lbhash.backbones import Backbone
@@ -55,10 +56,11 @@ class ImageOptions:
 
     def table(self, data: str | Path, hasher: Hasher | None = None) -> ImageTable:
         """The pictures of ``data``; of an ImageNet those of the classes that ``hasher``'s model was trained with."""
+        layout = self.layout or layout_of(data)
         classes: str | Path | list[str] | None = self.classes
-        if classes is None and hasher is not None and (self.layout or layout_of(data)) == "imagenet":
+        if classes is None and hasher is not None and layout == "imagenet":
             classes = hasher.model_.about.get(CLASS_LIST)
-        return load_images(data, layout=self.layout, images=self.images, classes=classes)
+        return load_images(data, layout=layout, images=self.images, classes=classes)
 
     def about(self, table: ImageTable) -> dict[str, Any]:
         """What a model is to remember of how its pictures were found."""
@@ -83,13 +85,8 @@ class ImageOptions:
 
         The embeddings are kept but for those of a backbone that was fine-tuned with its head, which no other uses.
         """
-        own = hasher is not None and is_tuned(hasher)
+        own = hasher is not None and is_tuned(hasher.model_.about)
         return embed_dataset(*self.open(data, hasher), damaged=self.damaged, cache=not own, progress=progress)
-
-
-def is_tuned(hasher: Hasher) -> bool:
-    """Whether a model's backbone was fine-tuned with it."""
-    return (hasher.model_.about.get("backbone") or {}).get("tuned", False)
 
 
 def picture_options(data: str | Path, images: ImageOptions | None) -> ImageOptions | None:

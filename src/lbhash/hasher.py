@@ -489,11 +489,11 @@ class Hasher(TransformerMixin, BaseEstimator):
         A backbone that was fine-tuned goes with it, in the folder ``backbone``, which is one of ``transformers`` like
         any other.
         """
-        from lbhash.model_backbone import drop_backbone, save_backbone
+        from lbhash.model_backbone import drop_backbone, is_tuned, save_backbone
 
         check_is_fitted(self)
         self.model_.about["classes"] = self.classes_.tolist()
-        if (self.model_.about.get("backbone") or {}).get("tuned"):
+        if is_tuned(self.model_.about):
             save_backbone(self.backbone_, directory)
         else:
             drop_backbone(directory)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
 from lbhash.dropout import Dropout
 from lbhash.files import give_usual_rights
+from lbhash.model_backbone import is_tuned
 from lbhash.plain import plain
 
 PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
@@ -151,7 +152,7 @@ class HashModel(
         config["classifier"] = 0 if self.classifier is None else self.classifier.out_features
         config["about"] = {**about, "fingerprint": self.fingerprint()}
         facts = "\n".join(f"| {key} | {value} |" for key, value in about.items())
-        of_pictures = (about.get("backbone") or {}).get("tuned", False)
+        of_pictures = is_tuned(about)
         card: dict[str, Any] = {"bits": self.bits, "code_bytes": code_bytes(self.bits), "facts": facts}
         embedding = f"an embedding of {self.dim} numbers"
         card["what"] = f"a picture, by way of {embedding}," if of_pictures else embedding

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lbhash.files import give_usual_rights
 
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 FOLDER = "backbone"
 """Where a model folder holds a backbone that was fine-tuned with its head: a folder of transformers like any other."""
+
+
+def is_tuned(about: Mapping[str, Any]) -> bool:
+    """Whether the backbone of a model was fine-tuned with it, by what the model remembers of its making."""
+    return bool((about.get("backbone") or {}).get("tuned"))
 
 
 def own_backbone(folder: str | Path | None) -> Path | None:
@@ -40,7 +46,7 @@ def find_backbone(model: HashModel, folder: str | Path | None = None) -> str:
     known = model.about.get("backbone")
     if not known:
         raise ValueError("the model was trained on embeddings and knows no backbone that makes them; say which")
-    if not known.get("tuned"):
+    if not is_tuned(model.about):
         return known["name"]
     if folder is None or Path(folder).is_dir():
         where = "it was not loaded from one" if folder is None else f"{str(folder)!r} has none"

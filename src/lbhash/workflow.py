@@ -16,9 +16,10 @@ from lbhash.codefile import CodeTable, check_suffix, read_codes, write_codes
 from lbhash.data import Dataset, Part, load_dataset, load_table, widened
 from lbhash.data.images import PictureDataset, holds_pictures, split_images
 from lbhash.deephash import read_deephash
-from lbhash.embeddings import is_tuned, picture_options
+from lbhash.embeddings import picture_options
 from lbhash.evaluation import Report, evaluate
 from lbhash.files import write_json
+from lbhash.model_backbone import is_tuned
 from lbhash.process import peak_memory
 from lbhash.recognition import classifier_predict
 
@@ -230,12 +231,14 @@ def _image_part(
     hasher: Hasher, data: str | Path, split: str, protocol: str | None, split_seed: int | None, images: ImageOptions
 ) -> Part:
     """As ``model_part``, of pictures."""
-    if split == "all":
-        return with_columns(hasher, images.embed(data, hasher).part())
     protocol, seed = split_of_training(hasher, protocol, split_seed)
-    if is_tuned(hasher):
-        return with_columns(hasher, _tuned_part(hasher, data, split, protocol, seed, images))
-    return with_columns(hasher, images.embed(data, hasher).dataset(protocol, seed).part(split))
+    if split == "all":
+        part = images.embed(data, hasher).part()
+    elif is_tuned(hasher.model_.about):
+        part = _tuned_part(hasher, data, split, protocol, seed, images)
+    else:
+        part = images.embed(data, hasher).dataset(protocol, seed).part(split)
+    return with_columns(hasher, part)
 
 
 def _tuned_part(
