@@ -177,6 +177,13 @@ def test_fewer_samples_get_more_epochs():
     assert stretched(Schedule(epochs=30), 100_000, 10_000) == Schedule(epochs=30)
 
 
+def test_more_samples_of_16_bits_get_larger_batches():
+    schedule = Schedule(epochs=30)
+    assert posterior_16.lasting(schedule, 5_000) == Schedule(epochs=60, decay_every=20)
+    assert posterior_16.lasting(schedule, 30_000) == schedule
+    assert posterior_16.lasting(schedule, 90_000) == Schedule(epochs=30, batch_size=3 * schedule.batch_size)
+
+
 def test_intervals():
     assert Interval.of([1.0, 2.0, 3.0]).half == pytest.approx(4.302652729911275 / math.sqrt(3))
     assert str(Interval.of([0.5])) == "0.5000"

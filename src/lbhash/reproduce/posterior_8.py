@@ -27,7 +27,7 @@ from lbhash.reproduce.fit import (
 )
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.result import Result
-from lbhash.reproduce.scores import kl, kl_back
+from lbhash.reproduce.scores import by_name, kl, kl_back
 from lbhash.reproduce.settings import Settings
 from lbhash.training import Schedule
 
@@ -85,8 +85,8 @@ def run(
         ]
         for n in numbers
     }
-    there = {n: {name: kl(truths, [e[name] for e in found[n]]) for name in found[n][0]} for n in numbers}
-    back = {name: kl_back(truths, [e[name] for e in found[samples]]) for name in found[samples][0]}
+    there = {n: by_name(kl, truths, found[n]) for n in numbers}
+    back = by_name(kl_back, truths, found[samples])
     rows = [(name, value, back[name], PAPER.get(name)) for name, value in there[samples].items()]
     text = TEXT.format(
         seeds=settings.seeds,
