@@ -1,14 +1,21 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import math
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
 from torch import Tensor, nn
 
 from lbhash.dropout import keep_mask
 from lbhash.objectives import CSQ, METHODS, Guided, Objective, Task, build_objective
+from lbhash.objectives.guided import bearable_smoothing
 from lbhash.posterior import Surrogate
 
 BITS = 20  # blocks of 8, 8 and 4
@@ -367,9 +374,25 @@ def test_recipes():
     task = make_task()
     assert (make("csq", task).noise, make("csq", task).smoothing) == (0, 0)
     own = make("csq", task, recipe="calibrated")
-    assert (own.noise, own.smoothing) == (1.0, 0.3)
+    assert (own.noise, own.smoothing) == (1.0, pytest.approx(0.8 * 2 * 2 / BITS))  # centres at distance 5 bear 2 flips
     assert make("csq", task, recipe="calibrated", noise=0.5).noise == 0.5
     assert make("csq", task, recipe="calibrated", smoothing=0.0).smoothing == 0
+    assert make("csq", task, recipe="calibrated", smoothing=0.6).smoothing == 0.6
+
+
+@given(npst.arrays(np.int8, npst.array_shapes(min_dims=2, max_dims=2, max_side=12), elements=st.sampled_from([-1, 1])))
+def test_the_recipes_smoothing_leaves_words_at_their_centre(centers):
+    """So many bits as are expected to flip, whichever they are, leave a word nearer to its centre than to any other."""
+    bits = centers.shape[1]
+    smoothing = bearable_smoothing(torch.from_numpy(centers).float(), 0.3, 0.8)
+    assert 0 <= smoothing <= 0.3
+    flips = math.ceil(smoothing / 2 * bits - 1e-9)
+    for row, center in enumerate(centers):
+        for flipped in itertools.combinations(range(bits), flips):
+            word = center.copy()
+            word[list(flipped)] *= -1
+            others = np.delete(centers, row, axis=0)
+            assert flips == 0 or all((word != center).sum() < (word != other).sum() for other in others)
 
 
 @labellings

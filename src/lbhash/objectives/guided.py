@@ -8,14 +8,32 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from lbhash.centers import minimum_distance
 from lbhash.objectives.base import Objective, Task, check_finite, check_loss, check_weight
 from lbhash.posterior import Surrogate
 
 RECIPES: dict[str, dict[str, float]] = {
-    "paper": {"noise": 0.0, "smoothing": 0.0},
-    "calibrated": {"noise": 1.0, "smoothing": 0.3},
+    "paper": {"noise": 0.0, "smoothing": 0.0, "flips": 0.0},
+    "calibrated": {"noise": 1.0, "smoothing": 0.3, "flips": 0.8},
 }
-"""What ``recipe`` stands for; docs/guidance.md tells where the second comes from."""
+"""What ``recipe`` stands for: σ, the most that s may be, and the share of the flips that centres can bear which may be
+expected (``bearable_smoothing``). docs/guidance.md tells where the second comes from."""
+
+
+def bearable_smoothing(centers: Tensor, most: float, flips: float) -> float:
+    """The smoothing that leaves words around one centre nearer to it than to any other.
+
+    Words with up to t = ⌊(d − 1) / 2⌋ flipped bits are, where d is the smallest distance between two centres. Smoothing
+    s flips h·s/2 bits in expectation, here no more than a share of t: of many classes on few bits, ``most`` would ask
+    for codes that are another class's.
+
+    Args:
+        centers: ``[C, bits]`` of ±1.
+        most: s where the centres can bear it.
+        flips: the share of t.
+    """
+    radius = max(minimum_distance(centers.cpu().numpy()) - 1, 0) // 2
+    return min(most, flips * 2 * radius / centers.shape[1])
 
 
 class Guided(Objective):
@@ -41,7 +59,8 @@ class Guided(Objective):
         recipe: "paper", or "calibrated" (``RECIPES``), which has noise and smoothing.
         weight: w.
         noise: σ, in the unit of ℓ; the recipe's where it is not given.
-        smoothing: s, from 0 to 1, which pulls nowhere; the recipe's where it is not given.
+        smoothing: s, from 0 to 1, which pulls nowhere; the recipe's where it is not given, or as much of it as the
+            centres can bear (``bearable_smoothing``).
         surrogate: the network P, of which a copy is trained; the paper's where it is not given.
     """
 
@@ -69,7 +88,9 @@ class Guided(Objective):
             raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(RECIPES)}")
         known = RECIPES[recipe]
         self.noise = check_weight(known["noise"] if noise is None else noise, "noise")
-        self.smoothing = check_weight(known["smoothing"] if smoothing is None else smoothing, "smoothing")
+        if smoothing is None:
+            smoothing = bearable_smoothing(task.centers, known["smoothing"], known["flips"])
+        self.smoothing = check_weight(smoothing, "smoothing")
         if self.smoothing > 1:
             raise ValueError(f"smoothing is {self.smoothing}; it must be from 0 to 1")
         self.surrogate = Surrogate(task.bits) if surrogate is None else copy.deepcopy(surrogate)

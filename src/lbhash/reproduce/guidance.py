@@ -32,7 +32,8 @@ confidence interval (Student's t).
 
 - **paper**: Algorithm 1. The surrogate learns the posterior of the code, the codes are pulled onto the centre.
 - **calibrated**: the surrogate learns the posterior of the noisy code bin(ℓ + σε) with σ = {noise:g}, and the pull is
-  towards bits that are the centre's with probability {kept:g}.
+  towards bits that are the centre's with probability {kept:g}, or more where so many flips would be too many for the
+  centres (`lbhash.objectives.guided.bearable_smoothing`).
 
 Class centres of the kind "{centers}" for both, and for the hosts that have centres."""
 
