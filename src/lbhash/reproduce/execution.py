@@ -47,16 +47,17 @@ def execute(cell: Cell, seeds: Sequence[int]) -> dict[int, Outcome]:
     """Train and evaluate the cell with each of these seeds: all as one computation, but one by one to time them."""
     data = cell.source.dataset()
     part, classes = data.train.compact()
+    options = RECIPES[cell.recipe]
     hasher = Hasher(
         cell.bits,
         cell.method,
-        cell.recipe != "plain",
+        options is not None,
         cell.epochs,
         hidden=cell.hidden,
         centers=cell.centers,
         batch_size=cell.batch_size,
         lr=cell.lr,
-        guidance=RECIPES[cell.recipe] or None,
+        guidance=None if options is None else {"recipe": "paper", **options},
         device="cpu",
     )
     if SECONDS in cell.wanted:
