@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 INTRO = """# {title}
 
-{methods}, plain and with the guidance (X_D), {bits} bits. {backbone} learns together with the head (a hidden layer of
-1,024) from {train:,} training pictures of {data} at {size} × {size} pixels: {epochs} epochs, batch 64, Adam at {lr:g}
+{methods}, {recipes}, {bits} bits. {backbone} learns together with the head (a hidden layer of 1,024) from
+{train:,} training pictures of {data} at {size} × {size} pixels: {epochs} epochs, batch 64, Adam at {lr:g}
 for the head and {backbone_lr:g} for the backbone, both falling along a cosine; crops, flips and colours as in
 [training.md](training.md); seed {seed}. One seed: differences of a point or so mean little.
 
@@ -65,12 +65,20 @@ decides which epoch is kept; their ratio is at percentiles, as [training.md](tra
 """
 
 
+PLAIN = "plain"
+RECIPES = {PLAIN: "", "paper": "_d", "calibrated": "_calibrated"}
+"""What a run's name ends in: the host alone, the paper's guidance (X_D), and the library's own recipe of it."""
+
+LINES = {PLAIN: "--", "paper": "-", "calibrated": "-."}
+SAID = {PLAIN: "plain", "paper": "with the paper's guidance (_d)", "calibrated": "with the calibrated one"}
+
+
 @dataclass(frozen=True)
 class Run:
     """What is trained, and how."""
 
     method: str
-    guided: bool
+    recipe: str
     bits: int
     size: int
     epochs: int
@@ -81,8 +89,8 @@ class Run:
 
     @property
     def shown(self) -> str:
-        """The method's name."""
-        return self.method + ("_d" if self.guided else "")
+        """The method's name, which with the paper's guidance ends in D."""
+        return self.method + RECIPES[self.recipe]
 
     def folder(self, data: str) -> str:
         """The name of its model folder."""
@@ -99,6 +107,9 @@ def execute(run: Run, data: str, backbone: str, out: Path) -> dict[str, Any]:
 
     settings = asdict(run)
     settings["image_size"] = settings.pop("size")
+    recipe = settings.pop("recipe")
+    settings["guided"] = recipe != PLAIN
+    settings["guidance"] = {"recipe": recipe} if settings["guided"] else None
     return train_model(
         open_dataset(data),
         out,
@@ -119,6 +130,8 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="pictures with splits of their own, a file or a folder")
     parser.add_argument("--backbone", required=True, help="a folder of a vision model of transformers")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    said = "of the guidance; a lift is that over the plain host"
+    parser.add_argument("--recipes", nargs="+", choices=RECIPES, default=[PLAIN, "paper"], help=said)
     parser.add_argument("--bits", type=int, default=64)
     parser.add_argument("--image-size", type=int, default=96)
     parser.add_argument("--epochs", type=int, default=30)
@@ -137,7 +150,9 @@ def main() -> None:
     except ValueError as error:
         parser.error(str(error))
     settings = (given.bits, given.image_size, given.epochs, given.lr, given.backbone_lr, given.validation, given.seed)
-    runs = [Run(method, guided, *settings) for method in METHODS if method in given.methods for guided in (False, True)]
+    given.methods = [method for method in METHODS if method in given.methods]
+    given.recipes = [recipe for recipe in RECIPES if recipe in given.recipes]
+    runs = [Run(method, recipe, *settings) for method in given.methods for recipe in given.recipes]
     folders = {run: given.runs / run.folder(Path(given.data).stem) for run in runs}
     run_missing(folders, given.data, given.backbone, given.workers)
     results = {run: json.loads((folder / "metrics.json").read_text()) for run, folder in folders.items()}
@@ -185,13 +200,19 @@ def page(
     curves: dict[Run, dict[str, list[float]]],
 ) -> str:
     """The page in Markdown."""
-    methods = [method for method in METHODS if method in given.methods]
-    arguments = {"data": "PICTURES", "backbone": "FOLDER", "methods": " ".join(methods), "bits": given.bits}
-    arguments |= {"image-size": given.image_size, "epochs": given.epochs, "lr": given.lr}
+    arguments = {"data": "PICTURES", "backbone": "FOLDER", "methods": " ".join(given.methods)}
+    arguments |= {"recipes": " ".join(given.recipes), "bits": given.bits, "image-size": given.image_size}
+    arguments |= {"epochs": given.epochs, "lr": given.lr}
     arguments |= {"backbone-lr": given.backbone_lr, "validation": given.validation, "seed": given.seed}
     command = " ".join(f"--{name} {value}" for name, value in arguments.items())
     text = INTRO.format(
-        **vars(given) | {"methods": ", ".join(methods), "data": dataset.name, "backbone": Path(given.backbone).name},
+        **vars(given)
+        | {
+            "methods": ", ".join(given.methods),
+            "recipes": ", ".join(SAID[recipe] for recipe in given.recipes),
+            "data": dataset.name,
+            "backbone": Path(given.backbone).name,
+        },
         size=given.image_size,
         train=len(dataset.train),
         query=len(dataset.query),
@@ -210,13 +231,13 @@ def scores(results: dict[Run, dict[str, Any]]) -> str:
     columns = ["method", "mAP", "over ties", "lift", "at 0", "D_inter", "D_intra", "ratio", "at 99.9 %", "k-NN"]
     columns += ["minutes"]
     rows = []
-    hosts = {run.method: result["map"] for run, result in results.items() if not run.guided}
+    hosts = {run.method: result["map"] for run, result in results.items() if run.recipe == PLAIN}
     for run, result in results.items():
         cells = [
             run.shown,
             f"{result['map']:.4f}",
             f"{result['map_worst']:.4f}–{result['map_best']:.4f}",
-            f"{100 * (result['map'] - hosts[run.method]):+.1f}" if run.guided else "",
+            f"{100 * (result['map'] - hosts[run.method]):+.1f}" if run.recipe != PLAIN and run.method in hosts else "",
             number(result["curve"]["recall"][0], 3),
             number(result["bound"]["inter"]),
             number(result["bound"]["intra"]),
@@ -243,12 +264,12 @@ def epochs_table(results: dict[Run, dict[str, Any]], curves: dict[Run, dict[str,
 
 
 def picture(curves: dict[Run, dict[str, list[float]]]) -> Figure:
-    """mAP and ratio by epoch; a method has a colour, its guided form the whole line."""
+    """mAP and ratio by epoch; a method has a colour, and a recipe a line."""
     figure, axes = new_figure(9, 3.6, 1, 1)
     methods = list(dict.fromkeys(run.method for run in curves))
     colors = dict(zip(methods, palette(len(methods)), strict=True))
     for run, course in curves.items():
-        style: dict[str, Any] = {"color": colors[run.method], "linestyle": "-" if run.guided else "--"}
+        style: dict[str, Any] = {"color": colors[run.method], "linestyle": LINES[run.recipe]}
         for axis, name in zip(axes, ("validation_map", "validation_ratio"), strict=True):
             axis.plot(range(len(course[name])), course[name], label=run.shown, **style)
     for axis, label in zip(axes, ("mAP of the validation pictures", "D_inter / D_intra of the same"), strict=True):
