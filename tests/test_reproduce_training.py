@@ -422,6 +422,27 @@ def test_ratio(settings, tmp_path):
     assert [value.mean for value in epochs["mAP"]] == pytest.approx((100 * points[..., 0].mean(0)).tolist())
 
 
+@pytest.mark.parametrize("epochs", [3, 4])
+def test_few_epochs_of_one_seed_are_drawn(settings, tmp_path, epochs):
+    """Three or four numbers for colours are not taken for a colour."""
+    result = experiments()["ratio"].run(replace(settings, seeds=1, epochs=epochs))
+    check_files("ratio", result, tmp_path)
+
+
+def test_a_damaged_run_is_named(small, tmp_path):
+    runs = complete([small], [0], tmp_path, 1)
+    runs.file(small, 0).write_text('{"report":')
+    with pytest.raises(ValueError, match=r"seed0.*\.json is damaged \(Expecting value.*\); delete it"):
+        runs.final(small, 0)
+
+
+def test_runs_that_have_no_place(small, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("lbhash.reproduce.runs.execute_and_save", None)  # nothing is trained
+    with pytest.raises(OSError, match="file"):
+        complete([small], [0], tmp_path / "file", 1)
+
+
 def test_ratio_methods(settings, tmp_path):
     result = experiments()["ratio-methods"].run(settings)
     check_files("ratio-methods", result, tmp_path)

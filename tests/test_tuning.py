@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,11 +20,12 @@ from lbhash.experiments import tuning as experiment
 from lbhash.objectives import METHODS
 from lbhash.reproduce.sources import DIGITS
 from lbhash.tuning import Choice, Range, default_space, hold_out, read_space, score_codes, search, tune
-from lbhash.tuning.cautions import FEW_ROWS, cautions_of_rows
+from lbhash.tuning.cautions import FEW_ROWS, cautions_of_rows, cautions_of_values
 from lbhash.tuning.scoring import leave_one_out_map
 from lbhash.tuning.space import check_space, starting_point, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import best_trial
+from lbhash.tuning.tuner import _Judge
 from picture_tools import write_backbone, write_stripes
 
 SMALL = {"lr": Range(1e-4, 1e-1, log=True), "hidden": Choice((0, 6)), "guidance.weight": Range(0.1, 2.0)}
@@ -499,9 +501,9 @@ def test_trials_that_cannot_be_trained_fail_alone(train):
 
 
 def test_trials_below_the_median_are_ended(train, monkeypatch):
-    """The ratio of every epoch is made up: 1 in the first five trials, then 2, then a half."""
+    """The value of every epoch is made up: 1 in the first five trials, then 2, then a half."""
     ratios = iter([1.0] * 20 + [2.0] * 4 + [0.5] * 4)
-    monkeypatch.setattr("lbhash.tuning.tuner._Judge.ratio", lambda judge, model: next(ratios))
+    monkeypatch.setattr("lbhash.tuning.tuner._Judge.value", lambda judge, model: next(ratios))
     found = search(small(epochs=4), train, 4, trials=7, space=SMALL, compare=True)
     assert [trial.state for trial in found.trials] == ["complete"] * 6 + ["pruned"]
     assert [trial.epochs for trial in found.trials] == [4] * 6 + [2]  # the first quarter is not judged
@@ -509,7 +511,7 @@ def test_trials_below_the_median_are_ended(train, monkeypatch):
     assert found.trials[6].score.intra >= 0
     ratios = iter([1.0] * 20 + [2.0] * 4 + [0.5] * 4)
     by_map = search(small(epochs=4), train, 4, trials=7, space=SMALL, by="map")
-    assert by_map.trials[6].state == "pruned"  # by the ratio, here too
+    assert by_map.trials[6].state == "pruned"
     assert by_map.table()[6]["value"] is None
     assert by_map.best.value("map") == max(trial.score.map for trial in by_map.trials[:6])
     ratios = iter([1.0] * 20 + [2.0] * 4 + [0.5] * 4)
@@ -547,9 +549,31 @@ def test_without_optuna_it_says_how_to_get_it(train, monkeypatch):
         search(small(), train, 4, space=SMALL)
 
 
-def test_the_first_of_equals_is_the_best(found):
-    same = [found.trials[0], *found.trials[:1]]
-    assert best_trial(same, "ratio") is same[0]
+@pytest.mark.parametrize("by", ["ratio", "map"])
+def test_the_pruner_looks_at_the_criterion(train, by, monkeypatch):
+    seen = []
+    value = _Judge.value
+    monkeypatch.setattr(_Judge, "value", lambda judge, model: seen.append(value(judge, model)) or seen[-1])
+    found = search(small(epochs=2), train, 4, trials=1, space=SMALL, by=by)
+    assert seen[1] == pytest.approx(found.best.value(by))
+
+
+def test_of_equal_ratios_the_papers_decides(found):
+    first = found.trials[0]
+    score = replace(first.score, inter=8.0, intra=1.0, inter_min=4.0, intra_max=8.0)
+    trials = [
+        replace(first, number=number, score=replace(score, inter_min=inter_min, intra_max=intra_max))
+        for number, (inter_min, intra_max) in enumerate([(4.0, 8.0), (6.0, 8.0), (6.0, 8.0), (6.0, 9.0)])
+    ]
+    trials.append(replace(first, number=4, score=replace(score, intra=2.0, inter_min=8.0, intra_max=2.0)))
+    assert best_trial(trials, "ratio").number == 1
+    assert best_trial(trials[2:], "ratio").number == 2
+    (caution,) = cautions_of_values([trial.value("ratio") for trial in trials])
+    assert (caution.kind, caution.line.split(", and")[0]) == ("ceiling", "4 of 5 trials have the largest ratio, 8")
+    assert cautions_of_values([8.0, 4.0, 4.0]) == cautions_of_values([0.0, 0.0]) == cautions_of_values([]) == []
+
+
+def test_without_trials_there_is_no_best():
     with pytest.raises(ValueError, match="none of 0 trials came to its end: none was run"):
         best_trial([], "ratio")
 

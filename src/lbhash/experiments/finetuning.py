@@ -265,7 +265,7 @@ def epochs_table(results: dict[Run, dict[str, Any]], curves: dict[Run, dict[str,
 
 def picture(curves: dict[Run, dict[str, list[float]]]) -> Figure:
     """mAP and ratio by epoch; a method has a colour, and a recipe a line."""
-    figure, axes = new_figure(9, 3.6, 1, 1)
+    figure, axes = new_figure(10.5, 3.6, 1, 1)
     methods = list(dict.fromkeys(run.method for run in curves))
     colors = dict(zip(methods, palette(len(methods)), strict=True))
     for run, course in curves.items():
@@ -275,7 +275,8 @@ def picture(curves: dict[Run, dict[str, list[float]]]) -> Figure:
     for axis, label in zip(axes, ("mAP of the validation pictures", "D_inter / D_intra of the same"), strict=True):
         axis.set(xlabel="epoch, from 0", ylabel=label)
         whole_numbers(axis.xaxis)
-    axes[0].legend()
+    axes[1].set_yscale("symlog", linthresh=1)  # the ratio is 0 where classes share a code, and h at most
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
     return figure
 
 

@@ -123,7 +123,9 @@ def draw(paths: Paths) -> Figure:
     for (source, bits), path in paths.items():
         axis = axes[sources.index(source), lengths.index(bits)]
         epochs = np.broadcast_to(np.arange(1, path.map.shape[1] + 1), path.map.shape)
-        points = axis.scatter(path.ratio, path.map, c=epochs, cmap="viridis_r", s=22, alpha=0.8, linewidth=0)
+        points = axis.scatter(
+            path.ratio.ravel(), path.map.ravel(), c=epochs.ravel(), cmap="viridis_r", s=22, alpha=0.8, linewidth=0
+        )
         line = Regression.of(path.ratio, path.map)
         said = f"{source.name}, {bits} bits"
         if line is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.drawing import new_panels, palette
 from lbhash.reproduce.host_guided import arrow
-from lbhash.reproduce.interval import Interval
+from lbhash.reproduce.interval import Interval, interval_of_some
 from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.regression import Regression, quotient
 from lbhash.reproduce.result import Cell, Result
@@ -68,8 +68,8 @@ def run(settings: Settings) -> Result:
             point.bits,
             METHOD_TITLES[point.method] + ("_D" if point.recipe == "guided" else ""),
             Interval.of(point.map),
-            Interval.of(point.ratio),
-            Interval.of(point.ratio_of_most),
+            interval_of_some(point.ratio),
+            interval_of_some(point.ratio_of_most),
         ]
         for point in points
     ]

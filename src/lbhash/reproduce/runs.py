@@ -74,7 +74,11 @@ class Runs:
         return self.folder / f"{cell.name(seed)}{_ENDINGS[part]}"
 
     def _read(self, cell: Cell, seed: int, part: str) -> Any:
-        return json.loads(self.file(cell, seed, part).read_text(encoding="utf-8"))
+        file = self.file(cell, seed, part)
+        try:
+            return json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{file} is damaged ({error}); delete it, and its run is made anew") from None
 
 
 def complete(cells: Iterable[Cell], seeds: Sequence[int], folder: str | Path, workers: int) -> Runs:
@@ -90,6 +94,7 @@ def complete(cells: Iterable[Cell], seeds: Sequence[int], folder: str | Path, wo
         The folder's runs, these among them.
     """
     runs = Runs(folder)
+    runs.folder.mkdir(parents=True, exist_ok=True)  # which may fail, and better before a training than behind it
     tasks: dict[str, tuple[Cell, list[int], Path]] = {}
     for cell in distinct(cells):
         missing = runs.missing(cell, seeds)  # which reads the data, so that faults of theirs are said before a training

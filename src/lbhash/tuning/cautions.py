@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ class Caution:
 
     Attributes:
         kind: "equal", "collapsed", "shared", "outliers" and "crossed" are of codes, "few" and "coarse" of the held-out
-            rows.
+            rows, and "ceiling" is of a search.
         line: the reason with its figures.
     """
 
@@ -64,6 +64,24 @@ def cautions_of_rows(labels: Labels, classes: int, percentile: float) -> list[Ca
             )
         )
     return found
+
+
+def cautions_of_values(ratios: Sequence[float]) -> list[Caution]:
+    """What speaks against choosing among trials by these ratios of theirs.
+
+    - ceiling: several have the largest, so that something else decides among them.
+    """
+    best = max(ratios, default=0.0)
+    equal = sum(ratio == best for ratio in ratios)
+    if equal < 2 or best == 0:
+        return []
+    return [
+        Caution(
+            "ceiling",
+            f"{equal} of {len(ratios)} trials have the largest ratio, {best:g}, and min D_inter / max D_intra decides "
+            "among them; a higher percentile tells them apart",
+        )
+    ]
 
 
 def cautions_of_codes(

@@ -172,12 +172,15 @@ def read_space(file: str | Path) -> dict[str, Range | Choice]:
     space: dict[str, Range | Choice] = {}
     for name, entry in held.items():
         keys = set(entry) if isinstance(entry, dict) else set()
-        if keys == {"choices"} and isinstance(entry["choices"], list):
-            space[name] = Choice(tuple(entry["choices"]))
-        elif {"low", "high"} <= keys <= {"low", "high", "log"}:
-            space[name] = Range(**entry)
-        else:
-            raise ValueError(f"space has {name!r} with {json.dumps(entry)}; it must be {_ENTRY}")
+        try:
+            if keys == {"choices"} and isinstance(entry["choices"], list):
+                space[name] = Choice(tuple(entry["choices"]))
+            elif {"low", "high"} <= keys <= {"low", "high", "log"}:
+                space[name] = Range(**entry)
+            else:
+                raise ValueError(f"it must be {_ENTRY}")
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"space has {name!r} with {json.dumps(entry)}; {error}") from None
     return space
 
 

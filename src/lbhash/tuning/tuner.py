@@ -16,8 +16,8 @@ from lbhash.labels import check_count, check_labels
 from lbhash.lower_bound import bound
 from lbhash.metrics import check_choice
 from lbhash.training import check_machine
-from lbhash.tuning.cautions import cautions_of_rows
-from lbhash.tuning.scoring import INTER_PERCENTILE, PERCENTILE, By, Score, bounded_ratio, score_codes
+from lbhash.tuning.cautions import cautions_of_rows, cautions_of_values
+from lbhash.tuning.scoring import INTER_PERCENTILE, PERCENTILE, By, Score, bounded_ratio, leave_one_out_map, score_codes
 from lbhash.tuning.space import Space, check_space, default_space, starting_point, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial
@@ -95,7 +95,7 @@ def search(
         held_out: share of every class's rows that is held out.
         space: what is searched; ``default_space`` where it is not given.
         seed: of the held-out rows and of what is tried; the hasher's where it is not given.
-        prune: whether to end a trial whose ratio is below the median of the trials before, at the same epoch.
+        prune: whether to end a trial whose value is below the median of the trials before, at the same epoch.
         folder: keeps the trials, so that a killed search can go on; nothing is kept without.
         resume: go on from the folder's trials. What is found is the same as if the search had not been killed.
         after_trial: called after every trial, those of a resumed search among them.
@@ -149,7 +149,7 @@ def search(
         folder=folder,
         resume=resume,
     )
-    judge = _Judge(held, count, bits, (percentile, inter_percentile), by == "map" or compare, at)
+    judge = _Judge(held, count, bits, (percentile, inter_percentile), by, compare, at)
     done = study.trials()[:trials]
     for trial in done if after_trial is not None else ():
         after_trial(trial)  # type: ignore[misc]
@@ -162,6 +162,9 @@ def search(
             after_trial(trial)
     best = best_trial(done, by)
     assert held.labels is not None
+    cautions = cautions_of_rows(check_labels(held.labels, classes=count), count, percentile)
+    if by == "ratio":
+        cautions += cautions_of_values([trial.value(by) or 0.0 for trial in done if trial.state == "complete"])
     return Tuning(
         by=by,
         percentile=percentile,
@@ -169,7 +172,7 @@ def search(
         hasher=with_params(hasher, best.params),
         trials=tuple(done),
         held_out=len(held),
-        cautions=tuple(cautions_of_rows(check_labels(held.labels, classes=count), count, percentile)),
+        cautions=tuple(cautions),
     )
 
 
@@ -177,20 +180,30 @@ class _Judge:
     """Scores models by the held-out rows."""
 
     def __init__(
-        self, held: Part, classes: int, bits: int, percentiles: tuple[float, float], with_map: bool, at: int | None
+        self,
+        held: Part,
+        classes: int,
+        bits: int,
+        percentiles: tuple[float, float],
+        by: By,
+        compare: bool,
+        at: int | None,
     ) -> None:
         assert held.labels is not None
         self.held, self.classes, self.bits, self.percentiles = held, classes, bits, percentiles
         self.labels = check_labels(held.labels, classes=classes)
-        self.with_map, self.at = with_map, at
+        self.by, self.with_map, self.at = by, by == "map" or compare, at
 
     def encode(self, model: HashModel) -> PackedCodes:
         """The held-out rows' codes."""
         return np.concatenate([model.encode(chunk) for chunk in self.held.chunks()])
 
-    def ratio(self, model: HashModel) -> float:
+    def value(self, model: HashModel) -> float:
         """What the pruner looks at."""
-        found = bound(self.encode(model), self.labels, classes=self.classes, bits=self.bits)
+        codes = self.encode(model)
+        if self.by == "map":
+            return leave_one_out_map(codes, self.labels, self.bits, self.at)
+        found = bound(codes, self.labels, classes=self.classes, bits=self.bits)
         found = found.at_percentile(*self.percentiles)
         return bounded_ratio(found.inter, found.intra)
 
@@ -212,7 +225,7 @@ class _Pruned(Exception):
 
 
 class _Watch(Callback):
-    """Reports the held-out ratio of every epoch, and ends what lags behind."""
+    """Reports the criterion of every epoch, and ends what lags behind."""
 
     def __init__(self, judge: _Judge, asked: Any) -> None:
         self.judge, self.asked, self.epochs = judge, asked, 0
@@ -222,7 +235,7 @@ class _Watch(Callback):
         """Look at the held-out rows."""
         self.model = module.model
         self.epochs = trainer.current_epoch + 1
-        self.asked.report(self.judge.ratio(module.model), trainer.current_epoch)
+        self.asked.report(self.judge.value(module.model), trainer.current_epoch)
         if self.epochs < int(trainer.max_epochs or 0) and self.asked.should_prune():
             raise _Pruned
 
