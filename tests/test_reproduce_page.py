@@ -16,7 +16,7 @@ from matplotlib.image import imread
 from lbhash.reproduce import Settings, everything, experiments, kept, registry, run_experiment
 from lbhash.reproduce.everything import command_line, run_all, suited
 from lbhash.reproduce.interval import Interval
-from lbhash.reproduce.page import LONG, apart, papers_columns, table_of
+from lbhash.reproduce.page import LONG, apart, table_of
 from lbhash.reproduce.result import Result
 from lbhash.reproduce.sources import Source, UnsuitableData
 from lbhash.reproduce.write import write_result
@@ -96,12 +96,10 @@ def test_the_papers_figure_beside_ours_cell_by_cell():
         replace(result, paper={"y": "x"})
 
 
-def test_a_column_called_paper_stands_beside_the_first_numbers():
-    rows = [["a", Interval.of([0.2, 0.4]), 0.5, 0.1], ["b", None, 0.5, None]]
-    result = Result("T", ("estimate", "KL", "back", "paper"), rows, "", lambda: None)
-    assert papers_columns(result) == {"paper": "KL"}
-    assert Outline(table_of(result)).rows[1][-1] == "+0.2000"
-    assert papers_columns(replace(result, columns=("estimate", "KL", "back", "x"))) == {}
+def test_a_column_of_the_papers_that_nothing_is_to_be_compared_with():
+    result = Result("T", ("KL", "paper"), [[0.2, 0.1]], "", lambda: None, paper={"paper": None})
+    assert Outline(table_of(result)).rows == [["KL", "paper"], ["0.2000", "0.1000"]]
+    assert '<td class="paper">0.1000</td>' in table_of(result)
 
 
 def test_what_has_no_difference():
@@ -243,8 +241,7 @@ def test_results_that_are_no_runs_are_kept(tmp_path):
     more = Result("More", ("n",), [[1]], "Words.", draw)
     result = Result("T", columns, rows, "Words.", draw, {"more": more}, digits=2, paper={"paper": "y"})
     assert kept.load("t", settings, out) is None
-    write_result("t", result, out)
-    kept.keep("t", settings, result)
+    kept.keep("t", settings, result, write_result("t", result, out))
     again = kept.load("t", settings, out)
     for old, new in ((result, again), (more, again.more["more"])):
         assert [list(row) for row in old.rows] == new.rows
@@ -255,7 +252,12 @@ def test_results_that_are_no_runs_are_kept(tmp_path):
     np.testing.assert_allclose(imread(tmp_path / "again.png")[..., :3], pixels, atol=0.01)
     assert kept.load("t", replace(settings, seeds=4), out) is None
     assert kept.load("t", replace(settings, data="digits"), out) is None
-    (out / "t-more.png").unlink()
+    picture = (out / "t-more.png").read_bytes()
+    (out / "t-more.png").write_bytes(picture + b"x")  # of another call, with another seed
+    assert kept.load("t", settings, out) is None
+    (out / "t-more.png").write_bytes(picture)
+    assert kept.load("t", settings, out) is not None
+    (out / "t.md").unlink()
     assert kept.load("t", settings, out) is None
 
 

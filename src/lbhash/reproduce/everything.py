@@ -53,9 +53,9 @@ def _made(name: str, experiment: Experiment, settings: Settings, out: Path) -> R
     result = kept.load(name, settings, out) if keeps else None
     if result is None:
         result = experiment.run(settings)
-        write_result(name, result, out, command_line(name, settings))
+        files = write_result(name, result, out, command_line(name, settings))
         if keeps:
-            kept.keep(name, settings, result)
+            kept.keep(name, settings, result, files)
     return result
 
 

@@ -7,7 +7,7 @@ asked for, the rows of its data and the library's own sources, so that another v
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -23,19 +23,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def keep(name: str, settings: Settings, result: Result) -> None:
-    """Keep a result, whose files have been written, in the folder of the runs."""
-    write_json(_file(name, settings), {part: _as_json(table) for part, table in result.parts(name).items()})
+def keep(name: str, settings: Settings, result: Result, files: Iterable[Path]) -> None:
+    """Keep a result and the marks of its files, as they have been written, in the folder of the runs."""
+    tables = {part: _as_json(table) for part, table in result.parts(name).items()}
+    write_json(_file(name, settings), {"tables": tables, "files": {file.name: _mark(file) for file in files}})
 
 
 def load(name: str, settings: Settings, out: Path) -> Result | None:
-    """The result that was kept and whose pictures are in ``out``; ``None`` where there is none."""
+    """The result that was kept and whose files are in ``out`` as they were written; ``None`` where there is none."""
     file = _file(name, settings)
     if not file.is_file():
         return None
-    held = json.loads(file.read_text(encoding="utf-8"))
-    if not all((out / f"{part}.{kind}").is_file() for part in held for kind in ("csv", "png", "svg")):
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    if any(_mark(out / written) != mark for written, mark in kept["files"].items()):
         return None
+    held = kept["tables"]
     tables = {part: _from_json(table, out / f"{part}.png") for part, table in held.items()}
     first = tables.pop(name)
     more = {part.removeprefix(f"{name}-"): Result(**table) for part, table in tables.items()}
@@ -46,6 +48,10 @@ def _file(name: str, settings: Settings) -> Path:
     data = "" if settings.data is None else Source("data", settings.data).mark()
     asked = json.dumps([name, settings.seeds, settings.seed, data, _sources()])
     return settings.runs / f"{name}-{sha256(asked.encode()).hexdigest()[:16]}.json"
+
+
+def _mark(file: Path) -> str | None:
+    return sha256(file.read_bytes()).hexdigest() if file.is_file() else None
 
 
 @cache

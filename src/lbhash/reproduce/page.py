@@ -113,24 +113,23 @@ def _none(name: str, line: str) -> str:
 
 
 def table_of(result: Result) -> str:
-    """The table in HTML, each of the paper's columns followed by what ours is above it."""
-    beside = papers_columns(result)
+    """The table in HTML; a column of the paper's is followed by what ours is above it, where one is to be compared."""
     places = {column: place for place, column in enumerate(result.columns)}
     words = {c for c, mark in zip(result.columns, alignments(result), strict=True) if mark == ":--"}
     heads = []
     for column in result.columns:
-        kind = "paper" if column in beside else "word" if column in words else ""
+        kind = "paper" if column in result.paper else "word" if column in words else ""
         heads.append(_cell("th", column, kind))
-        if column in beside:
+        if result.paper.get(column):
             heads.append(_cell("th", "ours − paper", "apart"))
     rows = []
     for row in result.rows:
         cells = []
         for column, cell in zip(result.columns, row, strict=True):
-            kind = "paper" if column in beside else "word" if column in words else ""
+            kind = "paper" if column in result.paper else "word" if column in words else ""
             cells.append(_cell("td", _number(cell, result.digits), kind))
-            if column in beside:
-                cells.append(_cell("td", apart(row[places[beside[column]]], cell, result.digits), "apart"))
+            if ours := result.paper.get(column):
+                cells.append(_cell("td", apart(row[places[ours]], cell, result.digits), "apart"))
         rows.append(f"<tr>{''.join(cells)}</tr>")
     table = (
         f'<div class="wide"><table>\n<thead><tr>{"".join(heads)}</tr></thead>\n<tbody>\n'
@@ -140,18 +139,6 @@ def table_of(result: Result) -> str:
     if len(rows) <= LONG:
         return table
     return f"<details><summary>The table, {len(rows)} rows</summary>\n{table}\n</details>"
-
-
-def papers_columns(result: Result) -> dict[str, str]:
-    """The paper's columns, and which of ours each stands beside: for one called "paper" the first with numbers."""
-    if result.paper or "paper" not in result.columns:
-        return dict(result.paper)
-    numbers = [
-        column
-        for place, column in enumerate(result.columns)
-        if column != "paper" and any(isinstance(row[place], (Interval, float)) for row in result.rows)
-    ]
-    return {"paper": numbers[0]} if numbers else {}
 
 
 def apart(ours: Cell, paper: Cell, digits: int) -> str:

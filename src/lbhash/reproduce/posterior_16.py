@@ -116,7 +116,15 @@ def run(
         lambda: draw_curve(cheap, there),
     )
     title = "16 bits, 65,536 random joint probabilities"
-    return Result(title, [*columns, "paper"], rows, text, lambda: draw_estimates(there, back), {"samples": more})
+    return Result(
+        title,
+        [*columns, "paper"],
+        rows,
+        text,
+        lambda: draw_estimates(there, back),
+        {"samples": more},
+        paper={"paper": None},  # of a number of samples that is not known
+    )
 
 
 def lasting(schedule: Schedule, samples: int) -> Schedule:

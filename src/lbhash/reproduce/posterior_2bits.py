@@ -67,6 +67,7 @@ def run(settings: Settings, epochs: int = 30, steps: int = STEPS) -> Result:
         rows,
         text,
         lambda: draw(outputs, labels, classes, truth, naive, said),
+        paper={"paper": None},  # of other data, whose two classes have other centres
     )
 
 

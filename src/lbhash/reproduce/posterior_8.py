@@ -119,6 +119,7 @@ def run(
         text,
         lambda: draw_estimates(truths[0], found[samples][0], there[samples], back),
         {"samples": more},
+        paper={"paper": "KL(truth ‖ estimate)"},
     )
 
 

@@ -27,7 +27,7 @@ class Result:
         draw: makes the figure.
         more: further tables with figures, by what is added to the name of their files.
         digits: of numbers, behind the point, as people read them.
-        paper: columns with the paper's figures, and which column of ours each stands beside.
+        paper: columns with the paper's figures, and which column of ours each is to be compared with, if any.
     """
 
     title: str
@@ -37,13 +37,13 @@ class Result:
     draw: Callable[[], Figure]
     more: Mapping[str, Result] = field(default_factory=dict)
     digits: int = 4
-    paper: Mapping[str, str] = field(default_factory=dict)
+    paper: Mapping[str, str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"a row of {self.title!r} has {len(row)} cells; it has {len(self.columns)} columns")
-        for column in (*self.paper, *self.paper.values()):
+        for column in (*self.paper, *filter(None, self.paper.values())):
             if column not in self.columns:
                 raise ValueError(f"{self.title!r} has no column {column!r}, which paper names")
 

@@ -94,7 +94,6 @@ def complete(cells: Iterable[Cell], seeds: Sequence[int], folder: str | Path, wo
         The folder's runs, these among them.
     """
     runs = Runs(folder)
-    runs.folder.mkdir(parents=True, exist_ok=True)  # which may fail, and better before a training than behind it
     tasks: dict[str, tuple[Cell, list[int], Path]] = {}
     for cell in distinct(cells):
         missing = runs.missing(cell, seeds)  # which reads the data, so that faults of theirs are said before a training
@@ -102,6 +101,8 @@ def complete(cells: Iterable[Cell], seeds: Sequence[int], folder: str | Path, wo
             names = " ".join(cell.name(seed) for seed in missing)  # two kinds of centres may be the same runs
             same = tasks[names][0].wanted if names in tasks else ()
             tasks[names] = (cell.wanting(*same), missing, runs.folder)
+    if tasks:
+        runs.folder.mkdir(parents=True, exist_ok=True)  # which may fail, and better before a training than behind it
     workers = min(workers, len(tasks))
     started = time.perf_counter()
     done = in_processes(tasks, execute_and_save, workers) if workers > 1 else _here(tasks)
