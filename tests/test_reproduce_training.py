@@ -21,7 +21,7 @@ from lbhash.lower_bound import bound
 from lbhash.reproduce import Settings, experiments, paper
 from lbhash.reproduce.cells import CODES, SECONDS, TRAJECTORY, Cell, distinct
 from lbhash.reproduce.execution import execute
-from lbhash.reproduce.interval import Interval, interval_of_some
+from lbhash.reproduce.interval import Interval, interval_of_some, signs
 from lbhash.reproduce.regression import Regression, quotient
 from lbhash.reproduce.runs import Runs, complete
 from lbhash.reproduce.settings import METHODS
@@ -327,6 +327,10 @@ def test_intervals_of_some():
     assert Interval.of([-3.0, -3.1, -3.2]).wholly_below(0)
     assert not Interval.of([-3.0, 3.0, -3.2]).wholly_below(0)
     assert not Interval.of([-3.0]).wholly_below(0)
+    assert Interval.of([3.0, 3.1, 3.2]).wholly_above(0)
+    assert not Interval.of([-3.0, 3.0, 3.2]).wholly_above(0)
+    assert signs([Interval.of(values) for values in ([3.0, 3.1], [-3.0, -3.1], [-3.0, 4.0])]) == [2, 1, 1]
+    assert signs([Interval.of([3.0]), Interval.of([-3.0])]) == [1, None, None]  # no interval, no telling
     assert Interval.of([1.0, 2.0]).shown(1) == "1.5 ± 6.4"
 
 
@@ -581,12 +585,16 @@ def test_guidance(file, labels_file, folder):
         assert row[3:] == [Interval.of(values) for values in (host, paper - host, own - host, own - paper)]
     names = [(row[0], row[1], row[2]) for row in result.rows]
     groups = [("blobs", 2), ("mosaic", 2), ("all", 4)]
-    assert names == [(recipe, *group) for recipe in ("paper", "calibrated") for group in groups]
+    assert names == [(of, *group) for of in ("paper", "calibrated", "calibrated − paper") for group in groups]
     for row in result.rows:
-        column = 4 if row[0] == "paper" else 5
+        column = {"paper": 4, "calibrated": 5, "calibrated − paper": 6}[row[0]]
         own = [cell[column] for cell in rows if row[1] in (cell[0], "all")]
         assert row[3].mean == pytest.approx(np.mean([lift.mean for lift in own]))
         assert row[4] == sum(lift.mean > 0 for lift in own)
-        assert row[6].mean == min(lift.mean for lift in own)
+        assert row[5:7] == [
+            sum(lift.mean - lift.half > 0 for lift in own),
+            sum(lift.mean + lift.half < 0 for lift in own),
+        ]
+        assert row[7].mean == min(lift.mean for lift in own)
     for part in result.parts("guidance").values():
         part.draw()

@@ -11,7 +11,7 @@ import numpy as np
 from lbhash.objectives.guided import RECIPES
 from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.drawing import new_grid, palette
-from lbhash.reproduce.interval import Interval
+from lbhash.reproduce.interval import SIGNS, Interval, signs
 from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import METHODS, Settings
@@ -25,6 +25,7 @@ BITS = (16, 32, 64)
 CENTERS = "best-ratio"
 PAPER, OWN = "guided", "calibrated"
 NAMES = {PAPER: "paper", OWN: "calibrated"}
+DIFFERENCE = "calibrated − paper"
 
 TEXT = """mAP in %, on rows held out of the training split. The lift is X_D − X in points, with the same seeds and with
 a seed the same first weights, batches and dropout of the inputs: the mean of the paired differences ± half a 95 %
@@ -47,6 +48,12 @@ class Lifts:
     method: str
     host: Sequence[float]
     added: dict[str, list[float]]
+
+    def of(self, row: str) -> list[float]:
+        """What a row of the summary is about, in points: what a recipe adds, or by how much it adds more."""
+        if row == DIFFERENCE:
+            return np.subtract(self.added[OWN], self.added[PAPER]).tolist()
+        return self.added[row]
 
 
 def cells(settings: Settings) -> list[Run]:
@@ -77,7 +84,7 @@ def run(settings: Settings) -> Result:
                 lifts.append(Lifts(source, bits, method, host, added))
     return Result(
         "Guidance: the paper's recipe and the library's own",
-        ("recipe", "data", "cells", "mean lift", "lift > 0", "interval below 0", "lowest lift", "of"),
+        ("recipe", "data", "cells", "mean lift", *SIGNS, "lowest lift", "of"),
         summary(lifts),
         "\n\n".join([_text(), setting_text(settings, _sources(settings))]),
         lambda: draw(lifts),
@@ -87,20 +94,22 @@ def run(settings: Settings) -> Result:
 
 
 def summary(lifts: Sequence[Lifts]) -> list[list[Cell]]:
-    """Of each recipe on each set of data, and on all of them: the mean lift, how often it is above 0, the lowest."""
+    """Of each recipe on each set of data, and on all of them: the mean lift, how often it is above 0, the lowest.
+
+    The last rows are of the own recipe's lift minus the paper's, with the same seeds.
+    """
     rows: list[list[Cell]] = []
     sources = dict.fromkeys(lift.source for lift in lifts)
     groups = [(source.name, [lift for lift in lifts if lift.source == source]) for source in sources]
     if len(groups) > 1:
         groups.append(("all", list(lifts)))
-    for recipe, name in NAMES.items():
+    for recipe, name in [*NAMES.items(), (DIFFERENCE, DIFFERENCE)]:
         for group, own in groups:
-            means = [Interval.of(lift.added[recipe]) for lift in own]
-            lowest = min(own, key=lambda lift: float(np.mean(lift.added[recipe])))
+            lowest = min(own, key=lambda lift: float(np.mean(lift.of(recipe))))
             of = f"{METHOD_TITLES[lowest.method]}, {lowest.bits} bits" + (f", {lowest.source.name}" * (group == "all"))
-            above, below = sum(lift.mean > 0 for lift in means), sum(lift.wholly_below(0) for lift in means)
-            mean = Interval.of(np.mean([lift.added[recipe] for lift in own], axis=0))
-            rows.append([name, group, len(own), mean, above, below, Interval.of(lowest.added[recipe]), of])
+            counts = signs([Interval.of(lift.of(recipe)) for lift in own])
+            mean = Interval.of(np.mean([lift.of(recipe) for lift in own], axis=0))
+            rows.append([name, group, len(own), mean, *counts, Interval.of(lowest.of(recipe)), of])
     return rows
 
 
@@ -108,7 +117,7 @@ def all_cells(lifts: Sequence[Lifts]) -> Result:
     """The lift of both recipes in every cell."""
     return Result(
         "Lifts of all cells",
-        ("data", "bits", "method", "host", *(f"lift, {name}" for name in NAMES.values()), "calibrated − paper"),
+        ("data", "bits", "method", "host", *(f"lift, {name}" for name in NAMES.values()), DIFFERENCE),
         [
             [
                 lift.source.name,
@@ -116,7 +125,7 @@ def all_cells(lifts: Sequence[Lifts]) -> Result:
                 METHOD_TITLES[lift.method],
                 Interval.of(lift.host),
                 *(Interval.of(lift.added[recipe]) for recipe in NAMES),
-                Interval.of(np.subtract(lift.added[OWN], lift.added[PAPER])),
+                Interval.of(lift.of(DIFFERENCE)),
             ]
             for lift in lifts
         ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,10 @@ class Interval:
         half = t.ppf(0.975, len(finite) - 1) * finite.std(ddof=1) / math.sqrt(len(finite))
         return cls(float(finite.mean()), float(half), len(given), infinite)
 
+    def wholly_above(self, value: float) -> bool:
+        """Whether even its lower end is above ``value``; of a single repetition there is no telling."""
+        return self.half is not None and self.mean - self.half > value
+
     def wholly_below(self, value: float) -> bool:
         """Whether even its upper end is below ``value``; of a single repetition there is no telling."""
         return self.half is not None and self.mean + self.half < value
@@ -53,6 +57,16 @@ class Interval:
 
     def __str__(self) -> str:
         return self.shown(4)
+
+
+SIGNS = ("lift > 0", "interval above 0", "interval below 0")
+
+
+def signs(lifts: Sequence[Interval]) -> list[int | None]:
+    """How many means are above 0, and how many intervals wholly above and below it; ``None`` where there is none."""
+    known = any(lift.half is not None for lift in lifts)
+    wholly = [sum(lift.wholly_above(0) for lift in lifts), sum(lift.wholly_below(0) for lift in lifts)]
+    return [sum(lift.mean > 0 for lift in lifts), *(wholly if known else (None, None))]
 
 
 def interval_of_some(values: Iterable[float]) -> Interval | None:
