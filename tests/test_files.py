@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lbhash.files import replacing, write_text
+from lbhash.files import check_folder, replacing, write_text
 
 
 def test_a_file_is_whole_or_not_there(tmp_path):
@@ -26,3 +26,16 @@ def test_an_error_names_the_file_and_not_the_temporary_one(tmp_path):
         write_text(target, "x")
     assert raised.value.filename == str(target)
     assert raised.value.strerror
+
+
+def test_a_file_in_the_place_of_a_folder(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    check_folder(tmp_path, "out")
+    check_folder(tmp_path / "deep" / "new", "out")
+    with pytest.raises(ValueError, match=r"^runs is '.*file', which is a file; it must be a folder$"):
+        check_folder(file, "runs")
+    with pytest.raises(
+        ValueError, match=r"^out is '.*/deep', and '.*file' is a file; it must be a folder, or end in \.npz$"
+    ):
+        check_folder(str(file / "very" / "deep"), "out", ", or end in .npz")

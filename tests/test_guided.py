@@ -380,6 +380,12 @@ def test_recipes():
     assert make("csq", task, recipe="calibrated", smoothing=0.6).smoothing == 0.6
 
 
+def test_the_papers_recipe_asks_of_centers_only_their_signs():
+    task = make_task()
+    real = Task(BITS, CLASSES, SINGLE, task.centers * 0.5)
+    assert torch.equal(make("csq", real).centers, make("csq", task).centers)
+
+
 @given(npst.arrays(np.int8, npst.array_shapes(min_dims=2, max_dims=2, max_side=12), elements=st.sampled_from([-1, 1])))
 def test_the_recipes_smoothing_leaves_words_at_their_centre(centers):
     """So many bits as are expected to flip, whichever they are, leave a word nearer to its centre than to any other."""

@@ -549,6 +549,12 @@ def test_without_optuna_it_says_how_to_get_it(train, monkeypatch):
         search(small(), train, 4, space=SMALL)
 
 
+def test_nothing_is_looked_at_where_nothing_is_pruned(train, monkeypatch):
+    monkeypatch.setattr(_Judge, "value", None)
+    found = search(small(epochs=3), train, 4, trials=1, space=SMALL, by="map", prune=False)
+    assert (found.best.state, found.best.epochs) == ("complete", 3)
+
+
 @pytest.mark.parametrize("by", ["ratio", "map"])
 def test_the_pruner_looks_at_the_criterion(train, by, monkeypatch):
     seen = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lbhash.evaluation import Report
-from lbhash.files import replacing, write_text
+from lbhash.files import check_folder, replacing, write_text
 from lbhash.metrics import Curve
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ def write_curves(reports: Mapping[str, Report], folder: str | Path) -> list[Path
         The files.
     """
     out = Path(folder)
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"curves is {str(folder)!r}, which is a file; it must be a folder")
+    check_folder(folder, "curves")
     figures = {
         "precision_recall.png": precision_recall_figure(reports, "rank"),
         "precision_at_k.png": precision_at_k_figure(reports),

@@ -67,6 +67,15 @@ def existing_file(path: str | os.PathLike[str], name: str) -> Path:
     return found
 
 
+def check_folder(path: str | os.PathLike[str], name: str, more: str = "") -> None:
+    """Raise ``ValueError`` with a line that names the argument where a file lies in a folder's place, or above it."""
+    folder = Path(path)
+    there = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    if there.exists() and not there.is_dir():
+        which = "which" if there == folder else f"and {str(there)!r}"
+        raise ValueError(f"{name} is {str(path)!r}, {which} is a file; it must be a folder{more}")
+
+
 def read_npy(path: str | os.PathLike[str]) -> Any:
     """The array of an ``.npy`` file, never unpickled; raises ``OSError``, ``ValueError`` or ``EOFError``."""
     import numpy as np

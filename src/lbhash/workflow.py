@@ -18,7 +18,7 @@ from lbhash.data.images import PictureDataset, holds_pictures, split_images
 from lbhash.deephash import read_deephash
 from lbhash.embeddings import picture_options
 from lbhash.evaluation import Report, evaluate
-from lbhash.files import write_json
+from lbhash.files import check_folder, write_json
 from lbhash.model_backbone import is_tuned
 from lbhash.process import peak_memory
 from lbhash.recognition import classifier_predict
@@ -68,8 +68,7 @@ def train_model(
     from lbhash.training import has_checkpoint, is_main_process
 
     folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"out is {str(out)!r}, which is a file; it must be a folder")
+    check_folder(out, "out")
     resumable = resume and has_checkpoint(folder)
     if (folder / "config.json").exists() and not overwrite and not resumable:
         unresumed = " and no checkpoint to resume from" if resume else ""

@@ -108,12 +108,9 @@ def encode(
     }
     line = "{codes:,} codes of {bits} bits ({bytes:,} bytes) are in {out}"
     if is_folder(out):
-        from lbhash.encoding.folder import DAMAGED
-
         facts = _into_folder(model, data, split.value, out, overwrite, where, chosen)
         line += ", {shards:,} shards, of which {found:,} were there before"
         line += "\n{codes:,} codes + {damaged:,} damaged = {rows:,} {unit}"
-        said = {**facts, "named": Path(out) / DAMAGED}
         line += "; those that are damaged are named in {named}" if facts["damaged"] else ""
     else:
         from lbhash.workflow import encode_file
@@ -121,11 +118,13 @@ def encode(
         for name, value in chosen.items():
             if value is not None:
                 raise ValueError(f"{name} is {str(value)!r} and out is {out!r}, a file; it is for a folder of shards")
-        said = facts = encode_file(model, data, split.value, out, **where)
+        facts = encode_file(model, data, split.value, out, **where)
     if as_json:
         print_json(facts)
     else:
-        typer.echo(line.format(**said))
+        from lbhash.encoding.folder import DAMAGED
+
+        typer.echo(line.format(**facts, named=Path(out) / DAMAGED))
 
 
 def is_folder(out: str) -> bool:

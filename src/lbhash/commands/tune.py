@@ -73,7 +73,7 @@ def tune(
     ),
     held_out: Annotated[float, typer.Option(help="Share of each class's training rows that judges.")] = 0.2,
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 30,
-    prune: Annotated[bool, typer.Option(help="End a trial whose ratio is below the median of those before.")] = True,
+    prune: Annotated[bool, typer.Option(help="End a trial that is below the median of those before.")] = True,
     seed: Annotated[int, typer.Option(help="Same seed, same machine: the same trials.")] = 0,
     space: Annotated[Path | None, typer.Option(help="A JSON file of what to search, in the default's place.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, gpu …")] = "auto",
@@ -85,6 +85,7 @@ def tune(
 
     Pictures are embedded once, by a backbone that stays as it is.
     """
+    from lbhash.files import check_folder
     from lbhash.hasher import Hasher
     from lbhash.tables import number, print_metrics
     from lbhash.tuning import INTER_PERCENTILE, PERCENTILE, read_space, search
@@ -94,8 +95,7 @@ def tune(
 
     import_optuna()
     chosen = guidance_options(guided, guidance)
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"out is {str(out)!r}, which is a file; it must be a folder")
+    check_folder(out, "out")
     searched = None if space is None else read_space(space)
     options = new_image_options(backbone, layout, images, class_list, damaged)
     loaded, about = open_embedded(

@@ -15,7 +15,7 @@ from lbhash.codes import code_bytes
 from lbhash.encoding.job import Job
 from lbhash.encoding.shards import Done, encode_shards, find_done
 from lbhash.encoding.source import mark_of
-from lbhash.files import replacing
+from lbhash.files import check_folder, replacing
 
 ENGINES = ("local", "ray")
 DAMAGED = "_damaged.csv"
@@ -121,8 +121,7 @@ def encode_folder(
 
 def _check_place(folder: Path) -> None:
     """Raise ``ValueError`` where a folder cannot be one of codes, before a model is loaded."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"out is {str(folder)!r}, which is a file; it must be a folder, or end in .parquet or .npz")
+    check_folder(folder, "out", ", or end in .parquet or .npz")
     if not folder.exists() or (folder / MANIFEST).exists():
         return
     others = [file.name for file in folder.iterdir() if file.name != _LOCK and not file.name.startswith(_UNFINISHED)]

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes
+from lbhash.files import check_folder
 from lbhash.index import scan
 from lbhash.index.attributes import as_table, check_where, label_column
 from lbhash.index.base import Attributes, Index, Neighbors, Where, Within, check_ids
@@ -426,8 +427,7 @@ def write_index(index: LocalIndex, path: str | Path, *, overwrite: bool = False)
 
 def check_free(folder: Path, overwrite: bool) -> None:
     """Raise ``ValueError`` where a folder is a file, or holds an index that is not to be replaced."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"out is {str(folder)!r}, which is a file; it must be a folder")
+    check_folder(folder, "out")
     if (folder / NAME).exists() and not overwrite:
         raise ValueError(f"out is {str(folder)!r}, which already holds an index; give another folder, or --overwrite")
 

@@ -32,6 +32,8 @@ def bearable_smoothing(centers: Tensor, most: float, flips: float) -> float:
         most: s where the centres can bear it.
         flips: the share of t.
     """
+    if most == 0:
+        return 0.0  # whatever the centres are, whose distances need not be counted then
     radius = max(minimum_distance(centers.cpu().numpy()) - 1, 0) // 2
     return min(most, flips * 2 * radius / centers.shape[1])
 

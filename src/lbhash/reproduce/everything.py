@@ -7,7 +7,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from lbhash.reproduce.registry import Experiment, check_folder, experiments
+from lbhash.files import check_folder, write_text
+from lbhash.reproduce.registry import Experiment, experiments
 from lbhash.reproduce.result import Result
 from lbhash.reproduce.settings import Settings
 from lbhash.reproduce.sources import UnsuitableData
@@ -23,8 +24,8 @@ def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
     Returns:
         The results by name; in the place of one that the data do not suit, the line that says what it needs.
     """
-    check_folder(out)
-    from lbhash.files import write_text
+    check_folder(out, "out")
+    check_folder(settings.runs, "runs")
     from lbhash.reproduce.page import page
     from lbhash.reproduce.trainings import completed
 

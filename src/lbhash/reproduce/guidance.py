@@ -35,6 +35,7 @@ confidence interval (Student's t).
 - **calibrated**: the surrogate learns the posterior of the noisy code bin(ℓ + σε) with σ = {noise:g}, and the pull is
   towards bits that are the centre's with probability {kept:g}, or more where so many flips would be too many for the
   centres (`lbhash.objectives.guided.bearable_smoothing`).
+- **{difference}**: by how much more it lifts, in all columns of the row.
 
 Class centres of the kind "{centers}" for both, and for the hosts that have centres."""
 
@@ -178,4 +179,4 @@ def _cell(settings: Settings, source: Source, method: str, recipe: str, bits: in
 
 def _text() -> str:
     own = RECIPES[OWN]
-    return TEXT.format(noise=own["noise"], kept=1 - own["smoothing"] / 2, centers=CENTERS)
+    return TEXT.format(noise=own["noise"], kept=1 - own["smoothing"] / 2, difference=DIFFERENCE, centers=CENTERS)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lbhash.files import check_folder
 from lbhash.reproduce.settings import Settings
 from lbhash.reproduce.sources import Source, UnsuitableData
 
@@ -151,23 +152,18 @@ def experiments() -> dict[str, Experiment]:
     }
 
 
-def check_folder(out: str | Path) -> None:
-    """Raise ``ValueError`` with a line where ``out`` is a file."""
-    if Path(out).exists() and not Path(out).is_dir():
-        raise ValueError(f"out is {str(out)!r}, which is a file; it must be a folder")
-
-
 def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
     """Run an experiment, and write its table and its figure as files of its name.
 
     Raises:
-        ValueError: there is no such experiment, it cannot use a setting or the data, or ``out`` is a file.
+        ValueError: there is no such experiment, it cannot use a setting or the data, or a folder's place holds a file.
     """
     known = experiments()
     if name not in known:
         raise ValueError(f"name is {name!r}; it must be one of {', '.join(known)}, or all")
     settings = known[name].checked(name, settings)
-    check_folder(out)
+    check_folder(out, "out")
+    check_folder(settings.runs, "runs")
     from lbhash.reproduce.everything import command_line
     from lbhash.reproduce.write import write_result
 

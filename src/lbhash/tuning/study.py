@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lbhash.files import check_folder
 from lbhash.tuning.scoring import Score
 from lbhash.tuning.space import Space
 from lbhash.tuning.trials import Trial
@@ -133,8 +134,7 @@ def _storage(optuna: Any, folder: Path) -> Any:
     from sqlalchemy.engine import URL  # which Optuna stands on, and which knows what a path may not hold
     from sqlalchemy.exc import DatabaseError
 
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"out is {str(folder)!r}, which is a file; it must be a folder")
+    check_folder(folder, "out")
     folder.mkdir(parents=True, exist_ok=True)
     file = str((folder / DATABASE).absolute())
     try:

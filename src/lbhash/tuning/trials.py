@@ -22,10 +22,10 @@ class Trial:
     Attributes:
         number: counts from 0.
         params: the settings that were tried.
-        state: "complete"; "pruned", ended early as its ratio was below the median of the trials before; or "failed".
+        state: "complete"; "pruned", ended early as its value was below the median of the trials before; or "failed".
         score: of the held-out rows' codes, where it ended; ``None`` if it failed.
         epochs: that were trained.
-        seconds: of the training, with the ratio of every epoch.
+        seconds: of the training, with the value of every epoch where trials are pruned.
         why: the line of the error, if it failed.
     """
 

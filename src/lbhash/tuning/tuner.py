@@ -155,7 +155,7 @@ def search(
         after_trial(trial)  # type: ignore[misc]
     while len(done) < trials:
         asked, params = study.ask(len(done))
-        trial = _try(with_params(hasher, params), fitted, judge, asked, len(done), params)
+        trial = _try(with_params(hasher, params), fitted, judge, asked, prune, len(done), params)
         study.tell(asked, trial, trial.value(by))
         done.append(trial)
         if after_trial is not None:
@@ -225,24 +225,28 @@ class _Pruned(Exception):
 
 
 class _Watch(Callback):
-    """Reports the criterion of every epoch, and ends what lags behind."""
+    """Counts the epochs, and where trials are pruned reports the criterion of each and ends what lags behind."""
 
-    def __init__(self, judge: _Judge, asked: Any) -> None:
-        self.judge, self.asked, self.epochs = judge, asked, 0
+    def __init__(self, judge: _Judge, asked: Any, prune: bool) -> None:
+        self.judge, self.asked, self.prune, self.epochs = judge, asked, prune, 0
         self.model: HashModel | None = None
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: Any) -> None:
         """Look at the held-out rows."""
         self.model = module.model
         self.epochs = trainer.current_epoch + 1
+        if not self.prune:
+            return
         self.asked.report(self.judge.value(module.model), trainer.current_epoch)
         if self.epochs < int(trainer.max_epochs or 0) and self.asked.should_prune():
             raise _Pruned
 
 
-def _try(hasher: Hasher, part: Part, judge: _Judge, asked: Any, number: int, params: dict[str, Any]) -> Trial:
+def _try(
+    hasher: Hasher, part: Part, judge: _Judge, asked: Any, prune: bool, number: int, params: dict[str, Any]
+) -> Trial:
     """Train once. What a setting makes impossible fails this trial, and not the search."""
-    watch = _Watch(judge, asked)
+    watch = _Watch(judge, asked, prune)
     started = time.perf_counter()
 
     def trial(state: State, score: Score | None, why: str = "") -> Trial:
