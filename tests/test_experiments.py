@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from scipy.stats import norm
 
-from lbhash.experiments import centers_effect, centers_table, results
+from lbhash.experiments import centers_effect, centers_table, margins, results
+from lbhash.objectives import Task, build_objective
 from lbhash.pool import centers_mark, run_missing
 
 
@@ -96,3 +100,69 @@ def test_pages_without_their_markers_are_refused(module, tmp_path, monkeypatch, 
         module.main()
     assert ended.value.code == 2
     assert "it must hold <!-- " in capsys.readouterr().err
+
+
+def test_margins_of_known_outputs():
+    """Every figure of four rows against what can be said of them by hand."""
+    centers = np.array([[1, 1, 1], [-1, -1, -1]], np.int8)
+    outputs = np.array([[2.0, 1.0, 0.5], [-2.0, 1.0, 0.5], [-1.0, -1.0, -1.0], [-0.5, -0.5, -3.0]])
+    labels = np.array([0, 0, 0, 1])
+    looked = margins.seen(0.5, outputs, labels, centers)
+    assert looked.at.tolist() == [0, -1, 1, 1]
+    assert (looked.margins < 0).sum() == 4
+    (row,) = margins.rows({"csq": {"plain": looked}})
+    assert row[:6] == ["CSQ", "plain", "50.00", "33.3%", "50.0%", "25.0%"]
+    assert set(row[6:]) == {"–"}
+
+
+def test_margins_of_a_guidance():
+    """The certainty against sums over the outcomes, and the pull against differences of the loss."""
+    torch.manual_seed(0)
+    centers = np.array([[1, -1] * 5, [-1, -1, 1, 1, 1] * 2], np.int8)
+    guided = build_objective("csq", Task(10, 2, False, torch.as_tensor(centers)), guided=True)
+    outputs, labels = np.random.default_rng(0).normal(size=(6, 10)), np.array([0, 1, 1, 0, 1, 0])
+    looked = margins.seen(0.5, outputs, labels, centers, guided)
+
+    def probabilities(logits):
+        return guided.surrogate.joint(torch.as_tensor(logits, dtype=torch.float32)).detach().numpy().astype(float)
+
+    def loss(row, logits):
+        joint = probabilities(logits[None])[0]
+        bits = (centers[labels[row]] > 0).astype(int)
+        index = [sum(bit << place for place, bit in enumerate(block)) for block in (bits[:8], bits[8:])]
+        return -sum(np.log(joint[block, outcome]) for block, outcome in enumerate(index))
+
+    joint = probabilities(outputs)
+    for row in range(6):
+        for bit in range(10):
+            block, place = divmod(bit, 8)
+            chance = sum(p for outcome, p in enumerate(joint[row, block]) if outcome >> place & 1)
+            sign = centers[labels[row], bit]
+            assert looked.certainty[row, bit] == pytest.approx(chance if sign > 0 else 1 - chance, abs=1e-5)
+            step = np.zeros(10)
+            step[bit] = 0.05 * sign
+            slope = (loss(row, outputs[row] + step) - loss(row, outputs[row] - step)) / 0.1
+            assert looked.pull[row, bit] == pytest.approx(-slope, abs=2e-3)
+
+
+def test_the_half_width_of_phi_is_one():
+    rng = np.random.default_rng(0)
+    outputs = rng.uniform(-3, 3, size=(4000, 2))
+    blank = np.full(outputs.shape, np.nan)
+    looked = margins.Looked(0.5, outputs, np.zeros(4000, int), np.zeros(4000, int), norm.cdf(outputs), blank)
+    assert margins.half_width(looked) == pytest.approx(1, abs=0.02)
+    assert np.isnan(margins.half_width(replace(looked, certainty=blank)))
+    both = margins.together([looked, replace(looked, mean_ap=0.7)])
+    assert (both.mean_ap, both.margins.shape) == (pytest.approx(0.6), (8000, 2))
+
+
+def test_the_page_of_the_margins(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "guidance.md"
+    page.write_text("a\n<!-- margins: begin -->\n<!-- margins: end -->\nb\n")
+    command = ["margins", "--methods", "csq", "--bits", "8", "--epochs", "1", "--seeds", "1", "--out", str(page)]
+    monkeypatch.setattr("sys.argv", command)
+    margins.main()
+    printed = capsys.readouterr().out
+    assert [line.split(" | ")[1] for line in printed.splitlines()[2:]] == ["plain", "paper", "calibrated"]
+    assert page.read_text() == f"a\n<!-- margins: begin -->\n{printed}<!-- margins: end -->\nb\n"
+    assert (tmp_path / "guidance-margins.png").read_bytes().startswith(b"\x89PNG")
