@@ -20,6 +20,7 @@ from lbhash.files import write_text
 from lbhash.index import build_index
 from lbhash.model import HashModel
 from lbhash.objectives import METHODS
+from lbhash.tables import number
 
 TINY = ("--bits", "12", "--hidden", "16", "--epochs", "2")
 
@@ -617,3 +618,7 @@ def test_a_model_remembers_its_recipe(tmp_path, command):
     )
     assert status == 0, errors
     assert json.loads((tmp_path / "m" / "config.json").read_text())["about"]["guidance"] == {"recipe": "calibrated"}
+
+
+def test_numbers_for_people():
+    assert [number(value, 1) for value in (0.25, None, np.nan, np.inf, -np.inf)] == ["0.2", "–", "–", "∞", "-∞"]

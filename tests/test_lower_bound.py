@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import lbhash.lower_bound
 from lbhash.codes import pack
 from lbhash.labels import one_hot
-from lbhash.lower_bound import bound, code_centers
+from lbhash.lower_bound import bound, code_centers, quotient
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -119,3 +119,9 @@ def test_rows_without_labels_count_nowhere():
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call(pack([[1, 1], [1, -1]]))
+
+
+def test_quotients():
+    assert quotient(3, 4) == 0.75
+    assert quotient(3, 0) == np.inf
+    assert np.isnan([quotient(0, 0), quotient(np.nan, 0), quotient(None, 1), quotient(1, None)]).all()

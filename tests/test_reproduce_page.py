@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from lbhash.reproduce import Settings, everything, experiments, kept, registry, run_experiment
-from lbhash.reproduce.everything import command_line, run_all, suited
+from lbhash.reproduce.everything import command_line, run_all
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.page import LONG, apart, table_of
 from lbhash.reproduce.result import Result
@@ -165,10 +165,10 @@ def test_all(only, file, tmp_path, capsys):
 
 def test_an_experiment_gets_what_it_can_use(file):
     settings = Settings(sources=(Source("a", file),), epochs=3, bits=(8,), methods=("csq",))
-    assert suited(experiments()["theory"], settings) == Settings()
-    assert suited(experiments()["map"], settings) == settings
-    assert suited(experiments()["ratio"], settings) == replace(settings, methods=())
-    assert suited(experiments()["posterior-2bits"], settings) == Settings(data=file)
+    assert experiments()["theory"].suited(settings) == Settings()
+    assert experiments()["map"].suited(settings) == settings
+    assert experiments()["ratio"].suited(settings) == replace(settings, methods=())
+    assert experiments()["posterior-2bits"].suited(settings) == Settings(data=file)
     assert command_line("posterior-2bits", Settings(data=file, seed=4)) == (
         "lbhash reproduce posterior-2bits --data blobs.parquet --seeds 5 --seed 4"
     )
@@ -179,9 +179,9 @@ def test_one_set_of_data_is_the_first_with_one_label_a_row(blobs, file, write_pa
     labels = [np.flatnonzero(row).tolist() for row in blobs.hot]
     several = write_parquet(tmp_path / "s.parquet", blobs.x, labels=labels, in_query=~columns["in_base"], **columns)
     both = Settings(sources=(Source("several", str(several)), Source("one", file)))
-    assert suited(experiments()["posterior-2bits"], both).data == file
+    assert experiments()["posterior-2bits"].suited(both).data == file
     with pytest.raises(UnsuitableData, match="needs data with one label a row"):
-        suited(experiments()["posterior-2bits"], replace(both, sources=both.sources[:1]))
+        experiments()["posterior-2bits"].suited(replace(both, sources=both.sources[:1]))
 
 
 @pytest.mark.parametrize(

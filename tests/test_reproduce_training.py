@@ -22,7 +22,7 @@ from lbhash.reproduce import Settings, experiments, paper
 from lbhash.reproduce.cells import CODES, SECONDS, TRAJECTORY, Cell, distinct
 from lbhash.reproduce.execution import execute
 from lbhash.reproduce.interval import Interval, interval_of_some, signs
-from lbhash.reproduce.regression import Regression, quotient
+from lbhash.reproduce.regression import Regression
 from lbhash.reproduce.runs import Runs, complete
 from lbhash.reproduce.settings import METHODS
 from lbhash.reproduce.sources import Source, UnsuitableData
@@ -313,12 +313,6 @@ def test_regression_of_nothing():
     assert Regression.of([1, 1, 1, 1], [1, 2, 3, 4]) is None
     assert Regression.of([1, 2, 3, 4], [1, 1, 1, 1]) is None
     assert Regression.of([1, 2, np.nan], [1, 2, 3]) is None
-
-
-def test_quotients():
-    assert quotient(3, 4) == 0.75
-    assert quotient(3, 0) == np.inf
-    assert np.isnan([quotient(0, 0), quotient(None, 1), quotient(1, None)]).all()
 
 
 def test_intervals_of_some():

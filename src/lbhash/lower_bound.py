@@ -12,6 +12,7 @@ the paper's theorem says that the average precision of a ranked list is at least
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,10 +49,8 @@ class Bound:
 
     @property
     def ratio(self) -> float:
-        """``inter / intra``; for intra = 0 it is infinite, or NaN if inter is 0 (or NaN) too."""
-        if self.intra == 0:
-            return float("inf") if self.inter > 0 else float("nan")
-        return self.inter / self.intra
+        """``inter / intra`` (``quotient``)."""
+        return quotient(self.inter, self.intra)
 
     def at_percentile(self, intra: float = 99.9, inter: float = 0.0) -> Bound:
         """The same codes with this percentile of D_intra in the place of its maximum, and of D_inter of its minimum.
@@ -73,6 +72,15 @@ class Bound:
         """D_inter of every pair of classes that have codes, ``int32 [present, present]``, in the order of classes."""
         centers = pack(self.centers[self.present])
         return hamming_distances(centers, centers)
+
+
+def quotient(inter: float | None, intra: float | None) -> float:
+    """D_inter / D_intra: NaN where either is missing; for intra = 0 infinite, or NaN if inter is 0 too."""
+    if inter is None or intra is None:
+        return math.nan
+    if intra == 0:
+        return math.inf if inter > 0 else math.nan
+    return inter / intra
 
 
 def code_centers(

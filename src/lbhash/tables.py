@@ -44,8 +44,10 @@ def result_row(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """A number with so many digits after the point; a dash where there is none."""
-    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+    """A number with so many digits after the point, ∞ where it has no end; a dash where there is none."""
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:.{digits}f}".replace("inf", "∞")
 
 
 def print_metrics(rows: Iterable[Mapping[str, Any]], title: str) -> None:

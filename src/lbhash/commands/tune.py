@@ -110,7 +110,8 @@ def tune(
         value = f"failed: {trial.why}" if score is None else f"ratio {number(score.by('ratio'), 3)}"
         value += "" if score is None or score.map is None else f", mAP {score.map:.4f}"
         ended = f", pruned after {trial.epochs} epochs" if trial.state == "pruned" else ""
-        typer.echo(f"[{trial.number + 1}/{trials}] {value}{ended}, {trial.seconds:.1f} s", err=True)
+        which = f"[{trial.number + 1}/{trials}] trial {trial.number}"
+        typer.echo(f"{which}: {value}{ended}, {trial.seconds:.1f} s", err=True)
 
     found = search(
         hasher,

@@ -94,5 +94,7 @@ def interval_line(axes: Axes, at: Sequence[int], values: Sequence[Interval], **s
     mean = np.array([value.mean if np.isfinite(value.mean) else np.nan for value in values])
     half = np.array([value.half or 0.0 for value in values])
     (line,) = axes.plot(at, mean, **{"marker": "o", "markersize": 4, **style})
-    low = np.maximum(mean - half, mean / 10)  # of few seeds it may reach below 0, where a logarithmic axis ends
+    low = mean - half
+    if axes.get_yscale() == "log":
+        low = np.maximum(low, mean / 10)  # of few seeds it may reach below 0, where the axis has no place
     axes.fill_between(at, low, mean + half, color=line.get_color(), alpha=0.2, linewidth=0)

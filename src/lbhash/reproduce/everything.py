@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from lbhash.files import check_folder, write_text
@@ -32,13 +31,13 @@ def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
     known = experiments()
     for source in settings.all_sources():
         source.dataset()  # what is wrong with the data is said first
-    shared = [cell for experiment in known.values() for cell in experiment.cells(experiment.suited(settings))]
+    shared = [cell for experiment in known.values() for cell in experiment.cells(settings)]
     completed(settings, shared)
     found: dict[str, Result | str] = {}
     for name, experiment in known.items():
         print(f"{name}: {experiment.summary}", file=sys.stderr, flush=True)
         try:
-            found[name] = _made(name, experiment, suited(experiment, settings), Path(out))
+            found[name] = _made(name, experiment, experiment.suited(settings), Path(out))
         except UnsuitableData as error:
             found[name] = str(error)
     write_text(Path(out) / PAGE, page(found, known, settings, Path(out)))
@@ -58,20 +57,6 @@ def _made(name: str, experiment: Experiment, settings: Settings, out: Path) -> R
         if keeps:
             kept.keep(name, settings, result, files)
     return result
-
-
-def suited(experiment: Experiment, settings: Settings) -> Settings:
-    """What of the settings the experiment can use; one that takes one set of data gets the first with one label a row.
-
-    Raises:
-        UnsuitableData: there is none.
-    """
-    own = experiment.suited(settings)
-    if "data" not in experiment.uses:
-        return own
-    from lbhash.reproduce.trainings import single_label
-
-    return replace(own, data=single_label(settings, "this experiment")[0].file)
 
 
 def command_line(name: str, settings: Settings) -> str:

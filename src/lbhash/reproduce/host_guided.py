@@ -68,12 +68,12 @@ class Pair:
         return None if self.paper is None else self.paper[1] - self.paper[0]
 
 
-def pair_cells(settings: Settings, sources: Iterable[Source]) -> list[Run]:
-    """The trainings: every method, plain and guided, at every length of code, on every set of data."""
+def pair_cells(settings: Settings, sources: Iterable[Source], lengths: Sequence[int] = BITS) -> list[Run]:
+    """The trainings: every method, plain and guided, on every set of data, at these lengths where none are given."""
     return [
         cell(settings, source, method, recipe, bits)
         for source in sources
-        for bits in settings.bits_or(*BITS)
+        for bits in settings.bits_or(*lengths)
         for method in settings.methods_or(*METHODS)
         for recipe in ("plain", "guided")
     ]

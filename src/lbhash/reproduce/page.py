@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lbhash import __version__
-from lbhash.reproduce.everything import command_line, suited
+from lbhash.reproduce.everything import command_line
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.registry import Experiment
 from lbhash.reproduce.result import Cell, Result
@@ -83,7 +83,7 @@ def page(found: Mapping[str, Result | str], known: Mapping[str, Experiment], set
     """
     contents = [f'<li><a href="#{name}">{name}</a>: {html.escape(known[name].summary)}</li>' for name in found]
     sections = [
-        _section(name, result, command_line(name, suited(known[name], settings)), pictures)
+        _section(name, result, command_line(name, known[name].suited(settings)), pictures)
         if isinstance(result, Result)
         else _none(name, result)
         for name, result in found.items()

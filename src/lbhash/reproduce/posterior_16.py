@@ -171,12 +171,12 @@ def draw_estimates(there: Scores, back: Scores) -> Figure:
 def draw_curve(cheap: Scores, trained: Scores) -> Figure:
     """KL against the number of samples, both logarithmic; the surrogate where it was trained."""
     figure, (axes,) = new_figure(8.5, 5)
+    axes.set(xscale="log", yscale="log", xlabel="samples n", ylabel="KL(truth ‖ estimate), nats")
     names = (*IN_CURVE, OF_BLOCKS, OF_PRODUCTS)
     for name, color in zip(names, palette(len(names)), strict=True):
         scores = cheap if name in IN_CURVE else trained
         style = {"linestyle": "--"} if name == FLOOR else {"marker": "s"} if name not in IN_CURVE else {}
         interval_line(axes, list(scores), [found[name] for found in scores.values()], label=name, color=color, **style)
     axes.axhline(PAPER[OF_BLOCKS], color="black", linewidth=1, linestyle=":", label="surrogate in the paper")
-    axes.set(xscale="log", yscale="log", xlabel="samples n", ylabel="KL(truth ‖ estimate), nats")
     axes.legend(fontsize=9)
     return figure

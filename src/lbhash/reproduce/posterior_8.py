@@ -162,10 +162,10 @@ def draw_estimates(truth: Joint, of: Estimates, found: dict[str, Interval], back
 def draw_curve(numbers: Sequence[int], found: dict[int, dict[str, Interval]]) -> Figure:
     """KL against the number of samples, both logarithmic."""
     figure, (axes,) = new_figure(8, 5)
+    axes.set(xscale="log", yscale="log", xlabel="samples n", ylabel="KL(truth ‖ estimate), nats")
     for name, color, style in zip(NAMES, palette(len(NAMES)), ("-", "-", "--", "-", ":"), strict=True):
         interval_line(axes, numbers, [found[n][name] for n in numbers], label=name, color=color, linestyle=style)
     axes.plot(numbers, [255 / (2 * n) for n in numbers], color="0.5", linewidth=1, label="255 / (2n)")
     axes.plot([SAMPLES] * 2, list(PAPER.values()), "*", color="black", markersize=11, label="in the paper")
-    axes.set(xscale="log", yscale="log", xlabel="samples n", ylabel="KL(truth ‖ estimate), nats")
     axes.legend()
     return figure

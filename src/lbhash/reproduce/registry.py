@@ -42,9 +42,9 @@ class Experiment:
         return importlib.import_module(self.module).run(settings)
 
     def cells(self, settings: Settings) -> Sequence[Cell]:
-        """The trainings that it shares with others; none where the data do not suit it."""
+        """Its trainings with what of the settings it can use; none where it has none, or the data do not suit it."""
         try:
-            return getattr(importlib.import_module(self.module), "cells", lambda _: ())(settings)
+            return getattr(importlib.import_module(self.module), "cells", lambda _: ())(self.suited(settings))
         except UnsuitableData:
             return ()
 
@@ -69,9 +69,18 @@ class Experiment:
         return settings
 
     def suited(self, settings: Settings) -> Settings:
-        """The settings without what the experiment cannot use."""
+        """What of the settings it can use; where it takes one set of data, the first that has one label a row.
+
+        Raises:
+            UnsuitableData: none has.
+        """
         nothing: dict[str, Any] = {name: getattr(Settings, name) for name in CHOICES if name not in self.uses}
-        return replace(settings, **nothing)
+        own = replace(settings, **nothing)
+        if "data" not in self.uses:
+            return own
+        from lbhash.reproduce.trainings import single_label
+
+        return replace(own, data=single_label(settings, "this experiment")[0].file)
 
 
 def experiments() -> dict[str, Experiment]:

@@ -63,12 +63,3 @@ class Regression:
         s = math.sqrt(np.square(self.y - self.line(self.x)).sum() / (n - 2))
         spread = np.square(at - mean) / np.square(self.x - mean).sum()
         return t.ppf(0.975, n - 2) * s * np.sqrt(1 / n + spread)
-
-
-def quotient(inter: float | None, intra: float | None) -> float:
-    """D_inter / D_intra, of which either may be missing; infinite where the codes of each class are all equal."""
-    if inter is None or intra is None:
-        return math.nan
-    if intra == 0:
-        return math.inf if inter > 0 else math.nan
-    return inter / intra

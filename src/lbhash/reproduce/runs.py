@@ -122,7 +122,8 @@ def execute_and_save(cell: Cell, seeds: Sequence[int], folder: Path) -> str:
         runs.save(cell, seed, outcome)
     mean = float(np.mean([outcome.final["report"]["map"] for outcome in found.values()]))
     which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
-    return f"{cell.source.name}, {cell.label}, {cell.bits} bits, {cell.epochs} epochs, {which}: mAP {mean:.4f}"
+    kind = "" if cell.centers == "best" else f", {cell.centers} centers"
+    return f"{cell.source.name}, {cell.label}, {cell.bits} bits{kind}, {cell.epochs} epochs, {which}: mAP {mean:.4f}"
 
 
 def _here(tasks: Mapping[str, tuple[Cell, list[int], Path]]) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_codes
 from lbhash.labels import Labels, check_labels
-from lbhash.lower_bound import bound
+from lbhash.lower_bound import bound, quotient
 from lbhash.metrics import average_precision
 from lbhash.ranking import RankHistogram, Ranking
 from lbhash.tuning.cautions import Caution, cautions_of_codes
@@ -58,12 +58,12 @@ class Score:
     @property
     def ratio(self) -> float:
         """D_inter / D_intra at their percentiles; infinite or NaN where D_intra is 0."""
-        return _quotient(self.inter, self.intra)
+        return quotient(self.inter, self.intra)
 
     @property
     def strict_ratio(self) -> float:
         """min D_inter / max D_intra, as the paper has it."""
-        return _quotient(self.inter_min, self.intra_max)
+        return quotient(self.inter_min, self.intra_max)
 
     def by(self, criterion: By) -> float:
         """The value that is searched for the largest of; it is finite.
@@ -161,12 +161,6 @@ def leave_one_out_map(codes: PackedCodes, labels: Labels, bits: int, at: int | N
     others = len(codes) - 1
     values = average_precision(Ranking(total, graded), others if at is None else min(at, others))[histogram.kind]
     return float(np.nanmean(values)) if np.isfinite(values).any() else 0.0
-
-
-def _quotient(inter: float, intra: float) -> float:
-    if intra == 0:
-        return math.inf if inter > 0 else math.nan
-    return inter / intra
 
 
 def _number(value: float) -> float:
