@@ -31,7 +31,7 @@ def in_processes(
 
     An error of a task, or of whoever takes the results, cancels the tasks that have not begun.
     """
-    with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         waiting = {pool.submit(execute, *arguments): name for name, arguments in tasks.items()}
         try:
             for future in as_completed(waiting):
@@ -71,7 +71,7 @@ def run_missing(
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
+def one_thread_each() -> Iterator[None]:
     """The workers are what runs in parallel; they read the environment when they start."""
     before = {name: os.environ.get(name) for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")}
     os.environ.update(dict.fromkeys(before, "1"))
