@@ -69,12 +69,17 @@ def rows_of(found: Times, in_paper: bool) -> list[list[Cell]]:
     """A row a loss."""
     rows: list[list[Cell]] = []
     for (source, bits, name), seconds in found.items():
-        times = [a / b for a, b in zip(seconds, found[source, bits, BCE], strict=True)]
+        times = quotients(seconds, found[source, bits, BCE])
         known = paper.SECONDS[name].get(bits)
         quotient = None if known is None else known / paper.SECONDS[BCE][bits]
         beside = ([known], [quotient]) if in_paper else ([], [])
-        rows.append([source.name, bits, name, Interval.of(seconds), *beside[0], Interval.of(times), *beside[1]])
+        rows.append([source.name, bits, name, Interval.of(seconds), *beside[0], times, *beside[1]])
     return rows
+
+
+def quotients(seconds: Sequence[float], of_bce: Sequence[float]) -> Interval:
+    """Those with the same seed."""
+    return Interval.of([a / b for a, b in zip(seconds, of_bce, strict=True)])
 
 
 def draw(found: Times) -> Figure:
@@ -89,8 +94,8 @@ def draw(found: Times) -> Figure:
         mean = Interval.of(seconds)
         label = name if bits == lengths[0] else None
         axis.bar(at, mean.mean, 0.95 * width, yerr=mean.half, capsize=3, color=colors[name], label=label)
-        times = mean.mean / Interval.of(found[source, bits, BCE]).mean
-        axis.text(at, mean.mean + (mean.half or 0), f"× {times:.2f}", ha="center", va="bottom", fontsize=8)
+        times = quotients(seconds, found[source, bits, BCE])
+        axis.text(at, mean.mean + (mean.half or 0), f"× {times.mean:.2f}", ha="center", va="bottom", fontsize=8)
         axis.set(title=source.name, ylabel="seconds an epoch", xticks=range(len(lengths)))
         axis.set_xticklabels([f"{length} bits" for length in lengths])
         axis.grid(visible=False, axis="x")
