@@ -46,8 +46,8 @@ class Guided(Objective):
     with several labels is pulled to the centre of each, and one without any to none.
 
     With ``noise`` σ the surrogate learns the posterior of the noisy code bin(ℓ + σ·ε), ε ~ N(0, 1), in the place of the
-    code itself. That is a function of ℓ, so that P soon is certain everywhere but next to the sign's change, and the
-    pull ends there, before the code has any margin. With ``smoothing`` s the pull is towards a Bernoulli distribution
+    code itself. That is a function of ℓ, so that P is as sure as the outputs are large, whatever is known of them, and
+    pulls hardest at bits that are surely wrong. With ``smoothing`` s the pull is towards a Bernoulli distribution
     around the centre, whose bits are flipped with probability s/2: L_θ = Σ_blocks −Σ_b q(b) log P(b | ℓ), which is
     smallest at a finite ℓ, so that outputs stay graded.
 
