@@ -101,6 +101,17 @@ def test_a_flipped_bit_in_each_file_is_found(whole, tmp_path):
             assert "damaged" in str(caught.value)
 
 
+def test_an_id_that_is_lost_among_damaged_ones_is_not_called_unknown(whole, tmp_path):
+    source, _ = whole["flat"]
+    shutil.copytree(source, tmp_path / "i")
+    file = tmp_path / "i" / "00000001.0.ids.npy"
+    ids = np.load(file)
+    ids[[100, 1400]] = ids[[1400, 100]]
+    np.save(file, ids)
+    with pytest.raises(ValueError, match=r"^index is damaged: the ids of a segment do not rise$"):
+        open_index(tmp_path / "i").codes_of(ids[[100]])
+
+
 def test_what_faiss_reads_is_checked_before_the_first_search(whole, tmp_path):
     source, _ = whole["hnsw"]
     shutil.copytree(source, tmp_path / "i")

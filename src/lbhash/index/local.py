@@ -291,8 +291,7 @@ class LocalIndex(Index):
             if self.path is not None:
                 for entry in files_of(segment.entry):
                     Mapped(self.path, entry).checked()
-            if segment.names is not None and not (np.diff(segment.names) > 0).all():
-                raise ValueError("index is damaged: the ids of a segment do not rise")
+            _check_rising(segment)
             if segment.table is not None:
                 segment.read()
             if segment.structure is not None:
@@ -567,6 +566,12 @@ def _size(segment: Segment) -> int:
     return size
 
 
+def _check_rising(segment: Segment) -> None:
+    """Raise ``ValueError`` where ids are not in the order in which they are looked up."""
+    if segment.names is not None and not (np.diff(segment.names) > 0).all():
+        raise ValueError("index is damaged: the ids of a segment do not rise")
+
+
 def _located(
     state: State, ids: npt.ArrayLike
 ) -> Iterator[tuple[Segment, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
@@ -581,6 +586,8 @@ def _located(
         if len(rows):
             found.append((segment, rows, positions[rows]))
     if missing.any():
+        for segment in state.segments:
+            _check_rising(segment)  # or else the id may be there, and not found
         raise ValueError(f"ids holds {names[missing][0]}, which the index does not have")
     return iter(found)
 

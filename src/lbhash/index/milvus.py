@@ -57,6 +57,7 @@ BATCH_BYTES = 8 << 20
 ANSWERS = 1 << 19
 """Neighbours that one request asks for, of all its queries together."""
 CONNECT_SECONDS = 5
+"""How long a server may take to be there; Milvus Lite, which has to be started first, has the longer time."""
 SECONDS = 30
 """How long Milvus may take to answer anything else."""
 
@@ -626,9 +627,10 @@ def _connect(address: Address) -> MilvusClient:
         root = logging.getLogger()
         root.addFilter(_nothing)
         try:
+            seconds = CONNECT_SECONDS if address.file is None else SECONDS
             with _line_of(address):
                 return pymilvus.MilvusClient(
-                    address.uri, token=address.token, db_name=address.database, timeout=CONNECT_SECONDS
+                    address.uri, token=address.token, db_name=address.database, timeout=seconds
                 )
         finally:
             root.removeFilter(_nothing)
