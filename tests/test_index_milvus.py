@@ -627,3 +627,24 @@ class TestAttributes:
         for value in (None, -(2**63)):
             with pytest.raises(ValueError, match="by which Milvus cannot filter"):
                 expression({"label": [value]}, schema)
+
+
+def test_milvus_lite_may_take_its_time_to_start(base, monkeypatch):
+    import pymilvus
+
+    connect, failed = pymilvus.MilvusClient, []
+
+    def slow(*arguments, **settings):
+        if len(failed) < 3:
+            failed.append(arguments)
+            raise pymilvus.MilvusException(pymilvus.Status.CONNECT_FAILED, "Fail connecting to server")
+        return connect(*arguments, **settings)
+
+    monkeypatch.setattr(pymilvus, "MilvusClient", slow)
+    table = table_of(np.random.default_rng(0), 20, 16)
+    assert len(build_index(table, f"{base}/late")) == 20
+    assert len(failed) == 3
+    monkeypatch.setattr("lbhash.index.milvus.START_SECONDS", 0)
+    failed.clear()
+    with pytest.raises(ConnectionError, match="Fail connecting to server"):
+        open_index(f"{base}/late")

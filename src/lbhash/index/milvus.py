@@ -21,6 +21,7 @@ import errno
 import json
 import logging
 import math
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,7 +58,8 @@ BATCH_BYTES = 8 << 20
 ANSWERS = 1 << 19
 """Neighbours that one request asks for, of all its queries together."""
 CONNECT_SECONDS = 5
-"""How long a server may take to be there; Milvus Lite, which has to be started first, has the longer time."""
+START_SECONDS = 20
+"""How long Milvus Lite, which this process starts, may take until it can be connected to."""
 SECONDS = 30
 """How long Milvus may take to answer anything else."""
 
@@ -613,7 +615,7 @@ def _connect(address: Address) -> MilvusClient:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Milvus Lite is imported by what setuptools has deprecated
         try:
-            import pymilvus
+            import pymilvus  # noqa: F401
 
             if address.file is not None:
                 import milvus_lite  # noqa: F401
@@ -627,13 +629,27 @@ def _connect(address: Address) -> MilvusClient:
         root = logging.getLogger()
         root.addFilter(_nothing)
         try:
-            seconds = CONNECT_SECONDS if address.file is None else SECONDS
             with _line_of(address):
-                return pymilvus.MilvusClient(
-                    address.uri, token=address.token, db_name=address.database, timeout=seconds
-                )
+                return _client(address)
         finally:
             root.removeFilter(_nothing)
+
+
+def _client(address: Address) -> MilvusClient:
+    """A client. Milvus Lite is taken to be there half a second after its start, and from a cold disk takes longer."""
+    import pymilvus
+
+    until = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return pymilvus.MilvusClient(
+                address.uri, token=address.token, db_name=address.database, timeout=CONNECT_SECONDS
+            )
+        except pymilvus.MilvusException as error:
+            unready = address.file is not None and error.code == pymilvus.Status.CONNECT_FAILED
+            if not unready or time.monotonic() > until:
+                raise
+            time.sleep(0.2)
 
 
 def _nothing(record: logging.LogRecord) -> bool:
