@@ -21,7 +21,7 @@ from lbhash.lower_bound import bound
 from lbhash.reproduce import Settings, experiments, paper
 from lbhash.reproduce.cells import CODES, SECONDS, TRAJECTORY, Cell, distinct
 from lbhash.reproduce.execution import execute
-from lbhash.reproduce.interval import Interval, interval_of_some, signs
+from lbhash.reproduce.interval import Interval, interval_of_some, lift_counts
 from lbhash.reproduce.regression import Regression
 from lbhash.reproduce.runs import Runs, complete
 from lbhash.reproduce.settings import METHODS
@@ -323,8 +323,8 @@ def test_intervals_of_some():
     assert not Interval.of([-3.0]).wholly_below(0)
     assert Interval.of([3.0, 3.1, 3.2]).wholly_above(0)
     assert not Interval.of([-3.0, 3.0, 3.2]).wholly_above(0)
-    assert signs([Interval.of(values) for values in ([3.0, 3.1], [-3.0, -3.1], [-3.0, 4.0])]) == [2, 1, 1]
-    assert signs([Interval.of([3.0]), Interval.of([-3.0])]) == [1, None, None]  # no interval, no telling
+    assert lift_counts([Interval.of(values) for values in ([3.0, 3.1], [-3.0, -3.1], [-3.0, 4.0])]) == [2, 1, 1]
+    assert lift_counts([Interval.of([3.0]), Interval.of([-3.0])]) == [1, None, None]  # no interval, no telling
     assert Interval.of([1.0, 2.0]).shown(1) == "1.5 ± 6.4"
 
 

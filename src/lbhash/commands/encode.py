@@ -107,11 +107,15 @@ def encode(
         "ray_address": ray_address,
     }
     line = "{codes:,} codes of {bits} bits ({bytes:,} bytes) are in {out}"
+    named = None
     if is_folder(out):
+        from lbhash.encoding.folder import DAMAGED
+
         facts = _into_folder(model, data, split.value, out, overwrite, where, chosen)
         line += ", {shards:,} shards, of which {found:,} were there before"
         line += "\n{codes:,} codes + {damaged:,} damaged = {rows:,} {unit}"
         line += "; those that are damaged are named in {named}" if facts["damaged"] else ""
+        named = Path(out) / DAMAGED
     else:
         from lbhash.workflow import encode_file
 
@@ -122,9 +126,7 @@ def encode(
     if as_json:
         print_json(facts)
     else:
-        from lbhash.encoding.folder import DAMAGED
-
-        typer.echo(line.format(**facts, named=Path(out) / DAMAGED))
+        typer.echo(line.format(**facts, named=named))
 
 
 def is_folder(out: str) -> bool:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from lbhash.experiments.page import check_part, markdown_table, replace_part
 from lbhash.files import replacing
+from lbhash.reproduce.distributions import marginals
 from lbhash.reproduce.drawing import new_grid, palette
 from lbhash.reproduce.guidance import CENTERS
 from lbhash.reproduce.paper import METHOD_TITLES
@@ -51,7 +52,7 @@ _FEW = 20  # outputs in a bin, below which its mean is noise
 Floats = npt.NDArray[np.floating]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Looked:
     """What there is to see of a trained model, of n rows.
 
@@ -155,8 +156,7 @@ def seen(
         (gradient,) = torch.autograd.grad(len(labels) * pulls, logits)
         pull = -gradient.numpy() * wanted
         joint = surrogate.joint(logits).detach().numpy().astype(np.float64)  # [n, blocks, outcomes]
-        ones = (np.arange(joint.shape[2])[:, None] >> np.arange(surrogate.block_bits)) & 1
-        positive = (joint @ ones).reshape(len(labels), -1)[:, : surrogate.bits]
+        positive = marginals(joint).reshape(len(labels), -1)[:, : surrogate.bits]
         certainty = np.where(wanted > 0, positive, 1 - positive)
     return Looked(mean_ap, outputs * wanted, at, labels, certainty, pull)
 

@@ -291,7 +291,7 @@ class LocalIndex(Index):
             if self.path is not None:
                 for entry in files_of(segment.entry):
                     Mapped(self.path, entry).checked()
-            _check_rising(segment)
+            segment.check_order()
             if segment.table is not None:
                 segment.read()
             if segment.structure is not None:
@@ -566,12 +566,6 @@ def _size(segment: Segment) -> int:
     return size
 
 
-def _check_rising(segment: Segment) -> None:
-    """Raise ``ValueError`` where ids are not in the order in which they are looked up."""
-    if segment.names is not None and not (np.diff(segment.names) > 0).all():
-        raise ValueError("index is damaged: the ids of a segment do not rise")
-
-
 def _located(
     state: State, ids: npt.ArrayLike
 ) -> Iterator[tuple[Segment, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
@@ -587,7 +581,7 @@ def _located(
             found.append((segment, rows, positions[rows]))
     if missing.any():
         for segment in state.segments:
-            _check_rising(segment)  # or else the id may be there, and not found
+            segment.check_order()
         raise ValueError(f"ids holds {names[missing][0]}, which the index does not have")
     return iter(found)
 

@@ -636,7 +636,7 @@ def _connect(address: Address) -> MilvusClient:
 
 
 def _client(address: Address) -> MilvusClient:
-    """A client. Milvus Lite is taken to be there half a second after its start, and from a cold disk takes longer."""
+    """A client. Milvus Lite is taken to be there half a second after its start, and on a busy machine takes longer."""
     import pymilvus
 
     until = time.monotonic() + START_SECONDS

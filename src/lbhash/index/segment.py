@@ -72,6 +72,16 @@ class Segment:
         """Ids of the codes that are not removed, ``int64 [len]``, rising."""
         return self.ids_at(self.kept)
 
+    @cached_property
+    def rises(self) -> bool:
+        """Whether its ids are in the order in which they are looked up; they are read once."""
+        return self.names is None or bool((np.diff(self.names) > 0).all())
+
+    def check_order(self) -> None:
+        """Raise ``ValueError`` where an id may be there and not be found."""
+        if not self.rises:
+            raise ValueError("index is damaged: the ids of a segment do not rise")
+
     def find(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Positions of the codes with these ids; −1 where it has none, or a removed one."""
         if self.names is None:

@@ -46,9 +46,9 @@ def divergence(truth: Joint, estimate: Joint) -> float:
 
 
 def marginals(joint: Joint) -> Joint:
-    """Probability of +1 of each bit, ``float64 [bits]``."""
-    bits = len(joint).bit_length() - 1
-    return (joint[:, None] * (np.arange(len(joint))[:, None] >> np.arange(bits) & 1)).sum(axis=0)
+    """Probability of +1 of each bit, ``float64 [..., bits]``, of joint probabilities ``[..., 2**bits]``."""
+    outcomes = joint.shape[-1]
+    return joint @ (np.arange(outcomes)[:, None] >> np.arange(outcomes.bit_length() - 1) & 1)
 
 
 def independent_bits(joint: Joint) -> Joint:

@@ -11,7 +11,7 @@ import numpy as np
 from lbhash.objectives.guided import RECIPES
 from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.drawing import new_grid, palette
-from lbhash.reproduce.interval import SIGNS, Interval, signs
+from lbhash.reproduce.interval import LIFT_COUNTS, Interval, lift_counts
 from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import METHODS, Settings
@@ -85,7 +85,7 @@ def run(settings: Settings) -> Result:
                 lifts.append(Lifts(source, bits, method, host, added))
     return Result(
         "Guidance: the paper's recipe and the library's own",
-        ("recipe", "data", "cells", "mean lift", *SIGNS, "lowest lift", "of"),
+        ("recipe", "data", "cells", "mean lift", *LIFT_COUNTS, "lowest lift", "of"),
         summary(lifts),
         "\n\n".join([_text(), setting_text(settings, _sources(settings))]),
         lambda: draw(lifts),
@@ -108,7 +108,7 @@ def summary(lifts: Sequence[Lifts]) -> list[list[Cell]]:
         for group, own in groups:
             lowest = min(own, key=lambda lift: float(np.mean(lift.of(recipe))))
             of = f"{METHOD_TITLES[lowest.method]}, {lowest.bits} bits" + (f", {lowest.source.name}" * (group == "all"))
-            counts = signs([Interval.of(lift.of(recipe)) for lift in own])
+            counts = lift_counts([Interval.of(lift.of(recipe)) for lift in own])
             mean = Interval.of(np.mean([lift.of(recipe) for lift in own], axis=0))
             rows.append([name, group, len(own), mean, *counts, Interval.of(lowest.of(recipe)), of])
     return rows

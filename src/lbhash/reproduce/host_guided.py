@@ -10,7 +10,7 @@ import numpy as np
 
 from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.drawing import new_panels, palette
-from lbhash.reproduce.interval import SIGNS, Interval, signs
+from lbhash.reproduce.interval import LIFT_COUNTS, Interval, lift_counts
 from lbhash.reproduce.paper import METHOD_TITLES, Pairs
 from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import METHODS, Settings
@@ -108,7 +108,7 @@ def compare(settings: Settings, sources: Sequence[Source], measure: Measure, tex
 def lift_table(pairs: Sequence[Pair]) -> tuple[list[str], list[list[Cell]]]:
     """Columns and rows of the mean lift over each group of methods, by data."""
     in_paper = any(pair.paper for pair in pairs)
-    columns = ["data", "methods", "cells", "lift", *["lift, paper"] * in_paper, *SIGNS]
+    columns = ["data", "methods", "cells", "lift", *["lift, paper"] * in_paper, *LIFT_COUNTS]
     rows: list[list[Cell]] = []
     for source in dict.fromkeys(pair.source for pair in pairs):
         for group, methods in GROUPS.items():
@@ -119,7 +119,7 @@ def lift_table(pairs: Sequence[Pair]) -> tuple[list[str], list[list[Cell]]]:
             mean = Interval.of(np.mean([pair.lifts() for pair in own], axis=0))
             known = [lift for pair in own if (lift := pair.paper_lift()) is not None]
             paper = float(np.mean(known)) if len(known) == len(own) else None
-            rows.append([source.name, group, len(own), mean, *[paper] * in_paper, *signs(lifts)])
+            rows.append([source.name, group, len(own), mean, *[paper] * in_paper, *lift_counts(lifts)])
     return columns, rows
 
 

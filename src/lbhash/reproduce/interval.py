@@ -59,10 +59,10 @@ class Interval:
         return self.shown(4)
 
 
-SIGNS = ("lift > 0", "interval above 0", "interval below 0")
+LIFT_COUNTS = ("lift > 0", "interval above 0", "interval below 0")
 
 
-def signs(lifts: Sequence[Interval]) -> list[int | None]:
+def lift_counts(lifts: Sequence[Interval]) -> list[int | None]:
     """How many means are above 0, and how many intervals wholly above and below it; ``None`` where there is none."""
     known = any(lift.half is not None for lift in lifts)
     wholly = [sum(lift.wholly_above(0) for lift in lifts), sum(lift.wholly_below(0) for lift in lifts)]
