@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from lbhash.drawing import new_figure, palette
 from lbhash.evaluation import Report
 from lbhash.files import check_folder, replacing, write_text
 from lbhash.metrics import Curve
@@ -50,7 +51,7 @@ def write_curves(reports: Mapping[str, Report], folder: str | Path) -> list[Path
 
 def precision_recall_figure(reports: Mapping[str, Report], by: Literal["radius", "rank"] = "radius") -> Figure:
     """Precision against recall as the Hamming radius or the rank grows, a curve an evaluation."""
-    figure, axes = _axes()
+    figure, (axes,) = new_figure(8, 4.5)
     for name, report, style in _styled(reports):
         curve = report.curve if by == "radius" else report.rank_curve
         axes.plot(curve.recall, curve.precision, label=name, **style)
@@ -60,7 +61,7 @@ def precision_recall_figure(reports: Mapping[str, Report], by: Literal["radius",
 
 def precision_at_k_figure(reports: Mapping[str, Report]) -> Figure:
     """Precision of the first K places, K on a logarithmic axis."""
-    figure, axes = _axes()
+    figure, (axes,) = new_figure(8, 4.5)
     for name, report, style in _styled(reports):
         axes.plot(report.rank_curve.at, report.rank_curve.precision, label=name, **style)
     axes.set(xscale="log", xlabel="K", ylabel="precision of the first K places", ylim=(0, 1.02))
@@ -69,7 +70,7 @@ def precision_at_k_figure(reports: Mapping[str, Report]) -> Figure:
 
 def radius_figure(reports: Mapping[str, Report]) -> Figure:
     """Precision (and recall, thin) within each Hamming radius."""
-    figure, axes = _axes()
+    figure, (axes,) = new_figure(8, 4.5)
     for name, report, style in _styled(reports):
         axes.plot(report.curve.at, report.curve.precision, label=f"{name}, precision".strip(", "), **style)
         axes.plot(report.curve.at, report.curve.recall, **{**style, "linestyle": ":", "marker": ""})
@@ -79,20 +80,8 @@ def radius_figure(reports: Mapping[str, Report]) -> Figure:
     return figure
 
 
-def _axes() -> tuple[Figure, Axes]:
-    import seaborn as sns
-    from matplotlib.figure import Figure
-
-    with sns.axes_style("whitegrid"):
-        figure = Figure(figsize=(8, 4.5), layout="constrained")
-        return figure, figure.add_subplot()
-
-
 def _styled(reports: Mapping[str, Report]) -> Iterable[tuple[str, Report, dict[str, Any]]]:
-    import seaborn as sns
-
-    colors = sns.color_palette("colorblind", len(reports))
-    for (name, report), color in zip(reports.items(), colors, strict=True):
+    for (name, report), color in zip(reports.items(), palette(len(reports)), strict=True):
         plain = len(reports) > 1 and not name.endswith("_d")
         yield name, report, {"color": color, "linestyle": "--" if plain else "-", "marker": "o", "markersize": 3}
 

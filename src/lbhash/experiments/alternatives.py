@@ -392,7 +392,7 @@ DRAWN = {
 
 def draw(results: Mapping[Run, dict[str, Any]], file: Path) -> None:
     """mAP against bytes a row, a panel a data set."""
-    from lbhash.reproduce.drawing import new_panels
+    from lbhash.drawing import new_panels
 
     sets = list(dict.fromkeys(run.data for run in results))
     figure, panels = new_panels(len(sets), 8.5 if len(sets) == 1 else 6.2, 6.5)
@@ -414,7 +414,7 @@ def draw(results: Mapping[Run, dict[str, Any]], file: Path) -> None:
 
 
 def _draw_panel(axes: Axes, lines: Sequence[Line]) -> None:
-    from lbhash.reproduce.drawing import palette
+    from lbhash.drawing import palette
 
     colors = palette(4)
     for name, (marker, style) in DRAWN.items():

@@ -17,10 +17,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lbhash.drawing import new_figure, palette, whole_numbers
 from lbhash.experiments.page import markdown_table
 from lbhash.files import replacing, write_text
 from lbhash.pool import in_processes
-from lbhash.reproduce.drawing import new_figure, palette, whole_numbers
 from lbhash.reproduce.regression import Regression
 from lbhash.reproduce.settings import METHODS
 from lbhash.tables import number

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.drawing import new_grid, palette
 from lbhash.experiments.page import check_part, markdown_table, replace_part
 from lbhash.files import replacing
 from lbhash.reproduce.distributions import marginals
-from lbhash.reproduce.drawing import new_grid, palette
 from lbhash.reproduce.guidance import CENTERS
 from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.sources import DIGITS, Source

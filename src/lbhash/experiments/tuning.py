@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.drawing import new_figure, palette
 from lbhash.experiments.page import check_part, replace_part
 from lbhash.files import existing_file, replacing
 from lbhash.pool import centers_mark, run_missing
-from lbhash.reproduce.drawing import new_figure, palette
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.sources import Source
 from lbhash.tuning.scoring import INTER_PERCENTILE, PERCENTILE, bounded_ratio

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lbhash.centers import class_centers, minimum_distance
+from lbhash.drawing import new_panels, palette
 from lbhash.reproduce import paper
 from lbhash.reproduce.cells import Cell as Run
-from lbhash.reproduce.drawing import new_panels, palette
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import Settings

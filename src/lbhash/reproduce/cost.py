@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lbhash.drawing import new_panels, palette
 from lbhash.reproduce import paper
 from lbhash.reproduce.cells import SECONDS
-from lbhash.reproduce.drawing import new_panels, palette
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.losses import BCE, LOSSES
 from lbhash.reproduce.losses import TEXT as LOSSES_TEXT

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.drawing import new_grid, new_panels, palette
 from lbhash.reproduce.cells import Cell as Run
-from lbhash.reproduce.drawing import new_grid, new_panels, palette
 from lbhash.reproduce.host_guided import pair_cells
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.paper import METHOD_TITLES

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lbhash.drawing import new_grid, palette
 from lbhash.objectives.guided import RECIPES
 from lbhash.reproduce.cells import Cell as Run
-from lbhash.reproduce.drawing import new_grid, palette
 from lbhash.reproduce.interval import LIFT_COUNTS, Interval, lift_counts
 from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.result import Cell, Result

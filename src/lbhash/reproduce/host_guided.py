@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lbhash.drawing import new_panels, palette
 from lbhash.reproduce.cells import Cell as Run
-from lbhash.reproduce.drawing import new_panels, palette
 from lbhash.reproduce.interval import LIFT_COUNTS, Interval, lift_counts
 from lbhash.reproduce.paper import METHOD_TITLES, Pairs
 from lbhash.reproduce.result import Cell, Result

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lbhash.drawing import new_figure, palette
 from lbhash.reproduce.distributions import (
     Joint,
     dirichlet,
@@ -18,9 +19,9 @@ from lbhash.reproduce.distributions import (
     knowing_the_prior,
     random_joint,
 )
-from lbhash.reproduce.drawing import interval_line, interval_points, new_figure, palette
 from lbhash.reproduce.fit import PAPER_SCHEDULE, fit_surrogate, mean_of_blocks, mean_of_products, raw_outputs, stretched
 from lbhash.reproduce.interval import Interval
+from lbhash.reproduce.interval_drawing import interval_line, interval_points
 from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.scores import by_name, kl, kl_back
 from lbhash.reproduce.settings import Settings

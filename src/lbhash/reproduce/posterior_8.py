@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lbhash.drawing import new_figure, palette
 from lbhash.reproduce.distributions import (
     Joint,
     dirichlet,
@@ -16,7 +17,6 @@ from lbhash.reproduce.distributions import (
     knowing_the_prior,
     random_joint,
 )
-from lbhash.reproduce.drawing import interval_line, interval_points, new_figure, palette
 from lbhash.reproduce.fit import (
     PAPER_SCHEDULE,
     fit_surrogate,
@@ -26,6 +26,7 @@ from lbhash.reproduce.fit import (
     stretched,
 )
 from lbhash.reproduce.interval import Interval
+from lbhash.reproduce.interval_drawing import interval_line, interval_points
 from lbhash.reproduce.result import Result
 from lbhash.reproduce.scores import by_name, kl, kl_back
 from lbhash.reproduce.settings import Settings

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.drawing import new_grid, palette, whole_numbers
 from lbhash.lower_bound import quotient
 from lbhash.reproduce.cells import TRAJECTORY
 from lbhash.reproduce.cells import Cell as Run
-from lbhash.reproduce.drawing import interval_line, new_grid, palette, whole_numbers
 from lbhash.reproduce.interval import Interval, interval_of_some
+from lbhash.reproduce.interval_drawing import interval_line
 from lbhash.reproduce.regression import Regression
 from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import Settings

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lbhash.drawing import new_panels, palette
 from lbhash.lower_bound import quotient
 from lbhash.reproduce.cells import Cell as Run
-from lbhash.reproduce.drawing import new_panels, palette
 from lbhash.reproduce.host_guided import arrow, pair_cells
 from lbhash.reproduce.interval import Interval, interval_of_some
 from lbhash.reproduce.paper import METHOD_TITLES

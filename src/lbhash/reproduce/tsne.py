@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from lbhash.codes import unpack
 from lbhash.data import Part
+from lbhash.drawing import new_grid
 from lbhash.reproduce.cells import CODES
 from lbhash.reproduce.cells import Cell as Run
-from lbhash.reproduce.drawing import new_grid
 from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import Settings

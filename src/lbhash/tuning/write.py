@@ -39,7 +39,7 @@ def known(trials: Iterable[Trial]) -> list[Trial]:
 
 def ratio_map_figure(found: Tuning) -> Figure:
     """Held-out ratio against held-out mAP, a point a trial; those that a caution is about are hollow."""
-    from lbhash.reproduce.drawing import new_figure, palette
+    from lbhash.drawing import new_figure, palette
 
     figure, (axes,) = new_figure(6.5, 4.5)
     color, chosen = palette(2)
