@@ -113,6 +113,8 @@ def test_the_fingerprint_is_that_of_the_weights():
         ((0, 8), ValueError, "dim is 0; it must be at least 1"),
         ((4, 0), ValueError, "bits is 0; it must be from 1 to 1024"),
         ((4, 8, -1), ValueError, "hidden is -1; it must be 0"),
+        ((4, 8, "x"), TypeError, "hidden is 'x'; it must be 0"),
+        ((4, 8, 2.5), TypeError, r"hidden is 2\.5; it must be 0"),
         ((4, 8, 2, 1.0), ValueError, "dropout is 1.0; it must be at least 0 and below 1"),
     ],
 )

@@ -86,9 +86,12 @@ class HashModel(
         super().__init__()
         if dim < 1:
             raise ValueError(f"dim is {dim}; it must be at least 1")
+        widths = "it must be 0 (a linear head) or the width of the hidden layer"
+        if isinstance(hidden, bool) or not isinstance(hidden, (int, np.integer)):
+            raise TypeError(f"hidden is {hidden!r}; {widths}")
         if hidden < 0:
-            raise ValueError(f"hidden is {hidden}; it must be 0 (a linear head) or the width of the hidden layer")
-        self.dim, self.bits, self.hidden = dim, check_bits(bits), hidden
+            raise ValueError(f"hidden is {hidden}; {widths}")
+        self.dim, self.bits, self.hidden = dim, check_bits(bits), int(hidden)
         self.about: dict[str, Any] = plain(about or {}, "about")
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lbhash.drawing import new_grid
 from lbhash.experiments.page import check_part, replace_part
 from lbhash.files import existing_file, replacing
 from lbhash.pool import centers_mark, run_missing
@@ -192,15 +193,10 @@ def _summary(table: Results) -> str:
 
 def draw(table: Results, file: Path) -> None:
     """mAP and ratio against the centres' minimum distance, a column a data set."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
     import seaborn as sns
 
     colors = dict(zip(BITS, sns.color_palette("viridis", len(BITS)), strict=True))
-    with sns.axes_style("whitegrid"):
-        figure, axes = plt.subplots(2, len(TITLES), figsize=(13, 7), constrained_layout=True)
+    figure, axes = new_grid(2, len(TITLES), 13 / len(TITLES), 3.5)
     measures = {"map": "mAP", "ratio_of_most": "D_inter / D_intra (99 %)"}
     for column, (data, title) in enumerate(TITLES.items()):
         for row, (measure, label) in enumerate(measures.items()):
@@ -219,7 +215,6 @@ def draw(table: Results, file: Path) -> None:
     figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
     with replacing(file) as temporary:
         figure.savefig(temporary, dpi=110)
-    plt.close(figure)
 
 
 if __name__ == "__main__":
