@@ -121,6 +121,7 @@ def test_all(only, file, tmp_path, capsys):
         seeds=2,
         sources=(Source("cifar10", file),),
         epochs=1,
+        lr=0.01,
         bits=(16,),
         methods=("dch", "csq"),
         workers=1,
@@ -143,10 +144,15 @@ def test_all(only, file, tmp_path, capsys):
     assert "prefers-color-scheme: dark" in text
     assert "Not made: imagenet needs data" in text
     command = (
-        "lbhash reproduce map --data cifar10=blobs.parquet --seeds 2 --epochs 1 --bits 16 --methods dch --methods csq"
+        "lbhash reproduce map --data cifar10=blobs.parquet --seeds 2 --epochs 1 --lr 0.01 --bits 16 --methods dch "
+        "--methods csq"
     )
     assert command in text
-    assert command in (tmp_path / "out" / "map.md").read_text()
+    made = (tmp_path / "out" / "map.md").read_text()
+    assert command in made
+    assert "Adam at 0.01\n" in made
+    trained = [json.loads(run.read_text())["run"] for run in (tmp_path / "runs").glob("cifar10-*.json")]
+    assert [run["lr"] for run in trained] == 8 * [0.01]
     assert "<code>lbhash reproduce theory --seeds 2</code>" in text
     assert str(tmp_path) not in text
     # Every cell of a table is there, with the paper's beside ours and the difference.
@@ -188,6 +194,7 @@ def test_one_set_of_data_is_the_first_with_one_label_a_row(blobs, file, write_pa
     ("arguments", "said"),
     [
         (["theory", "--epochs", "3"], "epochs is 3, and theory has no use for it; leave it out"),
+        (["theory", "--lr", "0.1"], "lr is 0.1, and theory has no use for it; leave it out"),
         (["ratio", "--methods", "csq"], "methods is csq, and ratio has no use for it"),
         (["posterior-8", "--bits", "16", "--bits", "8"], "bits is 16, 8, and posterior-8 has no use for it"),
         (["theory", "--data", "a.npy"], "data is 'a.npy', and theory draws its own; only map, "),

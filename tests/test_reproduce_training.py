@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import re
 import subprocess
@@ -125,6 +126,8 @@ def test_the_rank_is_that_of_the_protocol(file, labels_file, write_parquet, tmp_
     [
         ({"epochs": 0}, "epochs is 0"),
         ({"workers": 0}, "workers is 0"),
+        ({"lr": 0.0}, "lr is 0.0; it must be above 0 and finite"),
+        ({"lr": math.nan}, "lr is nan; it must be above 0 and finite"),
         ({"bits": (16, 2000)}, "bits is 2000"),
         ({"bits": (16, 16)}, "bits has 16 twice"),
         ({"methods": ("csq", "cbe")}, "methods has 'cbe'; it must name some of hashnet, dbdh, "),
@@ -141,6 +144,7 @@ def test_settings_and_the_experiments_own_choice():
     assert Settings(methods=("csq", "dch")).methods_or("hashnet") == ["dch", "csq"]
     assert Settings(bits=(24,)).bits_or(16, 32) == (24,)
     assert Settings(workers=3).all_workers() == 3
+    assert (Settings().rate(), Settings(lr=0.01).rate()) == (0.001, 0.01)
     assert 1 <= Settings().all_workers() <= os.cpu_count()
 
 

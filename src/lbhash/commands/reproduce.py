@@ -30,6 +30,7 @@ def reproduce(
         ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Of each training; 30 where not given.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Of each training, at first; 0.001 where not given.")] = None,
     bits: Annotated[list[int] | None, typer.Option(help="A length of codes; may be given often.")] = None,
     methods: Annotated[list[str] | None, typer.Option(help="A host method; may be given often.")] = None,
     workers: Annotated[
@@ -60,6 +61,7 @@ def reproduce(
         seed=seed,
         sources=tuple(Source.of(given) for given in data or ()),
         epochs=epochs,
+        lr=lr,
         bits=tuple(bits or ()),
         methods=tuple(methods or ()),
         workers=workers,

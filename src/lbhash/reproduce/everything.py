@@ -70,6 +70,8 @@ def command_line(name: str, settings: Settings) -> str:
     words += ["--seeds", str(settings.seeds), *["--seed", str(settings.seed)] * (settings.seed > 0)]
     if settings.epochs is not None:
         words += ["--epochs", str(settings.epochs)]
+    if settings.lr is not None:
+        words += ["--lr", f"{settings.lr:g}"]
     for length in settings.bits:
         words += ["--bits", str(length)]
     for method in settings.methods:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from lbhash.reproduce.cells import Cell
     from lbhash.reproduce.result import Result
 
-TRAINED = frozenset({"sources", "epochs", "bits"})
+TRAINED = frozenset({"sources", "epochs", "lr", "bits"})
 """What most experiments that train can be told."""
 
-CHOICES = {"sources": "data", "data": "data", "epochs": "epochs", "bits": "bits", "methods": "methods"}
+CHOICES = {"sources": "data", "data": "data", "epochs": "epochs", "lr": "lr", "bits": "bits", "methods": "methods"}
 """Settings that not every experiment can use, and what they are called."""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 
 from lbhash.labels import check_count
@@ -14,6 +16,7 @@ METHODS = ("hashnet", "dbdh", "dsdh", "dch", "greedyhash", "csq")
 """The paper's six host methods, in its order."""
 
 EPOCHS = 30
+LR = 1e-3  # the paper's
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Settings:
         data: a file or a name of data, for an experiment that takes one set of data.
         sources: sets of data, for an experiment that takes several.
         epochs: of each training.
+        lr: of each training, Adam's learning rate at first.
         bits: lengths of codes.
         methods: host methods.
         workers: trainings at a time, one thread each; as many as there are cores where it is not given.
@@ -38,6 +42,7 @@ class Settings:
     data: str | None = None
     sources: tuple[Source, ...] = ()
     epochs: int | None = None
+    lr: float | None = None
     bits: tuple[int, ...] = ()
     methods: tuple[str, ...] = ()
     workers: int | None = None
@@ -53,6 +58,11 @@ class Settings:
         for name in ("epochs", "workers"):
             if getattr(self, name) is not None:
                 check_count(getattr(self, name), name)
+        if self.lr is not None:
+            if isinstance(self.lr, bool) or not isinstance(self.lr, Real):
+                raise TypeError(f"lr is {self.lr!r}; it must be a number above 0")
+            if not 0 < self.lr < math.inf:
+                raise ValueError(f"lr is {self.lr}; it must be above 0 and finite")
         for length in self.bits:
             check_count(length, "bits", 1024, "the longest code")
         for method in self.methods:
@@ -75,6 +85,10 @@ class Settings:
     def all_epochs(self) -> int:
         """Epochs of each training."""
         return EPOCHS if self.epochs is None else self.epochs
+
+    def rate(self) -> float:
+        """Adam's learning rate at first."""
+        return LR if self.lr is None else self.lr
 
     def lasting(self, epochs: int) -> Settings:
         """The same with trainings of so many epochs."""

@@ -10,14 +10,15 @@ from lbhash.reproduce.runs import Runs, complete
 from lbhash.reproduce.settings import Settings
 from lbhash.reproduce.sources import Source, UnsuitableData
 
-SETTING = """A head with one hidden layer of {hidden:,} on fixed embeddings, {epochs} epochs, batch 64, Adam at 0.001
+SETTING = """A head with one hidden layer of {hidden:,} on fixed embeddings, {epochs} epochs, batch 64, Adam at {lr:g}
 with a decay of 0.1 every 10 epochs, {seeds}, class centres of the kind "best" unless said otherwise. The paper trains a
 ResNet-50 end to end for 100 epochs, so that what carries over is the lift, not the level."""
 
 
 def cell(settings: Settings, source: Source, method: str, recipe: str, bits: int, **more: Any) -> Cell:
-    """A cell with the settings' epochs and head."""
-    return Cell(source, method, recipe, bits, epochs=settings.all_epochs(), hidden=settings.hidden, **more)
+    """A cell with the settings' epochs, learning rate and head."""
+    epochs, lr, hidden = settings.all_epochs(), settings.rate(), settings.hidden
+    return Cell(source, method, recipe, bits, epochs=epochs, lr=lr, hidden=hidden, **more)
 
 
 def completed(settings: Settings, cells: Iterable[Cell]) -> Runs:
@@ -27,7 +28,8 @@ def completed(settings: Settings, cells: Iterable[Cell]) -> Runs:
 
 def setting_text(settings: Settings, sources: Sequence[Source]) -> str:
     """What was trained, on what, with which seeds, in Markdown."""
-    own = SETTING.format(hidden=settings.hidden, epochs=settings.all_epochs(), seeds=seeds_text(settings))
+    epochs, lr, hidden = settings.all_epochs(), settings.rate(), settings.hidden
+    own = SETTING.format(hidden=hidden, epochs=epochs, lr=lr, seeds=seeds_text(settings))
     return "\n\n".join([own, "\n".join(f"- {source}." for source in sources)])
 
 
