@@ -754,7 +754,11 @@ def test_runs_have_names_of_their_own():
     )
     assert first == same != other
     assert first.startswith("digits-csq_d-8bits-1epochs-seed0-000-settings")
-    assert cell.settings(0, (0, 1024), 0)["lr"] == Hasher().lr
+    defaults = cell.settings(0, (0,), 0)
+    assert {name: defaults[name] for name in ("lr", "dropout", "hidden", "centers")} == {
+        name: getattr(Hasher(), name) for name in ("lr", "dropout", "hidden", "centers")
+    }
+    assert cell.settings(1, (0,), 0)["hidden"] == 0
 
 
 @pytest.mark.parametrize(

@@ -87,12 +87,12 @@ class Cell:
         return default_space(self.method, self.guided, self.bits) | {"hidden": Choice(tuple(hidden))}
 
     def settings(self, number: int, hidden: Sequence[int], seed: int) -> dict[str, Any]:
-        """The settings of this number: 0 are the defaults, as far as the space has them, the others random."""
+        """The settings of this number: 0 are the defaults, whatever widths are searched, the others random."""
+        if number == 0:
+            return starting_point(self.hasher, default_space(self.method, self.guided, self.bits))
         space = self.space(hidden)
         rng = np.random.default_rng([seed, number])
-        drawn = {name: values.sample(rng) for name, values in space.items()}
-        start = starting_point(self.hasher, space)
-        return drawn | start if number == 0 else drawn
+        return {name: values.sample(rng) for name, values in space.items()}
 
 
 @dataclass(frozen=True)
