@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -34,3 +37,33 @@ def test_an_error_cancels_what_has_not_begun(tmp_path):
         list(in_processes(tasks, leave_a_file, 1))
     assert (tmp_path / "0").exists()
     assert len(list(tmp_path.iterdir())) < len(tasks)
+
+
+KILLED = """
+from pathlib import Path
+from test_pool import begin_and_end
+from lbhash.pool import in_processes
+
+if __name__ == "__main__":
+    list(in_processes({"a": ("a", FOLDER), "b": ("b", FOLDER)}, begin_and_end, 1))
+"""
+
+
+def begin_and_end(name, folder):
+    (Path(folder) / f"{name} began").touch()
+    time.sleep(3)
+    (Path(folder) / f"{name} ended").touch()
+
+
+def test_no_worker_outlives_a_pool_that_is_killed(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(KILLED.replace("FOLDER", repr(str(tmp_path))))
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    running = subprocess.Popen([sys.executable, program], env=environment)
+    until = time.monotonic() + 60
+    while not (tmp_path / "a began").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    running.kill()
+    running.wait()
+    time.sleep(4)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a began", "program.py"]

@@ -34,6 +34,7 @@ from lbhash.reproduce.fit import (
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.lists import direct_average_precision, groups, lowest_of_all, orders
 from lbhash.reproduce.result import Result
+from lbhash.reproduce.scores import Trial
 from lbhash.reproduce.write import as_csv, as_json, as_markdown, print_result, write_result
 from lbhash.training import Schedule
 
@@ -229,9 +230,11 @@ def check_files(name, result, out):
 
 
 def test_posterior_8(tmp_path, capsys):
-    result = posterior_8.run(Settings(seeds=2), samples=5000, curve=(3000,), fresh=4000, schedule=BRIEF)
-    write_result("posterior-8", result, tmp_path)
-    check_files("posterior-8", result, tmp_path)
+    settings = Settings(seeds=2, workers=2, runs=tmp_path / "runs")
+    small = {"samples": 5000, "curve": (3000,), "fresh": 4000, "schedule": BRIEF}
+    result = posterior_8.run(settings, **small)
+    write_result("posterior-8", result, tmp_path / "out")
+    check_files("posterior-8", result, tmp_path / "out")
     assert [row[0] for row in result.rows] == [
         "marginals",
         "surrogate",
@@ -244,14 +247,30 @@ def test_posterior_8(tmp_path, capsys):
     found = {row[0]: row[1].mean for row in result.rows}
     assert found["known prior"] < found["surrogate"] < found["marginals"]
     assert [row[0] for row in result.more["samples"].rows] == [3000, 5000]
-    print_result(result)
-    assert "known prior" in capsys.readouterr().out
+    trials = [Trial(5000, seed, stretched(BRIEF, 5000, 10_000), 4000) for seed in (0, 1)]
+    of_seeds = [posterior_8.estimates(posterior_8.truth_of(trial.seed), trial) for trial in trials]
+    for name, there, back, _ in result.rows:
+        pairs = [(posterior_8.truth_of(seed), of_seed[name]) for seed, of_seed in enumerate(of_seeds)]
+        assert there.mean == pytest.approx(np.mean([divergence(truth, found) for truth, found in pairs]), rel=1e-4)
+        assert back.mean == pytest.approx(np.mean([divergence(found, truth) for truth, found in pairs]), rel=1e-4)
+    said = capsys.readouterr()
+    assert "[4/4] posterior-8-3000samples-seed" in said.err
+    assert ": KL of marginals 0." in said.err
+    files = sorted((tmp_path / "runs").iterdir())
+    assert len(files) == 4
+    files[1].unlink()
+    print_result(posterior_8.run(settings, **small))
+    said = capsys.readouterr()
+    assert "[1/1] posterior-8-" in said.err
+    assert "known prior" in said.out
 
 
 def test_posterior_16(tmp_path):
-    result = posterior_16.run(Settings(seeds=1), samples=(3000,), curve=(3000, 20_000), schedule=Schedule(epochs=1))
-    write_result("posterior-16", result, tmp_path)
-    check_files("posterior-16", result, tmp_path)
+    settings = Settings(seeds=1, workers=2, runs=tmp_path / "runs")
+    result = posterior_16.run(settings, samples=(3000,), curve=(3000, 20_000), schedule=Schedule(epochs=1))
+    write_result("posterior-16", result, tmp_path / "out")
+    check_files("posterior-16", result, tmp_path / "out")
+    assert len(list((tmp_path / "runs").iterdir())) == 2
     found = {row[0]: row[1].mean for row in result.rows}
     floor = found["two blocks, exact"]
     assert all(found[name] > floor for name in ("marginals", "two blocks, frequencies", "surrogate, blocks"))

@@ -10,16 +10,13 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from matplotlib.image import imread
 
-from lbhash.reproduce import Settings, everything, experiments, kept, registry, run_experiment
+from lbhash.reproduce import Settings, everything, experiments, registry, run_experiment
 from lbhash.reproduce.everything import command_line, run_all
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.page import LONG, apart, table_of
 from lbhash.reproduce.result import Result
 from lbhash.reproduce.sources import Source, UnsuitableData
-from lbhash.reproduce.write import write_result
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -233,39 +230,6 @@ def test_the_command_for_all(only, command, file, tmp_path):
     assert [made["name"] for made in held["experiments"]] == ["recognition"]
     assert list(held["left_out"]) == ["imagenet"]
     assert held["report"].endswith("report.html")
-
-
-def test_results_that_are_no_runs_are_kept(tmp_path):
-    settings, out = Settings(runs=tmp_path / "runs"), tmp_path / "out"
-    rows = [["a", Interval(0.1, 0.25, 3, 1), math.inf, 3, None], ["b", Interval(math.inf, None, 1, 1), 0.1, 4, 0.5]]
-
-    def draw():
-        figure = Figure(figsize=(4, 3))
-        figure.add_subplot().plot([1, 2])
-        return figure
-
-    columns = ("name", "x", "y", "n", "paper")
-    more = Result("More", ("n",), [[1]], "Words.", draw)
-    result = Result("T", columns, rows, "Words.", draw, {"more": more}, digits=2, paper={"paper": "y"})
-    assert kept.load("t", settings, out) is None
-    kept.keep("t", settings, result, write_result("t", result, out))
-    again = kept.load("t", settings, out)
-    for old, new in ((result, again), (more, again.more["more"])):
-        assert [list(row) for row in old.rows] == new.rows
-        assert (tuple(new.columns), new.title, new.text) == (tuple(old.columns), old.title, old.text)
-        assert (new.digits, new.paper) == (old.digits, old.paper)
-    pixels = imread(out / "t.png")[..., :3]
-    again.draw().savefig(tmp_path / "again.png", dpi=150)
-    np.testing.assert_allclose(imread(tmp_path / "again.png")[..., :3], pixels, atol=0.01)
-    assert kept.load("t", replace(settings, seeds=4), out) is None
-    assert kept.load("t", replace(settings, data="digits"), out) is None
-    picture = (out / "t-more.png").read_bytes()
-    (out / "t-more.png").write_bytes(picture + b"x")  # of another call, with another seed
-    assert kept.load("t", settings, out) is None
-    (out / "t-more.png").write_bytes(picture)
-    assert kept.load("t", settings, out) is not None
-    (out / "t.md").unlink()
-    assert kept.load("t", settings, out) is None
 
 
 def test_a_file_in_the_way_of_all(command, tmp_path):

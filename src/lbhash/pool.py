@@ -10,8 +10,9 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from lbhash.files import write_json
@@ -29,9 +30,11 @@ def in_processes(
 ) -> Iterator[tuple[str, Any]]:
     """Run ``execute`` with each task's arguments, and give names and results as they come.
 
-    An error of a task, or of whoever takes the results, cancels the tasks that have not begun.
+    An error of a task, or of whoever takes the results, cancels the tasks that have not begun. The processes end with
+    this one, also where it is killed.
     """
-    with one_thread_each(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    with one_thread_each(), ProcessPoolExecutor(workers, context, initializer=_end_with_parent) as pool:
         waiting = {pool.submit(execute, *arguments): name for name, arguments in tasks.items()}
         try:
             for future in as_completed(waiting):
@@ -39,6 +42,18 @@ def in_processes(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _end_with_parent() -> None:
+    """Else a worker whose pool is gone would finish its tasks, and wait for more for ever."""
+    parent = parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
 
 
 def run_missing(

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from lbhash.files import check_folder, write_text
-from lbhash.reproduce.registry import Experiment, experiments
+from lbhash.reproduce.registry import experiments
 from lbhash.reproduce.result import Result
 from lbhash.reproduce.settings import Settings
 from lbhash.reproduce.sources import UnsuitableData
@@ -18,7 +18,7 @@ PAGE = "report.html"
 def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
     """Run every experiment with what of the settings it can use, and write each one's files and the page of all.
 
-    The trainings of all experiments are completed first, each once. An interrupted call goes on with those missing.
+    The trainings of all experiments are completed first, each once. An interrupted call goes on with what is missing.
 
     Returns:
         The results by name; in the place of one that the data do not suit, the line that says what it needs.
@@ -27,6 +27,7 @@ def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
     check_folder(settings.runs, "runs")
     from lbhash.reproduce.page import page
     from lbhash.reproduce.trainings import completed
+    from lbhash.reproduce.write import write_result
 
     known = experiments()
     for source in settings.all_sources():
@@ -37,26 +38,13 @@ def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
     for name, experiment in known.items():
         print(f"{name}: {experiment.summary}", file=sys.stderr, flush=True)
         try:
-            found[name] = _made(name, experiment, experiment.suited(settings), Path(out))
+            own = experiment.suited(settings)
+            found[name] = result = experiment.run(own)
+            write_result(name, result, out, command_line(name, own))
         except UnsuitableData as error:
             found[name] = str(error)
     write_text(Path(out) / PAGE, page(found, known, settings, Path(out)))
     return found
-
-
-def _made(name: str, experiment: Experiment, settings: Settings, out: Path) -> Result:
-    """The result with its files in ``out``; where it is not made of runs, the one that was kept, if there is any."""
-    from lbhash.reproduce import kept
-    from lbhash.reproduce.write import write_result
-
-    keeps = "sources" not in experiment.uses
-    result = kept.load(name, settings, out) if keeps else None
-    if result is None:
-        result = experiment.run(settings)
-        files = write_result(name, result, out, command_line(name, settings))
-        if keeps:
-            kept.keep(name, settings, result, files)
-    return result
 
 
 def command_line(name: str, settings: Settings) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from lbhash.reproduce.fit import PAPER_SCHEDULE, fit_surrogate, mean_of_blocks, 
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.interval_drawing import interval_line, interval_points
 from lbhash.reproduce.result import Cell, Result
-from lbhash.reproduce.scores import by_name, kl, kl_back
+from lbhash.reproduce.scores import Trial, complete_trials, over_seeds, scored
 from lbhash.reproduce.settings import Settings
 from lbhash.training import Schedule
 
@@ -78,17 +78,14 @@ def run(
 ) -> Result:
     """The table of all estimates at each number of samples, and of those without training at more of them."""
     seeds = settings.all_seeds()
-    truths = [random_joint(BITS, np.random.default_rng([seed, 0])) for seed in seeds]
-    there: Scores = {}
-    back: Scores = {}
-    for n in samples:
-        found = [estimates(truth, n, seed, lasting(schedule, n)) for seed, truth in zip(seeds, truths, strict=True)]
-        there[n] = by_name(kl, truths, found)
-        back[n] = by_name(kl_back, truths, found)
-    cheap = {}
-    for n in curve:
-        found = [estimates(truth, n, seed, None) for seed, truth in zip(seeds, truths, strict=True)]
-        cheap[n] = by_name(kl, truths, found)
+    trained = {n: [Trial(n, seed, lasting(schedule, n)) for seed in seeds] for n in samples}
+    others = {n: [Trial(n, seed, None) for seed in seeds] for n in curve if n not in samples}
+    trials = trained | others
+    done = complete_trials("posterior-16", [trial for group in trials.values() for trial in group], score, settings)
+    found = {n: over_seeds(done[trial].there for trial in group) for n, group in trials.items()}
+    there: Scores = {n: found[n] for n in samples}
+    back: Scores = {n: over_seeds(done[trial].back for trial in trained[n]) for n in samples}
+    cheap: Scores = {n: found[n] for n in curve}
     rows: list[list[Cell]] = []
     for name in there[samples[0]]:
         values = [value for n in samples for value in (there[n][name], back[n][name])]
@@ -135,10 +132,16 @@ def lasting(schedule: Schedule, samples: int) -> Schedule:
     return stretched(schedule, samples, SAMPLES[0])
 
 
-def estimates(truth: Joint, samples: int, seed: int, schedule: Schedule | None) -> Estimates:
-    """All estimates of a truth from so many samples, by name; without the surrogate's where there is no schedule."""
-    rng = np.random.default_rng([seed, samples])
-    outcomes = draw(truth, samples, rng)
+def score(trial: Trial) -> dict[str, Any]:
+    """All estimates of a seed's truth, held against it."""
+    truth = random_joint(BITS, np.random.default_rng([trial.seed, 0]))
+    return scored(truth, estimates(truth, trial))
+
+
+def estimates(truth: Joint, trial: Trial) -> Estimates:
+    """All estimates of a truth by name; without the surrogate's where there is no schedule."""
+    rng = np.random.default_rng([trial.seed, trial.samples])
+    outcomes = draw(truth, trial.samples, rng)
     counts = np.bincount(outcomes, minlength=len(truth))
     seen = frequencies(counts)
     found = {
@@ -146,9 +149,9 @@ def estimates(truth: Joint, samples: int, seed: int, schedule: Schedule | None) 
         FLOOR: independent_blocks(truth, BLOCK),
         BLOCKS: independent_blocks(seen, BLOCK),
     }
-    if schedule is not None:
+    if trial.schedule is not None:
         outputs = raw_outputs(outcomes, BITS, rng)
-        surrogate = fit_surrogate(outputs, seed, schedule)
+        surrogate = fit_surrogate(outputs, trial.seed, trial.schedule)
         first, second = mean_of_blocks(surrogate, outputs)
         found |= {OF_BLOCKS: np.outer(second, first).ravel(), OF_PRODUCTS: mean_of_products(surrogate, outputs)}
     return found | {EMPIRICAL: seen, DIRICHLET: dirichlet(counts), PRIOR: knowing_the_prior(counts)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from lbhash.reproduce.fit import (
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.interval_drawing import interval_line, interval_points
 from lbhash.reproduce.result import Result
-from lbhash.reproduce.scores import by_name, kl, kl_back
+from lbhash.reproduce.scores import Scored, Trial, complete_trials, over_seeds, scored
 from lbhash.reproduce.settings import Settings
 from lbhash.training import Schedule
 
@@ -78,16 +78,17 @@ def run(
 ) -> Result:
     """The table of all estimates at ``samples``, and of five of them at each number of ``curve``."""
     numbers = sorted({samples, *curve})
-    truths = [random_joint(BITS, np.random.default_rng([seed, 0])) for seed in settings.all_seeds()]
-    found = {
+    trials = {
         n: [
-            estimates(truth, n, seed, stretched(schedule, n, SAMPLES), fresh if n == samples else 0)
-            for seed, truth in zip(settings.all_seeds(), truths, strict=True)
+            Trial(n, seed, stretched(schedule, n, SAMPLES), fresh if n == samples else 0)
+            for seed in settings.all_seeds()
         ]
         for n in numbers
     }
-    there = {n: by_name(kl, truths, found[n]) for n in numbers}
-    back = by_name(kl_back, truths, found[samples])
+    done = complete_trials("posterior-8", [trial for n in numbers for trial in trials[n]], score, settings)
+    found = {n: [done[trial] for trial in trials[n]] for n in numbers}
+    there = {n: over_seeds(of_seed.there for of_seed in found[n]) for n in numbers}
+    back = over_seeds(of_seed.back for of_seed in found[samples])
     rows = [(name, value, back[name], PAPER.get(name)) for name, value in there[samples].items()]
     text = TEXT.format(
         seeds=settings.seeds,
@@ -118,19 +119,31 @@ def run(
         ("estimate", "KL(truth ‖ estimate)", "KL(estimate ‖ truth)", "paper"),
         rows,
         text,
-        lambda: draw_estimates(truths[0], found[samples][0], there[samples], back),
+        lambda: draw_estimates(truth_of(settings.seed), found[samples][0], there[samples], back),
         {"samples": more},
         paper={"paper": "KL(truth ‖ estimate)"},
     )
 
 
-def estimates(truth: Joint, samples: int, seed: int, schedule: Schedule, fresh: int = 0) -> Estimates:
-    """All estimates of a truth from so many samples, by name; the surrogate's variants where ``fresh`` is not 0."""
-    rng = np.random.default_rng([seed, samples])
-    outcomes = draw(truth, samples, rng)
+def truth_of(seed: int) -> Joint:
+    """What a seed's samples are drawn from."""
+    return random_joint(BITS, np.random.default_rng([seed, 0]))
+
+
+def score(trial: Trial) -> dict[str, Any]:
+    """All estimates of a seed's truth, held against it."""
+    return scored(truth := truth_of(trial.seed), estimates(truth, trial))
+
+
+def estimates(truth: Joint, trial: Trial) -> Estimates:
+    """All estimates of a truth by name; the surrogate's variants where ``trial.fresh`` is not 0."""
+    seed, fresh = trial.seed, trial.fresh
+    rng = np.random.default_rng([seed, trial.samples])
+    outcomes = draw(truth, trial.samples, rng)
     counts = np.bincount(outcomes, minlength=len(truth))
     outputs = raw_outputs(outcomes, BITS, rng)
-    surrogate = fit_surrogate(outputs, seed, schedule)
+    assert trial.schedule is not None
+    surrogate = fit_surrogate(outputs, seed, trial.schedule)
     found = {PRODUCT: independent_bits(frequencies(counts)), SURROGATE: mean_of_blocks(surrogate, outputs)[0]}
     if fresh:
         others = raw_outputs(draw(truth, fresh, rng), BITS, rng)
@@ -140,14 +153,14 @@ def estimates(truth: Joint, samples: int, seed: int, schedule: Schedule, fresh: 
     return found
 
 
-def draw_estimates(truth: Joint, of: Estimates, found: dict[str, Interval], back: dict[str, Interval]) -> Figure:
+def draw_estimates(truth: Joint, of: Scored, found: dict[str, Interval], back: dict[str, Interval]) -> Figure:
     """The probabilities of the first seed as bars, with two estimates as points; beside them every KL."""
     figure, (left, right) = new_figure(14, 5, 1.7, 1)
     order, colors = np.argsort(-truth), dict(zip(found, palette(len(found)), strict=True))
     places = np.arange(len(truth))
     left.bar(places, truth[order], width=1.0, color="0.78", linewidth=0, label="truth")
     for name, marker in ((PRODUCT, "x"), (SURROGATE, "o")):
-        left.plot(places, of[name][order], marker, markersize=3.5, color=colors[name], label=name)
+        left.plot(places, of.joints[name][order], marker, markersize=3.5, color=colors[name], label=name)
     left.set(xlabel="outcome, by its true probability", ylabel="joint probability", xlim=(-1, len(truth)))
     left.set(ylim=(0, None), title="One truth and two estimates of it")
     left.legend()
