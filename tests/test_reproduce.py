@@ -263,6 +263,11 @@ def test_posterior_8(tmp_path, capsys):
     said = capsys.readouterr()
     assert "[1/1] posterior-8-" in said.err
     assert "known prior" in said.out
+    files[2].write_text(files[2].read_text()[:99])
+    with pytest.raises(
+        ValueError, match=r"posterior-8-.*\.json is damaged \(.*\); delete it, and its run is made anew"
+    ):
+        posterior_8.run(settings, **small)
 
 
 def test_posterior_16(tmp_path):

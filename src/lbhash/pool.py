@@ -81,8 +81,16 @@ def run_missing(
         write_json(folder / f"{name}.json", result)
         minutes = (time.perf_counter() - started) / 60
         print(f"[{count}/{len(missing)}] {name}: {say(result)}, {minutes:.1f} minutes", file=sys.stderr, flush=True)
-    results = {name: json.loads((folder / f"{name}.json").read_text()) for name in runs}
+    results = {name: read_run(folder / f"{name}.json") for name in runs}
     return results, (time.perf_counter() - started) / 60 if len(missing) == len(runs) else None
+
+
+def read_run(file: Path) -> Any:
+    """What a run's JSON file holds, or ``ValueError`` with a line that says how to mend a damaged one."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged ({error}); delete it, and its run is made anew") from None
 
 
 @contextmanager

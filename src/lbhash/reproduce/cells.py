@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from lbhash.pool import centers_mark
+from lbhash.reproduce.settings import EPOCHS, LR
 from lbhash.reproduce.sources import Source
 
 RECIPES: dict[str, dict[str, Any] | None] = {
@@ -51,10 +52,10 @@ class Cell:
     recipe: str = "plain"
     bits: int = 64
     centers: str = "best"
-    epochs: int = 30
+    epochs: int = EPOCHS
     hidden: int = 1024
     batch_size: int = 64
-    lr: float = 1e-3
+    lr: float = LR
     wanted: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __post_init__(self) -> None:

@@ -132,7 +132,8 @@ def truth_of(seed: int) -> Joint:
 
 def score(trial: Trial) -> dict[str, Any]:
     """All estimates of a seed's truth, held against it."""
-    return scored(truth := truth_of(trial.seed), estimates(truth, trial))
+    truth = truth_of(trial.seed)
+    return scored(truth, estimates(truth, trial))
 
 
 def estimates(truth: Joint, trial: Trial) -> Estimates:

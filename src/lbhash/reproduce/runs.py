@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.files import replacing, write_json
-from lbhash.pool import in_processes
+from lbhash.pool import in_processes, read_run
 from lbhash.reproduce.cells import CODES, SECONDS, TRAJECTORY, Cell, distinct
 
 if TYPE_CHECKING:
@@ -74,11 +73,7 @@ class Runs:
         return self.folder / f"{cell.name(seed)}{_ENDINGS[part]}"
 
     def _read(self, cell: Cell, seed: int, part: str) -> Any:
-        file = self.file(cell, seed, part)
-        try:
-            return json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{file} is damaged ({error}); delete it, and its run is made anew") from None
+        return read_run(self.file(cell, seed, part))
 
 
 def complete(cells: Iterable[Cell], seeds: Sequence[int], folder: str | Path, workers: int) -> Runs:
