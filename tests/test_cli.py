@@ -600,8 +600,8 @@ def test_resuming_from_nothing_says_so(command, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("--guidance", "mine"), "guidance is 'mine'; it must be one of paper, calibrated"),
-        (("--no-guided", "--guidance", "calibrated"), "guidance is 'calibrated' with --no-guided; leave one of"),
+        (("--guidance", "mine"), "guidance is 'mine'; it must be one of paper, distilled"),
+        (("--no-guided", "--guidance", "distilled"), "guidance is 'distilled' with --no-guided; leave one of"),
     ],
 )
 @pytest.mark.parametrize("name", ["train", "tune"])
@@ -613,11 +613,9 @@ def test_recipes_of_guidance_that_make_no_sense(name, arguments, line, tmp_path,
 
 
 def test_a_model_remembers_its_recipe(tmp_path, command):
-    status, _, errors = command(
-        "train", "--guidance", "calibrated", "--epochs", 1, "--bits", 8, "--out", tmp_path / "m"
-    )
+    status, _, errors = command("train", "--guidance", "distilled", "--epochs", 1, "--bits", 8, "--out", tmp_path / "m")
     assert status == 0, errors
-    assert json.loads((tmp_path / "m" / "config.json").read_text())["about"]["guidance"] == {"recipe": "calibrated"}
+    assert json.loads((tmp_path / "m" / "config.json").read_text())["about"]["guidance"] == {"recipe": "distilled"}
 
 
 def test_numbers_for_people():

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+import lbhash.hasher
 from lbhash import Hasher
 from lbhash.data import Part
 from lbhash.ensemble import StackedHeads, train_together
+from lbhash.leave_one_out import leave_one_out
 from lbhash.model import HashModel
 from lbhash.objectives import METHODS, Objective
 from lbhash.training import Schedule
@@ -38,13 +40,26 @@ def test_each_seed_ends_as_a_run_of_its_own(blobs, method, guided):
         agree(found.model_, alone.model_, part)
 
 
-@pytest.mark.parametrize("settings", [{"hidden": 0}, {"dropout": 0.0}, {"dropout": 0.3}, {"batch_size": 53}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"hidden": 0}, {"dropout": 0.0}, {"dropout": 0.3}, {"batch_size": 53}, {"guidance": {"recipe": "distilled"}}],
+)
 def test_heads_of_all_shapes(blobs, settings):
     part = part_of(blobs.x, blobs.hot)
     hasher = Hasher(12, "csq", epochs=2, **{"hidden": 9, "batch_size": 64, **settings})
     for found, seed in zip(hasher.fit_seeds(part, 4, [1, 2]), [1, 2], strict=True):
         alone = hasher.set_params(seed=seed).fit_part(part, 4)
         agree(found.model_, alone.model_, part)
+
+
+def test_the_teacher_of_all_seeds_is_asked_once(blobs, monkeypatch):
+    asked = []
+    monkeypatch.setattr(lbhash.hasher, "leave_one_out", lambda *given: asked.append(given) or leave_one_out(*given))
+    part = part_of(blobs.x, blobs.y)
+    Hasher(8, epochs=1, hidden=8, guidance={"recipe": "distilled"}).fit_seeds(part, 4, [0, 1, 2])
+    assert [(len(given), classes) for given, classes in asked] == [(len(blobs.x), 4)]
+    Hasher(8, epochs=1, hidden=8).fit_seeds(part, 4, [0, 1])
+    assert len(asked) == 1
 
 
 def test_seeds_differ_and_the_generator_is_left_alone(blobs):

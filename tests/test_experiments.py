@@ -163,6 +163,6 @@ def test_the_page_of_the_margins(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", command)
     margins.main()
     printed = capsys.readouterr().out
-    assert [line.split(" | ")[1] for line in printed.splitlines()[2:]] == ["plain", "paper", "calibrated"]
+    assert [line.split(" | ")[1] for line in printed.splitlines()[2:]] == ["plain", "paper", "distilled"]
     assert page.read_text() == f"a\n<!-- margins: begin -->\n{printed}<!-- margins: end -->\nb\n"
     assert (tmp_path / "guidance-margins.png").read_bytes().startswith(b"\x89PNG")

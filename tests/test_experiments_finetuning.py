@@ -74,11 +74,11 @@ def test_the_runs_and_the_page(place, compare):
     with Image.open(place / "page.png") as drawn:
         assert drawn.width > 800
 
-    assert compare(recipes="calibrated") == ["csq_calibrated"]  # without a host it has no lift
+    assert compare(recipes="distilled") == ["csq_distilled"]  # without a host it has no lift
     row = next(cells(line) for line in (place / "page.md").read_text().splitlines() if "| csq_cal" in line)
     assert row[3] == ""
-    about = json.loads((place / "runs/pictures-csq_calibrated-8bits-16px-3epochs-seed0/config.json").read_text())
-    assert about["about"]["guidance"] == {"recipe": "calibrated"}
+    about = json.loads((place / "runs/pictures-csq_distilled-8bits-16px-3epochs-seed0/config.json").read_text())
+    assert about["about"]["guidance"] == {"recipe": "distilled"}
 
     assert compare() == []  # what is there is not run again
     assert (place / "page.md").read_text() == page

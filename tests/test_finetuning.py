@@ -15,10 +15,12 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
+import lbhash.hasher
 from lbhash import Hasher
 from lbhash.backbones import Backbone
 from lbhash.data.images import load_images
 from lbhash.finetuning import Augmentation, ImageModel, encode_pictures, fine_tuning
+from lbhash.leave_one_out import leave_one_out
 from lbhash.model import HashModel
 from lbhash.model_backbone import find_backbone, load_backbone, save_backbone
 from picture_tools import model_of, stored, stripes, write_backbone, write_stripes
@@ -206,10 +208,26 @@ def test_families_learn_and_are_stored(kind, tmp_path):
     assert loaded.backbone_.fingerprint() == hasher.backbone_.fingerprint() != before
 
 
-@pytest.mark.parametrize("batch_norm", ["train", "freeze"])
-def test_a_stopped_run_goes_on_to_the_same_model(folder, tmp_path, cache, batch_norm):
+def test_the_teacher_knows_the_pictures_as_the_untrained_backbone_sees_them(folder, monkeypatch, tmp_path, cache):
+    table = load_images(write_stripes(tmp_path / "pictures", 24))
+    asked = []
+    monkeypatch.setattr(lbhash.hasher, "leave_one_out", lambda *given: asked.append(given) or leave_one_out(*given))
+    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder, guidance={"recipe": "distilled"}, validation=0.25)
+    hasher.fit_images(table)
+    ((part, classes),) = asked
+    assert (len(part), classes) == (hasher.model_.about["training rows"], 4) == (16, 4)
+    embeddings = Backbone.from_pretrained(folder).embed([table.read(row) for row in range(24)])
+    for row, label in zip(part.embeddings, part.labels, strict=True):
+        distance = np.abs(embeddings - row).max(axis=1)
+        assert distance.min() < 1e-4
+        assert table.labels[distance.argmin()] == label
+
+
+@pytest.mark.parametrize(("batch_norm", "recipe"), [("train", "paper"), ("freeze", "paper"), ("freeze", "distilled")])
+def test_a_stopped_run_goes_on_to_the_same_model(folder, tmp_path, cache, batch_norm, recipe):
     table = load_images(write_stripes(tmp_path / "pictures", 44))
-    hasher = Hasher(**SETTINGS | {"batch_size": 10}, epochs=3, backbone=folder, batch_norm=batch_norm, monitor="ratio")
+    settings = SETTINGS | {"batch_size": 10, "guidance": {"recipe": recipe}}
+    hasher = Hasher(**settings, epochs=3, backbone=folder, batch_norm=batch_norm, monitor="ratio")
     whole = clone(hasher).fit_images(table, directory=tmp_path / "whole")
     with pytest.raises(KeyError, match="stopped"):
         clone(hasher).fit_images(table, directory=tmp_path / "stopped", callbacks=[Stop(1)])
@@ -230,6 +248,7 @@ def test_a_stopped_run_goes_on_to_the_same_model(folder, tmp_path, cache, batch_
 RUN = """
 import sys
 from pathlib import Path
+import lbhash.hasher
 from lbhash import Hasher
 from lbhash.data.images import load_images
 from lightning.pytorch.callbacks import Callback
@@ -275,6 +294,7 @@ ENCODE = """
 import sys
 import numpy as np
 from PIL import Image
+import lbhash.hasher
 from lbhash import Hasher
 hasher = Hasher.from_pretrained(sys.argv[1])
 print(hasher.encode([open(path, "rb").read() for path in sys.argv[2:]]).tobytes().hex())

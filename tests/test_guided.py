@@ -1,21 +1,16 @@
 from __future__ import annotations
 
 import copy
-import itertools
-import math
+from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as npst
 from torch import Tensor, nn
 
 from lbhash.dropout import keep_mask
 from lbhash.objectives import CSQ, METHODS, Guided, Objective, Task, build_objective
-from lbhash.objectives.guided import bearable_smoothing
+from lbhash.objectives.guided import RECIPES
 from lbhash.posterior import Surrogate
 
 BITS = 20  # blocks of 8, 8 and 4
@@ -25,6 +20,8 @@ SINGLE = torch.arange(ROWS) % CLASSES
 MULTI = torch.zeros(ROWS, CLASSES)  # rows of 0 to 3 labels
 for row in range(ROWS):
     MULTI[row, [(row + k) % CLASSES for k in range(row % 4)]] = 1
+
+TAUGHT = torch.rand(ROWS, CLASSES, generator=torch.Generator().manual_seed(7))
 
 methods = pytest.mark.parametrize("method", list(METHODS))
 labellings = pytest.mark.parametrize("multi", [False, True])
@@ -58,9 +55,10 @@ class Recorder(Objective):
         return logits.square().sum()
 
 
-def make_task(multi=False):
+def make_task(multi=False, teacher=None):
     centers = 2.0 * torch.randint(0, 2, (CLASSES, BITS), generator=torch.Generator().manual_seed(5)) - 1
-    return Task(BITS, CLASSES, MULTI if multi else SINGLE, centers)
+    asked = None if teacher is None else lambda: teacher
+    return Task(BITS, CLASSES, MULTI if multi else SINGLE, centers, teacher=asked)
 
 
 def make(host, task, dropout=0.0, **options):
@@ -175,21 +173,25 @@ def test_weight_0_leaves_the_model_to_the_host():
 def test_guidance_is_its_two_losses(multi):
     task = make_task(multi)
     guided = make(Nothing(), task)
-    logits, labels, _ = make_batch(task)
-    torch.testing.assert_close(guided.guidance(logits, labels), expected_parts(guided, logits, labels))
+    logits, labels, index = make_batch(task)
+    torch.testing.assert_close(guided.guidance(logits, labels, index), expected_parts(guided, logits, labels))
 
 
 def test_a_row_with_several_labels_is_pulled_to_the_center_of_each():
     task = make_task(multi=True)
     guided = make(Nothing(), task)
     logits = make_batch(task)[0].detach()[:1]
-    each = [guided.guidance(logits, F.one_hot(torch.tensor([c]), CLASSES).float())[1] for c in range(CLASSES)]
+
+    def pull(labels):
+        return guided.guidance(logits, labels, torch.tensor([0]))[1]
+
+    each = [pull(F.one_hot(torch.tensor([c]), CLASSES).float()) for c in range(CLASSES)]
     for labels in ([0, 3], [1, 2, 4], [2]):
         hot = torch.zeros(1, CLASSES)
         hot[0, labels] = 1
-        torch.testing.assert_close(guided.guidance(logits, hot)[1], sum(each[c] for c in labels))
-        torch.testing.assert_close(guided.guidance(logits, hot.long())[1], sum(each[c] for c in labels))
-    single = [guided.guidance(logits, torch.tensor([c]))[1] for c in range(CLASSES)]
+        torch.testing.assert_close(pull(hot), sum(each[c] for c in labels))
+        torch.testing.assert_close(pull(hot.long()), sum(each[c] for c in labels))
+    single = [pull(torch.tensor([c])) for c in range(CLASSES)]
     torch.testing.assert_close(single, each)
     assert len({round(value.item(), 4) for value in each}) == CLASSES
 
@@ -199,7 +201,7 @@ def test_rows_without_labels_are_pulled_nowhere():
     guided = make(Nothing(), task)
     logits, _, index = make_batch(task)
     labels = torch.zeros(len(index), CLASSES)
-    assert guided.guidance(logits, labels)[1] == 0
+    assert guided.guidance(logits, labels, index)[1] == 0
     guided(logits, labels, index).backward()
     assert not logits.grad.any()
     assert all(p.grad.any() for p in guided.surrogate.parameters())
@@ -359,9 +361,9 @@ def test_the_callers_surrogate_stays_as_it_is():
     [
         ({"weight": float("nan")}, ValueError, "weight is nan; it must be finite"),
         ({"weight": "1"}, TypeError, "weight is '1'; it must be a number"),
-        ({"recipe": "mine"}, ValueError, "recipe is 'mine'; it must be one of paper, calibrated"),
+        ({"recipe": "mine"}, ValueError, "recipe is 'mine'; it must be one of paper, distilled"),
         ({"noise": -1.0}, ValueError, "noise is -1.0; it must be at least 0"),
-        ({"smoothing": 1.5}, ValueError, "smoothing is 1.5; it must be from 0 to 1"),
+        ({"teacher": 1.5}, ValueError, "teacher is 1.5; it must be from 0 to 1"),
         ({"surrogate": "small"}, TypeError, "surrogate is 'small'; it must be a Surrogate, or None for the paper's"),
     ],
 )
@@ -371,13 +373,27 @@ def test_bad_guidance(options, error, message):
 
 
 def test_recipes():
-    task = make_task()
-    assert (make("csq", task).noise, make("csq", task).smoothing) == (0, 0)
-    own = make("csq", task, recipe="calibrated")
-    assert (own.noise, own.smoothing) == (1.0, pytest.approx(0.8 * 2 * 2 / BITS))  # centres at distance 5 bear 2 flips
-    assert make("csq", task, recipe="calibrated", noise=0.5).noise == 0.5
-    assert make("csq", task, recipe="calibrated", smoothing=0.0).smoothing == 0
-    assert make("csq", task, recipe="calibrated", smoothing=0.6).smoothing == 0.6
+    task = make_task(teacher=TAUGHT)
+    assert (make("csq", task).noise, make("csq", task).teacher) == (0, 0)
+    own = make("csq", task, recipe="distilled")
+    assert (own.noise, own.teacher) == (RECIPES["distilled"]["noise"], RECIPES["distilled"]["teacher"])
+    other = make("csq", task, recipe="distilled", noise=0.25, teacher=0.125)
+    assert (other.noise, other.teacher) == (0.25, 0.125)
+
+
+def test_a_task_without_a_teacher_has_no_share_for_one():
+    with pytest.raises(ValueError, match=r"^teacher is 0.25, and the task has none; it must be 0 without one$"):
+        make("csq", make_task(), teacher=0.25)
+
+
+def test_the_teacher_is_asked_only_where_it_has_a_share():
+    def unasked():
+        raise AssertionError
+
+    task = replace(make_task(), teacher=unasked)
+    make("csq", task, noise=1.0)
+    with pytest.raises(AssertionError):
+        make("csq", task, teacher=0.1)
 
 
 def test_the_papers_recipe_asks_of_centers_only_their_signs():
@@ -386,69 +402,54 @@ def test_the_papers_recipe_asks_of_centers_only_their_signs():
     assert torch.equal(make("csq", real).centers, make("csq", task).centers)
 
 
-@given(npst.arrays(np.int8, npst.array_shapes(min_dims=2, max_dims=2, max_side=12), elements=st.sampled_from([-1, 1])))
-def test_the_recipes_smoothing_leaves_words_at_their_centre(centers):
-    """So many bits as are expected to flip, whichever they are, leave a word nearer to its centre than to any other."""
-    bits = centers.shape[1]
-    smoothing = bearable_smoothing(torch.from_numpy(centers).float(), 0.3, 0.8)
-    assert 0 <= smoothing <= 0.3
-    flips = math.ceil(smoothing / 2 * bits - 1e-9)
-    for row, center in enumerate(centers):
-        for flipped in itertools.combinations(range(bits), flips):
-            word = center.copy()
-            word[list(flipped)] *= -1
-            others = np.delete(centers, row, axis=0)
-            assert flips == 0 or all((word != center).sum() < (word != other).sum() for other in others)
-
-
 @labellings
-def test_smoothing_pulls_towards_flipped_centers(multi):
-    """L_θ is the mean of −log P over all codes around the centre, each by its probability."""
-    task = make_task(multi)
-    guided = make("csq", task, smoothing=0.4)
-    logits, labels, _ = make_batch(task)
-    _, pull = guided.guidance(logits, labels)
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_the_teacher_pulls_to_the_centers_of_other_classes(multi, share):
+    """L_θ is the sum over all classes of −log P(center | ℓ), each by its weight."""
+    task = make_task(multi, teacher=TAUGHT)
+    guided = make("csq", task, teacher=share)
+    logits, labels, index = make_batch(task)
+    _, pull = guided.guidance(logits, labels, index)
     log_p = guided.surrogate(logits).log_softmax(-1)
     expected = torch.zeros(())
-    for i, label in enumerate(labels):
-        for c in [int(label)] if labels.ndim == 1 else label.nonzero()[:, 0].tolist():
+    for i, row in enumerate(index.tolist()):
+        for c in range(CLASSES):
+            has = float(labels[i, c]) if multi else float(labels[i] == c)
+            weight = (1 - share) * has + share * float(TAUGHT[row, c])
             for block, size in enumerate((8, 8, 4)):
-                center = task.centers[c, 8 * block : 8 * block + size] > 0
-                for outcome in range(2**size):
-                    agrees = sum((outcome >> k & 1) == int(center[k]) for k in range(size))
-                    probability = 0.8**agrees * 0.2 ** (size - agrees)
-                    expected = expected - probability * log_p[i, block, outcome] / len(labels)
+                ones = (task.centers[c, 8 * block : 8 * block + size] > 0).tolist()
+                outcome = sum(2**k for k in range(size) if ones[k])
+                expected = expected - weight * log_p[i, block, outcome] / len(labels)
     torch.testing.assert_close(pull, expected)
-    found, wanted = (torch.autograd.grad(value, logits)[0] for value in (pull, expected))
+    found, wanted = (torch.autograd.grad(value, logits, retain_graph=True)[0] for value in (pull, expected))
     torch.testing.assert_close(found, wanted)
 
 
-def test_smoothed_pull_ends_where_the_bits_are_as_likely_as_they_should_be():
-    """Of one bit with P(+1 | ℓ) known, the pull changes its sign where P is 1 − s/2."""
-    center = torch.ones(1, 1)
-    task = Task(1, 1, torch.zeros(4, dtype=torch.long), center)
-    guided = Guided(Nothing(), task, mode="replace", smoothing=0.3, surrogate=Surrogate(1, hidden=8, dropout=0.0))
-    optimizer = torch.optim.Adam(guided.surrogate.parameters(), lr=0.02)
-    torch.manual_seed(0)
-    for _ in range(400):  # the surrogate learns the posterior of the noisy code, which is Φ(ℓ)
-        outputs = 4 * torch.rand(256, 1) - 2
-        codes = guided.surrogate.block_index(outputs + torch.randn_like(outputs))
-        loss, _ = guided.surrogate.losses(outputs, codes, codes, torch.arange(256))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    logits = torch.tensor([[0.0], [0.7], [1.4], [2.0]], requires_grad=True)
-    _, pull = guided.guidance(logits, task.labels)
-    pull.backward()
-    assert torch.sign(logits.grad[:, 0]).tolist() == [-1, -1, 1, 1]  # Φ(1.04) = 0.85
+@labellings
+def test_a_teacher_that_knows_the_labels_changes_nothing(multi):
+    known = MULTI if multi else F.one_hot(SINGLE, CLASSES).float()
+    batch = make_batch(make_task(multi))
+    paper = make("csq", make_task(multi))
+    taught = make("csq", make_task(multi, teacher=known), teacher=0.5)
+    losses = [guided.guidance(*batch) for guided in (paper, taught)]
+    for one, other in zip(*losses, strict=True):
+        torch.testing.assert_close(one, other)
+    of_paper, of_taught = (torch.autograd.grad(pull, batch[0])[0] for _, pull in losses)
+    torch.testing.assert_close(of_paper, of_taught)
+
+
+def test_what_the_teacher_says_is_not_in_the_checkpoint():
+    guided = make("csq", make_task(teacher=TAUGHT), teacher=0.5)
+    assert not any(len(tensor) == ROWS for tensor in guided.state_dict().values() if tensor.ndim)
+    make("csq", make_task(teacher=TAUGHT), teacher=0.5).load_state_dict(guided.state_dict())
 
 
 def test_noise_is_in_the_codes_that_the_surrogate_learns():
     task = make_task()
-    logits, labels, _ = make_batch(task)
+    logits, labels, index = make_batch(task)
     guided = make("csq", task, noise=2.0)
     torch.manual_seed(9)
-    fit, _ = guided.guidance(logits, labels)
+    fit, _ = guided.guidance(logits, labels, index)
     torch.manual_seed(9)
     noisy = guided.surrogate.block_index(logits.detach() + 2 * torch.randn(logits.shape))
     assert (noisy != guided.surrogate.block_index(logits)).any()

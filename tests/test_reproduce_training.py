@@ -579,13 +579,13 @@ def test_guidance(file, labels_file, folder):
     rows = [list(row) for row in result.more["cells"].rows]
     assert [row[:3] for row in rows] == [[s.name, 8, m] for s in sources for m in ("DCH", "CSQ")]
     for row, (source, method) in zip(rows, [(s, m) for s in sources for m in ("dch", "csq")], strict=True):
-        host, paper, own = (maps(source, method, recipe) for recipe in ("plain", "guided", "calibrated"))
+        host, paper, own = (maps(source, method, recipe) for recipe in ("plain", "guided", "distilled"))
         assert row[3:] == [Interval.of(values) for values in (host, paper - host, own - host, own - paper)]
     names = [(row[0], row[1], row[2]) for row in result.rows]
     groups = [("blobs", 2), ("mosaic", 2), ("all", 4)]
-    assert names == [(of, *group) for of in ("paper", "calibrated", "calibrated − paper") for group in groups]
+    assert names == [(of, *group) for of in ("paper", "distilled", "distilled − paper") for group in groups]
     for row in result.rows:
-        column = {"paper": 4, "calibrated": 5, "calibrated − paper": 6}[row[0]]
+        column = {"paper": 4, "distilled": 5, "distilled − paper": 6}[row[0]]
         own = [cell[column] for cell in rows if row[1] in (cell[0], "all")]
         assert row[3].mean == pytest.approx(np.mean([lift.mean for lift in own]))
         assert row[4] == sum(lift.mean > 0 for lift in own)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from inspect import signature
 from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import torch
 from safetensors import SafetensorError
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
 
 from lbhash import __version__
 from lbhash.centers import center_kinds, class_centers
@@ -27,6 +29,7 @@ from lbhash.data.holdout import held_rows
 from lbhash.data.images import ImageTable, ListedPictures, PicturePart
 from lbhash.evaluation import evaluate
 from lbhash.labels import check_labels, is_class_column
+from lbhash.leave_one_out import leave_one_out
 from lbhash.model import HashModel, check_model_folder
 from lbhash.objectives import Objective, Task, build_objective, method_name
 from lbhash.plain import plain
@@ -46,6 +49,9 @@ if TYPE_CHECKING:
 
 _OF_ONE_TRAINING = ("precision", "accumulate", "devices", "nodes", "monitor", "patience", "validation")
 """Settings that seeds which are trained together do not have."""
+
+
+_PartT = TypeVar("_PartT", bound="Part | PicturePart")
 
 
 @dataclass(frozen=True)
@@ -235,7 +241,7 @@ class Hasher(TransformerMixin, BaseEstimator):
             training: further arguments of ``lbhash.training.train``.
         """
         backbone = self._open_backbone() if isinstance(part, PicturePart) else None
-        run = self._prepare(part, classes, None if backbone is None else backbone.dim)
+        run = self._prepare(part, classes, backbone)
         resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
         tuning = None if backbone is None else self._fine_tuning(run, backbone, standardise=not resumed)
         if self.progress:
@@ -329,7 +335,9 @@ class Hasher(TransformerMixin, BaseEstimator):
                     f"{name} is {value!r}, and seeds that are trained together have {default!r}; fit them one by one"
                 )
         hashers = [clone(self).set_params(seed=seed) for seed in seeds]
-        runs = [hasher._prepare(part, classes) for hasher in hashers]
+        part = _labelled(part, classes)
+        teacher = cache(partial(self._ask_teacher, part, classes))
+        runs = [hasher._prepare(part, classes, teacher=teacher) for hasher in hashers]
         train_together(
             [run.model for run in runs],
             [run.objective for run in runs],
@@ -341,8 +349,14 @@ class Hasher(TransformerMixin, BaseEstimator):
         )
         return [hasher._finish(run, classes) for hasher, run in zip(hashers, runs, strict=True)]
 
-    def _prepare(self, part: Part | PicturePart, classes: int, dim: int | None = None) -> _Run:
-        """What a training starts from; every setting is checked. Of pictures ``dim`` is the backbone's."""
+    def _prepare(
+        self,
+        part: Part | PicturePart,
+        classes: int,
+        backbone: Backbone | None = None,
+        teacher: Callable[[], Tensor] | None = None,
+    ) -> _Run:
+        """What a training starts from; every setting is checked. Pictures have a backbone."""
         bits = check_bits(self.bits)
         if self.centers not in center_kinds():
             raise ValueError(f"centers is {self.centers!r}; it must be one of {', '.join(center_kinds())}")
@@ -369,6 +383,7 @@ class Hasher(TransformerMixin, BaseEstimator):
             torch.from_numpy(centers).float(),
             epochs,
             seed,
+            teacher or partial(self._ask_teacher, fitted, classes, backbone),
         )
         with torch.random.fork_rng():
             draw_from(seed, 0)
@@ -379,13 +394,25 @@ class Hasher(TransformerMixin, BaseEstimator):
             classifier = classes if has_classifier else 0
             about = self._about(schedule, seed, len(fitted)) | {"options": options, "guidance": guidance}
             draw_from(seed, 1)  # so that a host and its guided form start from the same weights
-            dim = part.dim if isinstance(part, Part) else dim
-            assert dim is not None
+            embedded = part if isinstance(part, Part) else backbone
+            assert embedded is not None
+            dim = embedded.dim
             model = HashModel(dim, bits, hidden, dropout, classifier, about)
         settings = {"method": self.name, "dim": dim, "classes": classes, "bits": bits, "hidden": hidden}
         settings |= {"guided": bool(self.guided), "dropout": dropout, "centers": str(self.centers)}
         settings |= {"options": options, "guidance": guidance, "validation": validation}
         return _Run(model, objective, part, fitted, held, schedule, centers, settings)
+
+    def _ask_teacher(self, part: Part | PicturePart, classes: int, backbone: Backbone | None = None) -> Tensor:
+        """p(class | row) of rows that are trained on (``Task.teacher``); of pictures by what the backbone knows yet."""
+        if isinstance(part, PicturePart):
+            from lbhash.finetuning import embed_pictures
+
+            assert backbone is not None
+            progress = self.progress and is_main_process()
+            made = embed_pictures(backbone, part.images, part.rows, workers=self.workers, progress=progress)
+            part = Part(made, np.arange(len(made)), part.labels)
+        return torch.from_numpy(leave_one_out(part, classes))
 
     def _schedule(self, epochs: int, batch_size: int) -> Schedule:
         backbone_lr = None if self.backbone_lr is None else _number(self.backbone_lr, "backbone_lr")
@@ -622,7 +649,7 @@ def _number(value: Any, name: str) -> float:
     return float(value)
 
 
-def _labelled(part: Part | PicturePart, classes: int) -> Part | PicturePart:
+def _labelled(part: _PartT, classes: int) -> _PartT:
     """The training rows with labels that are checked."""
     if not len(part):
         raise ValueError("part has no row; training needs at least one")

@@ -113,8 +113,9 @@ class Surrogate(nn.Module):
         Args:
             logits: ℓ, ``[n, bits]``.
             codes: block indices of the codes seen, ``int64 [n, blocks]``.
-            centers: block indices of the centres to be pulled to, ``int64 [pairs, blocks]``; or distributions around
-                them (``smoothed``), ``float [pairs, blocks, 2**block_bits]``, whose cross-entropy L_θ then is.
+            centers: block indices of the centres to be pulled to, ``int64 [pairs, blocks]``; or how strong the pull
+                to each outcome is, ``float [pairs, blocks, 2**block_bits]`` with one sum for all blocks of a pair,
+                where L_θ = 1/n Σ_p Σ_j Σ_b w_pj(b) · −log P_j(b | ℓ_{rows(p)}).
             rows: the row of ``logits`` that each of these centres pulls, ``int64 [pairs]``; a row with several
                 labels has several.
         """
@@ -135,19 +136,9 @@ class Surrogate(nn.Module):
             rows,
         )
 
-    def smoothed(self, signs: Tensor, flip: float) -> Tensor:
-        """The distribution of every block of a code whose bits flip independently with probability ``flip``.
-
-        Args:
-            signs: ``[n, bits]`` real numbers; only their signs count.
-            flip: from 0 to 0.5.
-
-        Returns:
-            ``float [n, blocks, 2**block_bits]``; each block sums to 1.
-        """
-        ones = torch.where(signs >= 0, 1 - flip, flip)
-        ones = F.pad(ones, (0, self.blocks * self.block_bits - self.bits))  # a bit that is not there is never 1
-        return product_of_marginals(ones.view(-1, self.blocks, self.block_bits))
+    def indicators(self, signs: Tensor) -> Tensor:
+        """The outcome of every block of a code as a vector with a single 1, ``float [n, blocks, 2**block_bits]``."""
+        return F.one_hot(self.block_index(signs), 2**self.block_bits).float()
 
     def _split(self, logits: Tensor) -> Tensor:
         """``[n, bits]`` to ``[blocks, n, block_bits]``, the last block padded with zeros."""
@@ -205,8 +196,8 @@ class _RoutedLosses(torch.autograd.Function):
 
         dx = dw1 = db1 = dw2 = db2 = None
         if ctx.needs_input_grad[0]:
-            pulls = p.new_zeros(n).index_add_(0, rows, p.new_ones(len(rows)))[:, None]  # a bincount waits for a GPU
-            g = p * pulls
+            strength = centers[0].sum(-1) if centers.is_floating_point() else p.new_ones(len(rows))
+            g = p * p.new_zeros(n).index_add_(0, rows, strength)[:, None]  # a bincount waits for a GPU
             if centers.is_floating_point():
                 g.index_add_(1, rows, centers, alpha=-1)
             else:

@@ -41,7 +41,7 @@ Layout = Annotated[
 ]
 Images = Annotated[Path | None, typer.Option(help="The folder that the paths in DATA's own lists are seen from.")]
 ClassList = Annotated[Path | None, typer.Option(help="A file that lists the classes (WordNet ids) of an ImageNet.")]
-Guidance = Annotated[str, typer.Option(help="The guidance's recipe: paper, or calibrated, the library's own.")]
+Guidance = Annotated[str, typer.Option(help="The guidance's recipe: paper, or distilled, the library's own.")]
 Carry = Annotated[
     list[str] | None,
     typer.Option(

@@ -66,11 +66,11 @@ decides which epoch is kept; their ratio is at percentiles, as [training.md](tra
 
 
 PLAIN = "plain"
-RECIPES = {PLAIN: "", "paper": "_d", "calibrated": "_calibrated"}
+RECIPES = {PLAIN: "", "paper": "_d", "distilled": "_distilled"}
 """What a run's name ends in: the host alone, the paper's guidance (X_D), and the library's own recipe of it."""
 
-LINES = {PLAIN: "--", "paper": "-", "calibrated": "-."}
-SAID = {PLAIN: "plain", "paper": "with the paper's guidance (_d)", "calibrated": "with the calibrated one"}
+LINES = {PLAIN: "--", "paper": "-", "distilled": "-."}
+SAID = {PLAIN: "plain", "paper": "with the paper's guidance (_d)", "distilled": "with the distilled one"}
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lbhash.objectives.guided import Guided
 
 PART = "margins"
-RECIPES: dict[str, str | None] = {"plain": None, "paper": "paper", "calibrated": "calibrated"}
+RECIPES: dict[str, str | None] = {"plain": None, "paper": "paper", "distilled": "distilled"}
 PULLS_AT = (-1.0, 0.0, 1.0, 2.0)
 COLUMNS = (
     "method",
@@ -62,7 +62,7 @@ class Looked:
         at: the class whose very centre the code is, −1 where it is none's, ``[n]``.
         labels: ``[n]``.
         certainty: the surrogate's probability that a bit is the centre's, ``[n, bits]``; NaN without guidance.
-        pull: −∂L_θ/∂(c·ℓ), above 0 where the guidance pushes the bit further towards the centre, ``[n, bits]``.
+        pull: ∂ log P(c | ℓ)/∂(c·ℓ), above 0 where the bit is pushed further towards the centre, ``[n, bits]``.
     """
 
     mean_ap: float
@@ -152,9 +152,10 @@ def seen(
     if guided is not None:
         surrogate = guided.surrogate.eval()
         logits = torch.as_tensor(outputs, dtype=torch.float32).requires_grad_()
-        _, pulls = guided.guidance(logits, torch.as_tensor(labels))  # the mean of the rows
-        (gradient,) = torch.autograd.grad(len(labels) * pulls, logits)
-        pull = -gradient.numpy() * wanted
+        index = surrogate.block_index(torch.as_tensor(wanted))
+        of_centers = surrogate(logits).log_softmax(-1).gather(2, index[:, :, None])
+        (gradient,) = torch.autograd.grad(of_centers.sum(), logits)
+        pull = gradient.numpy() * wanted
         joint = surrogate.joint(logits).detach().numpy().astype(np.float64)  # [n, blocks, outcomes]
         positive = marginals(joint).reshape(len(labels), -1)[:, : surrogate.bits]
         certainty = np.where(wanted > 0, positive, 1 - positive)
@@ -211,7 +212,9 @@ def draw(found: Mapping[str, Mapping[str, Looked]]) -> Figure:
         sure.plot(_MIDDLES, norm.cdf(_MIDDLES), "--", color="0.3", linewidth=1, label="Φ(margin)")
         pull.axhline(0, color="0.3", linewidth=1)
         sure.set_ylabel(METHOD_TITLES[method], fontsize=12)
-    for axes, title in zip(grid[0], ("P(the centre's bit)", "pull, −∂L_θ / ∂margin", "share of the bits"), strict=True):
+    for axes, title in zip(
+        grid[0], ("P(the centre's bit)", "pull, ∂ log P(centre) / ∂margin", "share of the bits"), strict=True
+    ):
         axes.set_title(title)
         axes.legend(fontsize=8)
     for axes in grid[-1]:

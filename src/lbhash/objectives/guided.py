@@ -6,36 +6,17 @@ import copy
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.centers import minimum_distance
 from lbhash.objectives.base import Objective, Task, check_finite, check_loss, check_weight
 from lbhash.posterior import Surrogate
 
 RECIPES: dict[str, dict[str, float]] = {
-    "paper": {"noise": 0.0, "smoothing": 0.0, "flips": 0.0},
-    "calibrated": {"noise": 1.0, "smoothing": 0.3, "flips": 0.8},
+    "paper": {"noise": 0.0, "teacher": 0.0},
+    "distilled": {"noise": 0.5, "teacher": 0.5},
 }
-"""What ``recipe`` stands for: σ, the most that s may be, and the share of the flips that centres can bear which may be
-expected (``bearable_smoothing``). docs/guidance.md tells where the second comes from."""
-
-
-def bearable_smoothing(centers: Tensor, most: float, flips: float) -> float:
-    """The smoothing that leaves words around one centre nearer to it than to any other.
-
-    Words with up to t = ⌊(d − 1) / 2⌋ flipped bits are, where d is the smallest distance between two centres. Smoothing
-    s flips h·s/2 bits in expectation, here no more than a share of t: of many classes on few bits, ``most`` would ask
-    for codes that are another class's.
-
-    Args:
-        centers: ``[C, bits]`` of ±1.
-        most: s where the centres can bear it.
-        flips: the share of t.
-    """
-    if most == 0:
-        return 0.0  # whatever the centres are, whose distances need not be counted then
-    radius = max(minimum_distance(centers.cpu().numpy()) - 1, 0) // 2
-    return min(most, flips * 2 * radius / centers.shape[1])
+"""What ``recipe`` stands for: σ and τ of ``Guided``. docs/guidance.md tells where the second comes from."""
 
 
 class Guided(Objective):
@@ -47,9 +28,11 @@ class Guided(Objective):
 
     With ``noise`` σ the surrogate learns the posterior of the noisy code bin(ℓ + σ·ε), ε ~ N(0, 1), in the place of the
     code itself. That is a function of ℓ, so that P is as sure as the outputs are large, whatever is known of them, and
-    pulls hardest at bits that are surely wrong. With ``smoothing`` s the pull is towards a Bernoulli distribution
-    around the centre, whose bits are flipped with probability s/2: L_θ = Σ_blocks −Σ_b q(b) log P(b | ℓ), which is
-    smallest at a finite ℓ, so that outputs stay graded.
+    pulls hardest at bits that are surely wrong.
+
+    With ``teacher`` τ a row is pulled to the centres of other classes, too, as far as a model that has not seen its
+    label takes it for theirs (``Task.teacher``): L_θ = Σ_c w_c Σ_blocks −log P(center c | ℓ) with
+    w_c = (1 − τ)·1{c is a label} + τ·p(c | row), so that the codes of rows that look like two classes are between them.
 
     ``forward`` gives the sum of all three: their gradients part inside ``Surrogate.losses``, so that one backward
     pass and one optimiser over model and surrogate make both updates of the algorithm.
@@ -58,15 +41,15 @@ class Guided(Objective):
         host: the method that is guided.
         task: what is to be learnt; its centres are where the codes are pulled.
         mode: ``"add"`` the guidance to the host's loss, or let it ``"replace"`` it (the paper's ablation).
-        recipe: "paper", or "calibrated" (``RECIPES``), which has noise and smoothing.
+        recipe: "paper", or "distilled" (``RECIPES``), which has noise and a teacher.
         weight: w.
         noise: σ, in the unit of ℓ; the recipe's where it is not given.
-        smoothing: s, from 0 to 1, which pulls nowhere; the recipe's where it is not given, or as much of it as the
-            centres can bear (``bearable_smoothing``).
+        teacher: τ, from 0 to 1; the recipe's where it is not given.
         surrogate: the network P, of which a copy is trained; the paper's where it is not given.
     """
 
     centers: Tensor
+    pulls: Tensor | None
 
     def __init__(
         self,
@@ -74,10 +57,10 @@ class Guided(Objective):
         task: Task,
         *,
         mode: Literal["add", "replace"] = "add",
-        recipe: Literal["paper", "calibrated"] = "paper",
+        recipe: Literal["paper", "distilled"] = "paper",
         weight: float = 1.0,
         noise: float | None = None,
-        smoothing: float | None = None,
+        teacher: float | None = None,
         surrogate: Surrogate | None = None,
     ) -> None:
         super().__init__()
@@ -90,21 +73,19 @@ class Guided(Objective):
             raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(RECIPES)}")
         known = RECIPES[recipe]
         self.noise = check_weight(known["noise"] if noise is None else noise, "noise")
-        if smoothing is None:
-            smoothing = bearable_smoothing(task.centers, known["smoothing"], known["flips"])
-        self.smoothing = check_weight(smoothing, "smoothing")
-        if self.smoothing > 1:
-            raise ValueError(f"smoothing is {self.smoothing}; it must be from 0 to 1")
+        self.teacher = check_weight(known["teacher"] if teacher is None else teacher, "teacher")
+        if self.teacher > 1:
+            raise ValueError(f"teacher is {self.teacher}; it must be from 0 to 1")
         self.surrogate = Surrogate(task.bits) if surrogate is None else copy.deepcopy(surrogate)
         if not isinstance(self.surrogate, Surrogate):
             raise TypeError(f"surrogate is {surrogate!r}; it must be a Surrogate, or None for the paper's")
         if self.surrogate.bits != task.bits:
             raise ValueError(f"surrogate is one of {self.surrogate.bits} bits; it must be one of {task.bits}")
-        if self.smoothing:
-            centers = self.surrogate.smoothed(task.centers, self.smoothing / 2)
-        else:
-            centers = self.surrogate.block_index(task.centers)
-        self.register_buffer("centers", centers)
+        indices, pulls = self.surrogate.block_index(task.centers), None
+        if self.teacher:
+            indices, pulls = self.surrogate.indicators(task.centers), taught(task, self.teacher)
+        self.register_buffer("centers", indices)
+        self.register_buffer("pulls", pulls, persistent=False)  # the size of the training set, and made again as it was
 
     def begin_epoch(self, epoch: int) -> None:
         """Pass it on to the host."""
@@ -116,24 +97,39 @@ class Guided(Objective):
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """L_X + w·L_θ + L_π of a batch, a scalar (without L_X where the guidance replaces it)."""
-        fit, pull = self.guidance(logits, labels)
+        fit, pull = self.guidance(logits, labels, index)
         loss = fit + self.weight * pull
         if self.mode == "replace":
             return loss
         return loss + check_loss(self.host(logits, labels, index), self.host, logits)
 
-    def guidance(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def guidance(self, logits: Tensor, labels: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """L_π and L_θ of a batch."""
-        if labels.ndim == 1:
-            rows, classes = torch.arange(len(labels), device=labels.device), labels
-        else:
-            rows, classes = labels.nonzero(as_tuple=True)
         seen = logits.detach()
         if self.noise:
             seen = seen + self.noise * torch.randn_like(seen)
         codes = self.surrogate.block_index(seen)
+        if self.pulls is not None:
+            strengths = torch.einsum("nc,cbo->nbo", self.pulls[index], self.centers)
+            return self.surrogate.losses(logits, codes, strengths, torch.arange(len(logits), device=logits.device))
+        if labels.ndim == 1:
+            rows, classes = torch.arange(len(labels), device=labels.device), labels
+        else:
+            rows, classes = labels.nonzero(as_tuple=True)
         return self.surrogate.losses(logits, codes, self.centers[classes], rows)
 
     def class_scores(self, signs: Tensor) -> Tensor | None:
         """The host's; ``None`` where the guidance replaces the host's loss, so that its classifier learns nothing."""
         return self.host.class_scores(signs) if self.mode == "add" else None
+
+
+def taught(task: Task, share: float) -> Tensor:
+    """How strongly each centre pulls each training row, ``float [n, C]``: by its labels, and for a share as taught.
+
+    Raises:
+        ValueError: the task has no teacher.
+    """
+    if task.teacher is None:
+        raise ValueError(f"teacher is {share}, and the task has none; it must be 0 without one")
+    labels = task.labels if task.multi_label else F.one_hot(task.labels, task.classes)
+    return torch.lerp(labels.float(), task.teacher().float(), share)

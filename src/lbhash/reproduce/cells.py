@@ -17,12 +17,12 @@ RECIPES: dict[str, dict[str, Any] | None] = {
     "plain": None,
     "guided": {},
     "replace": {"mode": "replace"},
-    "calibrated": {"recipe": "calibrated"},
+    "distilled": {"recipe": "distilled"},
 }
 """Options of the guidance by recipe: the plain host has none, "guided" is the paper's X_D, in "replace" the guidance
-stands in the place of the host's own loss, and "calibrated" is the library's own recipe."""
+stands in the place of the host's own loss, and "distilled" is the library's own recipe."""
 
-SUFFIXES = {"plain": "", "guided": "_d", "replace": "_replaced", "calibrated": "_calibrated"}
+SUFFIXES = {"plain": "", "guided": "_d", "replace": "_replaced", "distilled": "_distilled"}
 
 TRAJECTORY, CODES, SECONDS = "trajectory", "codes", "seconds"
 PARTS = (TRAJECTORY, CODES, SECONDS)

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 BITS = (16, 32, 64)
 CENTERS = "best-ratio"
-PAPER, OWN = "guided", "calibrated"
-NAMES = {PAPER: "paper", OWN: "calibrated"}
-DIFFERENCE = "calibrated − paper"
+PAPER, OWN = "guided", "distilled"
+NAMES = {PAPER: "paper", OWN: "distilled"}
+DIFFERENCE = "distilled − paper"
 
 TEXT = """mAP in %, on rows held out of the training split. The lift is X_D − X in points, with the same seeds and with
 a seed the same first weights, batches and dropout of the inputs: the mean of the paired differences ± half a 95 %
 confidence interval (Student's t).
 
 - **paper**: Algorithm 1. The surrogate learns the posterior of the code, the codes are pulled onto the centre.
-- **calibrated**: the surrogate learns the posterior of the noisy code bin(ℓ + σε) with σ = {noise:g}, and the pull is
-  towards bits that are the centre's with probability {kept:g}, or more where so many flips would be too many for the
-  centres (`lbhash.objectives.guided.bearable_smoothing`).
+- **distilled**: the surrogate learns the posterior of the noisy code bin(ℓ + σε) with σ = {noise:g}, and a share of
+  {teacher:g} of the pull is towards the centres of the classes that a linear model takes the row for which has not seen
+  its label (`lbhash.leave_one_out`).
 - **{difference}**: by how much more it lifts, in all columns of the row.
 
 Class centres of the kind "{centers}" for both, and for the hosts that have centres."""
@@ -179,4 +179,4 @@ def _cell(settings: Settings, source: Source, method: str, recipe: str, bits: in
 
 def _text() -> str:
     own = RECIPES[OWN]
-    return TEXT.format(noise=own["noise"], kept=1 - own["smoothing"] / 2, difference=DIFFERENCE, centers=CENTERS)
+    return TEXT.format(noise=own["noise"], teacher=own["teacher"], difference=DIFFERENCE, centers=CENTERS)

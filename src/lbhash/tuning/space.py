@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -257,7 +258,8 @@ def _check_made(hasher: Hasher, classes: int) -> None:
         raise ValueError(f"centers is {hasher.centers!r}; it must be one of {', '.join(center_kinds())}")
     with torch.random.fork_rng(devices=[]):
         HashModel(1, hasher.bits, hasher.hidden, hasher.dropout)
-        task = Task(hasher.bits, classes, torch.arange(classes), torch.ones(classes, hasher.bits), hasher.epochs)
+        centers, teacher = torch.ones(classes, hasher.bits), partial(torch.ones, classes, classes)
+        task = Task(hasher.bits, classes, torch.arange(classes), centers, hasher.epochs, teacher=teacher)
         build_objective(hasher.method, task, guided=hasher.guided, guidance=hasher.guidance, options=hasher.options)
 
 

@@ -1,0 +1,133 @@
+"""What a linear model says of a training row whose label it has not seen.
+
+A network knows the labels of its training rows by heart; what can be told of a row's class from its embedding, it does
+not show. A ridge regression from embeddings onto the labels' indicators has the answer in closed form: with the hat
+matrix H = 11ᵀ/n + X(XᵀX + λ)⁻¹Xᵀ of the centred embeddings X, the prediction for row i of the model that is fitted
+without it is
+
+    ŷ₋ᵢ = yᵢ − (yᵢ − ŷᵢ) / (1 − Hᵢᵢ)
+
+(D. M. Allen, "The relationship between variable selection and data augmentation and a method for prediction",
+Technometrics 1974). λ is the one with the least squared error of these predictions. A softmax makes probabilities of
+them, or of several labels a row a logistic function, with the temperature that makes the labels likeliest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax, softmax
+
+from lbhash.data.dataset import Part
+
+PENALTIES = tuple(float(10 ** (k / 2)) for k in range(-2, 5))
+"""λ in units of ``dim``, which is what a row's squared length is on average once it is standardised."""
+
+_SAMPLE = 20_000  # rows by which λ and the temperature are chosen
+
+Floats = npt.NDArray[np.float64]
+
+
+def leave_one_out(part: Part, classes: int) -> npt.NDArray[np.float32]:
+    """p(class | row) of every row, by a linear model fitted to all the others.
+
+    Args:
+        part: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot. The embeddings are read twice, a chunk at a
+            time, and standardised.
+        classes: C.
+
+    Returns:
+        ``float32 [n, C]``; of one label a row each row sums to 1, of several each number is a probability of its own.
+    """
+    ridge = _Ridge.of(part, classes)
+    step = -(-len(part) // _SAMPLE)
+    sample = np.arange(0, len(part), step)
+    x, y = part.take(sample), _indicators(part.labels[sample], classes)  # type: ignore[index]
+    predictions = [ridge.without_own_row(x, y, penalty * part.dim) for penalty in PENALTIES]
+    best = int(np.argmin([np.square(found - y).mean() for found in predictions]))
+    single = part.labels.ndim == 1  # type: ignore[union-attr]
+    scale = _temperature(predictions[best], y) if single else _logistic(predictions[best], y)
+    rows = np.empty((len(part), classes), np.float32)
+    start = 0
+    for chunk in part.chunks():
+        own = slice(start, start + len(chunk))
+        found = ridge.without_own_row(chunk, _indicators(part.labels[own], classes), PENALTIES[best] * part.dim)  # type: ignore[index]
+        rows[own] = softmax(scale[0] * found, axis=1) if single else expit(scale[0] * found + scale[1])
+        start += len(chunk)
+    return rows
+
+
+@dataclass(frozen=True)
+class _Ridge:
+    """Ridge regressions with every λ at once, by the eigenvectors of XᵀX."""
+
+    rows: int
+    mean: Floats
+    scale: Floats
+    share: Floats
+    """Of the rows, that have each label, ``[C]``."""
+    values: Floats
+    vectors: Floats
+    weights: Floats
+    """XᵀY in the eigenvectors' axes, ``[dim, C]``."""
+
+    @classmethod
+    def of(cls, part: Part, classes: int) -> _Ridge:
+        mean, deviation = part.standardisation()
+        scale = np.where(deviation > 0, deviation, 1.0)
+        gram, products = np.zeros((part.dim, part.dim)), np.zeros((part.dim, classes))
+        share = _share(part.labels, classes)
+        start = 0
+        for chunk in part.chunks():
+            x = (chunk - mean) / scale
+            y = _indicators(part.labels[start : start + len(chunk)], classes)  # type: ignore[index]
+            gram += x.T @ x
+            products += x.T @ (y - share)
+            start += len(chunk)
+        values, vectors = np.linalg.eigh(gram)
+        return cls(len(part), mean, scale, share, values.clip(min=0), vectors, vectors.T @ products)
+
+    def without_own_row(self, x: npt.NDArray, y: Floats, penalty: float) -> Floats:
+        """ŷ₋ᵢ of some of the rows, ``[m, C]``."""
+        z = ((x - self.mean) / self.scale) @ self.vectors
+        shrunk = z / (self.values + penalty)
+        leverage = (shrunk * z).sum(axis=1, keepdims=True) + 1 / self.rows
+        residual = y - self.share - shrunk @ self.weights
+        return y - residual / np.maximum(1 - leverage, 1e-6)  # at 1, of a row on its own, nothing is known
+
+
+def _indicators(labels: npt.NDArray, classes: int) -> Floats:
+    """Labels as multi-hot rows, ``[n, C]``."""
+    if labels.ndim == 2:
+        return labels.astype(np.float64)
+    found = np.zeros((len(labels), classes))
+    found[np.arange(len(labels)), labels] = 1
+    return found
+
+
+def _share(labels: npt.NDArray | None, classes: int) -> Floats:
+    assert labels is not None
+    return labels.mean(axis=0) if labels.ndim == 2 else np.bincount(labels, minlength=classes) / len(labels)
+
+
+def _temperature(scores: Floats, y: Floats) -> Floats:
+    """The factor t of softmax(t · scores) with the greatest likelihood of the labels, ``[1]``."""
+
+    def loss(log_t: Floats) -> float:
+        return -float((y * log_softmax(np.exp(log_t[0]) * scores, axis=1)).sum()) / len(y)
+
+    found = minimize(loss, [np.log(5.0)], method="Nelder-Mead", bounds=[(-3, 7)])
+    return np.exp(found.x)
+
+
+def _logistic(scores: Floats, y: Floats) -> Floats:
+    """a and b of 1 / (1 + exp(−a · score − b)), common to all labels, with the greatest likelihood."""
+
+    def loss(ab: Floats) -> float:
+        z = ab[0] * scores + ab[1]
+        return float((np.logaddexp(0, z) - y * z).mean())
+
+    return minimize(loss, [5.0, -2.0], method="Nelder-Mead", bounds=[(0, 1000), (-100, 100)]).x

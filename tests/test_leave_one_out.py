@@ -1,0 +1,110 @@
+"""The teacher of the guidance: each row's class by a linear model of all the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+from sklearn.linear_model import Ridge
+
+from lbhash import leave_one_out as module
+from lbhash.data import Part
+from lbhash.leave_one_out import PENALTIES, leave_one_out
+
+
+def part_of(x, labels):
+    return Part(np.asarray(x), np.arange(len(x)), np.asarray(labels))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(3, 25), st.integers(1, 30), st.integers(1, 4), st.booleans())
+def test_scores_are_those_of_a_ridge_regression_without_the_row(seed, rows, dim, classes, multi):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(2, 3, size=(rows, dim)).astype(np.float32)
+    labels = rng.integers(0, 2, (rows, classes)).astype(np.uint8) if multi else rng.integers(0, classes, rows)
+    y = np.asarray(labels, float) if multi else np.eye(classes)[labels]
+    ridge = module._Ridge.of(part_of(x, labels), classes)
+    z = (x.astype(np.float64) - x.mean(axis=0)) / x.std(axis=0)
+    for penalty in PENALTIES:
+        found = ridge.without_own_row(x, y, penalty * dim)
+        for row in range(rows):
+            others = np.arange(rows) != row
+            model = Ridge(penalty * dim).fit(z[others], y[others])
+            np.testing.assert_allclose(found[row], model.predict(z[[row]]).reshape(-1), atol=1e-4)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.floats(0.1, 20))
+def test_temperature_is_that_of_the_labels(seed, classes, factor):
+    """Labels are drawn from a softmax, and its factor is found again."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(4000, classes)) / factor * 2
+    z = factor * scores
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    labels = (rng.random((4000, 1)) > p.cumsum(axis=1)).sum(axis=1).clip(max=classes - 1)
+    assert module._temperature(scores, np.eye(classes)[labels])[0] == pytest.approx(factor, rel=0.2)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.5, 20), st.floats(-3, 1))
+def test_logistic_function_is_that_of_the_labels(seed, a, b):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(3000, 3)) / a * 2
+    y = (rng.random(scores.shape) < 1 / (1 + np.exp(-a * scores - b))).astype(float)
+    found = module._logistic(scores, y)
+    assert found[0] == pytest.approx(a, rel=0.2)
+    assert found[1] == pytest.approx(b, abs=0.3)
+
+
+def test_digits_are_told_about_as_well_as_a_cross_validation_tells_them():
+    from sklearn.model_selection import cross_val_predict
+
+    x, y = load_digits(return_X_y=True)
+    found = leave_one_out(part_of(x.astype(np.float32), y), 10)
+    right = (found.argmax(1) == y).mean()
+    z = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1)
+    crossed = cross_val_predict(Ridge(x.shape[1]), z, np.eye(10)[y], cv=20).argmax(1)
+    assert right == pytest.approx((crossed == y).mean(), abs=0.02)
+    sure = found.max(1) > 0.9
+    assert sure.mean() > 0.5
+    assert (found.argmax(1) == y)[sure].mean() > 0.97  # what it is sure of, it knows
+
+
+def test_a_wrong_label_is_not_believed():
+    x, y = load_digits(return_X_y=True)
+    wrong = y.copy()
+    wrong[:20] = (y[:20] + 1) % 10
+    found = leave_one_out(part_of(x.astype(np.float32), wrong), 10)[:20]
+    assert np.median(found[np.arange(20), y[:20]]) > 10 * np.median(found[np.arange(20), wrong[:20]])
+
+
+def test_rows_come_in_chunks_and_settings_from_a_sample(monkeypatch):
+    x, y = load_digits(return_X_y=True)
+    part = part_of(x.astype(np.float32), y)
+    whole = leave_one_out(part, 10)
+    chunks = Part.chunks
+    monkeypatch.setattr(Part, "chunks", lambda self, size=0: chunks(self, 100))
+    np.testing.assert_allclose(leave_one_out(part, 10), whole, atol=1e-5)
+    monkeypatch.setattr(module, "_SAMPLE", 600)
+    np.testing.assert_allclose(leave_one_out(part, 10), whole, atol=0.1)
+    assert not np.array_equal(leave_one_out(part, 10), whole)
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "classes"),
+    [
+        (np.zeros((6, 3)), [0, 1, 2, 0, 1, 2], 3),  # nothing to tell by
+        (np.eye(6, 3), [0] * 6, 1),
+        (np.eye(4, 9), [0, 1, 2, 3], 4),  # every class has one row
+        (np.eye(6, 3), np.zeros((6, 2), np.uint8), 2),  # no labels at all
+        (np.eye(6, 3), np.ones((6, 2), np.uint8), 2),
+        ([[1e6, 0.0]] + [[0.0, k] for k in range(5)], [0, 1, 0, 1, 0, 1], 2),  # an outlier alone on its axis
+    ],
+)
+def test_odd_data_give_probabilities(x, labels, classes):
+    found = leave_one_out(part_of(np.asarray(x, np.float32), labels), classes)
+    assert found.shape == (len(x), classes)
+    assert np.isfinite(found).all()
+    assert ((found >= 0) & (found <= 1)).all()
