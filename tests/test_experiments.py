@@ -11,8 +11,8 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from lbhash.experiments import centers_effect, centers_table, margins, results
-from lbhash.objectives import Task, build_objective
+from lbhash.experiments import ablation, centers_effect, centers_table, margins, results
+from lbhash.objectives import CSQ, Task, build_objective
 from lbhash.pool import centers_mark, run_missing
 
 
@@ -166,3 +166,44 @@ def test_the_page_of_the_margins(tmp_path, monkeypatch, capsys):
     assert [line.split(" | ")[1] for line in printed.splitlines()[2:]] == ["plain", "paper", "distilled"]
     assert page.read_text() == f"a\n<!-- margins: begin -->\n{printed}<!-- margins: end -->\nb\n"
     assert (tmp_path / "guidance-margins.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_taught_csq_is_csq_with_other_targets(multi):
+    rng = np.random.default_rng(0)
+    centers = torch.from_numpy(rng.choice([-1.0, 1.0], (3, 6))).float()
+    labels = torch.tensor([0, 2, 1, 1])
+    if multi:
+        labels = torch.tensor([[1.0, 0, 1], [0, 1, 0], [0, 0, 0], [1, 1, 1]])
+    says = torch.from_numpy(rng.random((4, 3))).float()
+    task = Task(6, 3, labels, centers, teacher=lambda: says)
+    logits, index = torch.from_numpy(rng.normal(size=(3, 6))).float(), torch.tensor([3, 0, 2])
+    untaught = ablation.TaughtCSQ(task, share=0.0)
+    torch.testing.assert_close(untaught(logits, labels[index], index), CSQ(task)(logits, labels[index], index))
+    expected, rows = 0.0, 0
+    for row, at in zip(logits.tolist(), index.tolist(), strict=True):
+        if multi and not labels[at].any():
+            continue
+        rows += 1
+        hard = CSQ(task).targets(labels[[at]])[0]
+        for k in range(6):
+            mean = sum(says[at, c] * centers[c, k] for c in range(3)) / says[at].sum()
+            one = 0.25 * (mean + 1) / 2 + 0.75 * (hard[k] + 1) / 2
+            u = 1 / (1 + np.exp(-2 * row[k]))
+            expected -= (one * np.log(u) + (1 - one) * np.log(1 - u)) / 6
+    found = ablation.TaughtCSQ(task, share=0.25)(logits, labels[index], index)
+    quantisation = untaught.lam * (logits.tanh().abs() - 1).square().mean()
+    assert float(found - quantisation) == pytest.approx(float(expected) / rows, abs=1e-5)
+
+
+def test_the_page_of_the_ablation(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "guidance.md"
+    page.write_text("a\n<!-- ablation: begin -->\n<!-- ablation: end -->\nb\n")
+    monkeypatch.setattr("sys.argv", ["ablation", "--bits", "8", "--epochs", "1", "--seeds", "2", "--out", str(page)])
+    ablation.main()
+    printed = capsys.readouterr().out
+    header, _, line = printed.splitlines()
+    assert header.count("|") == line.count("|") == 3 + len(ablation.VARIANTS)
+    assert line.startswith("| digits | 8 | ")
+    assert len(set(line.split(" | ")[3:])) == len(ablation.VARIANTS) - 1  # no two variants are the same
+    assert page.read_text() == f"a\n<!-- ablation: begin -->\n{printed}<!-- ablation: end -->\nb\n"

@@ -362,6 +362,7 @@ def test_the_callers_surrogate_stays_as_it_is():
         ({"weight": float("nan")}, ValueError, "weight is nan; it must be finite"),
         ({"weight": "1"}, TypeError, "weight is '1'; it must be a number"),
         ({"recipe": "mine"}, ValueError, "recipe is 'mine'; it must be one of paper, distilled"),
+        ({"recipe": ["paper"]}, ValueError, r"recipe is \['paper'\]; it must be one of paper, distilled"),
         ({"noise": -1.0}, ValueError, "noise is -1.0; it must be at least 0"),
         ({"teacher": 1.5}, ValueError, "teacher is 1.5; it must be from 0 to 1"),
         ({"surrogate": "small"}, TypeError, "surrogate is 'small'; it must be a Surrogate, or None for the paper's"),

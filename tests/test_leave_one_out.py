@@ -92,6 +92,15 @@ def test_rows_come_in_chunks_and_settings_from_a_sample(monkeypatch):
     assert not np.array_equal(leave_one_out(part, 10), whole)
 
 
+@pytest.mark.parametrize("multi", [False, True])
+def test_a_class_that_no_row_has_is_never_said(multi):
+    x, y = load_digits(return_X_y=True)
+    y = np.where(y == 3, 4, y)
+    found = leave_one_out(part_of(x.astype(np.float32), np.eye(12, dtype=np.uint8)[y] if multi else y), 12)
+    assert not found[:, [3, 10, 11]].any()
+    assert (found[:, [0, 1, 2, 4]] > 0).all()
+
+
 @pytest.mark.parametrize(
     ("x", "labels", "classes"),
     [

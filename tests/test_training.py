@@ -91,6 +91,14 @@ def test_a_stopped_run_resumes_bit_for_bit(blobs, tmp_path, method, recipe):
     assert_same_model(whole, resumed)
 
 
+def test_what_a_kill_left_unfinished_is_cleared_away(blobs, tmp_path):
+    with pytest.raises(KeyError, match="stopped"):
+        fitted(blobs, folder=tmp_path, callbacks=[Stop(epoch=2)])
+    (tmp_path / "checkpoints" / ".last.ckpt.a1b2c3d4.ckpt").write_bytes(b"half of i")
+    fitted(blobs, folder=tmp_path, resume=True)
+    assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["last.ckpt"]
+
+
 def test_a_run_stopped_at_every_epoch(blobs, tmp_path):
     whole = fitted(blobs, method="dsdh")
     for epoch in range(4):

@@ -22,7 +22,7 @@ from lbhash.reproduce.sources import DIGITS
 from lbhash.tuning import Choice, Range, default_space, hold_out, read_space, score_codes, search, tune
 from lbhash.tuning.cautions import FEW_ROWS, cautions_of_rows, cautions_of_values
 from lbhash.tuning.scoring import leave_one_out_map
-from lbhash.tuning.space import check_space, starting_point, with_params
+from lbhash.tuning.space import check_space, starting_point, with_fractions, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import best_trial
 from lbhash.tuning.tuner import _Judge
@@ -252,6 +252,28 @@ def test_the_default_space_can_be_made_and_holds_the_defaults(method, guided):
     assert start["lr"] == hasher.lr
     if method == "hashnet":
         assert start["options.alpha"] == 10 / 16
+
+
+@pytest.mark.parametrize(
+    ("guidance", "noise", "teacher"),
+    [(None, 0.0, 0.0), ({"recipe": "distilled"}, 0.5, 0.5), ({"recipe": "distilled", "noise": 0.75}, 0.75, 0.5)],
+)
+def test_a_start_is_the_recipes_own(guidance, noise, teacher):
+    space = {"guidance.noise": Range(0.0, 2.0), "guidance.teacher": Range(0.0, 1.0)}
+    hasher = Hasher(8, guidance=guidance)
+    assert starting_point(hasher, space) == {"guidance.noise": noise, "guidance.teacher": teacher}
+
+
+def test_what_is_no_count_has_fractions_between_whole_limits():
+    counts = {"hidden": Range(1, 9), "batch_size": Range(8, 16)}
+    others = {"dropout": Range(0, 1), "guidance.teacher": Range(0, 1), "options.lam": Range(1, 2, log=True)}
+    found = with_fractions(counts | others, Hasher(8))
+    assert {name: values.whole for name, values in found.items()} == dict.fromkeys(counts, True) | dict.fromkeys(
+        others, False
+    )
+    assert found["options.lam"] == Range(1.0, 2.0, log=True)
+    assert 1.5 in Range(1.0, 2.0)
+    assert 1.5 not in Range(1, 2)
 
 
 def test_a_start_is_the_hashers_own_where_the_space_has_it():

@@ -35,26 +35,29 @@ def leave_one_out(part: Part, classes: int) -> npt.NDArray[np.float32]:
     """p(class | row) of every row, by a linear model fitted to all the others.
 
     Args:
-        part: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot. The embeddings are read twice, a chunk at a
-            time, and standardised.
+        part: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot. The embeddings are read a chunk at a time,
+            three times, and standardised.
         classes: C.
 
     Returns:
         ``float32 [n, C]``; of one label a row each row sums to 1, of several each number is a probability of its own.
+        A class that no row has is 0.
     """
     ridge = _Ridge.of(part, classes)
     step = -(-len(part) // _SAMPLE)
     sample = np.arange(0, len(part), step)
     x, y = part.take(sample), _indicators(part.labels[sample], classes)  # type: ignore[index]
-    predictions = [ridge.without_own_row(x, y, penalty * part.dim) for penalty in PENALTIES]
-    best = int(np.argmin([np.square(found - y).mean() for found in predictions]))
+    errors = {penalty: np.square(ridge.without_own_row(x, y, penalty * part.dim) - y).mean() for penalty in PENALTIES}
+    penalty = min(errors, key=errors.__getitem__) * part.dim
+    found = ridge.without_own_row(x, y, penalty)
     single = part.labels.ndim == 1  # type: ignore[union-attr]
-    scale = _temperature(predictions[best], y) if single else _logistic(predictions[best], y)
+    scale = _temperature(found, y) if single else _logistic(found, y)
     rows = np.empty((len(part), classes), np.float32)
     start = 0
     for chunk in part.chunks():
         own = slice(start, start + len(chunk))
-        found = ridge.without_own_row(chunk, _indicators(part.labels[own], classes), PENALTIES[best] * part.dim)  # type: ignore[index]
+        found = ridge.without_own_row(chunk, _indicators(part.labels[own], classes), penalty)  # type: ignore[index]
+        found[:, ridge.share == 0] = -np.inf
         rows[own] = softmax(scale[0] * found, axis=1) if single else expit(scale[0] * found + scale[1])
         start += len(chunk)
     return rows
@@ -96,7 +99,7 @@ class _Ridge:
         shrunk = z / (self.values + penalty)
         leverage = (shrunk * z).sum(axis=1, keepdims=True) + 1 / self.rows
         residual = y - self.share - shrunk @ self.weights
-        return y - residual / np.maximum(1 - leverage, 1e-6)  # at 1, of a row on its own, nothing is known
+        return y - residual / np.maximum(1 - leverage, 1e-6)  # 0 where there is no other row to learn from
 
 
 def _indicators(labels: npt.NDArray, classes: int) -> Floats:
@@ -130,4 +133,4 @@ def _logistic(scores: Floats, y: Floats) -> Floats:
         z = ab[0] * scores + ab[1]
         return float((np.logaddexp(0, z) - y * z).mean())
 
-    return minimize(loss, [5.0, -2.0], method="Nelder-Mead", bounds=[(0, 1000), (-100, 100)]).x
+    return minimize(loss, [5.0, -2.0], method="Nelder-Mead", bounds=[(1e-6, 1000), (-100, 100)]).x

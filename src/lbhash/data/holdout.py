@@ -61,8 +61,8 @@ def validation_dataset(data: Dataset, seed: int = 0) -> Dataset:
 
     What is chosen by these has never seen a query of ``data``.
     """
-    train, rest = hold_out(data.train, 0.4, seed)
-    base, query = hold_out(rest, 0.25, seed)
+    train, rest = hold_out(data.train, 0.4, seed, purpose="validation")
+    base, query = hold_out(rest, 0.25, seed, purpose="validation")
     return Dataset(f"{data.name}, validation", "validation", train, base, query)
 
 

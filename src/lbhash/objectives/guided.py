@@ -49,7 +49,7 @@ class Guided(Objective):
     """
 
     centers: Tensor
-    pulls: Tensor | None
+    taught: Tensor | None
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Guided(Objective):
         self.host = host
         self.mode = mode
         self.weight = check_finite(weight, "weight")
-        if recipe not in RECIPES:
+        if not isinstance(recipe, str) or recipe not in RECIPES:
             raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(RECIPES)}")
         known = RECIPES[recipe]
         self.noise = check_weight(known["noise"] if noise is None else noise, "noise")
@@ -81,11 +81,14 @@ class Guided(Objective):
             raise TypeError(f"surrogate is {surrogate!r}; it must be a Surrogate, or None for the paper's")
         if self.surrogate.bits != task.bits:
             raise ValueError(f"surrogate is one of {self.surrogate.bits} bits; it must be one of {task.bits}")
-        indices, pulls = self.surrogate.block_index(task.centers), None
+        taught = None
         if self.teacher:
-            indices, pulls = self.surrogate.indicators(task.centers), taught(task, self.teacher)
-        self.register_buffer("centers", indices)
-        self.register_buffer("pulls", pulls, persistent=False)  # the size of the training set, and made again as it was
+            if task.teacher is None:
+                raise ValueError(f"teacher is {self.teacher}, and the task has none; it must be 0 without one")
+            taught = task.teacher().float()
+        of_blocks = self.surrogate.block_index if taught is None else self.surrogate.indicators
+        self.register_buffer("centers", of_blocks(task.centers))
+        self.register_buffer("taught", taught, persistent=False)  # n·C numbers, which can be made again
 
     def begin_epoch(self, epoch: int) -> None:
         """Pass it on to the host."""
@@ -109,8 +112,10 @@ class Guided(Objective):
         if self.noise:
             seen = seen + self.noise * torch.randn_like(seen)
         codes = self.surrogate.block_index(seen)
-        if self.pulls is not None:
-            strengths = torch.einsum("nc,cbo->nbo", self.pulls[index], self.centers)
+        if self.taught is not None:
+            hot = labels.float() if labels.ndim == 2 else F.one_hot(labels, len(self.centers)).float()
+            weights = torch.lerp(hot, self.taught[index], self.teacher)
+            strengths = torch.einsum("nc,cbo->nbo", weights, self.centers)
             return self.surrogate.losses(logits, codes, strengths, torch.arange(len(logits), device=logits.device))
         if labels.ndim == 1:
             rows, classes = torch.arange(len(labels), device=labels.device), labels
@@ -121,15 +126,3 @@ class Guided(Objective):
     def class_scores(self, signs: Tensor) -> Tensor | None:
         """The host's; ``None`` where the guidance replaces the host's loss, so that its classifier learns nothing."""
         return self.host.class_scores(signs) if self.mode == "add" else None
-
-
-def taught(task: Task, share: float) -> Tensor:
-    """How strongly each centre pulls each training row, ``float [n, C]``: by its labels, and for a share as taught.
-
-    Raises:
-        ValueError: the task has no teacher.
-    """
-    if task.teacher is None:
-        raise ValueError(f"teacher is {share}, and the task has none; it must be 0 without one")
-    labels = task.labels if task.multi_label else F.one_hot(task.labels, task.classes)
-    return torch.lerp(labels.float(), task.teacher().float(), share)

@@ -87,6 +87,9 @@ class RunCheckpoints(Checkpoint):
     def on_fit_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         """A run that had ended early, and is resumed, has ended."""
         trainer.should_stop = self.out_of_patience
+        if self.folder is not None and trainer.is_global_zero:
+            for unfinished in self.folder.glob(f".*{Path(LAST).suffix}"):  # of a run that was killed while it wrote
+                unfinished.unlink()
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         """Judge the epoch and save; called after the module's own."""

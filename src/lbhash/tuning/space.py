@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -26,7 +26,10 @@ _ENTRY = '{"low": …, "high": …, "log": true or false} or {"choices": [ … ]
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``, whole ones where both are; ``log`` where factors count and not differences."""
+    """Numbers from ``low`` to ``high``; ``log`` where factors count and not differences.
+
+    They are whole ones where both limits are, but of a setting whose default has a fraction (``with_fractions``).
+    """
 
     low: float
     high: float
@@ -57,7 +60,9 @@ class Range:
         return self.low, self.high
 
     def __contains__(self, value: Any) -> bool:
-        return isinstance(value, Real) and not isinstance(value, bool) and self.low <= float(value) <= self.high
+        if not isinstance(value, Real) or isinstance(value, bool) or (self.whole and value != round(value)):
+            return False
+        return self.low <= float(value) <= self.high
 
     def sample(self, rng: np.random.Generator) -> float:
         """One of the numbers, all being as likely, on a logarithmic scale all factors."""
@@ -202,21 +207,25 @@ def with_params(hasher: Hasher, params: Mapping[str, Any]) -> Hasher:
 
 def starting_point(hasher: Hasher, space: Space) -> dict[str, Any]:
     """The hasher's own settings, of those that the space holds: what a search tries first."""
-    from lbhash.objectives import METHODS, Guided
-
     start = {}
     for name, values in space.items():
         group, _, own = name.rpartition(".")
-        if not group:
-            value = getattr(hasher, own)
-        else:
-            host: Any = METHODS[hasher.method] if isinstance(hasher.method, str) else hasher.method
-            default = _default(Guided if group == "guidance" else host, own)
-            value = (getattr(hasher, group) or {}).get(own, default)
+        value = (getattr(hasher, group) or {}).get(own) if group else getattr(hasher, own)
+        value = _default(hasher, name) if value is None else value
         value = values.start if value is None else value
         if value in values:
             start[name] = value
     return start
+
+
+def with_fractions(space: Space, hasher: Hasher) -> dict[str, Range | Choice]:
+    """The space with fractions in the ranges of all settings that are no counts, whole as their limits may be."""
+    return {
+        name: replace(values, low=float(values.low), high=float(values.high))
+        if isinstance(values, Range) and isinstance(_default(hasher, name), float)
+        else values
+        for name, values in space.items()
+    }
 
 
 def check_space(space: Space, hasher: Hasher, classes: int) -> None:
@@ -263,8 +272,18 @@ def _check_made(hasher: Hasher, classes: int) -> None:
         build_objective(hasher.method, task, guided=hasher.guided, guidance=hasher.guidance, options=hasher.options)
 
 
-def _default(kind: Any, name: str) -> Any:
+def _default(hasher: Hasher, name: str) -> Any:
+    """What a setting is where it is not given; ``None`` where it has to be, or follows from others."""
     import inspect
 
-    parameter = inspect.signature(kind).parameters.get(name)
-    return None if parameter is None or parameter.default is parameter.empty else parameter.default
+    from lbhash.objectives import METHODS, Guided
+    from lbhash.objectives.guided import RECIPES
+
+    group, _, own = name.rpartition(".")
+    host: Any = METHODS[hasher.method] if isinstance(hasher.method, str) else hasher.method
+    kind = {"": type(hasher), "guidance": Guided, "options": host}[group]
+    parameter = inspect.signature(kind).parameters.get(own)
+    default = None if parameter is None or parameter.default is parameter.empty else parameter.default
+    if group == "guidance" and default is None:
+        return RECIPES[(hasher.guidance or {}).get("recipe", "paper")].get(own)
+    return default

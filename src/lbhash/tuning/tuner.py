@@ -18,7 +18,7 @@ from lbhash.metrics import check_choice
 from lbhash.training import check_machine
 from lbhash.tuning.cautions import cautions_of_rows, cautions_of_values
 from lbhash.tuning.scoring import INTER_PERCENTILE, PERCENTILE, By, Score, bounded_ratio, leave_one_out_map, score_codes
-from lbhash.tuning.space import Space, check_space, default_space, starting_point, with_params
+from lbhash.tuning.space import Space, check_space, default_space, starting_point, with_fractions, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial
 
@@ -127,6 +127,7 @@ def search(
     fitted, held = hold_out(part, held_out, seed)
     space = default_space(hasher.method, hasher.guided, bits) if space is None else space
     check_space(space, hasher, count)
+    space = with_fractions(space, hasher)
     study = Study(
         space,
         seed,

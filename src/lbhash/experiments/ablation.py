@@ -1,0 +1,118 @@
+"""What each part of the distilled guidance adds to CSQ. Writes a part of ``docs/guidance.md``.
+
+    python -m lbhash.experiments.ablation --data cifar10=FILE --data tiny-imagenet=FILE --data mosaic=FILE
+
+All rows are cut from the training split. Beside the guidance with noise alone, with the teacher alone and with both
+stands CSQ whose own cross-entropy has the teacher's targets, without any guidance: what that gains is the teacher's.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lbhash.evaluation import evaluate
+from lbhash.experiments.page import check_part, markdown_table, replace_part
+from lbhash.hasher import Hasher
+from lbhash.objectives import CSQ, Task
+from lbhash.objectives.guided import RECIPES
+from lbhash.reproduce.guidance import CENTERS
+from lbhash.reproduce.interval import Interval
+from lbhash.reproduce.sources import DIGITS, Source
+
+PART = "ablation"
+OWN = RECIPES["distilled"]
+
+
+class TaughtCSQ(CSQ):
+    """CSQ whose targets are, for a share τ, the centres of the classes that the teacher takes a row for.
+
+    The probability that bit k is 1 is (1 − τ)·(c_k + 1)/2 + τ·Σ_c p(c | row)·(c_k + 1)/2 / Σ_c p(c | row).
+    """
+
+    taught: Tensor
+    labelled: Tensor
+
+    def __init__(self, task: Task, *, share: float = OWN["teacher"]) -> None:
+        super().__init__(task)
+        assert task.teacher is not None
+        says = task.teacher()
+        ones = (says @ (task.centers + 1) / 2) / says.sum(dim=1, keepdim=True).clamp(min=1e-6)
+        labelled = torch.ones(len(ones), dtype=torch.bool) if task.labels.ndim == 1 else task.labels.any(dim=1)
+        self.register_buffer("taught", torch.lerp((self.targets(task.labels) + 1) / 2, ones, share), persistent=False)
+        self.register_buffer("labelled", labelled, persistent=False)
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """The loss of a batch, a scalar."""
+        of_rows = F.binary_cross_entropy_with_logits(2 * logits, self.taught[index], reduction="none").mean(dim=1)
+        labelled = self.labelled[index]
+        bce = (of_rows * labelled).sum() / labelled.sum().clamp(min=1)
+        return bce + self.lam * (logits.tanh().abs() - 1).square().mean()
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "CSQ": {"guided": False},
+    "taught, no guidance": {"guided": False, "method": TaughtCSQ},
+    "paper's guidance": {},
+    "noise alone": {"guidance": {"noise": OWN["noise"]}},
+    "teacher alone": {"guidance": {"teacher": OWN["teacher"]}},
+    "distilled": {"guidance": {"recipe": "distilled"}},
+    "distilled, in place of BCE": {"guidance": {"recipe": "distilled", "mode": "replace"}},
+}
+"""Settings of the hasher; the first is what the others' lift is over."""
+
+
+def main() -> None:
+    """Train, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Source.of, action="append", help="NAME=FILE or digits; may be given often")
+    parser.add_argument("--bits", type=int, nargs="+", default=[16, 64])
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("docs/guidance.md"))
+    given = parser.parse_args()
+    try:
+        check_part(given.out, PART)
+    except ValueError as error:
+        parser.error(str(error))
+    lines = [
+        row(source, bits, given.epochs, range(given.seeds)) for source in given.data or [DIGITS] for bits in given.bits
+    ]
+    table = markdown_table(("data", "bits", *VARIANTS), lines, left=0)
+    print(table)
+    replace_part(given.out, PART, table)
+
+
+def row(source: Source, bits: int, epochs: int, seeds: Sequence[int]) -> list[str]:
+    """The host's mAP in %, and what each variant adds in points, with the same seeds."""
+    found = {name: maps(replace(source, validation=True), bits, epochs, seeds, **of) for name, of in VARIANTS.items()}
+    host, *others = found.values()
+    added = [Interval.of(np.subtract(other, host)).shown(2) for other in others]
+    return [source.name, str(bits), Interval.of(host).shown(2), *added]
+
+
+def maps(source: Source, bits: int, epochs: int, seeds: Sequence[int], **settings: Any) -> list[float]:
+    """mAP in % of the queries, a value a seed."""
+    data = source.dataset()
+    part, classes = data.train.compact()
+    hasher = Hasher(bits, epochs=epochs, centers=CENTERS, device="cpu").set_params(**settings)
+    hashers = hasher.fit_seeds(part, len(classes), seeds)
+    reports = [
+        evaluate(
+            one.encode_part(data.query), data.query.labels, one.encode_part(data.base), data.base.labels, source.at()
+        )
+        for one in hashers
+    ]
+    return [100 * report.map for report in reports]
+
+
+if __name__ == "__main__":
+    main()
