@@ -165,7 +165,7 @@ def draw(lifts: Sequence[Lifts], limit: float | None = None) -> Figure:
                 axis.set_xlim(-limit, limit)
     for axis in grid[-1]:
         axis.set_xlabel("lift in points")
-    figure.legend(*grid[0][-1].get_legend_handles_labels(), loc="outside upper right", ncols=len(NAMES), fontsize=8)
+    figure.legend(*grid[0][-1].get_legend_handles_labels(), loc="outside lower center", ncols=len(NAMES), frameon=False)
     return figure
 
 
