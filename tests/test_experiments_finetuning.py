@@ -75,7 +75,7 @@ def test_the_runs_and_the_page(place, compare):
         assert drawn.width > 800
 
     assert compare(recipes="distilled") == ["csq_distilled"]  # without a host it has no lift
-    row = next(cells(line) for line in (place / "page.md").read_text().splitlines() if "| csq_cal" in line)
+    row = next(cells(line) for line in (place / "page.md").read_text().splitlines() if "| csq_distilled" in line)
     assert row[3] == ""
     about = json.loads((place / "runs/pictures-csq_distilled-8bits-16px-3epochs-seed0/config.json").read_text())
     assert about["about"]["guidance"] == {"recipe": "distilled"}
