@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -661,3 +662,22 @@ def test_validation_is_cut_from_the_training_rows(multi):
         if not multi:
             np.testing.assert_array_equal(np.bincount(part.labels), (np.bincount(y) * share).round())
     assert set(validation_dataset(data, seed=4).query.rows.tolist()) != set(cut.query.rows.tolist())
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "count"), [(0, 50, 0), (40, 60, 40), (80, 40, 120), (100, 20, 120), (200, 0, 120)]
+)
+def test_the_validation_base_holds_training_rows_where_the_base_does(own, other, count):
+    """As large a share of it, as far as there are any: 200 rows are cut into 120 to train, 60 in the base, 20."""
+    table, labels = np.arange(900.0).reshape(300, 3), np.arange(200) % 4
+    train = Part(table, np.arange(200), labels)
+    rows = np.r_[:own, 200 : 200 + other]
+    base = Part(table, rows, rows % 4)
+    data = Dataset("some", "flags", train, base, Part(table, np.arange(290, 300), np.arange(10) % 4))
+    cut = validation_dataset(data, seed=1)
+    assert np.isin(cut.train.rows, cut.base.rows).sum() == count
+    assert len(cut.base) == len(set(cut.base.rows.tolist())) == 60 + count
+    assert np.array_equal(cut.base.rows % 4, cut.base.labels)
+    assert not np.isin(cut.query.rows, np.r_[cut.train.rows, cut.base.rows]).any()
+    apart = replace(data, base=replace(base, embeddings=table.copy()))
+    assert len(validation_dataset(apart, seed=1).base) == 60

@@ -52,6 +52,16 @@ def test_heads_of_all_shapes(blobs, settings):
         agree(found.model_, alone.model_, part)
 
 
+def test_seeds_with_rows_of_their_own(blobs):
+    """Each ends as the run on its rows; equal rows are shared."""
+    chosen = np.arange(len(blobs.x)) % 3 != 0
+    parts = [part_of(blobs.x, blobs.y).where(np.roll(chosen, at)) for at in (0, 1)]
+    parts.append(parts[1])
+    hasher = Hasher(16, "csq", epochs=2, hidden=20, batch_size=32, guidance={"recipe": "distilled"})
+    for found, part, seed in zip(hasher.fit_seeds(parts, 4, [3, 0, 8]), parts, [3, 0, 8], strict=True):
+        agree(found.model_, hasher.set_params(seed=seed).fit_part(part, 4).model_, part)
+
+
 def test_the_teacher_of_all_seeds_is_asked_once(blobs, monkeypatch):
     asked = []
     monkeypatch.setattr(lbhash.hasher, "leave_one_out", lambda *given: asked.append(given) or leave_one_out(*given))
@@ -117,5 +127,9 @@ def test_what_does_not_go_together_is_refused(blobs):
         StackedHeads([HashModel(12, 8), HashModel(12, 16)])
     with pytest.raises(ValueError, match="seeds is empty"):
         Hasher(8).fit_seeds(part, 4, [])
+    with pytest.raises(ValueError, match="2 parts of 100 rows and 3 seeds; there must be one part, or one for every"):
+        Hasher(8).fit_seeds([part.where(np.arange(len(part)) < 100)] * 2, 4, [0, 1, 2])
+    with pytest.raises(ValueError, match="2 parts of 100 and 101 rows and 2 seeds"):
+        Hasher(8).fit_seeds([part.where(np.arange(len(part)) < n) for n in (100, 101)], 4, [0, 1])
     with pytest.raises(ValueError, match="threads is 0"):
         train_together([HashModel(12, 8)], [Objective()], part, Schedule(), [0], threads=0)

@@ -196,6 +196,26 @@ def test_taught_csq_is_csq_with_other_targets(multi):
     assert float(found - quantisation) == pytest.approx(float(expected) / rows, abs=1e-5)
 
 
+@pytest.mark.parametrize("experiment", [ablation, margins])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--seeds", "0"], "seeds is 0; it must be at least 1"),
+        (["--bits", "0"], "bits is 0; it must be from 1"),
+        (["--epochs", "0"], "epochs is 0; it must be at least 1"),
+        (["--data", "some=missing.parquet"], "data is 'missing.parquet', and there is no such file"),
+    ],
+)
+def test_what_an_experiment_refuses_is_a_line(tmp_path, monkeypatch, capsys, experiment, wrong, said):
+    page = tmp_path / "guidance.md"
+    page.write_text(f"<!-- {experiment.PART}: begin -->\n<!-- {experiment.PART}: end -->\n")
+    monkeypatch.setattr("sys.argv", ["experiment", *wrong, "--out", str(page)])
+    with pytest.raises(SystemExit) as stopped:
+        experiment.main()
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+
+
 def test_the_page_of_the_ablation(tmp_path, monkeypatch, capsys):
     page = tmp_path / "guidance.md"
     page.write_text("a\n<!-- ablation: begin -->\n<!-- ablation: end -->\nb\n")

@@ -25,7 +25,7 @@ def test_scores_are_those_of_a_ridge_regression_without_the_row(seed, rows, dim,
     x = rng.normal(2, 3, size=(rows, dim)).astype(np.float32)
     labels = rng.integers(0, 2, (rows, classes)).astype(np.uint8) if multi else rng.integers(0, classes, rows)
     y = np.asarray(labels, float) if multi else np.eye(classes)[labels]
-    ridge = module._Ridge.of(part_of(x, labels), classes)
+    ridge = module._Ridge.of(part_of(x, labels), y.astype(np.uint8))
     z = (x.astype(np.float64) - x.mean(axis=0)) / x.std(axis=0)
     for penalty in PENALTIES:
         found = ridge.without_own_row(x, y, penalty * dim)

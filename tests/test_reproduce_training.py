@@ -567,10 +567,12 @@ def test_guidance(file, labels_file, folder):
     sources = (Source("blobs", file), Source("mosaic", labels_file))
     settings = Settings(2, sources=sources, epochs=2, bits=(8,), methods=("dch", "csq"), runs=folder, hidden=4)
     result = experiments()["guidance"].run(settings)
-    held_out = replace(sources[0], validation=True).dataset()
+    held_out = [replace(sources[0], validation=True).dataset(draw) for draw in (0, 1)]
     train = sources[0].dataset().train.rows
-    for part in (held_out.train, held_out.base, held_out.query):
-        assert np.isin(part.rows, train).all()
+    for cut in held_out:
+        for part in (cut.train, cut.base, cut.query):
+            assert np.isin(part.rows, train).all()
+    assert set(held_out[0].query.rows.tolist()) != set(held_out[1].query.rows.tolist())
 
     def maps(source, method, recipe):
         cell = Cell(replace(source, validation=True), method, recipe, 8, "best-ratio", 2, 4)

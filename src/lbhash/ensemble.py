@@ -1,4 +1,4 @@
-"""Several seeds of one setting, trained as one computation.
+"""Several seeds of one setting, trained as one computation, on the same rows or each on its own.
 
 A run on embeddings is a few thousand steps of some milliseconds, of which much is overhead and short matrix products.
 Here the heads of all seeds are one batched product a layer, under one Adam, while every seed keeps its own batches,
@@ -28,7 +28,7 @@ EpochHook = Callable[[int, Sequence[HashModel], Sequence[float]], None]
 def train_together(
     models: Sequence[HashModel],
     objectives: Sequence[Objective],
-    part: Part,
+    part: Part | Sequence[Part],
     schedule: Schedule,
     seeds: Sequence[int],
     *,
@@ -40,14 +40,15 @@ def train_together(
     Args:
         models: one a seed, of one shape and one dropout, with the weights that they start from.
         objectives: one a seed.
-        part: the training rows; they are held in memory as ``float32 [n, dim]``.
+        part: the training rows, or those of each seed, equally many; all that are distinct are held in memory, as
+            ``float32 [n, dim]``.
         schedule: length and learning rate.
         seeds: of batches and dropout.
         threads: of PyTorch.
         after_epoch: called after each epoch.
 
     Raises:
-        ValueError: the models differ in shape, or a loss is not finite.
+        ValueError: the models differ in shape or the parts in length, or a loss is not finite.
     """
     threads = check_count(threads, "threads")
     if not len(models) == len(objectives) == len(seeds) > 0:
@@ -55,17 +56,18 @@ def train_together(
             f"there are {len(models)} models, {len(objectives)} objectives and {len(seeds)} seeds; "
             "there must be one of each for every seed"
         )
-    mean, deviation = part.standardisation()
-    for model, objective in zip(models, objectives, strict=True):
-        model.set_standardisation(mean, deviation)
+    parts = parts_of_seeds(part, len(seeds))
+    for objective in objectives:
         objective.train()
-    inputs = (torch.from_numpy(part.take(slice(None))) - models[0].mean) / models[0].scale
-    assert part.labels is not None
-    labels = torch.from_numpy(part.labels)
-    labels = labels if labels.ndim == 1 else labels.float()
+    distinct = {id(own): own for own in parts}
+    known = {
+        key: _rows(own, [model for model, of in zip(models, parts, strict=True) if of is own])
+        for key, own in distinct.items()
+    }
+    rows_of = [known[id(own)] for own in parts]
     heads = StackedHeads(models)
     learnt = [*heads.parameters(), *(p for objective in objectives for p in objective.parameters())]
-    batches = [ShuffledBatches(len(part), schedule.batch_size, seed) for seed in seeds]
+    batches = [ShuffledBatches(len(parts[0]), schedule.batch_size, seed) for seed in seeds]
     with cpu_settings(threads), torch.random.fork_rng(devices=[]):
         optimizer = torch.optim.Adam(learnt, lr=schedule.lr, fused=True)
         for epoch in range(schedule.epochs):
@@ -77,7 +79,7 @@ def train_together(
                 for group in optimizer.param_groups:
                     group["lr"] = schedule.rate(epoch, step, len(batches[0]))
                 rows = torch.from_numpy(np.stack(index))
-                losses = _losses(heads, objectives, inputs, labels, rows, [(seed, epoch, step) for seed in seeds])
+                losses = _losses(heads, objectives, rows_of, rows, [(seed, epoch, step) for seed in seeds])
                 _check_finite(losses, seeds, epoch)
                 optimizer.zero_grad()
                 losses.sum().backward()
@@ -86,10 +88,34 @@ def train_together(
             if after_epoch is not None or epoch == schedule.epochs - 1:
                 heads.copy_to(models)
             if after_epoch is not None:
-                after_epoch(epoch, models, (total / len(part)).tolist())
+                after_epoch(epoch, models, (total / len(parts[0])).tolist())
         for model, objective in zip(models, objectives, strict=True):
             model.eval()
             objective.eval().end_training()
+
+
+def parts_of_seeds(part: Part | Sequence[Part], seeds: int) -> list[Part]:
+    """The rows of each seed; ``ValueError`` unless these are one part for all, or one a seed of equally many rows."""
+    if isinstance(part, Part):
+        return [part] * seeds
+    lengths = sorted({len(own) for own in part})
+    if len(part) != seeds or len(lengths) > 1:
+        raise ValueError(
+            f"there are {len(part)} parts of {' and '.join(map(str, lengths))} rows and {seeds} seeds; "
+            "there must be one part, or one for every seed and all of equally many rows"
+        )
+    return list(part)
+
+
+def _rows(part: Part, models: Sequence[HashModel]) -> tuple[Tensor, Tensor]:
+    """Give a part's statistics to the models that learn from it; its standardised embeddings, and its labels."""
+    mean, deviation = part.standardisation()
+    for model in models:
+        model.set_standardisation(mean, deviation)
+    assert part.labels is not None
+    labels = torch.from_numpy(part.labels)
+    inputs = (torch.from_numpy(part.take(slice(None))) - models[0].mean) / models[0].scale
+    return inputs, labels if labels.ndim == 1 else labels.float()
 
 
 class StackedHeads(nn.Module):
@@ -131,8 +157,7 @@ def _layers(model: HashModel) -> list[nn.Linear]:
 def _losses(
     heads: StackedHeads,
     objectives: Sequence[Objective],
-    inputs: Tensor,
-    labels: Tensor,
+    rows_of: Sequence[tuple[Tensor, Tensor]],
     rows: Tensor,
     draws: Sequence[tuple[int, int, int]],
 ) -> Tensor:
@@ -141,7 +166,7 @@ def _losses(
     As in a run of its own every seed draws from seed, epoch and step alone, first the model's dropout and then whatever
     its objective draws; the generator's state is put by in between, since the heads are computed together.
     """
-    x = inputs[rows]
+    x = torch.stack([inputs[index] for (inputs, _), index in zip(rows_of, rows, strict=True)])
     states = []
     for own, numbers in zip(x, draws, strict=True):
         draw_from(*numbers)
@@ -150,7 +175,7 @@ def _losses(
             own *= keep
         states.append(torch.get_rng_state())
     losses = []
-    for logits, objective, index, state in zip(heads(x), objectives, rows, states, strict=True):
+    for logits, objective, (_, labels), index, state in zip(heads(x), objectives, rows_of, rows, states, strict=True):
         torch.set_rng_state(state)
         losses.append(check_loss(objective(logits, labels[index], index), objective, logits))
     return torch.stack(losses)

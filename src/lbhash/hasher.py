@@ -311,12 +311,16 @@ class Hasher(TransformerMixin, BaseEstimator):
         return {name: getattr(self, name) for name in (*names, "patience")}
 
     def fit_seeds(
-        self, part: Part, classes: int, seeds: Sequence[int], after_epoch: EpochHook | None = None
+        self,
+        part: Part | Sequence[Part],
+        classes: int,
+        seeds: Sequence[int],
+        after_epoch: EpochHook | None = None,
     ) -> list[Hasher]:
         """Learn from a split of a data set once a seed, all seeds as one computation (``lbhash.ensemble``).
 
         Args:
-            part: as of ``fit_part``.
+            part: as of ``fit_part``, or one a seed, of equally many rows.
             classes: C.
             seeds: each gives the hasher that ``fit_part`` gives with it on a CPU, up to the rounding of sums.
             after_epoch: see ``lbhash.ensemble.train_together``.
@@ -324,7 +328,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         Returns:
             A fitted hasher a seed; this one is not fitted.
         """
-        from lbhash.ensemble import train_together
+        from lbhash.ensemble import parts_of_seeds, train_together
 
         if not len(seeds):
             raise ValueError("seeds is empty; there must be one at least")
@@ -335,13 +339,17 @@ class Hasher(TransformerMixin, BaseEstimator):
                     f"{name} is {value!r}, and seeds that are trained together have {default!r}; fit them one by one"
                 )
         hashers = [clone(self).set_params(seed=seed) for seed in seeds]
-        part = _labelled(part, classes)
-        teacher = cache(partial(self._ask_teacher, part, classes))
-        runs = [hasher._prepare(part, classes, teacher=teacher) for hasher in hashers]
+        given = parts_of_seeds(part, len(seeds))
+        labelled = {id(own): _labelled(own, classes) for own in given}
+        teachers = {key: cache(partial(self._ask_teacher, own, classes)) for key, own in labelled.items()}
+        runs = [
+            hasher._prepare(labelled[id(own)], classes, teacher=teachers[id(own)])
+            for hasher, own in zip(hashers, given, strict=True)
+        ]
         train_together(
             [run.model for run in runs],
             [run.objective for run in runs],
-            runs[0].fitted,
+            [labelled[id(own)] for own in given],
             runs[0].schedule,
             seeds,
             threads=self.threads,

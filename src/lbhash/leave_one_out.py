@@ -22,6 +22,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, softmax
 
 from lbhash.data.dataset import Part
+from lbhash.labels import one_hot
 
 PENALTIES = tuple(float(10 ** (k / 2)) for k in range(-2, 5))
 """λ in units of ``dim``, which is what a row's squared length is on average once it is standardised."""
@@ -29,6 +30,7 @@ PENALTIES = tuple(float(10 ** (k / 2)) for k in range(-2, 5))
 _SAMPLE = 20_000  # rows by which λ and the temperature are chosen
 
 Floats = npt.NDArray[np.float64]
+Indicators = npt.NDArray[np.uint8]  # of labels, [n, C]
 
 
 def leave_one_out(part: Part, classes: int) -> npt.NDArray[np.float32]:
@@ -43,20 +45,21 @@ def leave_one_out(part: Part, classes: int) -> npt.NDArray[np.float32]:
         ``float32 [n, C]``; of one label a row each row sums to 1, of several each number is a probability of its own.
         A class that no row has is 0.
     """
-    ridge = _Ridge.of(part, classes)
+    hot = one_hot(part.labels, classes)
+    ridge = _Ridge.of(part, hot)
     step = -(-len(part) // _SAMPLE)
     sample = np.arange(0, len(part), step)
-    x, y = part.take(sample), _indicators(part.labels[sample], classes)  # type: ignore[index]
+    x, y = part.take(sample), hot[sample]
     errors = {penalty: np.square(ridge.without_own_row(x, y, penalty * part.dim) - y).mean() for penalty in PENALTIES}
     penalty = min(errors, key=errors.__getitem__) * part.dim
     found = ridge.without_own_row(x, y, penalty)
-    single = part.labels.ndim == 1  # type: ignore[union-attr]
+    single = part.labels is not None and part.labels.ndim == 1
     scale = _temperature(found, y) if single else _logistic(found, y)
-    rows = np.empty((len(part), classes), np.float32)
+    rows = np.empty(hot.shape, np.float32)
     start = 0
     for chunk in part.chunks():
         own = slice(start, start + len(chunk))
-        found = ridge.without_own_row(chunk, _indicators(part.labels[own], classes), penalty)  # type: ignore[index]
+        found = ridge.without_own_row(chunk, hot[own], penalty)
         found[:, ridge.share == 0] = -np.inf
         rows[own] = softmax(scale[0] * found, axis=1) if single else expit(scale[0] * found + scale[1])
         start += len(chunk)
@@ -78,22 +81,21 @@ class _Ridge:
     """XᵀY in the eigenvectors' axes, ``[dim, C]``."""
 
     @classmethod
-    def of(cls, part: Part, classes: int) -> _Ridge:
+    def of(cls, part: Part, hot: Indicators) -> _Ridge:
         mean, deviation = part.standardisation()
         scale = np.where(deviation > 0, deviation, 1.0)
-        gram, products = np.zeros((part.dim, part.dim)), np.zeros((part.dim, classes))
-        share = _share(part.labels, classes)
+        gram, products = np.zeros((part.dim, part.dim)), np.zeros((part.dim, hot.shape[1]))
+        share = hot.mean(axis=0)
         start = 0
         for chunk in part.chunks():
             x = (chunk - mean) / scale
-            y = _indicators(part.labels[start : start + len(chunk)], classes)  # type: ignore[index]
             gram += x.T @ x
-            products += x.T @ (y - share)
+            products += x.T @ (hot[start : start + len(chunk)] - share)
             start += len(chunk)
         values, vectors = np.linalg.eigh(gram)
         return cls(len(part), mean, scale, share, values.clip(min=0), vectors, vectors.T @ products)
 
-    def without_own_row(self, x: npt.NDArray, y: Floats, penalty: float) -> Floats:
+    def without_own_row(self, x: npt.NDArray, y: Indicators, penalty: float) -> Floats:
         """ŷ₋ᵢ of some of the rows, ``[m, C]``."""
         z = ((x - self.mean) / self.scale) @ self.vectors
         shrunk = z / (self.values + penalty)
@@ -102,21 +104,7 @@ class _Ridge:
         return y - residual / np.maximum(1 - leverage, 1e-6)  # 0 where there is no other row to learn from
 
 
-def _indicators(labels: npt.NDArray, classes: int) -> Floats:
-    """Labels as multi-hot rows, ``[n, C]``."""
-    if labels.ndim == 2:
-        return labels.astype(np.float64)
-    found = np.zeros((len(labels), classes))
-    found[np.arange(len(labels)), labels] = 1
-    return found
-
-
-def _share(labels: npt.NDArray | None, classes: int) -> Floats:
-    assert labels is not None
-    return labels.mean(axis=0) if labels.ndim == 2 else np.bincount(labels, minlength=classes) / len(labels)
-
-
-def _temperature(scores: Floats, y: Floats) -> Floats:
+def _temperature(scores: Floats, y: Indicators) -> Floats:
     """The factor t of softmax(t · scores) with the greatest likelihood of the labels, ``[1]``."""
 
     def loss(log_t: Floats) -> float:
@@ -126,7 +114,7 @@ def _temperature(scores: Floats, y: Floats) -> Floats:
     return np.exp(found.x)
 
 
-def _logistic(scores: Floats, y: Floats) -> Floats:
+def _logistic(scores: Floats, y: Indicators) -> Floats:
     """a and b of 1 / (1 + exp(−a · score − b)), common to all labels, with the greatest likelihood."""
 
     def loss(ab: Floats) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -59,11 +61,33 @@ def held_rows(
 def validation_dataset(data: Dataset, seed: int = 0) -> Dataset:
     """Train, base and query cut from the training rows: 60, 30 and 10 % of every class.
 
-    What is chosen by these has never seen a query of ``data``.
+    What is chosen by these has never seen a query of ``data``. Where the base of ``data`` holds training rows, this one
+    does, too: as many of the rows that are trained on, drawn at random, as give them the same share of the base.
     """
     train, rest = hold_out(data.train, 0.4, seed, purpose="validation")
     base, query = hold_out(rest, 0.25, seed, purpose="validation")
+    share = _share_of_training_rows(data)
+    if share:
+        count = len(train) if share == 1 else min(len(train), round(len(base) * share / (1 - share)))
+        chosen = np.zeros(len(train), bool)
+        chosen[np.random.default_rng(seed).permutation(len(train))[:count]] = True
+        base = _joined(base, train.where(chosen))
     return Dataset(f"{data.name}, validation", "validation", train, base, query)
+
+
+def _joined(one: Part, other: Part) -> Part:
+    """The rows of both, which are labelled and of one table."""
+    assert one.labels is not None
+    assert other.labels is not None
+    labels = np.concatenate([one.labels, other.labels])
+    return replace(one, rows=np.concatenate([one.rows, other.rows]), labels=labels)
+
+
+def _share_of_training_rows(data: Dataset) -> float:
+    """Of the base's rows; rows of different tables are never the same."""
+    if data.train.embeddings is not data.base.embeddings or not len(data.base):
+        return 0.0
+    return float(np.isin(data.base.rows, data.train.rows).mean())
 
 
 def _groups(labels: npt.NDArray) -> list[npt.NDArray[np.int64]]:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from lbhash.evaluation import evaluate
@@ -26,7 +25,8 @@ from lbhash.objectives import CSQ, Task
 from lbhash.objectives.guided import RECIPES
 from lbhash.reproduce.guidance import CENTERS
 from lbhash.reproduce.interval import Interval
-from lbhash.reproduce.sources import DIGITS, Source
+from lbhash.reproduce.settings import Settings
+from lbhash.reproduce.sources import Source
 
 PART = "ablation"
 OWN = RECIPES["distilled"]
@@ -39,23 +39,18 @@ class TaughtCSQ(CSQ):
     """
 
     taught: Tensor
-    labelled: Tensor
 
     def __init__(self, task: Task, *, share: float = OWN["teacher"]) -> None:
         super().__init__(task)
         assert task.teacher is not None
         says = task.teacher()
+        self.share = share
         ones = (says @ (task.centers + 1) / 2) / says.sum(dim=1, keepdim=True).clamp(min=1e-6)
-        labelled = torch.ones(len(ones), dtype=torch.bool) if task.labels.ndim == 1 else task.labels.any(dim=1)
-        self.register_buffer("taught", torch.lerp((self.targets(task.labels) + 1) / 2, ones, share), persistent=False)
-        self.register_buffer("labelled", labelled, persistent=False)
+        self.register_buffer("taught", ones, persistent=False)
 
-    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """The loss of a batch, a scalar."""
-        of_rows = F.binary_cross_entropy_with_logits(2 * logits, self.taught[index], reduction="none").mean(dim=1)
-        labelled = self.labelled[index]
-        bce = (of_rows * labelled).sum() / labelled.sum().clamp(min=1)
-        return bce + self.lam * (logits.tanh().abs() - 1).square().mean()
+    def probabilities(self, labels: Tensor, index: Tensor) -> Tensor:
+        """How probably each bit is to be 1."""
+        return torch.lerp(super().probabilities(labels, index), self.taught[index], self.share)
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -81,11 +76,11 @@ def main() -> None:
     given = parser.parse_args()
     try:
         check_part(given.out, PART)
-    except ValueError as error:
+        of = Settings(given.seeds, sources=tuple(given.data or ()), epochs=given.epochs, bits=tuple(given.bits))
+        sources = [replace(source, validation=True) for source in of.all_sources() if source.dataset()]
+    except (ValueError, OSError) as error:
         parser.error(str(error))
-    lines = [
-        row(source, bits, given.epochs, range(given.seeds)) for source in given.data or [DIGITS] for bits in given.bits
-    ]
+    lines = [row(source, bits, of.all_epochs(), of.all_seeds()) for source in sources for bits in of.bits]
     table = markdown_table(("data", "bits", *VARIANTS), lines, left=0)
     print(table)
     replace_part(given.out, PART, table)
@@ -93,7 +88,7 @@ def main() -> None:
 
 def row(source: Source, bits: int, epochs: int, seeds: Sequence[int]) -> list[str]:
     """The host's mAP in %, and what each variant adds in points, with the same seeds."""
-    found = {name: maps(replace(source, validation=True), bits, epochs, seeds, **of) for name, of in VARIANTS.items()}
+    found = {name: maps(source, bits, epochs, seeds, **of) for name, of in VARIANTS.items()}
     host, *others = found.values()
     added = [Interval.of(np.subtract(other, host)).shown(2) for other in others]
     return [source.name, str(bits), Interval.of(host).shown(2), *added]
@@ -101,17 +96,16 @@ def row(source: Source, bits: int, epochs: int, seeds: Sequence[int]) -> list[st
 
 def maps(source: Source, bits: int, epochs: int, seeds: Sequence[int], **settings: Any) -> list[float]:
     """mAP in % of the queries, a value a seed."""
-    data = source.dataset()
-    part, classes = data.train.compact()
+    parts, classes = [source.training(seed)[0] for seed in seeds], source.classes()
     hasher = Hasher(bits, epochs=epochs, centers=CENTERS, device="cpu").set_params(**settings)
-    hashers = hasher.fit_seeds(part, len(classes), seeds)
-    reports = [
-        evaluate(
-            one.encode_part(data.query), data.query.labels, one.encode_part(data.base), data.base.labels, source.at()
-        )
-        for one in hashers
-    ]
-    return [100 * report.map for report in reports]
+    return [100 * mean_ap(one, source) for one in hasher.fit_seeds(parts, classes, seeds)]
+
+
+def mean_ap(hasher: Hasher, source: Source) -> float:
+    """mAP of the hasher's queries."""
+    data = source.dataset(hasher.seed)
+    query, base = hasher.encode_part(data.query), hasher.encode_part(data.base)
+    return evaluate(query, data.query.labels, base, data.base.labels, source.at(), bits=hasher.bits).map
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from lbhash.files import replacing
 from lbhash.reproduce.distributions import marginals
 from lbhash.reproduce.guidance import CENTERS
 from lbhash.reproduce.paper import METHOD_TITLES
+from lbhash.reproduce.settings import Settings
 from lbhash.reproduce.sources import DIGITS, Source
 
 if TYPE_CHECKING:
@@ -93,13 +94,14 @@ def main() -> None:
     source = replace(given.data, validation=True)
     try:
         check_part(given.out, PART)
+        of = Settings(given.seeds, epochs=given.epochs, bits=(given.bits,))
         if source.dataset().multi_label:
             raise ValueError(f"data is {source.name!r}, whose rows have several labels; a margin is towards one centre")
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         parser.error(str(error))
     found = {
         method: {
-            name: together([look(source, method, recipe, given.bits, given.epochs, at) for at in range(given.seeds)])
+            name: together([look(source, method, recipe, given.bits, given.epochs, at) for at in of.all_seeds()])
             for name, recipe in RECIPES.items()
         }
         for method in given.methods
@@ -119,8 +121,8 @@ def look(source: Source, method: str, recipe: str | None, bits: int, epochs: int
     from lbhash.hasher import Hasher
     from lbhash.lower_bound import code_centers
 
-    data = source.dataset()
-    part, classes = data.train.compact()
+    data = source.dataset(seed)
+    part, classes = source.training(seed)
     guidance = None if recipe is None else {"recipe": recipe}
     hasher = Hasher(bits, method, recipe is not None, epochs, seed, centers=CENTERS, guidance=guidance, device="cpu")
     kept: list[Guided] = []

@@ -6,10 +6,10 @@ import copy
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from lbhash.objectives.base import Objective, Task, check_finite, check_loss, check_weight
+from lbhash.objectives.pairs import one_hot
 from lbhash.posterior import Surrogate
 
 RECIPES: dict[str, dict[str, float]] = {
@@ -32,7 +32,8 @@ class Guided(Objective):
 
     With ``teacher`` τ a row is pulled to the centres of other classes, too, as far as a model that has not seen its
     label takes it for theirs (``Task.teacher``): L_θ = Σ_c w_c Σ_blocks −log P(center c | ℓ) with
-    w_c = (1 − τ)·1{c is a label} + τ·p(c | row), so that the codes of rows that look like two classes are between them.
+    w_c = (1 − τ)·1{c is a label} + τ·p(c | row), so that the outputs of a row that looks like two classes stay small in
+    the bits in which these differ.
 
     ``forward`` gives the sum of all three: their gradients part inside ``Surrogate.losses``, so that one backward
     pass and one optimiser over model and surrogate make both updates of the algorithm.
@@ -113,8 +114,7 @@ class Guided(Objective):
             seen = seen + self.noise * torch.randn_like(seen)
         codes = self.surrogate.block_index(seen)
         if self.taught is not None:
-            hot = labels.float() if labels.ndim == 2 else F.one_hot(labels, len(self.centers)).float()
-            weights = torch.lerp(hot, self.taught[index], self.teacher)
+            weights = torch.lerp(one_hot(labels, len(self.centers)), self.taught[index], self.teacher)
             strengths = torch.einsum("nc,cbo->nbo", weights, self.centers)
             return self.surrogate.losses(logits, codes, strengths, torch.arange(len(logits), device=logits.device))
         if labels.ndim == 1:

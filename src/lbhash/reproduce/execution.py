@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lightning.pytorch.callbacks import Callback
 
 from lbhash.codes import PackedCodes
-from lbhash.data import Dataset, Part
+from lbhash.data import Dataset
 from lbhash.evaluation import evaluate
 from lbhash.hasher import Hasher
 from lbhash.lower_bound import Bound, bound
@@ -45,8 +45,6 @@ class Outcome:
 
 def execute(cell: Cell, seeds: Sequence[int]) -> dict[int, Outcome]:
     """Train and evaluate the cell with each of these seeds: all as one computation, but one by one to time them."""
-    data = cell.source.dataset()
-    part, classes = data.train.compact()
     options = RECIPES[cell.recipe]
     hasher = Hasher(
         cell.bits,
@@ -61,36 +59,39 @@ def execute(cell: Cell, seeds: Sequence[int]) -> dict[int, Outcome]:
         device="cpu",
     )
     if SECONDS in cell.wanted:
-        return {seed: _timed(cell, data, hasher.set_params(seed=seed), part, classes) for seed in seeds}
+        return {seed: _timed(cell, hasher.set_params(seed=seed)) for seed in seeds}
     trajectories: list[list[dict[str, Any]]] = [[] for _ in seeds]
 
     def look(epoch: int, models: Sequence[HashModel], losses: Sequence[float]) -> None:
-        for trajectory, model, loss in zip(trajectories, models, losses, strict=True):
-            trajectory.append({"loss": loss, **snapshot(model, data, cell.source.at())})
+        for trajectory, seed, model, loss in zip(trajectories, seeds, models, losses, strict=True):
+            trajectory.append({"loss": loss, **snapshot(model, cell.source.dataset(seed), cell.source.at())})
 
     looks = TRAJECTORY in cell.wanted
-    hashers = hasher.fit_seeds(part, len(classes), seeds, after_epoch=look if looks else None)
+    classes = cell.source.training()[1]
+    parts = [cell.source.training(seed)[0] for seed in seeds] if cell.source.validation else cell.source.training()[0]
+    hashers = hasher.fit_seeds(parts, len(classes), seeds, after_epoch=look if looks else None)
     return {
-        trained.seed: _outcome(cell, data, trained, classes, trajectory if looks else None)
+        trained.seed: _outcome(cell, trained, classes, trajectory if looks else None)
         for trained, trajectory in zip(hashers, trajectories, strict=True)
     }
 
 
-def _timed(cell: Cell, data: Dataset, hasher: Hasher, part: Part, classes: npt.NDArray[np.int64]) -> Outcome:
-    watch = EpochWatch(data, cell.source.at(), TRAJECTORY in cell.wanted)
+def _timed(cell: Cell, hasher: Hasher) -> Outcome:
+    part, classes = cell.source.training(hasher.seed)
+    watch = EpochWatch(cell.source.dataset(hasher.seed), cell.source.at(), TRAJECTORY in cell.wanted)
     hasher.fit_part(part, len(classes), callbacks=[watch])
-    return _outcome(cell, data, hasher, classes, watch.epochs if TRAJECTORY in cell.wanted else None, watch.seconds)
+    return _outcome(cell, hasher, classes, watch.epochs if TRAJECTORY in cell.wanted else None, watch.seconds)
 
 
 def _outcome(
     cell: Cell,
-    data: Dataset,
     hasher: Hasher,
     classes: npt.NDArray[np.int64],
     trajectory: list[dict[str, Any]] | None,
     seconds: list[float] | None = None,
 ) -> Outcome:
     """What a trained hasher leaves."""
+    data = cell.source.dataset(hasher.seed)
     query, base = hasher.encode_part(data.query), hasher.encode_part(data.base)
     report = evaluate(query, data.query.labels, base, data.base.labels, cell.source.at(), bits=cell.bits)
     recognition = report.knn_accuracy

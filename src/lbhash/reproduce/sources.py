@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 if TYPE_CHECKING:
-    from lbhash.data import Dataset
+    from lbhash.data import Dataset, Part
 
 AT: dict[str, int | None] = {"cifar10": None, "nuswide": 5000, "imagenet100": 1000, "imagenet": 1000}
 """The rank of the paper's mAP by its name of the data; ``None`` is the whole base."""
@@ -35,7 +38,7 @@ class Source:
         name: which chooses the rank of the mAP and the paper's column, where the paper has one.
         file: a file or a folder that ``lbhash.data.load_dataset`` reads, or ``digits``.
         validation: whether train, base and query are all cut from the file's training rows (``validation_dataset``),
-            so that what is chosen by them has never seen a query.
+            so that what is chosen by them has never seen a query; each seed has a draw of its own.
     """
 
     name: str
@@ -67,17 +70,23 @@ class Source:
         at = None if self.column is None else AT[self.column]
         return None if at is None or at > len(self.dataset().base) else at
 
-    def dataset(self) -> Dataset:
-        """Its splits, read once."""
-        return _dataset(self.file, self.validation)
+    def dataset(self, draw: int = 0) -> Dataset:
+        """Its splits, read once; ``draw`` is which of the cuts, where they are cut from the training rows."""
+        return _cut(self.file, draw) if self.validation else _read(self.file)
+
+    def training(self, draw: int = 0) -> tuple[Part, npt.NDArray[np.int64]]:
+        """The training rows with their classes numbered without gaps, as ``Part.compact``: in every draw the same."""
+        if not self.validation:
+            return self.dataset().train.compact()
+        return self.dataset(draw).train, np.arange(self.classes())
 
     def mark(self) -> str:
-        """What stands for the rows in a run's name: of all three splits' fingerprints."""
-        return _mark(self.file, self.validation)
+        """What stands for the rows in a run's name, beside its seed: of all three splits' fingerprints."""
+        return _mark(self)
 
     def classes(self) -> int:
         """Classes that have a training row."""
-        return _classes(self.file, self.validation)
+        return _classes(self.file)
 
     def __str__(self) -> str:
         """What it is, in a sentence."""
@@ -85,7 +94,7 @@ class Source:
         at = self.at()
         ranked = "mAP over the whole base" if at is None else f"mAP@{at:,}"
         kind = "labels" if data.multi_label else "classes"
-        cut = ", all three cut from its training rows" if self.validation else ""
+        cut = ", all three cut from its training rows, anew for each seed" if self.validation else ""
         stands = f", which stands for the paper's {TITLES[STANDS_FOR[self.name]]}" if self.name in STANDS_FOR else ""
         return (
             f"{self.name}{stands}: {self.classes():,} {kind}, {len(data.train):,} rows to train, {len(data.base):,} in "
@@ -97,20 +106,27 @@ DIGITS = Source("digits", "digits")
 
 
 @lru_cache(maxsize=8)
-def _dataset(file: str, validation: bool) -> Dataset:
-    from lbhash.data import load_dataset, validation_dataset
+def _read(file: str) -> Dataset:
+    from lbhash.data import load_dataset
 
-    data = load_dataset(file)
-    return validation_dataset(data) if validation else data
+    return load_dataset(file)
 
 
 @lru_cache(maxsize=64)
-def _mark(file: str, validation: bool) -> str:
-    data = _dataset(file, validation)
+def _cut(file: str, draw: int) -> Dataset:
+    from lbhash.data import validation_dataset
+
+    data = _read(file)
+    return validation_dataset(replace(data, train=data.train.compact()[0]), draw)
+
+
+@lru_cache(maxsize=64)
+def _mark(source: Source) -> str:
+    data = source.dataset()
     prints = " ".join(part.fingerprint() for part in (data.train, data.base, data.query))
-    return f"data{zlib.crc32(prints.encode()):08x}"
+    return f"{'draws' if source.validation else 'data'}{zlib.crc32(prints.encode()):08x}"
 
 
 @lru_cache(maxsize=64)
-def _classes(file: str, validation: bool) -> int:
-    return len(_dataset(file, validation).train.compact()[1])
+def _classes(file: str) -> int:
+    return len(_read(file).train.compact()[1])
