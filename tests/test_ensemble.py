@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-import lbhash.hasher
+import lbhash.leave_one_out
 from lbhash import Hasher
 from lbhash.data import Part
 from lbhash.ensemble import StackedHeads, train_together
@@ -64,7 +64,9 @@ def test_seeds_with_rows_of_their_own(blobs):
 
 def test_the_teacher_of_all_seeds_is_asked_once(blobs, monkeypatch):
     asked = []
-    monkeypatch.setattr(lbhash.hasher, "leave_one_out", lambda *given: asked.append(given) or leave_one_out(*given))
+    monkeypatch.setattr(
+        lbhash.leave_one_out, "leave_one_out", lambda *given: asked.append(given) or leave_one_out(*given)
+    )
     part = part_of(blobs.x, blobs.y)
     Hasher(8, epochs=1, hidden=8, guidance={"recipe": "distilled"}).fit_seeds(part, 4, [0, 1, 2])
     assert [(len(given), classes) for given, classes in asked] == [(len(blobs.x), 4)]

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 from lbhash import leave_one_out as module
 from lbhash.data import Part
-from lbhash.leave_one_out import PENALTIES, leave_one_out
+from lbhash.leave_one_out import PENALTIES, Teacher, confusion, leave_one_out
 
 
 def part_of(x, labels):
@@ -90,6 +90,36 @@ def test_rows_come_in_chunks_and_settings_from_a_sample(monkeypatch):
     monkeypatch.setattr(module, "_SAMPLE", 600)
     np.testing.assert_allclose(leave_one_out(part, 10), whole, atol=0.1)
     assert not np.array_equal(leave_one_out(part, 10), whole)
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_confusion_is_the_sum_of_what_is_said_of_the_rows(multi, monkeypatch):
+    x, y = load_digits(return_X_y=True)
+    labels = np.eye(10, dtype=np.uint8)[y] if multi else y
+    if multi:
+        labels[::3, 4] = 1
+        labels[::7] = 0
+    part = part_of(x.astype(np.float32), labels)
+    said = leave_one_out(part, 10)
+    expected = np.zeros((10, 10))
+    for row in range(len(x)):
+        for label in np.flatnonzero(labels[row]) if multi else [y[row]]:
+            expected[label] += said[row]
+    chunks = Part.chunks
+    monkeypatch.setattr(Part, "chunks", lambda self, size=0: chunks(self, 100))
+    np.testing.assert_allclose(confusion(part, 10), expected, rtol=1e-4)
+
+
+def test_a_teacher_says_everything_once(monkeypatch):
+    x, y = load_digits(return_X_y=True)
+    asked = []
+    teacher = Teacher(lambda: asked.append("rows") or part_of(x.astype(np.float32), y), 10)
+    assert asked == []
+    for _ in range(2):
+        np.testing.assert_array_equal(teacher.posterior, leave_one_out(teacher.part, 10))
+        np.testing.assert_array_equal(teacher.confusion, confusion(teacher.part, 10))
+    assert asked == ["rows"]
+    assert teacher.posterior is teacher.posterior
 
 
 @pytest.mark.parametrize("multi", [False, True])

@@ -563,7 +563,7 @@ def test_tsne_takes_few_rows_of_few_classes():
 
 
 def test_guidance(file, labels_file, folder):
-    """Both recipes beside the plain host, on rows of the training split alone."""
+    """The guidance with both kinds of centres beside the plain host, on rows of the training split alone."""
     sources = (Source("blobs", file), Source("mosaic", labels_file))
     settings = Settings(2, sources=sources, epochs=2, bits=(8,), methods=("dch", "csq"), runs=folder, hidden=4)
     result = experiments()["guidance"].run(settings)
@@ -574,20 +574,20 @@ def test_guidance(file, labels_file, folder):
             assert np.isin(part.rows, train).all()
     assert set(held_out[0].query.rows.tolist()) != set(held_out[1].query.rows.tolist())
 
-    def maps(source, method, recipe):
-        cell = Cell(replace(source, validation=True), method, recipe, 8, "best-ratio", 2, 4)
+    def maps(source, method, recipe, centers="best-ratio"):
+        cell = Cell(replace(source, validation=True), method, recipe, 8, centers, 2, 4)
         return np.array([100 * Runs(folder).final(cell, seed)["report"]["map"] for seed in (0, 1)])
 
     rows = [list(row) for row in result.more["cells"].rows]
     assert [row[:3] for row in rows] == [[s.name, 8, m] for s in sources for m in ("DCH", "CSQ")]
     for row, (source, method) in zip(rows, [(s, m) for s in sources for m in ("dch", "csq")], strict=True):
-        host, paper, own = (maps(source, method, recipe) for recipe in ("plain", "guided", "distilled"))
+        host, paper, own = (maps(source, method, *of) for of in (("plain",), ("guided",), ("guided", "arranged")))
         assert row[3:] == [Interval.of(values) for values in (host, paper - host, own - host, own - paper)]
     names = [(row[0], row[1], row[2]) for row in result.rows]
     groups = [("blobs", 2), ("mosaic", 2), ("all", 4)]
-    assert names == [(of, *group) for of in ("paper", "distilled", "distilled − paper") for group in groups]
+    assert names == [(of, *group) for of in ("paper", "arranged", "arranged − paper") for group in groups]
     for row in result.rows:
-        column = {"paper": 4, "distilled": 5, "distilled − paper": 6}[row[0]]
+        column = {"paper": 4, "arranged": 5, "arranged − paper": 6}[row[0]]
         own = [cell[column] for cell in rows if row[1] in (cell[0], "all")]
         assert row[3].mean == pytest.approx(np.mean([lift.mean for lift in own]))
         assert row[4] == sum(lift.mean > 0 for lift in own)
@@ -598,3 +598,19 @@ def test_guidance(file, labels_file, folder):
         assert row[7].mean == min(lift.mean for lift in own)
     for part in result.parts("guidance").values():
         part.draw()
+
+
+def test_guidance_on_the_queries(file, folder):
+    """The same hosts and recipes, trained on the whole training split and judged by its queries."""
+    source = Source("blobs", file)
+    settings = Settings(2, sources=(source,), epochs=2, bits=(8,), methods=("csq",), runs=folder, hidden=4)
+    (row,) = experiments()["guidance-queries"].run(settings).more["cells"].rows
+
+    def maps(recipe, centers):
+        cell = Cell(source, "csq", recipe, 8, centers, 2, 4)
+        return np.array([100 * Runs(folder).final(cell, seed)["report"]["map"] for seed in (0, 1)])
+
+    host, paper = (maps(recipe, "best-ratio") for recipe in ("plain", "guided"))
+    own = maps("guided", "arranged")
+    values = (host, paper - host, own - host, own - paper)
+    assert list(row) == ["blobs", 8, "CSQ", *(Interval.of(value) for value in values)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
+from functools import partial
 from inspect import signature
 from numbers import Real
 from pathlib import Path
@@ -19,22 +19,21 @@ import torch
 from safetensors import SafetensorError
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
 
 from lbhash import __version__
-from lbhash.centers import center_kinds, class_centers
 from lbhash.codes import PackedCodes, check_bits, code_bytes, unpack
 from lbhash.data import Part, check_embeddings
 from lbhash.data.holdout import held_rows
 from lbhash.data.images import ImageTable, ListedPictures, PicturePart
 from lbhash.evaluation import evaluate
 from lbhash.labels import check_labels, is_class_column
-from lbhash.leave_one_out import leave_one_out
+from lbhash.leave_one_out import Teacher
 from lbhash.model import HashModel, check_model_folder
 from lbhash.objectives import Objective, Task, build_objective, method_name
 from lbhash.plain import plain
 from lbhash.posterior import Surrogate
 from lbhash.recognition import knn_predict
+from lbhash.task_centers import check_center_kind, task_centers
 from lbhash.training import Monitor, Precision, Schedule, Trained, draw_from, has_checkpoint, is_main_process, train
 from lbhash.training.monitor import check_monitor, check_validation
 from lbhash.training.schedule import ScheduleName
@@ -81,7 +80,8 @@ class Hasher(TransformerMixin, BaseEstimator):
         seed: the same seed gives the same codes on the same machine, bit for bit.
         hidden: width of the head's hidden layer; 0 for a linear head.
         dropout: of the head's inputs in training.
-        centers: kind of the class centres (``lbhash.centers.class_centers``).
+        centers: kind of the class centres (``lbhash.centers.class_centers``), or "arranged": neighbours for the classes
+            that are mistaken for each other in the training rows (``lbhash.centers.arrange_centers``).
         batch_size: rows in a step; in each process where there are several.
         lr: Adam's learning rate.
         schedule: how the learning rate falls: "step", the paper's, "cosine", "linear" or "constant"
@@ -341,7 +341,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         hashers = [clone(self).set_params(seed=seed) for seed in seeds]
         given = parts_of_seeds(part, len(seeds))
         labelled = {id(own): _labelled(own, classes) for own in given}
-        teachers = {key: cache(partial(self._ask_teacher, own, classes)) for key, own in labelled.items()}
+        teachers = {key: Teacher(partial(self._embedded, own), classes) for key, own in labelled.items()}
         runs = [
             hasher._prepare(labelled[id(own)], classes, teacher=teachers[id(own)])
             for hasher, own in zip(hashers, given, strict=True)
@@ -362,12 +362,11 @@ class Hasher(TransformerMixin, BaseEstimator):
         part: Part | PicturePart,
         classes: int,
         backbone: Backbone | None = None,
-        teacher: Callable[[], Tensor] | None = None,
+        teacher: Teacher | None = None,
     ) -> _Run:
         """What a training starts from; every setting is checked. Pictures have a backbone."""
         bits = check_bits(self.bits)
-        if self.centers not in center_kinds():
-            raise ValueError(f"centers is {self.centers!r}; it must be one of {', '.join(center_kinds())}")
+        kind = check_center_kind(self.centers)
         epochs, batch_size = _whole(self.epochs, "epochs", 1), _whole(self.batch_size, "batch_size", 2)
         hidden, seed = _whole(self.hidden, "hidden", 0), _whole(self.seed, "seed", 0)
         schedule = self._schedule(epochs, batch_size)
@@ -375,7 +374,6 @@ class Hasher(TransformerMixin, BaseEstimator):
         validation = check_validation(self.validation, monitor)
         dropout = _number(self.dropout, "dropout")
         options, guidance = plain(self.options, "options"), self._plain_guidance()
-        centers = class_centers(classes, bits, kind=self.centers, seed=seed)
         part = _labelled(part, classes)
         fitted: Part | PicturePart = part
         held: Part | PicturePart | None = None
@@ -384,6 +382,8 @@ class Hasher(TransformerMixin, BaseEstimator):
             fitted, held = part.where(~chosen), part.where(chosen)
         assert fitted.labels is not None
         labels = torch.from_numpy(fitted.labels)
+        teacher = teacher or Teacher(partial(self._embedded, fitted, backbone), classes)
+        centers = task_centers(kind, classes, bits, seed, lambda: teacher.confusion)
         task = Task(
             bits,
             classes,
@@ -391,7 +391,7 @@ class Hasher(TransformerMixin, BaseEstimator):
             torch.from_numpy(centers).float(),
             epochs,
             seed,
-            teacher or partial(self._ask_teacher, fitted, classes, backbone),
+            lambda: torch.from_numpy(teacher.posterior),
         )
         with torch.random.fork_rng():
             draw_from(seed, 0)
@@ -411,16 +411,16 @@ class Hasher(TransformerMixin, BaseEstimator):
         settings |= {"options": options, "guidance": guidance, "validation": validation}
         return _Run(model, objective, part, fitted, held, schedule, centers, settings)
 
-    def _ask_teacher(self, part: Part | PicturePart, classes: int, backbone: Backbone | None = None) -> Tensor:
-        """p(class | row) of rows that are trained on (``Task.teacher``); of pictures by what the backbone knows yet."""
-        if isinstance(part, PicturePart):
-            from lbhash.finetuning import embed_pictures
+    def _embedded(self, part: Part | PicturePart, backbone: Backbone | None = None) -> Part:
+        """Rows that are trained on, as they are shown to a teacher; of pictures what the backbone knows of them yet."""
+        if isinstance(part, Part):
+            return part
+        from lbhash.finetuning import embed_pictures
 
-            assert backbone is not None
-            progress = self.progress and is_main_process()
-            made = embed_pictures(backbone, part.images, part.rows, workers=self.workers, progress=progress)
-            part = Part(made, np.arange(len(made)), part.labels)
-        return torch.from_numpy(leave_one_out(part, classes))
+        assert backbone is not None
+        progress = self.progress and is_main_process()
+        made = embed_pictures(backbone, part.images, part.rows, workers=self.workers, progress=progress)
+        return Part(made, np.arange(len(made)), part.labels)
 
     def _schedule(self, epochs: int, batch_size: int) -> Schedule:
         backbone_lr = None if self.backbone_lr is None else _number(self.backbone_lr, "backbone_lr")

@@ -14,7 +14,9 @@ them, or of several labels a row a logistic function, with the temperature that 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +48,59 @@ def leave_one_out(part: Part, classes: int) -> npt.NDArray[np.float32]:
         A class that no row has is 0.
     """
     hot = one_hot(part.labels, classes)
+    rows = np.empty(hot.shape, np.float32)
+    for own, found in _posteriors(part, hot):
+        rows[own] = found
+    return rows
+
+
+def confusion(part: Part, classes: int) -> npt.NDArray[np.float64]:
+    """How much of each class a linear model takes for each other, where it has not seen the row's label.
+
+    Args:
+        part: as of ``leave_one_out``.
+        classes: C.
+
+    Returns:
+        ``float64 [C, C]``: in row c and column d the sum of p(d | row) over the rows that have the label c.
+    """
+    hot = one_hot(part.labels, classes)
+    taken = np.zeros((classes, classes))
+    for own, found in _posteriors(part, hot):
+        taken += hot[own].T @ found
+    return taken
+
+
+class Teacher:
+    """What is said of the rows of a training, each thing computed once, when it is asked for first.
+
+    Args:
+        embedded: gives the rows with their labels.
+        classes: C.
+    """
+
+    def __init__(self, embedded: Callable[[], Part], classes: int) -> None:
+        self._embedded = embedded
+        self.classes = classes
+
+    @cached_property
+    def part(self) -> Part:
+        """The rows."""
+        return self._embedded()
+
+    @cached_property
+    def posterior(self) -> npt.NDArray[np.float32]:
+        """As of ``leave_one_out``."""
+        return leave_one_out(self.part, self.classes)
+
+    @cached_property
+    def confusion(self) -> npt.NDArray[np.float64]:
+        """As of ``confusion``."""
+        return confusion(self.part, self.classes)
+
+
+def _posteriors(part: Part, hot: Indicators) -> Iterator[tuple[slice, npt.NDArray[np.floating]]]:
+    """p(class | row) a chunk of rows at a time, and which these are."""
     ridge = _Ridge.of(part, hot)
     step = -(-len(part) // _SAMPLE)
     sample = np.arange(0, len(part), step)
@@ -55,15 +110,13 @@ def leave_one_out(part: Part, classes: int) -> npt.NDArray[np.float32]:
     found = ridge.without_own_row(x, y, penalty)
     single = part.labels is not None and part.labels.ndim == 1
     scale = _temperature(found, y) if single else _logistic(found, y)
-    rows = np.empty(hot.shape, np.float32)
     start = 0
     for chunk in part.chunks():
         own = slice(start, start + len(chunk))
         found = ridge.without_own_row(chunk, hot[own], penalty)
         found[:, ridge.share == 0] = -np.inf
-        rows[own] = softmax(scale[0] * found, axis=1) if single else expit(scale[0] * found + scale[1])
+        yield own, softmax(scale[0] * found, axis=1) if single else expit(scale[0] * found + scale[1])
         start += len(chunk)
-    return rows
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lbhash.centers.arrange import arrange_centers, confused_distance
 from lbhash.centers.design import KINDS, CenterDesign, certified, compared, make_centers
 from lbhash.centers.distance import (
     Centers,
@@ -26,11 +27,13 @@ from lbhash.codes import check_bits
 __all__ = [
     "CenterDesign",
     "Centers",
+    "arrange_centers",
     "bit_balance",
     "center_kinds",
     "check_centers",
     "class_centers",
     "compare_centers",
+    "confused_distance",
     "describe",
     "design_centers",
     "mean_distance",

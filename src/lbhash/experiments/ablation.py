@@ -1,9 +1,10 @@
-"""What each part of the distilled guidance adds to CSQ. Writes a part of ``docs/guidance.md``.
+"""What arranged centres and each part of the distilled guidance add to CSQ. Writes a part of ``docs/guidance.md``.
 
     python -m lbhash.experiments.ablation --data cifar10=FILE --data tiny-imagenet=FILE --data mosaic=FILE
 
-All rows are cut from the training split. Beside the guidance with noise alone, with the teacher alone and with both
-stands CSQ whose own cross-entropy has the teacher's targets, without any guidance: what that gains is the teacher's.
+All rows are cut from the training split. Beside the guidance with arranged centres stands CSQ that has them alone: what
+it gains is theirs. Beside that with noise, with the teacher and with both stands CSQ whose own cross-entropy has the
+teacher's targets, without any guidance: what that gains is the teacher's.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from lbhash.reproduce.guidance import CENTERS
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.settings import Settings
 from lbhash.reproduce.sources import Source
+from lbhash.task_centers import ARRANGED
 
 PART = "ablation"
 OWN = RECIPES["distilled"]
@@ -55,8 +57,10 @@ class TaughtCSQ(CSQ):
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "CSQ": {"guided": False},
+    "arranged, no guidance": {"guided": False, "centers": ARRANGED},
     "taught, no guidance": {"guided": False, "method": TaughtCSQ},
     "paper's guidance": {},
+    "arranged": {"centers": ARRANGED},
     "noise alone": {"guidance": {"noise": OWN["noise"]}},
     "teacher alone": {"guidance": {"teacher": OWN["teacher"]}},
     "distilled": {"guidance": {"recipe": "distilled"}},

@@ -1,4 +1,4 @@
-"""The library's own recipe of guidance beside the paper's, judged by rows held out of the training split."""
+"""The paper's guidance with arranged centres beside the same without, judged by rows held out of the training split."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lbhash.drawing import new_grid, palette
-from lbhash.objectives.guided import RECIPES
 from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.interval import LIFT_COUNTS, Interval, lift_counts
 from lbhash.reproduce.paper import METHOD_TITLES
@@ -17,32 +16,34 @@ from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import METHODS, Settings
 from lbhash.reproduce.sources import Source
 from lbhash.reproduce.trainings import cell, completed, setting_text
+from lbhash.task_centers import ARRANGED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BITS = (16, 32, 64)
 CENTERS = "best-ratio"
-PAPER, OWN = "guided", "distilled"
-NAMES = {PAPER: "paper", OWN: "distilled"}
-DIFFERENCE = "distilled − paper"
+PAPER, OWN = "paper", "arranged"
+CENTERS_OF = {PAPER: CENTERS, OWN: ARRANGED}
+"""What is compared: the paper's guidance with centres of these kinds."""
+DIFFERENCE = "arranged − paper"
 
-TEXT = """mAP in %, on rows held out of the training split. The lift is X_D − X in points, with the same seeds and with
+TEXT = """mAP in %{where}. The lift is X_D − X in points, with the same seeds and with
 a seed the same first weights, batches and dropout of the inputs: the mean of the paired differences ± half a 95 %
 confidence interval (Student's t).
 
-- **paper**: Algorithm 1. The surrogate learns the posterior of the code, the codes are pulled onto the centre.
-- **distilled**: the surrogate learns the posterior of the noisy code bin(ℓ + σε) with σ = {noise:g}, and a share of
-  {teacher:g} of the pull is towards the centres of the classes that a linear model takes the row for which has not seen
-  its label (`lbhash.leave_one_out`).
-- **{difference}**: by how much more it lifts, in all columns of the row.
+- **paper**: Algorithm 1, with class centres of the kind "{centers}", which those hosts have, too, that have centres.
+- **arranged**: the same with "{arranged}" centres, where classes are neighbours that are mistaken for each other by a
+  linear model that has not seen the row's label (`lbhash.centers.arrange_centers`).
+- **{difference}**: by how much more it lifts, in all columns of the row."""
 
-Class centres of the kind "{centers}" for both, and for the hosts that have centres."""
+HELD_OUT = """, on rows held out of the training split; each seed has a draw of its own, so that the intervals
+are over the draw of the rows, too"""
 
 
 @dataclass(frozen=True)
 class Lifts:
-    """A host and what the two recipes add to it, a value a seed: mAP in %, and points."""
+    """A host and what the guidance adds to it with either centres, a value a seed: mAP in %, and points."""
 
     source: Source
     bits: int
@@ -59,35 +60,46 @@ class Lifts:
 
 def cells(settings: Settings) -> list[Run]:
     """The trainings."""
-    return [
-        _cell(settings, source, method, recipe, bits)
-        for source in _sources(settings)
-        for bits in settings.bits_or(*BITS)
-        for method in settings.methods_or(*METHODS)
-        for recipe in ("plain", *NAMES)
-    ]
+    return trainings(settings, _held_out(settings))
 
 
 def run(settings: Settings) -> Result:
-    """How often each recipe helps, and the lifts of all cells."""
-    runs = completed(settings, cells(settings))
+    """How often the guidance helps with either centres, and the lifts of all cells."""
+    return compared(settings, _held_out(settings), HELD_OUT)
+
+
+def trainings(settings: Settings, sources: Sequence[Source]) -> list[Run]:
+    """Of every host plain, and guided with either centres."""
+    return [
+        _cell(settings, source, method, recipe, bits)
+        for source in sources
+        for bits in settings.bits_or(*BITS)
+        for method in settings.methods_or(*METHODS)
+        for recipe in ("plain", *CENTERS_OF)
+    ]
+
+
+def compared(settings: Settings, sources: Sequence[Source], where: str = "") -> Result:
+    """What the guidance does on these data; ``where`` says in the text which rows judge it."""
+    runs = completed(settings, trainings(settings, sources))
 
     def maps(source: Source, bits: int, method: str, recipe: str) -> list[float]:
         of = _cell(settings, source, method, recipe, bits)
         return [100 * runs.final(of, seed)["report"]["map"] for seed in settings.all_seeds()]
 
     lifts = []
-    for source in _sources(settings):
+    for source in sources:
         for bits in settings.bits_or(*BITS):
             for method in settings.methods_or(*METHODS):
                 host = maps(source, bits, method, "plain")
-                added = {name: np.subtract(maps(source, bits, method, name), host).tolist() for name in NAMES}
+                added = {name: np.subtract(maps(source, bits, method, name), host).tolist() for name in CENTERS_OF}
                 lifts.append(Lifts(source, bits, method, host, added))
+    text = TEXT.format(where=where, centers=CENTERS, arranged=ARRANGED, difference=DIFFERENCE)
     return Result(
-        "Guidance: the paper's recipe and the library's own",
+        "Guidance: the paper's recipe, and the same with arranged centres",
         ("recipe", "data", "cells", "mean lift", *LIFT_COUNTS, "lowest lift", "of"),
         summary(lifts),
-        "\n\n".join([_text(), setting_text(settings, _sources(settings))]),
+        "\n\n".join([text, setting_text(settings, sources)]),
         lambda: draw(lifts),
         {"cells": all_cells(lifts)},
         digits=2,
@@ -104,13 +116,13 @@ def summary(lifts: Sequence[Lifts]) -> list[list[Cell]]:
     groups = [(source.name, [lift for lift in lifts if lift.source == source]) for source in sources]
     if len(groups) > 1:
         groups.append(("all", list(lifts)))
-    for recipe, name in [*NAMES.items(), (DIFFERENCE, DIFFERENCE)]:
+    for recipe in (*CENTERS_OF, DIFFERENCE):
         for group, own in groups:
             lowest = min(own, key=lambda lift: float(np.mean(lift.of(recipe))))
             of = f"{METHOD_TITLES[lowest.method]}, {lowest.bits} bits" + (f", {lowest.source.name}" * (group == "all"))
             counts = lift_counts([Interval.of(lift.of(recipe)) for lift in own])
             mean = Interval.of(np.mean([lift.of(recipe) for lift in own], axis=0))
-            rows.append([name, group, len(own), mean, *counts, Interval.of(lowest.of(recipe)), of])
+            rows.append([recipe, group, len(own), mean, *counts, Interval.of(lowest.of(recipe)), of])
     return rows
 
 
@@ -118,14 +130,14 @@ def all_cells(lifts: Sequence[Lifts]) -> Result:
     """The lift of both recipes in every cell."""
     return Result(
         "Lifts of all cells",
-        ("data", "bits", "method", "host", *(f"lift, {name}" for name in NAMES.values()), DIFFERENCE),
+        ("data", "bits", "method", "host", *(f"lift, {name}" for name in CENTERS_OF), DIFFERENCE),
         [
             [
                 lift.source.name,
                 lift.bits,
                 METHOD_TITLES[lift.method],
                 Interval.of(lift.host),
-                *(Interval.of(lift.added[recipe]) for recipe in NAMES),
+                *(Interval.of(lift.added[recipe]) for recipe in CENTERS_OF),
                 Interval.of(lift.of(DIFFERENCE)),
             ]
             for lift in lifts
@@ -145,7 +157,7 @@ def draw(lifts: Sequence[Lifts], limit: float | None = None) -> Figure:
     for axes, source in zip(grid, sources, strict=True):
         for axis, bits in zip(axes, lengths, strict=True):
             axis.axvline(0, color="0.3", linewidth=1)
-            for (recipe, name), color, shift in zip(NAMES.items(), palette(2), (-0.15, 0.15), strict=True):
+            for recipe, color, shift in zip(CENTERS_OF, palette(2), (-0.15, 0.15), strict=True):
                 for lift in lifts:
                     if (lift.source, lift.bits) == (source, bits):
                         found = Interval.of(lift.added[recipe])
@@ -157,7 +169,7 @@ def draw(lifts: Sequence[Lifts], limit: float | None = None) -> Figure:
                             axis.text(edge, place, f" {found.mean:+.1f} {sign} ", fontsize=9, **words)
                             continue
                         axis.errorbar(found.mean, place, xerr=found.half, fmt="o", capsize=3, color=color)
-                axis.plot([], [], "o", color=color, label=name)
+                axis.plot([], [], "o", color=color, label=recipe)
             axis.set(title=f"{source.name}, {bits} bits", yticks=range(len(methods)), ylim=(len(methods) - 0.5, -0.5))
             axis.set_yticklabels([METHOD_TITLES[method] for method in methods])
             axis.grid(visible=False, axis="y")
@@ -165,18 +177,16 @@ def draw(lifts: Sequence[Lifts], limit: float | None = None) -> Figure:
                 axis.set_xlim(-limit, limit)
     for axis in grid[-1]:
         axis.set_xlabel("lift in points")
-    figure.legend(*grid[0][-1].get_legend_handles_labels(), loc="outside lower center", ncols=len(NAMES), frameon=False)
+    handles = grid[0][-1].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=len(CENTERS_OF), frameon=False)
     return figure
 
 
-def _sources(settings: Settings) -> list[Source]:
+def _held_out(settings: Settings) -> list[Source]:
     return [replace(source, validation=True) for source in settings.all_sources()]
 
 
 def _cell(settings: Settings, source: Source, method: str, recipe: str, bits: int) -> Run:
-    return cell(settings, source, method, recipe, bits, centers=CENTERS)
-
-
-def _text() -> str:
-    own = RECIPES[OWN]
-    return TEXT.format(noise=own["noise"], teacher=own["teacher"], difference=DIFFERENCE, centers=CENTERS)
+    guided = recipe in CENTERS_OF
+    centers = CENTERS_OF.get(recipe, CENTERS)
+    return cell(settings, source, method, "guided" if guided else "plain", bits, centers=centers)

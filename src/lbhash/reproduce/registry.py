@@ -137,8 +137,13 @@ def experiments() -> dict[str, Experiment]:
             TRAINED | {"methods"},
         ),
         "guidance": Experiment(
-            "the library's own recipe of guidance beside the paper's, on rows held out of the training split",
+            "the paper's guidance with and without arranged centres, on rows held out of the training split",
             "lbhash.reproduce.guidance",
+            TRAINED | {"methods"},
+        ),
+        "guidance-queries": Experiment(
+            "the same on the data's own queries",
+            "lbhash.reproduce.guidance_queries",
             TRAINED | {"methods"},
         ),
         "posterior-8": Experiment(

@@ -257,14 +257,13 @@ def _check_made(hasher: Hasher, classes: int) -> None:
     """Make, of what a hasher makes before it trains, all that is quick."""
     import torch
 
-    from lbhash.centers import center_kinds
     from lbhash.model import HashModel
     from lbhash.objectives import Task, build_objective
+    from lbhash.task_centers import check_center_kind
     from lbhash.training import Schedule
 
     Schedule(hasher.epochs, hasher.batch_size, hasher.lr)
-    if hasher.centers not in center_kinds():
-        raise ValueError(f"centers is {hasher.centers!r}; it must be one of {', '.join(center_kinds())}")
+    check_center_kind(hasher.centers)
     with torch.random.fork_rng(devices=[]):
         HashModel(1, hasher.bits, hasher.hidden, hasher.dropout)
         centers, teacher = torch.ones(classes, hasher.bits), partial(torch.ones, classes, classes)

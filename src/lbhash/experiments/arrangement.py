@@ -1,0 +1,132 @@
+"""Who is whose neighbour: what is confused, and where hosts and designs put it. Writes a part of ``docs/guidance.md``.
+
+    python -m lbhash.experiments.arrangement --data cifar10=FILE
+
+Rows are cut from the training split. What is confused is what a linear model takes for each other that has not seen the
+row's label. A plain host has its own centres, the majority of its codes; designed and arranged centres are those of
+CSQ_D, whose mAP stands beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.centers import Centers, confused_distance, mean_distance, minimum_distance, pairwise_distances
+from lbhash.drawing import new_grid
+from lbhash.experiments.ablation import mean_ap
+from lbhash.experiments.page import check_part, markdown_table, replace_part
+from lbhash.files import replacing
+from lbhash.hasher import Hasher
+from lbhash.leave_one_out import confusion
+from lbhash.lower_bound import code_centers
+from lbhash.reproduce.guidance import CENTERS
+from lbhash.reproduce.paper import METHOD_TITLES
+from lbhash.reproduce.settings import METHODS, Settings
+from lbhash.reproduce.sources import DIGITS, Source
+from lbhash.task_centers import ARRANGED
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PART = "arrangement"
+COLUMNS = ("centers", "D_inter", "mean D", "D of the confused − mean D", "mAP")
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """Centres ``[C, bits]``, what is confused ``[C, C]``, and the mAP in % of the codes that are around them."""
+
+    centers: Centers
+    confusion: npt.NDArray[np.float64]
+    mean_ap: float
+
+
+def main() -> None:
+    """Train, and write the table and the picture."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Source.of, default=DIGITS, help="NAME=FILE or digits, of one label a row")
+    parser.add_argument("--bits", type=int, default=16)
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("docs/guidance.md"))
+    given = parser.parse_args()
+    source = replace(given.data, validation=True)
+    try:
+        check_part(given.out, PART)
+        of = Settings(given.seeds, epochs=given.epochs, bits=(given.bits,))
+        if source.dataset().multi_label:
+            raise ValueError(f"data is {source.name!r}, whose rows have several labels; a code is around one centre")
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    hashers = {f"{METHOD_TITLES[method]}'s own": Hasher(given.bits, method, guided=False) for method in METHODS}
+    hashers |= {f"{kind}, CSQ_D": Hasher(given.bits, "csq", centers=kind) for kind in (CENTERS, ARRANGED)}
+    found = {
+        name: arrangements(hasher.set_params(epochs=given.epochs, device="cpu"), source, of.all_seeds())
+        for name, hasher in hashers.items()
+    }
+    table = markdown_table(COLUMNS, [row(name, own) for name, own in found.items()], left=0)
+    print(table)
+    with replacing(given.out.with_name("guidance-arrangement.png")) as temporary:
+        draw({name: own[0] for name, own in found.items()}).savefig(temporary, format="png", dpi=110)
+    replace_part(given.out, PART, table)
+
+
+def arrangements(hasher: Hasher, source: Source, seeds: range) -> list[Arrangement]:
+    """Of each seed."""
+    parts = [source.training(seed)[0] for seed in seeds]
+    made = []
+    for trained, part in zip(hasher.fit_seeds(parts, source.classes(), seeds), parts, strict=True):
+        own = trained.centers_
+        if not hasher.guided:
+            own = code_centers(trained.train_codes_, part.labels, bits=hasher.bits)[0]
+        made.append(Arrangement(own, confusion(part, source.classes()), 100 * mean_ap(trained, source)))
+    return made
+
+
+def row(name: str, found: list[Arrangement]) -> list[str]:
+    """Means over the seeds."""
+    figures = [
+        (
+            minimum_distance(one.centers),
+            mean_distance(one.centers),
+            confused_distance(one.centers, one.confusion),
+            one.mean_ap,
+        )
+        for one in found
+    ]
+    closest, mean, confused, mean_ap_ = np.mean(figures, axis=0) + 0.0
+    return [name, f"{closest:.1f}", f"{mean:.1f}", f"{confused:+.2f}", f"{mean_ap_:.2f}"]
+
+
+def draw(found: dict[str, Arrangement]) -> Figure:
+    """What is confused, and the distances of the centres, class by class."""
+    shown = {name: one for name, one in found.items() if name.startswith(("HashNet", CENTERS, ARRANGED))}
+    figure, ((first, *others),) = new_grid(1, 1 + len(shown), 3.6, 3.4)
+    both = next(iter(found.values())).confusion.copy()
+    both = 100 * (both + both.T) / both.sum()
+    np.fill_diagonal(both, np.nan)
+    _matrix(first, both, "confused, % of all rows", "Reds")
+    highest = max(int(pairwise_distances(one.centers).max()) for one in shown.values())
+    for axes, (name, one) in zip(others, shown.items(), strict=True):
+        distances = pairwise_distances(one.centers).astype(float)
+        np.fill_diagonal(distances, np.nan)
+        _matrix(axes, distances, f"distance: {name}", "Blues_r", highest)
+    return figure
+
+
+def _matrix(axes, values: npt.NDArray[np.float64], title: str, colors: str, highest: float | None = None) -> None:  # type: ignore[no-untyped-def]
+    picture = axes.imshow(values, cmap=colors, vmin=0, vmax=highest)
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel("class")
+    axes.grid(visible=False)
+    axes.figure.colorbar(picture, ax=axes, shrink=0.8)
+
+
+if __name__ == "__main__":
+    main()

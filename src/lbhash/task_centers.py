@@ -1,0 +1,50 @@
+"""The class centres that a hasher trains towards: as they are designed, or arranged by what its rows are taken for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.centers import Centers, arrange_centers, center_kinds, class_centers
+
+ARRANGED = "arranged"
+DESIGNED = "best-ratio"
+"""The kind of the words that are arranged: those that are nowhere near each other, and none opposite another."""
+
+Confusion = Callable[[], npt.NDArray[np.floating]]
+
+
+def task_center_kinds() -> list[str]:
+    """The kinds that ``task_centers`` takes: all designs, and "arranged"."""
+    return [*center_kinds(), ARRANGED]
+
+
+def check_center_kind(kind: object) -> str:
+    """Return a kind of class centres; raises ``ValueError`` where there is none of that name."""
+    if not isinstance(kind, str) or kind not in task_center_kinds():
+        raise ValueError(f"centers is {kind!r}; it must be one of {', '.join(task_center_kinds())}")
+    return kind
+
+
+def task_centers(kind: str, classes: int, bits: int, seed: int, confusion: Confusion) -> Centers:
+    """Centres of one of ``task_center_kinds()``.
+
+    Args:
+        kind: "arranged" are those of the kind "best-ratio", moved to where classes that are mistaken for each other are
+            neighbours (``lbhash.centers.arrange_centers``); all others are as of ``lbhash.centers.class_centers``.
+        classes: C.
+        bits: length of a code.
+        seed: of what is random about them.
+        confusion: makes ``[C, C]``, how much of a class is taken for another, where it is needed.
+
+    Returns:
+        ``int8 [C, bits]`` of ±1.
+
+    Raises:
+        ValueError: there is no such kind, or it has no such centres.
+    """
+    if check_center_kind(kind) != ARRANGED:
+        return class_centers(classes, bits, kind=kind, seed=seed)
+    return arrange_centers(class_centers(classes, bits, kind=DESIGNED), confusion(), seed=seed)
