@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
-from scipy.stats import norm
 
-from lbhash.experiments import ablation, centers_effect, centers_table, margins, results
-from lbhash.objectives import CSQ, Task, build_objective
+from lbhash.experiments import arrangement, centers_effect, centers_table, results
 from lbhash.pool import centers_mark, run_missing
 
 
@@ -102,101 +98,35 @@ def test_pages_without_their_markers_are_refused(module, tmp_path, monkeypatch, 
     assert "it must hold <!-- " in capsys.readouterr().err
 
 
-def test_margins_of_known_outputs():
-    """Every figure of four rows against what can be said of them by hand."""
-    centers = np.array([[1, 1, 1], [-1, -1, -1]], np.int8)
-    outputs = np.array([[2.0, 1.0, 0.5], [-2.0, 1.0, 0.5], [-1.0, -1.0, -1.0], [-0.5, -0.5, -3.0]])
-    labels = np.array([0, 0, 0, 1])
-    looked = margins.seen(0.5, outputs, labels, centers)
-    assert looked.at.tolist() == [0, -1, 1, 1]
-    assert (looked.margins < 0).sum() == 4
-    (row,) = margins.rows({"csq": {"plain": looked}})
-    assert row[:6] == ["CSQ", "plain", "50.00", "33.3%", "50.0%", "25.0%"]
-    assert set(row[6:]) == {"–"}
+def test_a_row_of_an_arrangement_is_the_mean_of_its_seeds():
+    words = np.array([[1, 1, 1, 1], [1, 1, -1, -1], [-1, -1, -1, 1]], np.int8)  # 2, 3 and 3 apart
+    taken = np.array([[9.0, 2, 0], [1, 9, 0], [1, 0, 9]])  # 0 and 1 for each other in three of four cases
+    one = arrangement.Arrangement(words, taken, 40.0)
+    two = arrangement.Arrangement(-words[:, ::-1], np.ones((3, 3)), 41.0)
+    assert arrangement.row("two", [one, two]) == [
+        "two",
+        "2.0",
+        "2.7",
+        f"{(2 * 0.75 + 3 * 0.25 - 8 / 3) / 2:.2f}",
+        "40.50",
+    ]
 
 
-def test_margins_of_a_guidance():
-    """The certainty against sums over the outcomes, and the pull against differences of the loss."""
-    torch.manual_seed(0)
-    centers = np.array([[1, -1] * 5, [-1, -1, 1, 1, 1] * 2], np.int8)
-    guided = build_objective("csq", Task(10, 2, False, torch.as_tensor(centers)), guided=True)
-    outputs, labels = np.random.default_rng(0).normal(size=(6, 10)), np.array([0, 1, 1, 0, 1, 0])
-    looked = margins.seen(0.5, outputs, labels, centers, guided)
-
-    def probabilities(logits):
-        return guided.surrogate.joint(torch.as_tensor(logits, dtype=torch.float32)).detach().numpy().astype(float)
-
-    def loss(row, logits):
-        joint = probabilities(logits[None])[0]
-        bits = (centers[labels[row]] > 0).astype(int)
-        index = [sum(bit << place for place, bit in enumerate(block)) for block in (bits[:8], bits[8:])]
-        return -sum(np.log(joint[block, outcome]) for block, outcome in enumerate(index))
-
-    joint = probabilities(outputs)
-    for row in range(6):
-        for bit in range(10):
-            block, place = divmod(bit, 8)
-            chance = sum(p for outcome, p in enumerate(joint[row, block]) if outcome >> place & 1)
-            sign = centers[labels[row], bit]
-            assert looked.certainty[row, bit] == pytest.approx(chance if sign > 0 else 1 - chance, abs=1e-5)
-            step = np.zeros(10)
-            step[bit] = 0.05 * sign
-            slope = (loss(row, outputs[row] + step) - loss(row, outputs[row] - step)) / 0.1
-            assert looked.pull[row, bit] == pytest.approx(-slope, abs=2e-3)
-
-
-def test_the_half_width_of_phi_is_one():
-    rng = np.random.default_rng(0)
-    outputs = rng.uniform(-3, 3, size=(4000, 2))
-    blank = np.full(outputs.shape, np.nan)
-    looked = margins.Looked(0.5, outputs, np.zeros(4000, int), np.zeros(4000, int), norm.cdf(outputs), blank)
-    assert margins.half_width(looked) == pytest.approx(1, abs=0.02)
-    assert np.isnan(margins.half_width(replace(looked, certainty=blank)))
-    both = margins.together([looked, replace(looked, mean_ap=0.7)])
-    assert (both.mean_ap, both.margins.shape) == (pytest.approx(0.6), (8000, 2))
-
-
-def test_the_page_of_the_margins(tmp_path, monkeypatch, capsys):
+def test_the_page_of_the_arrangement(tmp_path, monkeypatch, capsys):
     page = tmp_path / "guidance.md"
-    page.write_text("a\n<!-- margins: begin -->\n<!-- margins: end -->\nb\n")
-    command = ["margins", "--methods", "csq", "--bits", "8", "--epochs", "1", "--seeds", "1", "--out", str(page)]
+    page.write_text("a\n<!-- arrangement: begin -->\n<!-- arrangement: end -->\nb\n")
+    command = ["arrangement", "--bits", "16", "--epochs", "1", "--seeds", "2", "--out", str(page)]
     monkeypatch.setattr("sys.argv", command)
-    margins.main()
+    arrangement.main()
     printed = capsys.readouterr().out
-    assert [line.split(" | ")[1] for line in printed.splitlines()[2:]] == ["plain", "paper", "distilled"]
-    assert page.read_text() == f"a\n<!-- margins: begin -->\n{printed}<!-- margins: end -->\nb\n"
-    assert (tmp_path / "guidance-margins.png").read_bytes().startswith(b"\x89PNG")
+    table = {line.split(" | ")[0].strip("| "): line.strip("| ").split(" | ")[1:] for line in printed.splitlines()[2:]}
+    assert list(table)[:2] == ["HashNet's own", "DBDH's own"]
+    assert table["best-ratio, CSQ_D"][:3] == ["8.0", "8.0", "0.00"]
+    assert float(table["arranged, CSQ_D"][2]) < 0
+    assert page.read_text() == f"a\n<!-- arrangement: begin -->\n{printed}<!-- arrangement: end -->\nb\n"
+    assert (tmp_path / "guidance-arrangement.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("multi", [False, True])
-def test_taught_csq_is_csq_with_other_targets(multi):
-    rng = np.random.default_rng(0)
-    centers = torch.from_numpy(rng.choice([-1.0, 1.0], (3, 6))).float()
-    labels = torch.tensor([0, 2, 1, 1])
-    if multi:
-        labels = torch.tensor([[1.0, 0, 1], [0, 1, 0], [0, 0, 0], [1, 1, 1]])
-    says = torch.from_numpy(rng.random((4, 3))).float()
-    task = Task(6, 3, labels, centers, teacher=lambda: says)
-    logits, index = torch.from_numpy(rng.normal(size=(3, 6))).float(), torch.tensor([3, 0, 2])
-    untaught = ablation.TaughtCSQ(task, share=0.0)
-    torch.testing.assert_close(untaught(logits, labels[index], index), CSQ(task)(logits, labels[index], index))
-    expected, rows = 0.0, 0
-    for row, at in zip(logits.tolist(), index.tolist(), strict=True):
-        if multi and not labels[at].any():
-            continue
-        rows += 1
-        hard = CSQ(task).targets(labels[[at]])[0]
-        for k in range(6):
-            mean = sum(says[at, c] * centers[c, k] for c in range(3)) / says[at].sum()
-            one = 0.25 * (mean + 1) / 2 + 0.75 * (hard[k] + 1) / 2
-            u = 1 / (1 + np.exp(-2 * row[k]))
-            expected -= (one * np.log(u) + (1 - one) * np.log(1 - u)) / 6
-    found = ablation.TaughtCSQ(task, share=0.25)(logits, labels[index], index)
-    quantisation = untaught.lam * (logits.tanh().abs() - 1).square().mean()
-    assert float(found - quantisation) == pytest.approx(float(expected) / rows, abs=1e-5)
-
-
-@pytest.mark.parametrize("experiment", [ablation, margins])
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -206,24 +136,11 @@ def test_taught_csq_is_csq_with_other_targets(multi):
         (["--data", "some=missing.parquet"], "data is 'missing.parquet', and there is no such file"),
     ],
 )
-def test_what_an_experiment_refuses_is_a_line(tmp_path, monkeypatch, capsys, experiment, wrong, said):
+def test_what_an_experiment_refuses_is_a_line(tmp_path, monkeypatch, capsys, wrong, said):
     page = tmp_path / "guidance.md"
-    page.write_text(f"<!-- {experiment.PART}: begin -->\n<!-- {experiment.PART}: end -->\n")
-    monkeypatch.setattr("sys.argv", ["experiment", *wrong, "--out", str(page)])
+    page.write_text(f"<!-- {arrangement.PART}: begin -->\n<!-- {arrangement.PART}: end -->\n")
+    monkeypatch.setattr("sys.argv", ["arrangement", *wrong, "--out", str(page)])
     with pytest.raises(SystemExit) as stopped:
-        experiment.main()
+        arrangement.main()
     assert stopped.value.code == 2
     assert said in capsys.readouterr().err
-
-
-def test_the_page_of_the_ablation(tmp_path, monkeypatch, capsys):
-    page = tmp_path / "guidance.md"
-    page.write_text("a\n<!-- ablation: begin -->\n<!-- ablation: end -->\nb\n")
-    monkeypatch.setattr("sys.argv", ["ablation", "--bits", "8", "--epochs", "1", "--seeds", "2", "--out", str(page)])
-    ablation.main()
-    printed = capsys.readouterr().out
-    header, _, line = printed.splitlines()
-    assert header.count("|") == line.count("|") == 3 + len(ablation.VARIANTS)
-    assert line.startswith("| digits | 8 | ")
-    assert len(set(line.split(" | ")[3:])) == len(ablation.VARIANTS) - 1  # no two variants are the same
-    assert page.read_text() == f"a\n<!-- ablation: begin -->\n{printed}<!-- ablation: end -->\nb\n"

@@ -582,7 +582,9 @@ def test_guidance(file, labels_file, folder):
     assert [row[:3] for row in rows] == [[s.name, 8, m] for s in sources for m in ("DCH", "CSQ")]
     for row, (source, method) in zip(rows, [(s, m) for s in sources for m in ("dch", "csq")], strict=True):
         host, paper, own = (maps(source, method, *of) for of in (("plain",), ("guided",), ("guided", "arranged")))
-        assert row[3:] == [Interval.of(values) for values in (host, paper - host, own - host, own - paper)]
+        assert row[3:7] == [Interval.of(values) for values in (host, paper - host, own - host, own - paper)]
+        alone = Interval.of(maps(source, "csq", "plain", "arranged") - host) if method == "csq" else None
+        assert row[7] == alone
     names = [(row[0], row[1], row[2]) for row in result.rows]
     groups = [("blobs", 2), ("mosaic", 2), ("all", 4)]
     assert names == [(of, *group) for of in ("paper", "arranged", "arranged − paper") for group in groups]
@@ -612,5 +614,5 @@ def test_guidance_on_the_queries(file, folder):
 
     host, paper = (maps(recipe, "best-ratio") for recipe in ("plain", "guided"))
     own = maps("guided", "arranged")
-    values = (host, paper - host, own - host, own - paper)
+    values = (host, paper - host, own - host, own - paper, maps("plain", "arranged") - host)
     assert list(row) == ["blobs", 8, "CSQ", *(Interval.of(value) for value in values)]

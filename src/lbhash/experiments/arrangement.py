@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from lbhash.centers import Centers, confused_distance, mean_distance, minimum_distance, pairwise_distances
 from lbhash.drawing import new_grid
-from lbhash.experiments.ablation import mean_ap
+from lbhash.evaluation import evaluate
 from lbhash.experiments.page import check_part, markdown_table, replace_part
 from lbhash.files import replacing
 from lbhash.hasher import Hasher
@@ -32,6 +32,7 @@ from lbhash.reproduce.sources import DIGITS, Source
 from lbhash.task_centers import ARRANGED
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PART = "arrangement"
@@ -64,7 +65,10 @@ def main() -> None:
             raise ValueError(f"data is {source.name!r}, whose rows have several labels; a code is around one centre")
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    hashers = {f"{METHOD_TITLES[method]}'s own": Hasher(given.bits, method, guided=False) for method in METHODS}
+    hashers = {
+        f"{METHOD_TITLES[method]}'s own": Hasher(given.bits, method, guided=False, centers=CENTERS)
+        for method in METHODS
+    }
     hashers |= {f"{kind}, CSQ_D": Hasher(given.bits, "csq", centers=kind) for kind in (CENTERS, ARRANGED)}
     found = {
         name: arrangements(hasher.set_params(epochs=given.epochs, device="cpu"), source, of.all_seeds())
@@ -85,7 +89,10 @@ def arrangements(hasher: Hasher, source: Source, seeds: range) -> list[Arrangeme
         own = trained.centers_
         if not hasher.guided:
             own = code_centers(trained.train_codes_, part.labels, bits=hasher.bits)[0]
-        made.append(Arrangement(own, confusion(part, source.classes()), 100 * mean_ap(trained, source)))
+        data = source.dataset(trained.seed)
+        query, base = trained.encode_part(data.query), trained.encode_part(data.base)
+        report = evaluate(query, data.query.labels, base, data.base.labels, source.at(), bits=hasher.bits)
+        made.append(Arrangement(own, confusion(part, source.classes()), 100 * report.map))
     return made
 
 
@@ -100,32 +107,34 @@ def row(name: str, found: list[Arrangement]) -> list[str]:
         )
         for one in found
     ]
-    closest, mean, confused, mean_ap_ = np.mean(figures, axis=0) + 0.0
-    return [name, f"{closest:.1f}", f"{mean:.1f}", f"{confused:+.2f}", f"{mean_ap_:.2f}"]
+    closest, mean, confused, mean_ap = np.mean(figures, axis=0).round(2) + 0.0  # and no -0
+    return [name, f"{closest:.1f}", f"{mean:.1f}", f"{confused:.2f}", f"{mean_ap:.2f}"]
 
 
 def draw(found: dict[str, Arrangement]) -> Figure:
     """What is confused, and the distances of the centres, class by class."""
     shown = {name: one for name, one in found.items() if name.startswith(("HashNet", CENTERS, ARRANGED))}
-    figure, ((first, *others),) = new_grid(1, 1 + len(shown), 3.6, 3.4)
-    both = next(iter(found.values())).confusion.copy()
-    both = 100 * (both + both.T) / both.sum()
-    np.fill_diagonal(both, np.nan)
-    _matrix(first, both, "confused, % of all rows", "Reds")
-    highest = max(int(pairwise_distances(one.centers).max()) for one in shown.values())
-    for axes, (name, one) in zip(others, shown.items(), strict=True):
-        distances = pairwise_distances(one.centers).astype(float)
-        np.fill_diagonal(distances, np.nan)
-        _matrix(axes, distances, f"distance: {name}", "Blues_r", highest)
+    figure, (panels,) = new_grid(1, 1 + len(shown), 3.6, 3.4)
+    one = next(iter(found.values())).confusion
+    _matrix(figure, panels[0], 100 * (one + one.T) / one.sum(), "confused, % of the rows", "Reds", (0, None))
+    distances = {name: pairwise_distances(one.centers) for name, one in shown.items()}
+    apart = np.stack(list(distances.values()))[:, ~np.eye(len(one), dtype=bool)]
+    for axes, (name, between) in zip(panels[1:], distances.items(), strict=True):
+        _matrix(figure, axes, between, f"distance: {name}", "Blues_r", (apart.min() - 1, apart.max()))
     return figure
 
 
-def _matrix(axes, values: npt.NDArray[np.float64], title: str, colors: str, highest: float | None = None) -> None:  # type: ignore[no-untyped-def]
-    picture = axes.imshow(values, cmap=colors, vmin=0, vmax=highest)
+def _matrix(
+    figure: Figure, axes: Axes, values: npt.NDArray, title: str, colors: str, limits: tuple[float, float | None]
+) -> None:
+    """Of pairs of classes."""
+    values = values.astype(np.float64)
+    np.fill_diagonal(values, np.nan)
+    picture = axes.imshow(values, cmap=colors, vmin=limits[0], vmax=limits[1])
     axes.set_title(title, fontsize=10)
     axes.set_xlabel("class")
     axes.grid(visible=False)
-    axes.figure.colorbar(picture, ax=axes, shrink=0.8)
+    figure.colorbar(picture, ax=axes, shrink=0.8)
 
 
 if __name__ == "__main__":

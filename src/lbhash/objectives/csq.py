@@ -41,13 +41,9 @@ class CSQ(Objective):
         votes = labels.float() @ self.centers
         return torch.where(votes == 0, self.tie_break, votes.sign())
 
-    def probabilities(self, labels: Tensor, index: Tensor) -> Tensor:
-        """(c + 1)/2, how probably each bit is to be 1, ``float [n, bits]``."""
-        return (self.targets(labels) + 1) / 2
-
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """The loss of a batch, a scalar."""
-        ones = self.probabilities(labels, index)
+        ones = (self.targets(labels) + 1) / 2
         # (tanh ℓ + 1)/2 is the logistic function of 2ℓ, which gives the cross-entropy without rounding to log 0.
         if labels.ndim == 1:
             bce = F.binary_cross_entropy_with_logits(2 * logits, ones)

@@ -27,6 +27,8 @@ PAPER, OWN = "paper", "arranged"
 CENTERS_OF = {PAPER: CENTERS, OWN: ARRANGED}
 """What is compared: the paper's guidance with centres of these kinds."""
 DIFFERENCE = "arranged − paper"
+HAS_CENTERS, ALONE = "csq", "arranged, no guidance"
+"""The host that has centres of its own, and its own loss with arranged ones: what that gains is not the guidance's."""
 
 TEXT = """mAP in %{where}. The lift is X_D − X in points, with the same seeds and with
 a seed the same first weights, batches and dropout of the inputs: the mean of the paired differences ± half a 95 %
@@ -75,7 +77,7 @@ def trainings(settings: Settings, sources: Sequence[Source]) -> list[Run]:
         for source in sources
         for bits in settings.bits_or(*BITS)
         for method in settings.methods_or(*METHODS)
-        for recipe in ("plain", *CENTERS_OF)
+        for recipe in ("plain", *CENTERS_OF, *([ALONE] if method == HAS_CENTERS else []))
     ]
 
 
@@ -92,7 +94,8 @@ def compared(settings: Settings, sources: Sequence[Source], where: str = "") -> 
         for bits in settings.bits_or(*BITS):
             for method in settings.methods_or(*METHODS):
                 host = maps(source, bits, method, "plain")
-                added = {name: np.subtract(maps(source, bits, method, name), host).tolist() for name in CENTERS_OF}
+                names = [*CENTERS_OF, ALONE] if method == HAS_CENTERS else CENTERS_OF
+                added = {name: np.subtract(maps(source, bits, method, name), host).tolist() for name in names}
                 lifts.append(Lifts(source, bits, method, host, added))
     text = TEXT.format(where=where, centers=CENTERS, arranged=ARRANGED, difference=DIFFERENCE)
     return Result(
@@ -130,7 +133,7 @@ def all_cells(lifts: Sequence[Lifts]) -> Result:
     """The lift of both recipes in every cell."""
     return Result(
         "Lifts of all cells",
-        ("data", "bits", "method", "host", *(f"lift, {name}" for name in CENTERS_OF), DIFFERENCE),
+        ("data", "bits", "method", "host", *(f"lift, {name}" for name in CENTERS_OF), DIFFERENCE, f"lift, {ALONE}"),
         [
             [
                 lift.source.name,
@@ -139,10 +142,11 @@ def all_cells(lifts: Sequence[Lifts]) -> Result:
                 Interval.of(lift.host),
                 *(Interval.of(lift.added[recipe]) for recipe in CENTERS_OF),
                 Interval.of(lift.of(DIFFERENCE)),
+                Interval.of(lift.added[ALONE]) if ALONE in lift.added else None,
             ]
             for lift in lifts
         ],
-        "As above, cell by cell.",
+        "As above, cell by cell; of the host that has centres also what arranged ones do without any guidance.",
         lambda: draw(lifts, limit=6.0),
         digits=2,
     )
@@ -187,6 +191,5 @@ def _held_out(settings: Settings) -> list[Source]:
 
 
 def _cell(settings: Settings, source: Source, method: str, recipe: str, bits: int) -> Run:
-    guided = recipe in CENTERS_OF
-    centers = CENTERS_OF.get(recipe, CENTERS)
-    return cell(settings, source, method, "guided" if guided else "plain", bits, centers=centers)
+    kind = ARRANGED if recipe == ALONE else CENTERS_OF.get(recipe, CENTERS)
+    return cell(settings, source, method, "guided" if recipe in CENTERS_OF else "plain", bits, centers=kind)
