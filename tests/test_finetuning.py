@@ -15,12 +15,12 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
-import lbhash.hasher
 from lbhash import Hasher
 from lbhash.backbones import Backbone
+from lbhash.centers import arrange_centers, class_centers
 from lbhash.data.images import load_images
 from lbhash.finetuning import Augmentation, ImageModel, encode_pictures, fine_tuning
-from lbhash.leave_one_out import leave_one_out
+from lbhash.leave_one_out import confusion, leave_one_out
 from lbhash.model import HashModel
 from lbhash.model_backbone import find_backbone, load_backbone, save_backbone
 from picture_tools import model_of, stored, stripes, write_backbone, write_stripes
@@ -211,10 +211,13 @@ def test_families_learn_and_are_stored(kind, tmp_path):
 def test_the_teacher_knows_the_pictures_as_the_untrained_backbone_sees_them(folder, monkeypatch, tmp_path, cache):
     table = load_images(write_stripes(tmp_path / "pictures", 24))
     asked = []
-    monkeypatch.setattr(lbhash.hasher, "leave_one_out", lambda *given: asked.append(given) or leave_one_out(*given))
-    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder, guidance={"recipe": "distilled"}, validation=0.25)
-    hasher.fit_images(table)
+    said = "lbhash.leave_one_out.leave_one_out"
+    monkeypatch.setattr(said, lambda *given: asked.append(given) or leave_one_out(*given))
+    settings = SETTINGS | {"guidance": {"recipe": "distilled"}, "centers": "arranged", "validation": 0.25}
+    hasher = Hasher(**settings, epochs=1, backbone=folder).fit_images(table)
     ((part, classes),) = asked
+    words = class_centers(4, hasher.bits, "best-ratio")
+    np.testing.assert_array_equal(hasher.centers_, arrange_centers(words, confusion(part, 4), seed=hasher.seed))
     assert (len(part), classes) == (hasher.model_.about["training rows"], 4) == (16, 4)
     embeddings = Backbone.from_pretrained(folder).embed([table.read(row) for row in range(24)])
     for row, label in zip(part.embeddings, part.labels, strict=True):

@@ -193,7 +193,7 @@ def test_parts_that_cannot_be_learnt_from(blobs):
         (part(blobs.hot), 5, "labels of part has 4 columns; with classes 5 it must have 5"),
         (part(blobs.y[:7]), 4, "part has 160 rows and 7 labels"),
         (part(blobs.y[:0], 0), 4, "part has no row; training needs at least one"),
-        (part(blobs.y), 0, "classes is 0; with 12 bits it must be from 1 to"),
+        (part(blobs.y), 0, "classes is 0; it must be at least 1"),
     ):
         with pytest.raises(ValueError, match=f"^{message}"):
             Hasher(**SMALL).fit_part(given, classes)
