@@ -27,6 +27,12 @@ def test_designs_are_as_they_are_designed():
             check_center_kind(wrong)
 
 
+def test_too_many_classes_are_refused_before_anybody_is_asked(monkeypatch):
+    monkeypatch.setattr("lbhash.centers.arrange.MOST_CLASSES", 9)
+    with pytest.raises(ValueError, match="centers are 10; those that are arranged may be at most 9"):
+        task_centers("arranged", 10, 16, 0, never)
+
+
 @pytest.mark.parametrize("multi", [False, True])
 def test_arranged_centers_are_by_the_rows_that_are_trained_on(blobs, multi):
     part = Part(blobs.x, np.arange(len(blobs.x)), blobs.hot if multi else blobs.y)

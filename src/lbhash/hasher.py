@@ -341,15 +341,15 @@ class Hasher(TransformerMixin, BaseEstimator):
         hashers = [clone(self).set_params(seed=seed) for seed in seeds]
         given = parts_of_seeds(part, len(seeds))
         labelled = {id(own): _labelled(own, classes) for own in given}
-        teachers = {key: Teacher(partial(self._embedded, own), classes) for key, own in labelled.items()}
+        parts = [labelled[id(own)] for own in given]
+        teachers = {id(own): Teacher(partial(self._embedded, own), classes) for own in labelled.values()}
         runs = [
-            hasher._prepare(labelled[id(own)], classes, teacher=teachers[id(own)])
-            for hasher, own in zip(hashers, given, strict=True)
+            hasher._prepare(own, classes, teacher=teachers[id(own)]) for hasher, own in zip(hashers, parts, strict=True)
         ]
         train_together(
             [run.model for run in runs],
             [run.objective for run in runs],
-            [labelled[id(own)] for own in given],
+            parts,
             runs[0].schedule,
             seeds,
             threads=self.threads,

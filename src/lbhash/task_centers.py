@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.centers import Centers, arrange_centers, center_kinds, class_centers
+from lbhash.centers.arrange import check_arrangeable
 
 ARRANGED = "arranged"
 DESIGNED = "best-ratio"
@@ -47,4 +48,5 @@ def task_centers(kind: str, classes: int, bits: int, seed: int, confusion: Confu
     """
     if check_center_kind(kind) != ARRANGED:
         return class_centers(classes, bits, kind=kind, seed=seed)
+    check_arrangeable(classes)  # before the confusion is asked for, which is the longest part
     return arrange_centers(class_centers(classes, bits, kind=DESIGNED), confusion(), seed=seed)

@@ -25,11 +25,10 @@ from lbhash.files import replacing
 from lbhash.hasher import Hasher
 from lbhash.leave_one_out import confusion
 from lbhash.lower_bound import code_centers
-from lbhash.reproduce.guidance import CENTERS
 from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.settings import METHODS, Settings
 from lbhash.reproduce.sources import DIGITS, Source
-from lbhash.task_centers import ARRANGED
+from lbhash.task_centers import ARRANGED, DESIGNED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,10 +65,10 @@ def main() -> None:
     except (ValueError, OSError) as error:
         parser.error(str(error))
     hashers = {
-        f"{METHOD_TITLES[method]}'s own": Hasher(given.bits, method, guided=False, centers=CENTERS)
+        f"{METHOD_TITLES[method]}'s own": Hasher(given.bits, method, guided=False, centers=DESIGNED)
         for method in METHODS
     }
-    hashers |= {f"{kind}, CSQ_D": Hasher(given.bits, "csq", centers=kind) for kind in (CENTERS, ARRANGED)}
+    hashers |= {f"{kind}, CSQ_D": Hasher(given.bits, "csq", centers=kind) for kind in (DESIGNED, ARRANGED)}
     found = {
         name: arrangements(hasher.set_params(epochs=given.epochs, device="cpu"), source, of.all_seeds())
         for name, hasher in hashers.items()
@@ -113,7 +112,7 @@ def row(name: str, found: list[Arrangement]) -> list[str]:
 
 def draw(found: dict[str, Arrangement]) -> Figure:
     """What is confused, and the distances of the centres, class by class."""
-    shown = {name: one for name, one in found.items() if name.startswith(("HashNet", CENTERS, ARRANGED))}
+    shown = {name: one for name, one in found.items() if name.startswith(("HashNet", DESIGNED, ARRANGED))}
     figure, (panels,) = new_grid(1, 1 + len(shown), 3.6, 3.4)
     one = next(iter(found.values())).confusion
     _matrix(figure, panels[0], 100 * (one + one.T) / one.sum(), "confused, % of the rows", "Reds", (0, None))

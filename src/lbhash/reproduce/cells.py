@@ -17,12 +17,11 @@ RECIPES: dict[str, dict[str, Any] | None] = {
     "plain": None,
     "guided": {},
     "replace": {"mode": "replace"},
-    "distilled": {"recipe": "distilled"},
 }
 """Options of the guidance by recipe: the plain host has none, "guided" is the paper's X_D, in "replace" the guidance
-stands in the place of the host's own loss, and "distilled" is the library's own recipe."""
+stands in the place of the host's own loss."""
 
-SUFFIXES = {"plain": "", "guided": "_d", "replace": "_replaced", "distilled": "_distilled"}
+SUFFIXES = {"plain": "", "guided": "_d", "replace": "_replaced"}
 
 TRAJECTORY, CODES, SECONDS = "trajectory", "codes", "seconds"
 PARTS = (TRAJECTORY, CODES, SECONDS)
@@ -84,17 +83,8 @@ def _name(cell: Cell, seed: int) -> str:
     marks = [cell.source.name, cell.label, f"{cell.bits}bits", f"{cell.epochs}epochs", f"seed{seed}"]
     if cell.recipe != "plain" or cell.method == "csq":  # the others do not use class centres
         marks.append(centers_mark(cell.source.classes(), cell.bits, cell.centers, seed))
-    rest = json.dumps([cell.hidden, cell.batch_size, cell.lr, _resolved(RECIPES[cell.recipe])])
+    rest = json.dumps([cell.hidden, cell.batch_size, cell.lr, RECIPES[cell.recipe]])
     return "-".join([*marks, cell.source.mark(), f"settings{zlib.crc32(rest.encode()):08x}"])
-
-
-def _resolved(options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The options with what their recipe stands for, so that a recipe that was changed is run anew."""
-    if options is None or "recipe" not in options:
-        return options
-    from lbhash.objectives.guided import RECIPES as GUIDANCE
-
-    return {**options, **GUIDANCE[options["recipe"]]}
 
 
 def distinct(cells: Iterable[Cell]) -> list[Cell]:

@@ -67,8 +67,7 @@ def execute(cell: Cell, seeds: Sequence[int]) -> dict[int, Outcome]:
             trajectory.append({"loss": loss, **snapshot(model, cell.source.dataset(seed), cell.source.at())})
 
     looks = TRAJECTORY in cell.wanted
-    classes = cell.source.training()[1]
-    parts = [cell.source.training(seed)[0] for seed in seeds] if cell.source.validation else cell.source.training()[0]
+    parts, (classes, *_) = zip(*(cell.source.training(seed) for seed in seeds), strict=True)
     hashers = hasher.fit_seeds(parts, len(classes), seeds, after_epoch=look if looks else None)
     return {
         trained.seed: _outcome(cell, trained, classes, trajectory if looks else None)

@@ -16,21 +16,24 @@ from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import METHODS, Settings
 from lbhash.reproduce.sources import Source
 from lbhash.reproduce.trainings import cell, completed, setting_text
-from lbhash.task_centers import ARRANGED
+from lbhash.task_centers import ARRANGED, DESIGNED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BITS = (16, 32, 64)
-CENTERS = "best-ratio"
-PAPER, OWN = "paper", "arranged"
-CENTERS_OF = {PAPER: CENTERS, OWN: ARRANGED}
-"""What is compared: the paper's guidance with centres of these kinds."""
+HOST, PAPER, OWN, ALONE = "host", "paper", "arranged", "arranged, no guidance"
+COMPARED = {
+    HOST: ("plain", DESIGNED),
+    PAPER: ("guided", DESIGNED),
+    OWN: ("guided", ARRANGED),
+    ALONE: ("plain", ARRANGED),
+}
+"""Recipe of the guidance and kind of the centres; what a host gains by the last is not the guidance's."""
 DIFFERENCE = "arranged − paper"
-HAS_CENTERS, ALONE = "csq", "arranged, no guidance"
-"""The host that has centres of its own, and its own loss with arranged ones: what that gains is not the guidance's."""
+HAS_CENTERS = "csq"  # the host that has centres of its own
 
-TEXT = """mAP in %{where}. The lift is X_D − X in points, with the same seeds and with
+TEXT = """mAP in %, {where}. The lift is X_D − X in points, with the same seeds and with
 a seed the same first weights, batches and dropout of the inputs: the mean of the paired differences ± half a 95 %
 confidence interval (Student's t).
 
@@ -39,7 +42,7 @@ confidence interval (Student's t).
   linear model that has not seen the row's label (`lbhash.centers.arrange_centers`).
 - **{difference}**: by how much more it lifts, in all columns of the row."""
 
-HELD_OUT = """, on rows held out of the training split; each seed has a draw of its own, so that the intervals
+HELD_OUT = """on rows held out of the training split; each seed has a draw of its own, so that the intervals
 are over the draw of the rows, too"""
 
 
@@ -67,7 +70,7 @@ def cells(settings: Settings) -> list[Run]:
 
 def run(settings: Settings) -> Result:
     """How often the guidance helps with either centres, and the lifts of all cells."""
-    return compared(settings, _held_out(settings), HELD_OUT)
+    return compared(settings, _held_out(settings), "Guidance on held-out rows", HELD_OUT)
 
 
 def trainings(settings: Settings, sources: Sequence[Source]) -> list[Run]:
@@ -77,11 +80,11 @@ def trainings(settings: Settings, sources: Sequence[Source]) -> list[Run]:
         for source in sources
         for bits in settings.bits_or(*BITS)
         for method in settings.methods_or(*METHODS)
-        for recipe in ("plain", *CENTERS_OF, *([ALONE] if method == HAS_CENTERS else []))
+        for recipe in (HOST, *_added(method))
     ]
 
 
-def compared(settings: Settings, sources: Sequence[Source], where: str = "") -> Result:
+def compared(settings: Settings, sources: Sequence[Source], title: str, where: str) -> Result:
     """What the guidance does on these data; ``where`` says in the text which rows judge it."""
     runs = completed(settings, trainings(settings, sources))
 
@@ -93,13 +96,12 @@ def compared(settings: Settings, sources: Sequence[Source], where: str = "") -> 
     for source in sources:
         for bits in settings.bits_or(*BITS):
             for method in settings.methods_or(*METHODS):
-                host = maps(source, bits, method, "plain")
-                names = [*CENTERS_OF, ALONE] if method == HAS_CENTERS else CENTERS_OF
-                added = {name: np.subtract(maps(source, bits, method, name), host).tolist() for name in names}
+                host = maps(source, bits, method, HOST)
+                added = {name: np.subtract(maps(source, bits, method, name), host).tolist() for name in _added(method)}
                 lifts.append(Lifts(source, bits, method, host, added))
-    text = TEXT.format(where=where, centers=CENTERS, arranged=ARRANGED, difference=DIFFERENCE)
+    text = TEXT.format(where=where, centers=DESIGNED, arranged=ARRANGED, difference=DIFFERENCE)
     return Result(
-        "Guidance: the paper's recipe, and the same with arranged centres",
+        f"{title}: the paper's recipe, and the same with arranged centres",
         ("recipe", "data", "cells", "mean lift", *LIFT_COUNTS, "lowest lift", "of"),
         summary(lifts),
         "\n\n".join([text, setting_text(settings, sources)]),
@@ -119,7 +121,7 @@ def summary(lifts: Sequence[Lifts]) -> list[list[Cell]]:
     groups = [(source.name, [lift for lift in lifts if lift.source == source]) for source in sources]
     if len(groups) > 1:
         groups.append(("all", list(lifts)))
-    for recipe in (*CENTERS_OF, DIFFERENCE):
+    for recipe in (PAPER, OWN, DIFFERENCE):
         for group, own in groups:
             lowest = min(own, key=lambda lift: float(np.mean(lift.of(recipe))))
             of = f"{METHOD_TITLES[lowest.method]}, {lowest.bits} bits" + (f", {lowest.source.name}" * (group == "all"))
@@ -133,15 +135,14 @@ def all_cells(lifts: Sequence[Lifts]) -> Result:
     """The lift of both recipes in every cell."""
     return Result(
         "Lifts of all cells",
-        ("data", "bits", "method", "host", *(f"lift, {name}" for name in CENTERS_OF), DIFFERENCE, f"lift, {ALONE}"),
+        ("data", "bits", "method", "host", f"lift, {PAPER}", f"lift, {OWN}", DIFFERENCE, f"lift, {ALONE}"),
         [
             [
                 lift.source.name,
                 lift.bits,
                 METHOD_TITLES[lift.method],
                 Interval.of(lift.host),
-                *(Interval.of(lift.added[recipe]) for recipe in CENTERS_OF),
-                Interval.of(lift.of(DIFFERENCE)),
+                *(Interval.of(lift.of(recipe)) for recipe in (PAPER, OWN, DIFFERENCE)),
                 Interval.of(lift.added[ALONE]) if ALONE in lift.added else None,
             ]
             for lift in lifts
@@ -161,7 +162,7 @@ def draw(lifts: Sequence[Lifts], limit: float | None = None) -> Figure:
     for axes, source in zip(grid, sources, strict=True):
         for axis, bits in zip(axes, lengths, strict=True):
             axis.axvline(0, color="0.3", linewidth=1)
-            for recipe, color, shift in zip(CENTERS_OF, palette(2), (-0.15, 0.15), strict=True):
+            for recipe, color, shift in zip((PAPER, OWN), palette(2), (-0.15, 0.15), strict=True):
                 for lift in lifts:
                     if (lift.source, lift.bits) == (source, bits):
                         found = Interval.of(lift.added[recipe])
@@ -182,7 +183,7 @@ def draw(lifts: Sequence[Lifts], limit: float | None = None) -> Figure:
     for axis in grid[-1]:
         axis.set_xlabel("lift in points")
     handles = grid[0][-1].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=len(CENTERS_OF), frameon=False)
+    figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
@@ -191,5 +192,10 @@ def _held_out(settings: Settings) -> list[Source]:
 
 
 def _cell(settings: Settings, source: Source, method: str, recipe: str, bits: int) -> Run:
-    kind = ARRANGED if recipe == ALONE else CENTERS_OF.get(recipe, CENTERS)
-    return cell(settings, source, method, "guided" if recipe in CENTERS_OF else "plain", bits, centers=kind)
+    guidance, centers = COMPARED[recipe]
+    return cell(settings, source, method, guidance, bits, centers=centers)
+
+
+def _added(method: str) -> list[str]:
+    """What is compared with the plain host."""
+    return [PAPER, OWN, *([ALONE] if method == HAS_CENTERS else [])]

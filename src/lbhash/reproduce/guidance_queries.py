@@ -15,4 +15,4 @@ def cells(settings: Settings) -> list[Cell]:
 
 def run(settings: Settings) -> Result:
     """As ``lbhash.reproduce.guidance``, with the whole training split to train on."""
-    return compared(settings, settings.all_sources())
+    return compared(settings, settings.all_sources(), "Guidance on the queries", "on the data's own queries")

@@ -76,9 +76,8 @@ class Source:
 
     def training(self, draw: int = 0) -> tuple[Part, npt.NDArray[np.int64]]:
         """The training rows with their classes numbered without gaps, as ``Part.compact``: in every draw the same."""
-        if not self.validation:
-            return self.dataset().train.compact()
-        return self.dataset(draw).train, np.arange(self.classes())
+        part, classes = _numbered(self.file)
+        return (self.dataset(draw).train, np.arange(len(classes))) if self.validation else (part, classes)
 
     def mark(self) -> str:
         """What stands for the rows in a run's name, beside its seed: of all three splits' fingerprints."""
@@ -86,7 +85,7 @@ class Source:
 
     def classes(self) -> int:
         """Classes that have a training row."""
-        return _classes(self.file)
+        return len(_numbered(self.file)[1])
 
     def __str__(self) -> str:
         """What it is, in a sentence."""
@@ -116,8 +115,7 @@ def _read(file: str) -> Dataset:
 def _cut(file: str, draw: int) -> Dataset:
     from lbhash.data import validation_dataset
 
-    data = _read(file)
-    return validation_dataset(replace(data, train=data.train.compact()[0]), draw)
+    return validation_dataset(replace(_read(file), train=_numbered(file)[0]), draw)
 
 
 @lru_cache(maxsize=64)
@@ -127,6 +125,6 @@ def _mark(source: Source) -> str:
     return f"{'draws' if source.validation else 'data'}{zlib.crc32(prints.encode()):08x}"
 
 
-@lru_cache(maxsize=64)
-def _classes(file: str) -> int:
-    return len(_read(file).train.compact()[1])
+@lru_cache(maxsize=8)
+def _numbered(file: str) -> tuple[Part, npt.NDArray[np.int64]]:
+    return _read(file).train.compact()
