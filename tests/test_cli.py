@@ -597,26 +597,5 @@ def test_resuming_from_nothing_says_so(command, tmp_path):
     assert "training begins anew" not in command(*arguments)[2]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (("--guidance", "mine"), "guidance is 'mine'; it must be one of paper, distilled"),
-        (("--no-guided", "--guidance", "distilled"), "guidance is 'distilled' with --no-guided; leave one of"),
-    ],
-)
-@pytest.mark.parametrize("name", ["train", "tune"])
-def test_recipes_of_guidance_that_make_no_sense(name, arguments, line, tmp_path, command):
-    status, _, errors = command(name, *arguments, "--out", tmp_path / "m")
-    assert status == 2
-    assert errors.startswith(f"lbhash: error: {line}")
-    assert not (tmp_path / "m").exists()
-
-
-def test_a_model_remembers_its_recipe(tmp_path, command):
-    status, _, errors = command("train", "--guidance", "distilled", "--epochs", 1, "--bits", 8, "--out", tmp_path / "m")
-    assert status == 0, errors
-    assert json.loads((tmp_path / "m" / "config.json").read_text())["about"]["guidance"] == {"recipe": "distilled"}
-
-
 def test_numbers_for_people():
     assert [number(value, 1) for value in (0.25, None, np.nan, np.inf, -np.inf)] == ["0.2", "–", "–", "∞", "-∞"]

@@ -8,7 +8,7 @@ import lbhash.leave_one_out
 from lbhash import Hasher
 from lbhash.data import Part
 from lbhash.ensemble import StackedHeads, train_together
-from lbhash.leave_one_out import leave_one_out
+from lbhash.leave_one_out import confusion
 from lbhash.model import HashModel
 from lbhash.objectives import METHODS, Objective
 from lbhash.training import Schedule
@@ -42,7 +42,7 @@ def test_each_seed_ends_as_a_run_of_its_own(blobs, method, guided):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"hidden": 0}, {"dropout": 0.0}, {"dropout": 0.3}, {"batch_size": 53}, {"guidance": {"recipe": "distilled"}}],
+    [{"hidden": 0}, {"dropout": 0.0}, {"dropout": 0.3}, {"batch_size": 53}, {"guidance": {"noise": 0.5}}],
 )
 def test_heads_of_all_shapes(blobs, settings):
     part = part_of(blobs.x, blobs.hot)
@@ -57,20 +57,18 @@ def test_seeds_with_rows_of_their_own(blobs):
     chosen = np.arange(len(blobs.x)) % 3 != 0
     parts = [part_of(blobs.x, blobs.y).where(np.roll(chosen, at)) for at in (0, 1)]
     parts.append(parts[1])
-    hasher = Hasher(16, "csq", epochs=2, hidden=20, batch_size=32, guidance={"recipe": "distilled"})
+    hasher = Hasher(16, "csq", epochs=2, hidden=20, batch_size=32, centers="arranged")
     for found, part, seed in zip(hasher.fit_seeds(parts, 4, [3, 0, 8]), parts, [3, 0, 8], strict=True):
         agree(found.model_, hasher.set_params(seed=seed).fit_part(part, 4).model_, part)
 
 
-def test_the_teacher_of_all_seeds_is_asked_once(blobs, monkeypatch):
+def test_what_is_confused_is_asked_once_for_all_seeds(blobs, monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        lbhash.leave_one_out, "leave_one_out", lambda *given: asked.append(given) or leave_one_out(*given)
-    )
+    monkeypatch.setattr(lbhash.hasher, "confusion", lambda *given: asked.append(given) or confusion(*given))
     part = part_of(blobs.x, blobs.y)
-    Hasher(8, epochs=1, hidden=8, guidance={"recipe": "distilled"}).fit_seeds(part, 4, [0, 1, 2])
+    Hasher(8, epochs=1, hidden=8, centers="arranged").fit_seeds(part, 4, [0, 1, 2])
     assert [(len(given), classes) for given, classes in asked] == [(len(blobs.x), 4)]
-    Hasher(8, epochs=1, hidden=8).fit_seeds(part, 4, [0, 1])
+    Hasher(8, epochs=1, hidden=8, centers="best").fit_seeds(part, 4, [0, 1])
     assert len(asked) == 1
 
 

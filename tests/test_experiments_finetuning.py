@@ -74,11 +74,20 @@ def test_the_runs_and_the_page(place, compare):
     with Image.open(place / "page.png") as drawn:
         assert drawn.width > 800
 
-    assert compare(recipes="distilled") == ["csq_distilled"]  # without a host it has no lift
-    row = next(cells(line) for line in (place / "page.md").read_text().splitlines() if "| csq_distilled" in line)
+    assert compare(recipes="arranged") == ["csq_d-arranged"]  # without a host it has no lift
+    row = next(cells(line) for line in (place / "page.md").read_text().splitlines() if "| csq_d-arranged" in line)
     assert row[3] == ""
-    about = json.loads((place / "runs/pictures-csq_distilled-8bits-16px-3epochs-seed0/config.json").read_text())
-    assert about["about"]["guidance"] == {"recipe": "distilled"}
+    assert compare(recipes="plain-arranged") == ["csq-arranged"]
+    for name, said in {
+        "_d": (True, "best"),
+        "_d-arranged": (True, "arranged"),
+        "-arranged": (False, "arranged"),
+    }.items():
+        file = place / f"runs/pictures-csq{name}-8bits-16px-3epochs-seed0/config.json"
+        about = json.loads(file.read_text())["about"]
+        assert (about["guided"], about["centers"]) == said
+    assert compare(recipes="paper", centers="random") == ["csq_d"]
+    assert compare(recipes="arranged", centers="random") == []
 
     assert compare() == []  # what is there is not run again
     assert (place / "page.md").read_text() == page

@@ -20,7 +20,7 @@ from lbhash.backbones import Backbone
 from lbhash.centers import arrange_centers, class_centers
 from lbhash.data.images import load_images
 from lbhash.finetuning import Augmentation, ImageModel, encode_pictures, fine_tuning
-from lbhash.leave_one_out import confusion, leave_one_out
+from lbhash.leave_one_out import confusion
 from lbhash.model import HashModel
 from lbhash.model_backbone import find_backbone, load_backbone, save_backbone
 from picture_tools import model_of, stored, stripes, write_backbone, write_stripes
@@ -208,12 +208,11 @@ def test_families_learn_and_are_stored(kind, tmp_path):
     assert loaded.backbone_.fingerprint() == hasher.backbone_.fingerprint() != before
 
 
-def test_the_teacher_knows_the_pictures_as_the_untrained_backbone_sees_them(folder, monkeypatch, tmp_path, cache):
+def test_centers_are_arranged_by_the_pictures_as_the_untrained_backbone_sees_them(folder, monkeypatch, tmp_path, cache):
     table = load_images(write_stripes(tmp_path / "pictures", 24))
     asked = []
-    said = "lbhash.leave_one_out.leave_one_out"
-    monkeypatch.setattr(said, lambda *given: asked.append(given) or leave_one_out(*given))
-    settings = SETTINGS | {"guidance": {"recipe": "distilled"}, "centers": "arranged", "validation": 0.25}
+    monkeypatch.setattr("lbhash.hasher.confusion", lambda *given: asked.append(given) or confusion(*given))
+    settings = SETTINGS | {"centers": "arranged", "validation": 0.25}
     hasher = Hasher(**settings, epochs=1, backbone=folder).fit_images(table)
     ((part, classes),) = asked
     words = class_centers(4, hasher.bits, "best-ratio")
@@ -226,10 +225,10 @@ def test_the_teacher_knows_the_pictures_as_the_untrained_backbone_sees_them(fold
         assert table.labels[distance.argmin()] == label
 
 
-@pytest.mark.parametrize(("batch_norm", "recipe"), [("train", "paper"), ("freeze", "paper"), ("freeze", "distilled")])
-def test_a_stopped_run_goes_on_to_the_same_model(folder, tmp_path, cache, batch_norm, recipe):
+@pytest.mark.parametrize(("batch_norm", "centers"), [("train", "best"), ("freeze", "best"), ("freeze", "arranged")])
+def test_a_stopped_run_goes_on_to_the_same_model(folder, tmp_path, cache, batch_norm, centers):
     table = load_images(write_stripes(tmp_path / "pictures", 44))
-    settings = SETTINGS | {"batch_size": 10, "guidance": {"recipe": recipe}}
+    settings = SETTINGS | {"batch_size": 10, "centers": centers}
     hasher = Hasher(**settings, epochs=3, backbone=folder, batch_norm=batch_norm, monitor="ratio")
     whole = clone(hasher).fit_images(table, directory=tmp_path / "whole")
     with pytest.raises(KeyError, match="stopped"):

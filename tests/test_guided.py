@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +9,6 @@ from torch import Tensor, nn
 
 from lbhash.dropout import keep_mask
 from lbhash.objectives import CSQ, METHODS, Guided, Objective, Task, build_objective
-from lbhash.objectives.guided import RECIPES
 from lbhash.posterior import Surrogate
 
 BITS = 20  # blocks of 8, 8 and 4
@@ -21,7 +19,6 @@ MULTI = torch.zeros(ROWS, CLASSES)  # rows of 0 to 3 labels
 for row in range(ROWS):
     MULTI[row, [(row + k) % CLASSES for k in range(row % 4)]] = 1
 
-TAUGHT = torch.rand(ROWS, CLASSES, generator=torch.Generator().manual_seed(7))
 
 methods = pytest.mark.parametrize("method", list(METHODS))
 labellings = pytest.mark.parametrize("multi", [False, True])
@@ -55,10 +52,9 @@ class Recorder(Objective):
         return logits.square().sum()
 
 
-def make_task(multi=False, teacher=None):
+def make_task(multi=False):
     centers = 2.0 * torch.randint(0, 2, (CLASSES, BITS), generator=torch.Generator().manual_seed(5)) - 1
-    asked = None if teacher is None else lambda: teacher
-    return Task(BITS, CLASSES, MULTI if multi else SINGLE, centers, teacher=asked)
+    return Task(BITS, CLASSES, MULTI if multi else SINGLE, centers)
 
 
 def make(host, task, dropout=0.0, **options):
@@ -173,8 +169,8 @@ def test_weight_0_leaves_the_model_to_the_host():
 def test_guidance_is_its_two_losses(multi):
     task = make_task(multi)
     guided = make(Nothing(), task)
-    logits, labels, index = make_batch(task)
-    torch.testing.assert_close(guided.guidance(logits, labels, index), expected_parts(guided, logits, labels))
+    logits, labels, _ = make_batch(task)
+    torch.testing.assert_close(guided.guidance(logits, labels), expected_parts(guided, logits, labels))
 
 
 def test_a_row_with_several_labels_is_pulled_to_the_center_of_each():
@@ -183,7 +179,7 @@ def test_a_row_with_several_labels_is_pulled_to_the_center_of_each():
     logits = make_batch(task)[0].detach()[:1]
 
     def pull(labels):
-        return guided.guidance(logits, labels, torch.tensor([0]))[1]
+        return guided.guidance(logits, labels)[1]
 
     each = [pull(F.one_hot(torch.tensor([c]), CLASSES).float()) for c in range(CLASSES)]
     for labels in ([0, 3], [1, 2, 4], [2]):
@@ -201,7 +197,7 @@ def test_rows_without_labels_are_pulled_nowhere():
     guided = make(Nothing(), task)
     logits, _, index = make_batch(task)
     labels = torch.zeros(len(index), CLASSES)
-    assert guided.guidance(logits, labels, index)[1] == 0
+    assert guided.guidance(logits, labels)[1] == 0
     guided(logits, labels, index).backward()
     assert not logits.grad.any()
     assert all(p.grad.any() for p in guided.surrogate.parameters())
@@ -361,10 +357,7 @@ def test_the_callers_surrogate_stays_as_it_is():
     [
         ({"weight": float("nan")}, ValueError, "weight is nan; it must be finite"),
         ({"weight": "1"}, TypeError, "weight is '1'; it must be a number"),
-        ({"recipe": "mine"}, ValueError, "recipe is 'mine'; it must be one of paper, distilled"),
-        ({"recipe": ["paper"]}, ValueError, r"recipe is \['paper'\]; it must be one of paper, distilled"),
         ({"noise": -1.0}, ValueError, "noise is -1.0; it must be at least 0"),
-        ({"teacher": 1.5}, ValueError, "teacher is 1.5; it must be from 0 to 1"),
         ({"surrogate": "small"}, TypeError, "surrogate is 'small'; it must be a Surrogate, or None for the paper's"),
     ],
 )
@@ -373,84 +366,18 @@ def test_bad_guidance(options, error, message):
         Guided(Nothing(), make_task(), **options)
 
 
-def test_recipes():
-    task = make_task(teacher=TAUGHT)
-    assert (make("csq", task).noise, make("csq", task).teacher) == (0, 0)
-    own = make("csq", task, recipe="distilled")
-    assert (own.noise, own.teacher) == (RECIPES["distilled"]["noise"], RECIPES["distilled"]["teacher"])
-    other = make("csq", task, recipe="distilled", noise=0.25, teacher=0.125)
-    assert (other.noise, other.teacher) == (0.25, 0.125)
-
-
-def test_a_task_without_a_teacher_has_no_share_for_one():
-    with pytest.raises(ValueError, match=r"^teacher is 0.25, and the task has none; it must be 0 without one$"):
-        make("csq", make_task(), teacher=0.25)
-
-
-def test_the_teacher_is_asked_only_where_it_has_a_share():
-    def unasked():
-        raise AssertionError
-
-    task = replace(make_task(), teacher=unasked)
-    make("csq", task, noise=1.0)
-    with pytest.raises(AssertionError):
-        make("csq", task, teacher=0.1)
-
-
-def test_the_papers_recipe_asks_of_centers_only_their_signs():
+def test_of_centers_only_the_signs_count():
     task = make_task()
     real = Task(BITS, CLASSES, SINGLE, task.centers * 0.5)
     assert torch.equal(make("csq", real).centers, make("csq", task).centers)
 
 
-@labellings
-@pytest.mark.parametrize("share", [0.25, 1.0])
-def test_the_teacher_pulls_to_the_centers_of_other_classes(multi, share):
-    """L_θ is the sum over all classes of −log P(center | ℓ), each by its weight."""
-    task = make_task(multi, teacher=TAUGHT)
-    guided = make("csq", task, teacher=share)
-    logits, labels, index = make_batch(task)
-    _, pull = guided.guidance(logits, labels, index)
-    log_p = guided.surrogate(logits).log_softmax(-1)
-    expected = torch.zeros(())
-    for i, row in enumerate(index.tolist()):
-        for c in range(CLASSES):
-            has = float(labels[i, c]) if multi else float(labels[i] == c)
-            weight = (1 - share) * has + share * float(TAUGHT[row, c])
-            for block, size in enumerate((8, 8, 4)):
-                ones = (task.centers[c, 8 * block : 8 * block + size] > 0).tolist()
-                outcome = sum(2**k for k in range(size) if ones[k])
-                expected = expected - weight * log_p[i, block, outcome] / len(labels)
-    torch.testing.assert_close(pull, expected)
-    found, wanted = (torch.autograd.grad(value, logits, retain_graph=True)[0] for value in (pull, expected))
-    torch.testing.assert_close(found, wanted)
-
-
-@labellings
-def test_a_teacher_that_knows_the_labels_changes_nothing(multi):
-    known = MULTI if multi else F.one_hot(SINGLE, CLASSES).float()
-    batch = make_batch(make_task(multi))
-    paper = make("csq", make_task(multi))
-    taught = make("csq", make_task(multi, teacher=known), teacher=0.5)
-    losses = [guided.guidance(*batch) for guided in (paper, taught)]
-    for one, other in zip(*losses, strict=True):
-        torch.testing.assert_close(one, other)
-    of_paper, of_taught = (torch.autograd.grad(pull, batch[0])[0] for _, pull in losses)
-    torch.testing.assert_close(of_paper, of_taught)
-
-
-def test_what_the_teacher_says_is_not_in_the_checkpoint():
-    guided = make("csq", make_task(teacher=TAUGHT), teacher=0.5)
-    assert not any(len(tensor) == ROWS for tensor in guided.state_dict().values() if tensor.ndim)
-    make("csq", make_task(teacher=TAUGHT), teacher=0.5).load_state_dict(guided.state_dict())
-
-
 def test_noise_is_in_the_codes_that_the_surrogate_learns():
     task = make_task()
-    logits, labels, index = make_batch(task)
+    logits, labels, _ = make_batch(task)
     guided = make("csq", task, noise=2.0)
     torch.manual_seed(9)
-    fit, _ = guided.guidance(logits, labels, index)
+    fit, _ = guided.guidance(logits, labels)
     torch.manual_seed(9)
     noisy = guided.surrogate.block_index(logits.detach() + 2 * torch.randn(logits.shape))
     assert (noisy != guided.surrogate.block_index(logits)).any()

@@ -1,4 +1,4 @@
-"""The teacher of the guidance: each row's class by a linear model of all the others."""
+"""Each row's class by a linear model of all the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 from lbhash import leave_one_out as module
 from lbhash.data import Part
-from lbhash.leave_one_out import PENALTIES, Teacher, confusion, leave_one_out
+from lbhash.leave_one_out import PENALTIES, confusion, leave_one_out
 
 
 def part_of(x, labels):
@@ -108,18 +108,6 @@ def test_confusion_is_the_sum_of_what_is_said_of_the_rows(multi, monkeypatch):
     chunks = Part.chunks
     monkeypatch.setattr(Part, "chunks", lambda self, size=0: chunks(self, 100))
     np.testing.assert_allclose(confusion(part, 10), expected, rtol=1e-4)
-
-
-def test_a_teacher_says_everything_once(monkeypatch):
-    x, y = load_digits(return_X_y=True)
-    asked = []
-    teacher = Teacher(lambda: asked.append("rows") or part_of(x.astype(np.float32), y), 10)
-    assert asked == []
-    for _ in range(2):
-        np.testing.assert_array_equal(teacher.posterior, leave_one_out(teacher.part, 10))
-        np.testing.assert_array_equal(teacher.confusion, confusion(teacher.part, 10))
-    assert asked == ["rows"]
-    assert teacher.posterior is teacher.posterior
 
 
 @pytest.mark.parametrize("multi", [False, True])

@@ -802,8 +802,7 @@ def test_an_objective_made_by_something_without_a_name():
         (
             {"method": "dch", "guidance": {"foo": 1}},
             TypeError,
-            "guidance has 'foo', which the guidance does not take; it may have mode, recipe, weight, noise, teacher, "
-            "surrogate",
+            "guidance has 'foo', which the guidance does not take; it may have mode, weight, noise, surrogate",
         ),
         ({"method": "dch", "options": {"task": 1}}, TypeError, "options has 'task', which method dch does not take"),
         ({"method": "dch", "options": [1]}, TypeError, r"options is \[1\]; it must be a dict"),

@@ -413,34 +413,3 @@ def test_bad_arguments(arguments, message):
 def test_bits_are_an_integer():
     with pytest.raises(TypeError, match=r"bits is 8\.0; it must be an integer"):
         Surrogate(8.0)
-
-
-@given(st.integers(1, 20), st.integers(1, 6))
-def test_indicators_have_a_1_at_the_outcome_of_every_block(bits, block_bits):
-    surrogate = Surrogate(bits, block_bits, hidden=2)
-    signs = torch.randn(3, bits, generator=torch.Generator().manual_seed(bits))
-    found = surrogate.indicators(signs)
-    assert found.shape == (3, surrogate.blocks, 2**surrogate.block_bits)
-    assert torch.equal(found.sum(-1), torch.ones(3, surrogate.blocks))
-    assert torch.equal(found.argmax(-1), surrogate.block_index(signs))
-
-
-@pytest.mark.parametrize("bits", [16, 13, 5])
-def test_pulls_of_a_strength_are_those_of_the_indices(bits):
-    """Each by its own strength, in the value and in the gradient; a row with several labels has several pulls."""
-    surrogate = make(bits, 8, dropout=0.0)
-    values, centers, rows, classes = make_batch(surrogate, "multi")
-    codes = surrogate.block_index(values)
-    strengths = torch.rand(len(rows), generator=torch.Generator().manual_seed(1)) + 0.5
-    one_by_one, at_once = values.clone().requires_grad_(), values.clone().requires_grad_()
-    index = surrogate.block_index(centers)[classes]
-    pull = sum(
-        strength * surrogate.losses(one_by_one, codes, index[[pair]], rows[[pair]])[1]
-        for pair, strength in enumerate(strengths)
-    )
-    pull.backward()
-    weighted = strengths[:, None, None] * surrogate.indicators(centers)[classes]
-    _, same = surrogate.losses(at_once, codes, weighted, rows)
-    same.backward()
-    torch.testing.assert_close(same, pull)
-    torch.testing.assert_close(at_once.grad, one_by_one.grad)

@@ -79,9 +79,9 @@ def test_a_seed_decides_the_codes(blobs, method):
 
 
 @pytest.mark.parametrize("method", WITH_MEMORY)
-@pytest.mark.parametrize("recipe", [None, "paper", "distilled"])
-def test_a_stopped_run_resumes_bit_for_bit(blobs, tmp_path, method, recipe):
-    settings = {"method": method, "guided": recipe is not None, "guidance": recipe and {"recipe": recipe}}
+@pytest.mark.parametrize(("guided", "centers"), [(False, "best"), (True, "best"), (True, "arranged")])
+def test_a_stopped_run_resumes_bit_for_bit(blobs, tmp_path, method, guided, centers):
+    settings = {"method": method, "guided": guided, "centers": centers}
     whole = fitted(blobs, **settings)
     with pytest.raises(KeyError, match="stopped"):
         fitted(blobs, folder=tmp_path, callbacks=[Stop(epoch=2)], **settings)

@@ -254,19 +254,16 @@ def test_the_default_space_can_be_made_and_holds_the_defaults(method, guided):
         assert start["options.alpha"] == 10 / 16
 
 
-@pytest.mark.parametrize(
-    ("guidance", "noise", "teacher"),
-    [(None, 0.0, 0.0), ({"recipe": "distilled"}, 0.5, 0.5), ({"recipe": "distilled", "noise": 0.75}, 0.75, 0.5)],
-)
-def test_a_start_is_the_recipes_own(guidance, noise, teacher):
-    space = {"guidance.noise": Range(0.0, 2.0), "guidance.teacher": Range(0.0, 1.0)}
+@pytest.mark.parametrize(("guidance", "noise", "weight"), [(None, 0.0, 1.0), ({"noise": 0.75}, 0.75, 1.0)])
+def test_a_start_is_the_guidances_own(guidance, noise, weight):
+    space = {"guidance.noise": Range(0.0, 2.0), "guidance.weight": Range(0.0, 1.0)}
     hasher = Hasher(8, guidance=guidance)
-    assert starting_point(hasher, space) == {"guidance.noise": noise, "guidance.teacher": teacher}
+    assert starting_point(hasher, space) == {"guidance.noise": noise, "guidance.weight": weight}
 
 
 def test_what_is_no_count_has_fractions_between_whole_limits():
     counts = {"hidden": Range(1, 9), "batch_size": Range(8, 16)}
-    others = {"dropout": Range(0, 1), "guidance.teacher": Range(0, 1), "options.lam": Range(1, 2, log=True)}
+    others = {"dropout": Range(0, 1), "guidance.noise": Range(0, 1), "options.lam": Range(1, 2, log=True)}
     found = with_fractions(counts | others, Hasher(8))
     assert {name: values.whole for name, values in found.items()} == dict.fromkeys(counts, True) | dict.fromkeys(
         others, False

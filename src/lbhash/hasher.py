@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from numbers import Real
 from pathlib import Path
@@ -27,13 +27,13 @@ from lbhash.data.holdout import held_rows
 from lbhash.data.images import ImageTable, ListedPictures, PicturePart
 from lbhash.evaluation import evaluate
 from lbhash.labels import check_labels, is_class_column
-from lbhash.leave_one_out import Teacher
+from lbhash.leave_one_out import confusion
 from lbhash.model import HashModel, check_model_folder
 from lbhash.objectives import Objective, Task, build_objective, method_name
 from lbhash.plain import plain
 from lbhash.posterior import Surrogate
 from lbhash.recognition import knn_predict
-from lbhash.task_centers import check_center_kind, task_centers
+from lbhash.task_centers import Confusion, check_center_kind, task_centers
 from lbhash.training import Monitor, Precision, Schedule, Trained, draw_from, has_checkpoint, is_main_process, train
 from lbhash.training.monitor import check_monitor, check_validation
 from lbhash.training.schedule import ScheduleName
@@ -341,15 +341,15 @@ class Hasher(TransformerMixin, BaseEstimator):
         hashers = [clone(self).set_params(seed=seed) for seed in seeds]
         given = parts_of_seeds(part, len(seeds))
         labelled = {id(own): _labelled(own, classes) for own in given}
-        parts = [labelled[id(own)] for own in given]
-        teachers = {id(own): Teacher(partial(self._embedded, own), classes) for own in labelled.values()}
+        confusions = {key: cache(partial(confusion, own, classes)) for key, own in labelled.items()}
         runs = [
-            hasher._prepare(own, classes, teacher=teachers[id(own)]) for hasher, own in zip(hashers, parts, strict=True)
+            hasher._prepare(labelled[id(own)], classes, confused=confusions[id(own)])
+            for hasher, own in zip(hashers, given, strict=True)
         ]
         train_together(
             [run.model for run in runs],
             [run.objective for run in runs],
-            parts,
+            [labelled[id(own)] for own in given],
             runs[0].schedule,
             seeds,
             threads=self.threads,
@@ -362,7 +362,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         part: Part | PicturePart,
         classes: int,
         backbone: Backbone | None = None,
-        teacher: Teacher | None = None,
+        confused: Confusion | None = None,
     ) -> _Run:
         """What a training starts from; every setting is checked. Pictures have a backbone."""
         bits = check_bits(self.bits)
@@ -382,8 +382,8 @@ class Hasher(TransformerMixin, BaseEstimator):
             fitted, held = part.where(~chosen), part.where(chosen)
         assert fitted.labels is not None
         labels = torch.from_numpy(fitted.labels)
-        teacher = teacher or Teacher(partial(self._embedded, fitted, backbone), classes)
-        centers = task_centers(kind, classes, bits, seed, lambda: teacher.confusion)
+        confused = confused or (lambda: confusion(self._embedded(fitted, backbone), classes))
+        centers = task_centers(kind, classes, bits, seed, confused)
         task = Task(
             bits,
             classes,
@@ -391,7 +391,6 @@ class Hasher(TransformerMixin, BaseEstimator):
             torch.from_numpy(centers).float(),
             epochs,
             seed,
-            lambda: torch.from_numpy(teacher.posterior),
         )
         with torch.random.fork_rng():
             draw_from(seed, 0)
@@ -412,7 +411,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         return _Run(model, objective, part, fitted, held, schedule, centers, settings)
 
     def _embedded(self, part: Part | PicturePart, backbone: Backbone | None = None) -> Part:
-        """Rows that are trained on, as they are shown to a teacher; of pictures what the backbone knows of them yet."""
+        """The embeddings of rows that are trained on: of pictures as the backbone sees them before it learns."""
         if isinstance(part, Part):
             return part
         from lbhash.finetuning import embed_pictures

@@ -14,9 +14,8 @@ them, or of several labels a row a logistic function, with the temperature that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -69,34 +68,6 @@ def confusion(part: Part, classes: int) -> npt.NDArray[np.float64]:
     for own, found in _posteriors(part, hot):
         taken += hot[own].T @ found
     return taken
-
-
-class Teacher:
-    """What is said of the rows of a training, each thing computed once, when it is asked for first.
-
-    Args:
-        embedded: gives the rows with their labels.
-        classes: C.
-    """
-
-    def __init__(self, embedded: Callable[[], Part], classes: int) -> None:
-        self._embedded = embedded
-        self.classes = classes
-
-    @cached_property
-    def part(self) -> Part:
-        """The rows."""
-        return self._embedded()
-
-    @cached_property
-    def posterior(self) -> npt.NDArray[np.float32]:
-        """As of ``leave_one_out``."""
-        return leave_one_out(self.part, self.classes)
-
-    @cached_property
-    def confusion(self) -> npt.NDArray[np.float64]:
-        """As of ``confusion``."""
-        return confusion(self.part, self.classes)
 
 
 def _posteriors(part: Part, hot: Indicators) -> Iterator[tuple[slice, npt.NDArray[np.floating]]]:

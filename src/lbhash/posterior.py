@@ -113,16 +113,12 @@ class Surrogate(nn.Module):
         Args:
             logits: ℓ, ``[n, bits]``.
             codes: block indices of the codes seen, ``int64 [n, blocks]``.
-            centers: block indices of the centres to be pulled to, ``int64 [pairs, blocks]``; or how strong the pull
-                to each outcome is, ``float [pairs, blocks, 2**block_bits]`` with one sum for all blocks of a pair,
-                where L_θ = 1/n Σ_p Σ_j Σ_b w_pj(b) · −log P_j(b | ℓ_{rows(p)}).
+            centers: block indices of the centres to be pulled to, ``int64 [pairs, blocks]``.
             rows: the row of ``logits`` that each of these centres pulls, ``int64 [pairs]``; a row with several
                 labels has several.
         """
         shape = (self.blocks, len(logits), self.hidden)
         keep = keep_mask(self.dropout, shape, logits) if self.training else None
-        if centers.is_floating_point():
-            centers = centers.to(logits.dtype)
         return _RoutedLosses.apply(
             self._split(logits),
             self.weight1,
@@ -132,13 +128,9 @@ class Surrogate(nn.Module):
             self.impossible,
             keep,
             codes.T,
-            centers.transpose(0, 1),
+            centers.T,
             rows,
         )
-
-    def indicators(self, signs: Tensor) -> Tensor:
-        """The outcome of every block of a code as a vector with a single 1, ``float [n, blocks, 2**block_bits]``."""
-        return F.one_hot(self.block_index(signs), 2**self.block_bits).float()
 
     def _split(self, logits: Tensor) -> Tensor:
         """``[n, bits]`` to ``[blocks, n, block_bits]``, the last block padded with zeros."""
@@ -176,10 +168,7 @@ class _RoutedLosses(torch.autograd.Function):
         n = x.shape[1]
         ctx.save_for_backward(x, w1, w2, keep, z, a, log_p, codes, centers, rows, blocks)
         fit = log_p.gather(2, codes[:, :, None]).sum() / -n
-        if centers.is_floating_point():  # 0 · log 0 is 0
-            pull = (centers * log_p[:, rows].clamp(min=torch.finfo(log_p.dtype).min)).sum() / -n
-        else:
-            pull = log_p[blocks, rows, centers].sum() / -n
+        pull = log_p[blocks, rows, centers].sum() / -n
         return fit, pull
 
     @staticmethod
@@ -196,13 +185,10 @@ class _RoutedLosses(torch.autograd.Function):
 
         dx = dw1 = db1 = dw2 = db2 = None
         if ctx.needs_input_grad[0]:
-            strength = centers[0].sum(-1) if centers.is_floating_point() else p.new_ones(len(rows))
-            g = p * p.new_zeros(n).index_add_(0, rows, strength)[:, None]  # a bincount waits for a GPU
-            if centers.is_floating_point():
-                g.index_add_(1, rows, centers, alpha=-1)
-            else:
-                minus_one = g.new_full((), -1.0).expand(centers.shape)
-                g.index_put_((blocks, rows.expand_as(centers), centers), minus_one, accumulate=True)
+            pulls = p.new_zeros(n).index_add_(0, rows, p.new_ones(len(rows)))  # a bincount waits for a GPU
+            g = p * pulls[:, None]
+            minus_one = g.new_full((), -1.0).expand(centers.shape)
+            g.index_put_((blocks, rows.expand_as(centers), centers), minus_one, accumulate=True)
             dx = torch.bmm(to_hidden(g), w1.transpose(1, 2)).mul_(grad_pull / n)
         if any(ctx.needs_input_grad[1:5]):
             g = p.scatter_add_(2, codes[:, :, None], p.new_full((), -1.0).expand(*codes.shape, 1)).mul_(grad_fit / n)

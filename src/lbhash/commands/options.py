@@ -41,7 +41,6 @@ Layout = Annotated[
 ]
 Images = Annotated[Path | None, typer.Option(help="The folder that the paths in DATA's own lists are seen from.")]
 ClassList = Annotated[Path | None, typer.Option(help="A file that lists the classes (WordNet ids) of an ImageNet.")]
-Guidance = Annotated[str, typer.Option(help="The guidance's recipe: paper, or distilled, the library's own.")]
 Carry = Annotated[
     list[str] | None,
     typer.Option(
@@ -95,19 +94,6 @@ def new_image_options(
         if backbone is None and value not in (None, Damaged.refuse.value):
             raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for pictures: give --backbone too")
     return image_options(backbone, layout, images, class_list, damaged)
-
-
-def guidance_options(guided: bool, recipe: str) -> dict[str, Any] | None:
-    """What the options say of the guidance; ``None`` for the paper's."""
-    from lbhash.objectives.guided import RECIPES
-
-    if recipe not in RECIPES:
-        raise ValueError(f"guidance is {recipe!r}; it must be one of {', '.join(RECIPES)}")
-    if recipe == "paper":
-        return None
-    if not guided:
-        raise ValueError(f"guidance is {recipe!r} with --no-guided; leave one of the two out")
-    return {"recipe": recipe}
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -16,7 +16,6 @@ from lbhash.commands.options import (
     Damaged,
     DamagedImages,
     Data,
-    Guidance,
     Images,
     Json,
     Labels,
@@ -24,7 +23,6 @@ from lbhash.commands.options import (
     Protocol,
     QueryFile,
     SplitSeed,
-    guidance_options,
     new_image_options,
     print_json,
 )
@@ -116,7 +114,6 @@ def train(
     damaged: DamagedImages = Damaged.refuse,
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
     guided: Annotated[bool, typer.Option(help="Add the guidance.")] = True,
-    guidance: Guidance = "paper",
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 30,
     batch_size: Annotated[int, typer.Option(help="Rows in a step; in each process where there are several.")] = 64,
@@ -170,7 +167,6 @@ def train(
     from lbhash.training import is_main_process
     from lbhash.workflow import check_images_alone, open_embedded, train_model
 
-    chosen = guidance_options(guided, guidance)
     if freeze and backbone is None:
         raise ValueError("freeze is given without a backbone; there is nothing to freeze")
     options = new_image_options(backbone, layout, images, class_list, damaged)
@@ -212,7 +208,6 @@ def train(
         overwrite=overwrite,
         method=method,
         guided=guided,
-        guidance=chosen,
         bits=bits,
         epochs=epochs,
         batch_size=batch_size,

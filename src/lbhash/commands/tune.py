@@ -14,7 +14,6 @@ from lbhash.commands.options import (
     Damaged,
     DamagedImages,
     Data,
-    Guidance,
     Images,
     Json,
     Labels,
@@ -22,7 +21,6 @@ from lbhash.commands.options import (
     Protocol,
     QueryFile,
     SplitSeed,
-    guidance_options,
     new_image_options,
     print_json,
 )
@@ -55,7 +53,6 @@ def tune(
     damaged: DamagedImages = Damaged.refuse,
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
     guided: Annotated[bool, typer.Option(help="Add the guidance.")] = True,
-    guidance: Guidance = "paper",
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
     trials: Annotated[int, typer.Option(help="How many settings to try; the first are the defaults.")] = 20,
     by: Annotated[
@@ -94,7 +91,6 @@ def tune(
     from lbhash.workflow import open_embedded, train_model
 
     import_optuna()
-    chosen = guidance_options(guided, guidance)
     check_folder(out, "out")
     searched = None if space is None else read_space(space)
     options = new_image_options(backbone, layout, images, class_list, damaged)
@@ -103,7 +99,7 @@ def tune(
     )
     if at is not None and not 1 <= at <= len(loaded.base):
         raise ValueError(f"at is {at}; it must be from 1 to the size of the base ({len(loaded.base)})")
-    hasher = Hasher(bits, method, guided, epochs, seed, guidance=chosen, device=device, threads=threads)
+    hasher = Hasher(bits, method, guided, epochs, seed, device=device, threads=threads)
 
     def say(trial: Trial) -> None:
         score = trial.score

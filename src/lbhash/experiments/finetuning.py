@@ -15,8 +15,9 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lbhash.centers import center_kinds
 from lbhash.drawing import new_figure, palette, whole_numbers
 from lbhash.experiments.page import markdown_table
 from lbhash.files import replacing, write_text
@@ -24,6 +25,7 @@ from lbhash.pool import in_processes
 from lbhash.reproduce.regression import Regression
 from lbhash.reproduce.settings import METHODS
 from lbhash.tables import number
+from lbhash.task_centers import ARRANGED
 from lbhash.training.monitor import VALIDATION_SHARE
 
 if TYPE_CHECKING:
@@ -33,10 +35,11 @@ if TYPE_CHECKING:
 
 INTRO = """# {title}
 
-{methods}, {recipes}, {bits} bits. {backbone} learns together with the head (a hidden layer of 1,024) from
-{train:,} training pictures of {data} at {size} × {size} pixels: {epochs} epochs, batch 64, Adam at {lr:g}
-for the head and {backbone_lr:g} for the backbone, both falling along a cosine; crops, flips and colours as in
-[training.md](training.md); seed {seed}. One seed: differences of a point or so mean little.
+{methods}, {recipes}, {bits} bits, class centers of the kind "{centers}". {backbone} learns
+together with the head (a hidden layer of 1,024) from {train:,} training pictures of {data} at {size} × {size}
+pixels: {epochs} epochs, batch 64, Adam at {lr:g} for the head and {backbone_lr:g} for the backbone, both falling along
+a cosine; crops, flips and colours as in [training.md](training.md); seed {seed}. One seed: differences of a point or
+so mean little.
 
 Made by
 
@@ -65,12 +68,25 @@ decides which epoch is kept; their ratio is at percentiles, as [training.md](tra
 """
 
 
-PLAIN = "plain"
-RECIPES = {PLAIN: "", "paper": "_d", "distilled": "_distilled"}
-"""What a run's name ends in: the host alone, the paper's guidance (X_D), and the library's own recipe of it."""
+class Recipe(NamedTuple):
+    """What is done with a host."""
 
-LINES = {PLAIN: "--", "paper": "-", "distilled": "-."}
-SAID = {PLAIN: "plain", "paper": "with the paper's guidance (_d)", "distilled": "with the distilled one"}
+    suffix: str
+    """Of the run's name."""
+    said: str
+    guided: bool
+    arranged: bool
+    """Whether the class centres are arranged, or of the kind that is given."""
+    line: str
+
+
+PLAIN = "plain"
+RECIPES = {
+    PLAIN: Recipe("", "plain", guided=False, arranged=False, line="--"),
+    "paper": Recipe("_d", "with the paper's guidance (_d)", guided=True, arranged=False, line="-"),
+    "arranged": Recipe("_d-arranged", "guided to arranged centers", guided=True, arranged=True, line="-."),
+    "plain-arranged": Recipe("-arranged", "plain with arranged centers", guided=False, arranged=True, line=":"),
+}
 
 
 @dataclass(frozen=True)
@@ -79,6 +95,7 @@ class Run:
 
     method: str
     recipe: str
+    centers: str
     bits: int
     size: int
     epochs: int
@@ -89,14 +106,16 @@ class Run:
 
     @property
     def shown(self) -> str:
-        """The method's name, which with the paper's guidance ends in D."""
-        return self.method + RECIPES[self.recipe]
+        """The method's name, with what is done to it."""
+        return self.method + RECIPES[self.recipe].suffix
 
     def folder(self, data: str) -> str:
         """The name of its model folder."""
         held = "" if self.validation == VALIDATION_SHARE else f"-validation{self.validation:g}"
         rates = "" if (self.lr, self.backbone_lr) == (1e-3, 1e-4) else f"-lr{self.lr:g}-{self.backbone_lr:g}"
-        return f"{data}-{self.shown}-{self.bits}bits-{self.size}px-{self.epochs}epochs{rates}{held}-seed{self.seed}"
+        centers = "" if self.centers == "best" or RECIPES[self.recipe].arranged else f"-{self.centers}"
+        name = f"{data}-{self.shown}{centers}-{self.bits}bits-{self.size}px-{self.epochs}epochs"
+        return f"{name}{rates}{held}-seed{self.seed}"
 
 
 def execute(run: Run, data: str, backbone: str, out: Path) -> dict[str, Any]:
@@ -107,9 +126,10 @@ def execute(run: Run, data: str, backbone: str, out: Path) -> dict[str, Any]:
 
     settings = asdict(run)
     settings["image_size"] = settings.pop("size")
-    recipe = settings.pop("recipe")
-    settings["guided"] = recipe != PLAIN
-    settings["guidance"] = {"recipe": recipe} if settings["guided"] else None
+    recipe = RECIPES[settings.pop("recipe")]
+    settings["guided"] = recipe.guided
+    if recipe.arranged:
+        settings["centers"] = ARRANGED
     return train_model(
         open_dataset(data),
         out,
@@ -130,8 +150,10 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="pictures with splits of their own, a file or a folder")
     parser.add_argument("--backbone", required=True, help="a folder of a vision model of transformers")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
-    said = "of the guidance; a lift is that over the plain host"
+    said = "what is done with each host; a lift is that over the plain one"
     parser.add_argument("--recipes", nargs="+", choices=RECIPES, default=[PLAIN, "paper"], help=said)
+    said = "kind of the class centers where they are not arranged"
+    parser.add_argument("--centers", choices=center_kinds(), default="best", help=said)
     parser.add_argument("--bits", type=int, default=64)
     parser.add_argument("--image-size", type=int, default=96)
     parser.add_argument("--epochs", type=int, default=30)
@@ -149,7 +171,8 @@ def main() -> None:
         dataset = open_dataset(given.data)
     except ValueError as error:
         parser.error(str(error))
-    settings = (given.bits, given.image_size, given.epochs, given.lr, given.backbone_lr, given.validation, given.seed)
+    rates = (given.lr, given.backbone_lr)
+    settings = (given.centers, given.bits, given.image_size, given.epochs, *rates, given.validation, given.seed)
     given.methods = [method for method in METHODS if method in given.methods]
     given.recipes = [recipe for recipe in RECIPES if recipe in given.recipes]
     runs = [Run(method, recipe, *settings) for method in given.methods for recipe in given.recipes]
@@ -201,7 +224,8 @@ def page(
 ) -> str:
     """The page in Markdown."""
     arguments = {"data": "PICTURES", "backbone": "FOLDER", "methods": " ".join(given.methods)}
-    arguments |= {"recipes": " ".join(given.recipes), "bits": given.bits, "image-size": given.image_size}
+    arguments |= {"recipes": " ".join(given.recipes), "centers": given.centers}
+    arguments |= {"bits": given.bits, "image-size": given.image_size}
     arguments |= {"epochs": given.epochs, "lr": given.lr}
     arguments |= {"backbone-lr": given.backbone_lr, "validation": given.validation, "seed": given.seed}
     command = " ".join(f"--{name} {value}" for name, value in arguments.items())
@@ -209,7 +233,7 @@ def page(
         **vars(given)
         | {
             "methods": ", ".join(given.methods),
-            "recipes": ", ".join(SAID[recipe] for recipe in given.recipes),
+            "recipes": ", ".join(RECIPES[recipe].said for recipe in given.recipes),
             "data": dataset.name,
             "backbone": Path(given.backbone).name,
         },
@@ -269,7 +293,7 @@ def picture(curves: dict[Run, dict[str, list[float]]]) -> Figure:
     methods = list(dict.fromkeys(run.method for run in curves))
     colors = dict(zip(methods, palette(len(methods)), strict=True))
     for run, course in curves.items():
-        style: dict[str, Any] = {"color": colors[run.method], "linestyle": LINES[run.recipe]}
+        style: dict[str, Any] = {"color": colors[run.method], "linestyle": RECIPES[run.recipe].line}
         for axis, name in zip(axes, ("validation_map", "validation_ratio"), strict=True):
             axis.plot(range(len(course[name])), course[name], label=run.shown, **style)
     for axis, label in zip(axes, ("mAP of the validation pictures", "D_inter / D_intra of the same"), strict=True):

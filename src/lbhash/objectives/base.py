@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -23,8 +22,6 @@ class Task:
         centers: the class centres, ``float [C, bits]`` of ±1.
         epochs: the length of training, for schedules.
         seed: for what an objective draws itself.
-        teacher: makes p(class | row) of the training rows, ``float [n, C]``, by a model that has not seen the row's own
-            label (``lbhash.leave_one_out``), when it is asked for; ``None`` where nothing can be asked.
     """
 
     bits: int
@@ -33,7 +30,6 @@ class Task:
     centers: Tensor
     epochs: int = 100
     seed: int = 0
-    teacher: Callable[[], Tensor] | None = None
 
     @property
     def multi_label(self) -> bool:

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -266,8 +265,7 @@ def _check_made(hasher: Hasher, classes: int) -> None:
     check_center_kind(hasher.centers)
     with torch.random.fork_rng(devices=[]):
         HashModel(1, hasher.bits, hasher.hidden, hasher.dropout)
-        centers, teacher = torch.ones(classes, hasher.bits), partial(torch.ones, classes, classes)
-        task = Task(hasher.bits, classes, torch.arange(classes), centers, hasher.epochs, teacher=teacher)
+        task = Task(hasher.bits, classes, torch.arange(classes), torch.ones(classes, hasher.bits), hasher.epochs)
         build_objective(hasher.method, task, guided=hasher.guided, guidance=hasher.guidance, options=hasher.options)
 
 
@@ -276,13 +274,9 @@ def _default(hasher: Hasher, name: str) -> Any:
     import inspect
 
     from lbhash.objectives import METHODS, Guided
-    from lbhash.objectives.guided import RECIPES
 
     group, _, own = name.rpartition(".")
     host: Any = METHODS[hasher.method] if isinstance(hasher.method, str) else hasher.method
     kind = {"": type(hasher), "guidance": Guided, "options": host}[group]
     parameter = inspect.signature(kind).parameters.get(own)
-    default = None if parameter is None or parameter.default is parameter.empty else parameter.default
-    if group == "guidance" and default is None:
-        return RECIPES[(hasher.guidance or {}).get("recipe", "paper")].get(own)
-    return default
+    return None if parameter is None or parameter.default is parameter.empty else parameter.default
