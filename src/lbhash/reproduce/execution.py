@@ -55,7 +55,7 @@ def execute(cell: Cell, seeds: Sequence[int]) -> dict[int, Outcome]:
         centers=cell.centers,
         batch_size=cell.batch_size,
         lr=cell.lr,
-        guidance=None if options is None else {"recipe": "paper", **options},
+        guidance=options,
         device="cpu",
     )
     if SECONDS in cell.wanted:
