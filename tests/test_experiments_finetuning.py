@@ -86,6 +86,7 @@ def test_the_runs_and_the_page(place, compare):
         file = place / f"runs/pictures-csq{name}-8bits-16px-3epochs-seed0/config.json"
         about = json.loads(file.read_text())["about"]
         assert (about["guided"], about["centers"]) == said
+    assert compare(methods="dch", recipes="plain-arranged") == []  # which would be the plain one
     assert compare(recipes="paper", centers="random") == ["csq_d"]
     assert compare(recipes="arranged", centers="random") == []
 

@@ -156,7 +156,7 @@ def test_a_backbone_that_learns_beats_a_frozen_one(folder):
     queries, query_labels = stripes(80, seed=1)
     backbone = Backbone.from_pretrained(folder)
     frozen = Hasher(**SETTINGS, epochs=30).fit(backbone.embed(pictures), labels)
-    learnt = Hasher(**SETTINGS, epochs=12, backbone=folder, augment=GENTLE, batch_norm="train").fit_images(
+    learnt = Hasher(**SETTINGS, epochs=30, backbone=folder, augment=GENTLE, batch_norm="train").fit_images(
         pictures, labels
     )
     assert learnt.score(queries, query_labels) > frozen.score(backbone.embed(queries), query_labels) + 0.1

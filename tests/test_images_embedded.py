@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from threading import Thread
 
 import numpy as np
@@ -113,8 +115,11 @@ def test_where_nothing_can_be_kept(table, backbone, tmp_path, monkeypatch, capsy
     np.testing.assert_allclose(made.embeddings, direct(table, backbone), atol=1e-4)
 
 
-def test_a_run_waits_for_another_and_says_so(table, backbone, cache, capsys, counted):
+def test_a_run_waits_for_another_and_says_so(table, backbone, cache, monkeypatch, counted):
     from filelock import FileLock
+
+    said = io.StringIO()  # capsys loses what a thread writes while it is read
+    monkeypatch.setattr("sys.stderr", said)
 
     embed_dataset(table, backbone)
     folder = cache / "embeddings" / embedding_key(table, backbone)
@@ -126,8 +131,9 @@ def test_a_run_waits_for_another_and_says_so(table, backbone, cache, capsys, cou
     found = []
     waiting = Thread(target=lambda: found.append(embed_dataset(table, backbone)))
     waiting.start()
-    while "another run embeds the same pictures" not in capsys.readouterr().err:
+    while "another run embeds the same pictures" not in said.getvalue():
         assert waiting.is_alive()
+        time.sleep(0.01)
     (folder / "damaged.json").write_text(kept)
     lock.release()
     waiting.join(60)

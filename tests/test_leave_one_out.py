@@ -25,10 +25,10 @@ def test_scores_are_those_of_a_ridge_regression_without_the_row(seed, rows, dim,
     x = rng.normal(2, 3, size=(rows, dim)).astype(np.float32)
     labels = rng.integers(0, 2, (rows, classes)).astype(np.uint8) if multi else rng.integers(0, classes, rows)
     y = np.asarray(labels, float) if multi else np.eye(classes)[labels]
-    ridge = module._Ridge.of(part_of(x, labels), y.astype(np.uint8))
+    ridge = module._Ridge.of(part_of(x, labels), classes)
     z = (x.astype(np.float64) - x.mean(axis=0)) / x.std(axis=0)
     for penalty in PENALTIES:
-        found = ridge.without_own_row(x, y, penalty * dim)
+        found = ridge.without_own_row(ridge.rotated(x), y, penalty * dim)
         for row in range(rows):
             others = np.arange(rows) != row
             model = Ridge(penalty * dim).fit(z[others], y[others])
@@ -84,12 +84,35 @@ def test_rows_come_in_chunks_and_settings_from_a_sample(monkeypatch):
     x, y = load_digits(return_X_y=True)
     part = part_of(x.astype(np.float32), y)
     whole = leave_one_out(part, 10)
-    chunks = Part.chunks
-    monkeypatch.setattr(Part, "chunks", lambda self, size=0: chunks(self, 100))
-    np.testing.assert_allclose(leave_one_out(part, 10), whole, atol=1e-5)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_ROWS", 100)
+        np.testing.assert_allclose(leave_one_out(part, 10), whole, atol=1e-5)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_NUMBERS", 64 * 100)  # of the sample four times as many
+        found = leave_one_out(part, 10)
+        assert 0 < abs(found - whole).mean() < 0.01
     monkeypatch.setattr(module, "_SAMPLE", 600)
     np.testing.assert_allclose(leave_one_out(part, 10), whole, atol=0.1)
     assert not np.array_equal(leave_one_out(part, 10), whole)
+
+
+def test_long_rows_are_projected(monkeypatch):
+    """Onto so many directions that what is said of the rows is nearly the same."""
+    x, y = load_digits(return_X_y=True)
+    long = np.repeat(x.astype(np.float32), 60, axis=1)
+    monkeypatch.setattr(module, "MOST_DIM", 1000)
+    ridge = module._Ridge.of(part_of(long, y), 10)
+    assert ridge.rotated(long[:7]).shape == (7, 1000)
+    z = (long - long.mean(0)) / np.where(long.std(0) > 0, long.std(0), 1)
+    lengths = np.linalg.norm(ridge.rotated(long), axis=1) / np.linalg.norm(z, axis=1)
+    assert abs(lengths - 1).max() < 0.2
+    said = leave_one_out(part_of(long, y), 10)
+    whole = leave_one_out(part_of(x.astype(np.float32), y), 10)
+    assert (said.argmax(1) == whole.argmax(1)).mean() > 0.97
+    np.testing.assert_array_equal(said, leave_one_out(part_of(long, y), 10))
+    found, wanted = confusion(part_of(long, y), 10), confusion(part_of(x.astype(np.float32), y), 10)
+    off = ~np.eye(10, dtype=bool)
+    assert np.corrcoef(found[off], wanted[off])[0, 1] > 0.95
 
 
 @pytest.mark.parametrize("multi", [False, True])
@@ -105,8 +128,7 @@ def test_confusion_is_the_sum_of_what_is_said_of_the_rows(multi, monkeypatch):
     for row in range(len(x)):
         for label in np.flatnonzero(labels[row]) if multi else [y[row]]:
             expected[label] += said[row]
-    chunks = Part.chunks
-    monkeypatch.setattr(Part, "chunks", lambda self, size=0: chunks(self, 100))
+    monkeypatch.setattr(module, "_ROWS", 100)
     np.testing.assert_allclose(confusion(part, 10), expected, rtol=1e-4)
 
 

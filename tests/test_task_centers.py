@@ -9,9 +9,20 @@ from lbhash import Hasher
 from lbhash.centers import arrange_centers, center_kinds, class_centers
 from lbhash.data import Part
 from lbhash.leave_one_out import confusion
+from lbhash.objectives import METHODS, Objective, uses_centers
 from lbhash.task_centers import ARRANGED, check_center_kind, task_center_kinds, task_centers
 
 SETTINGS = {"bits": 16, "epochs": 1, "hidden": 8}
+
+
+class Own(Objective):
+    """It may look at the centres, for what anybody knows."""
+
+    def __init__(self, task):
+        super().__init__()
+
+    def forward(self, logits, labels, index):
+        return logits.square().mean()
 
 
 def never():
@@ -27,10 +38,29 @@ def test_designs_are_as_they_are_designed():
             check_center_kind(wrong)
 
 
-def test_too_many_classes_are_refused_before_anybody_is_asked(monkeypatch):
+def test_too_many_classes_to_be_arranged_have_what_is_designed(monkeypatch):
     monkeypatch.setattr("lbhash.centers.arrange.MOST_CLASSES", 9)
-    with pytest.raises(ValueError, match="centers are 10; those that are arranged may be at most 9"):
-        task_centers("arranged", 10, 16, 0, never)
+    np.testing.assert_array_equal(task_centers("arranged", 10, 16, 0, never), class_centers(10, 16, "best-ratio"))
+    with pytest.raises(AssertionError):
+        task_centers("arranged", 9, 16, 0, never)
+
+
+@pytest.mark.parametrize(("method", "guided"), [("dch", False), ("dch", True), ("csq", False), (Own, False)])
+def test_nothing_is_arranged_for_a_method_that_does_not_look(blobs, monkeypatch, method, guided):
+    looks = (method, guided) != ("dch", False)
+    assert uses_centers(method, guided) == looks
+    asked = []
+    monkeypatch.setattr("lbhash.hasher.confusion", lambda *given: asked.append(1) or confusion(*given))
+    Hasher(**SETTINGS, method=method, guided=guided).fit(blobs.x, blobs.y)
+    assert len(asked) == looks
+
+
+def test_the_methods_that_do_not_look_at_centers_do_not(blobs):
+    """With other centres their models are the same, and those of methods that look are not."""
+    for method in METHODS:
+        hashers = [Hasher(**SETTINGS, method=method, guided=False, centers=kind) for kind in ("best", "random")]
+        one, other = (hasher.fit(blobs.x, blobs.y).model_.outputs(blobs.x) for hasher in hashers)
+        assert np.array_equal(one, other) != uses_centers(method, False)
 
 
 @pytest.mark.parametrize("multi", [False, True])

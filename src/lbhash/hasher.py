@@ -29,11 +29,11 @@ from lbhash.evaluation import evaluate
 from lbhash.labels import check_labels, is_class_column
 from lbhash.leave_one_out import confusion
 from lbhash.model import HashModel, check_model_folder
-from lbhash.objectives import Objective, Task, build_objective, method_name
+from lbhash.objectives import Objective, Task, build_objective, method_name, uses_centers
 from lbhash.plain import plain
 from lbhash.posterior import Surrogate
 from lbhash.recognition import knn_predict
-from lbhash.task_centers import Confusion, check_center_kind, task_centers
+from lbhash.task_centers import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.training import Monitor, Precision, Schedule, Trained, draw_from, has_checkpoint, is_main_process, train
 from lbhash.training.monitor import check_monitor, check_validation
 from lbhash.training.schedule import ScheduleName
@@ -80,8 +80,9 @@ class Hasher(TransformerMixin, BaseEstimator):
         seed: the same seed gives the same codes on the same machine, bit for bit.
         hidden: width of the head's hidden layer; 0 for a linear head.
         dropout: of the head's inputs in training.
-        centers: kind of the class centres (``lbhash.centers.class_centers``), or "arranged": neighbours for the classes
-            that are mistaken for each other in the training rows (``lbhash.centers.arrange_centers``).
+        centers: "arranged", where classes that are mistaken for each other in the training rows are neighbours
+            (``lbhash.centers.arrange_centers``), or a kind of class centres as they are designed
+            (``lbhash.centers.class_centers``). A method that does not look at centres has none arranged.
         batch_size: rows in a step; in each process where there are several.
         lr: Adam's learning rate.
         schedule: how the learning rate falls: "step", the paper's, "cosine", "linear" or "constant"
@@ -139,7 +140,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         *,
         hidden: int = 1024,
         dropout: float = 0.5,
-        centers: str = "best",
+        centers: str = ARRANGED,
         batch_size: int = 64,
         lr: float = 1e-3,
         schedule: ScheduleName = "step",
@@ -382,6 +383,8 @@ class Hasher(TransformerMixin, BaseEstimator):
             fitted, held = part.where(~chosen), part.where(chosen)
         assert fitted.labels is not None
         labels = torch.from_numpy(fitted.labels)
+        if not uses_centers(self.method, self.guided) and kind == ARRANGED:
+            kind = DESIGNED
         confused = confused or (lambda: confusion(self._embedded(fitted, backbone), classes))
         centers = task_centers(kind, classes, bits, seed, confused)
         task = Task(

@@ -19,8 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, softmax
+from sklearn.random_projection import SparseRandomProjection
 
 from lbhash.data.dataset import Part
 from lbhash.labels import one_hot
@@ -28,7 +30,12 @@ from lbhash.labels import one_hot
 PENALTIES = tuple(float(10 ** (k / 2)) for k in range(-2, 5))
 """λ in units of ``dim``, which is what a row's squared length is on average once it is standardised."""
 
+MOST_DIM = 2048
+"""Numbers of a row beyond which it is projected at random onto as many (D. Achlioptas, "Database-friendly random
+projections", JCSS 2003), since the eigenvectors take the cube of their number."""
+
 _SAMPLE = 20_000  # rows by which λ and the temperature are chosen
+_ROWS, _NUMBERS = 8192, 1 << 24  # at a time, at most
 
 Floats = npt.NDArray[np.float64]
 Indicators = npt.NDArray[np.uint8]  # of labels, [n, C]
@@ -39,18 +46,14 @@ def leave_one_out(part: Part, classes: int) -> npt.NDArray[np.float32]:
 
     Args:
         part: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot. The embeddings are read a chunk at a time,
-            three times, and standardised.
+            three times, and standardised; longer ones than ``MOST_DIM`` are projected.
         classes: C.
 
     Returns:
         ``float32 [n, C]``; of one label a row each row sums to 1, of several each number is a probability of its own.
         A class that no row has is 0.
     """
-    hot = one_hot(part.labels, classes)
-    rows = np.empty(hot.shape, np.float32)
-    for own, found in _posteriors(part, hot):
-        rows[own] = found
-    return rows
+    return np.concatenate([found.astype(np.float32) for _, found in _posteriors(part, classes)])
 
 
 def confusion(part: Part, classes: int) -> npt.NDArray[np.float64]:
@@ -63,31 +66,35 @@ def confusion(part: Part, classes: int) -> npt.NDArray[np.float64]:
     Returns:
         ``float64 [C, C]``: in row c and column d the sum of p(d | row) over the rows that have the label c.
     """
-    hot = one_hot(part.labels, classes)
-    taken = np.zeros((classes, classes))
-    for own, found in _posteriors(part, hot):
-        taken += hot[own].T @ found
-    return taken
+    return sum((y.T @ found for y, found in _posteriors(part, classes)), np.zeros((classes, classes)))
 
 
-def _posteriors(part: Part, hot: Indicators) -> Iterator[tuple[slice, npt.NDArray[np.floating]]]:
-    """p(class | row) a chunk of rows at a time, and which these are."""
-    ridge = _Ridge.of(part, hot)
-    step = -(-len(part) // _SAMPLE)
-    sample = np.arange(0, len(part), step)
-    x, y = part.take(sample), hot[sample]
-    errors = {penalty: np.square(ridge.without_own_row(x, y, penalty * part.dim) - y).mean() for penalty in PENALTIES}
+def _posteriors(part: Part, classes: int) -> Iterator[tuple[Indicators, npt.NDArray[np.floating]]]:
+    """The labels' indicators and p(class | row), a chunk of rows at a time."""
+    ridge = _Ridge.of(part, classes)
+    most = min(_SAMPLE, 4 * _NUMBERS // max(part.dim, classes))
+    sample = np.arange(0, len(part), -(-len(part) // most))
+    chosen = Part(part.embeddings, part.rows[sample], np.asarray(part.labels)[sample])
+    y = one_hot(chosen.labels, classes)
+    z = np.concatenate([ridge.rotated(x) for x, _ in _chunks(chosen, classes)])
+    errors = {penalty: np.square(ridge.without_own_row(z, y, penalty * part.dim) - y).mean() for penalty in PENALTIES}
     penalty = min(errors, key=errors.__getitem__) * part.dim
-    found = ridge.without_own_row(x, y, penalty)
+    found = ridge.without_own_row(z, y, penalty)
     single = part.labels is not None and part.labels.ndim == 1
     scale = _temperature(found, y) if single else _logistic(found, y)
-    start = 0
-    for chunk in part.chunks():
-        own = slice(start, start + len(chunk))
-        found = ridge.without_own_row(chunk, hot[own], penalty)
+    for x, y in _chunks(part, classes):
+        found = ridge.without_own_row(ridge.rotated(x), y, penalty)
         found[:, ridge.share == 0] = -np.inf
-        yield own, softmax(scale[0] * found, axis=1) if single else expit(scale[0] * found + scale[1])
-        start += len(chunk)
+        yield y, softmax(scale[0] * found, axis=1) if single else expit(scale[0] * found + scale[1])
+
+
+def _chunks(part: Part, classes: int) -> Iterator[tuple[npt.NDArray[np.float32], Indicators]]:
+    """Embeddings and the labels' indicators, a chunk of rows at a time."""
+    start = 0
+    for x in part.chunks(max(1, min(_ROWS, _NUMBERS // max(part.dim, classes)))):
+        assert part.labels is not None
+        yield x, one_hot(part.labels[start : start + len(x)], classes)
+        start += len(x)
 
 
 @dataclass(frozen=True)
@@ -97,35 +104,49 @@ class _Ridge:
     rows: int
     mean: Floats
     scale: Floats
+    directions: Floats | scipy.sparse.csr_matrix | None
+    """What the standardised rows are projected onto, where they are long or few, ``[axes, dim]``."""
     share: Floats
     """Of the rows, that have each label, ``[C]``."""
     values: Floats
     vectors: Floats
     weights: Floats
-    """XᵀY in the eigenvectors' axes, ``[dim, C]``."""
+    """XᵀY in the eigenvectors' axes."""
 
     @classmethod
-    def of(cls, part: Part, hot: Indicators) -> _Ridge:
+    def of(cls, part: Part, classes: int) -> _Ridge:
         mean, deviation = part.standardisation()
         scale = np.where(deviation > 0, deviation, 1.0)
-        gram, products = np.zeros((part.dim, part.dim)), np.zeros((part.dim, hot.shape[1]))
-        share = hot.mean(axis=0)
-        start = 0
-        for chunk in part.chunks():
-            x = (chunk - mean) / scale
+        labels = np.asarray(part.labels)
+        share = (np.bincount(labels, minlength=classes) if labels.ndim == 1 else labels.sum(axis=0)) / len(part)
+        directions = None
+        if len(part) < min(part.dim, MOST_DIM):  # what they span has no more dimensions than there are rows
+            directions = np.linalg.qr(((part.take(slice(None)) - mean) / scale).T)[0].T
+        elif part.dim > MOST_DIM:
+            directions = SparseRandomProjection(MOST_DIM, random_state=0).fit(np.empty((1, part.dim))).components_
+        axes = part.dim if directions is None else directions.shape[0]
+        gram, products = np.zeros((axes, axes)), np.zeros((axes, classes))
+        for chunk, y in _chunks(part, classes):
+            x = _projected((chunk - mean) / scale, directions)
             gram += x.T @ x
-            products += x.T @ (hot[start : start + len(chunk)] - share)
-            start += len(chunk)
+            products += x.T @ (y - share)
         values, vectors = np.linalg.eigh(gram)
-        return cls(len(part), mean, scale, share, values.clip(min=0), vectors, vectors.T @ products)
+        return cls(len(part), mean, scale, directions, share, values.clip(min=0), vectors, vectors.T @ products)
 
-    def without_own_row(self, x: npt.NDArray, y: Indicators, penalty: float) -> Floats:
-        """ŷ₋ᵢ of some of the rows, ``[m, C]``."""
-        z = ((x - self.mean) / self.scale) @ self.vectors
+    def rotated(self, x: npt.NDArray) -> Floats:
+        """Some of the rows, standardised, in the eigenvectors' axes, ``[m, dim]``: the longest part of what follows."""
+        return _projected((x - self.mean) / self.scale, self.directions) @ self.vectors
+
+    def without_own_row(self, z: Floats, y: Indicators, penalty: float) -> Floats:
+        """ŷ₋ᵢ of rows that are ``rotated``, ``[m, C]``."""
         shrunk = z / (self.values + penalty)
         leverage = (shrunk * z).sum(axis=1, keepdims=True) + 1 / self.rows
         residual = y - self.share - shrunk @ self.weights
         return y - residual / np.maximum(1 - leverage, 1e-6)  # 0 where there is no other row to learn from
+
+
+def _projected(x: Floats, directions: Floats | scipy.sparse.csr_matrix | None) -> Floats:
+    return x if directions is None else (directions @ x.T).T
 
 
 def _temperature(scores: Floats, y: Indicators) -> Floats:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.centers import Centers, arrange_centers, center_kinds, class_centers
-from lbhash.centers.arrange import check_arrangeable
+from lbhash.centers import Centers, arrange, arrange_centers, center_kinds, class_centers
 
 ARRANGED = "arranged"
 DESIGNED = "best-ratio"
@@ -34,7 +33,8 @@ def task_centers(kind: str, classes: int, bits: int, seed: int, confusion: Confu
 
     Args:
         kind: "arranged" are those of the kind "best-ratio", moved to where classes that are mistaken for each other are
-            neighbours (``lbhash.centers.arrange_centers``); all others are as of ``lbhash.centers.class_centers``.
+            neighbours (``lbhash.centers.arrange_centers``), as long as these are not too many to be arranged
+            (``lbhash.centers.arrange.MOST_CLASSES``); all others are as of ``lbhash.centers.class_centers``.
         classes: C.
         bits: length of a code.
         seed: of what is random about them.
@@ -48,5 +48,5 @@ def task_centers(kind: str, classes: int, bits: int, seed: int, confusion: Confu
     """
     if check_center_kind(kind) != ARRANGED:
         return class_centers(classes, bits, kind=kind, seed=seed)
-    check_arrangeable(classes)  # before the confusion is asked for, which is the longest part
-    return arrange_centers(class_centers(classes, bits, kind=DESIGNED), confusion(), seed=seed)
+    designed = class_centers(classes, bits, kind=DESIGNED)
+    return designed if classes > arrange.MOST_CLASSES else arrange_centers(designed, confusion(), seed=seed)

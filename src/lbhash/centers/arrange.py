@@ -81,12 +81,6 @@ def arrange_centers(
     return words
 
 
-def check_arrangeable(classes: int) -> None:
-    """Raise ``ValueError`` where there are more classes than are arranged."""
-    if classes > MOST_CLASSES:
-        raise ValueError(f"centers are {classes}; those that are arranged may be at most {MOST_CLASSES}")
-
-
 def confused_distance(centers: npt.ArrayLike, confusion: npt.ArrayLike) -> float:
     """The mean distance of what is confused less that of any two classes, in bits: below 0 it is nearer.
 
@@ -104,7 +98,8 @@ def excess_confusion(confusion: npt.ArrayLike, classes: int) -> npt.NDArray[np.f
     given = np.asarray(confusion, np.float64)
     if given.shape != (classes, classes):
         raise ValueError(f"confusion has shape {given.shape}; with {classes} centers it must be {(classes, classes)}")
-    check_arrangeable(classes)
+    if classes > MOST_CLASSES:
+        raise ValueError(f"centers are {classes}; those that are arranged may be at most {MOST_CLASSES}")
     if not np.isfinite(given).all() or (given < 0).any():
         raise ValueError("confusion has a negative value or one that is not finite; all must be at least 0")
     both = given + given.T

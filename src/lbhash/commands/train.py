@@ -128,8 +128,8 @@ def train(
     hidden: Annotated[int, typer.Option(help="Width of the head's hidden layer; 0 for a linear head.")] = 1024,
     dropout: Annotated[float, typer.Option(help="Of the head's inputs in training.")] = 0.5,
     centers: Annotated[
-        str, typer.Option(help="Kind of the class centers (see 'lbhash centers'), or arranged by what is confused.")
-    ] = "best",
+        str, typer.Option(help="Arranged by what is confused, or a kind of class centers (see 'lbhash centers').")
+    ] = "arranged",
     seed: Annotated[int, typer.Option(help="Same seed, same machine: the same codes.")] = 0,
     monitor: Annotated[
         Criterion | None,

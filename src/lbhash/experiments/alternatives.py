@@ -33,9 +33,9 @@ TIMED_QUERIES, TIMED_K, TIMED_ROUNDS = 100, 100, 3
 
 INTRO = """# What to pick: mAP against bytes a row
 
-The same embeddings, stored in many ways: as codes of this library (CSQ_D), with and without a second stage; as what
-FAISS makes of them without labels; as what a linear model makes of them with labels; and as they are. Everything is
-fitted on the train rows alone, and every query is compared with every base row.
+The same embeddings, stored in many ways: as codes of this library (CSQ_D, class centres of the kind "best"), with and
+without a second stage; as what FAISS makes of them without labels; as what a linear model makes of them with labels;
+and as they are. Everything is fitted on the train rows alone, and every query is compared with every base row.
 
 Made by
 

@@ -167,6 +167,8 @@ def main() -> None:
     parser.add_argument("--title", default="Fine-tuning")
     parser.add_argument("--out", type=Path, required=True, help="the page; its picture is beside it")
     given = parser.parse_args()
+    from lbhash.objectives import uses_centers
+
     try:
         dataset = open_dataset(given.data)
     except ValueError as error:
@@ -175,7 +177,12 @@ def main() -> None:
     settings = (given.centers, given.bits, given.image_size, given.epochs, *rates, given.validation, given.seed)
     given.methods = [method for method in METHODS if method in given.methods]
     given.recipes = [recipe for recipe in RECIPES if recipe in given.recipes]
-    runs = [Run(method, recipe, *settings) for method in given.methods for recipe in given.recipes]
+    runs = [
+        Run(method, recipe, *settings)
+        for method in given.methods
+        for recipe in given.recipes
+        if uses_centers(method, RECIPES[recipe].guided) or not RECIPES[recipe].arranged  # else it is the plain host
+    ]
     folders = {run: given.runs / run.folder(Path(given.data).stem) for run in runs}
     run_missing(folders, given.data, given.backbone, given.workers)
     results = {run: json.loads((folder / "metrics.json").read_text()) for run, folder in folders.items()}

@@ -58,9 +58,11 @@ class Run:
 
     def name(self, classes: int) -> str:
         """Of the run's file."""
+        from lbhash.objectives import uses_centers
+
         suffix = "_d" if self.guided else ""
         name = f"{self.data}-{self.method}{suffix}-{self.bits}bits-{self.epochs}epochs-seed{self.seed}"
-        if self.guided or self.method == "csq":  # the others do not use class centres
+        if uses_centers(self.method, self.guided):
             name += f"-{centers_mark(classes, self.bits, 'best', self.seed)}"
         return name
 
@@ -78,7 +80,7 @@ def execute(run: Run, file: str) -> dict[str, Any]:
     from lbhash.hasher import Hasher
 
     dataset = _dataset(file)
-    hasher = Hasher(run.bits, run.method, run.guided, run.epochs, run.seed, device="cpu")
+    hasher = Hasher(run.bits, run.method, run.guided, run.epochs, run.seed, centers="best", device="cpu")
     started = time.perf_counter()
     hasher.fit_part(dataset.train, dataset.classes)
     seconds = time.perf_counter() - started

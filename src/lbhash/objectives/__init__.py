@@ -59,6 +59,12 @@ def build_objective(
     return Guided(host, task, **(guidance or {})) if guided else host
 
 
+def uses_centers(method: Any, guided: bool) -> bool:
+    """Whether class centres make a difference to a method, plain or guided; one of one's own may look at them."""
+    kind = METHODS.get(method) if isinstance(method, str) else method
+    return guided or getattr(kind, "uses_centers", True)
+
+
 def method_name(method: Any) -> str:
     """The method's name; of one's own, that of its class or function in small letters."""
     if isinstance(method, str):
@@ -87,4 +93,4 @@ def _check_names(given: Any, argument: str, kind: Callable[..., Any], leading: i
 
 
 __all__ = ["CSQ", "DBDH", "DCH", "DSDH", "METHODS", "GreedyHash", "Guided", "HashNet", "Objective", "Task"]
-__all__ += ["build_objective", "method_name"]
+__all__ += ["build_objective", "method_name", "uses_centers"]

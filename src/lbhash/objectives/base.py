@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +49,9 @@ class Objective(nn.Module):
     What it learns itself are ``nn.Parameter``s, trained beside the model; what it remembers are buffers, so that
     both are in the checkpoints.
     """
+
+    uses_centers: ClassVar[bool] = True
+    """Whether it looks at ``Task.centers``. Of one that does not they need not be arranged."""
 
     def begin_epoch(self, epoch: int) -> None:
         """Called before each epoch, which counts from 0."""

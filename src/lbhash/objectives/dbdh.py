@@ -23,6 +23,8 @@ class DBDH(Objective):
     public re-implementation (DeepHash-pytorch) takes it over the bits of a row instead.
     """
 
+    uses_centers = False
+
     def __init__(self, task: Task, *, alpha: float = 0.1) -> None:
         super().__init__()
         self.alpha = check_weight(alpha, "alpha")

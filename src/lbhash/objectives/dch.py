@@ -22,6 +22,8 @@ class DCH(Objective):
         lam: λ, weight of the quantisation.
     """
 
+    uses_centers = False
+
     def __init__(self, task: Task, *, gamma: float = 20.0, lam: float = 0.1) -> None:
         super().__init__()
         self.gamma = check_weight(gamma, "gamma", above_zero=True)

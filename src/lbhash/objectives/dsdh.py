@@ -28,6 +28,8 @@ class DSDH(Objective):
         sweeps: rounds of W and B before each epoch.
     """
 
+    uses_centers = False
+
     targets: Tensor
     weights: Tensor
     codes: Tensor

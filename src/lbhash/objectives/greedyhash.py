@@ -22,6 +22,8 @@ class GreedyHash(Objective):
         alpha: weight of the penalty (the authors: 0.1 on CIFAR-10, 1 on ImageNet).
     """
 
+    uses_centers = False
+
     def __init__(self, task: Task, *, alpha: float = 0.1) -> None:
         super().__init__()
         self.alpha = check_weight(alpha, "alpha")

@@ -22,6 +22,8 @@ class HashNet(Objective):
     The authors' code pairs the two halves of a batch; all its pairs are used here. A row is not paired with itself.
     """
 
+    uses_centers = False
+
     def __init__(self, task: Task, *, alpha: float | None = None, continuation: float = 20.0) -> None:
         super().__init__()
         self.alpha = 10 / task.bits if alpha is None else check_weight(alpha, "alpha", above_zero=True)

@@ -80,8 +80,10 @@ class Cell:
 
 @lru_cache(maxsize=4096)
 def _name(cell: Cell, seed: int) -> str:
+    from lbhash.objectives import uses_centers
+
     marks = [cell.source.name, cell.label, f"{cell.bits}bits", f"{cell.epochs}epochs", f"seed{seed}"]
-    if cell.recipe != "plain" or cell.method == "csq":  # the others do not use class centres
+    if uses_centers(cell.method, RECIPES[cell.recipe] is not None):
         marks.append(centers_mark(cell.source.classes(), cell.bits, cell.centers, seed))
     rest = json.dumps([cell.hidden, cell.batch_size, cell.lr, RECIPES[cell.recipe]])
     return "-".join([*marks, cell.source.mark(), f"settings{zlib.crc32(rest.encode()):08x}"])

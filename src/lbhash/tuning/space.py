@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lbhash.files import existing_file
+from lbhash.task_centers import ARRANGED
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
@@ -129,6 +130,8 @@ def default_space(method: Any, guided: bool, bits: int) -> dict[str, Range | Cho
         guided: whether the guidance is added, of which the weight is searched.
         bits: h, which HashNet's α is relative to.
     """
+    from lbhash.objectives import uses_centers
+
     space: dict[str, Range | Choice] = {
         "lr": Range(1e-4, 1e-2, log=True),
         "dropout": Range(0.0, 0.8),
@@ -136,8 +139,8 @@ def default_space(method: Any, guided: bool, bits: int) -> dict[str, Range | Cho
     }
     if guided:
         space["guidance.weight"] = Range(0.03, 3.0, log=True)
-    if guided or method == "csq":  # the others do not use class centres
-        space["centers"] = Choice(("best", "best-ratio"))
+    if uses_centers(method, guided):
+        space["centers"] = Choice(("best", "best-ratio", ARRANGED))
     of_methods: dict[str, dict[str, Range | Choice]] = {
         "hashnet": {
             "alpha": Range(1 / bits, 100 / bits, log=True, start=10 / bits),
