@@ -119,7 +119,7 @@ def test_from_sentences_to_neighbours(text, tmp_path, monkeypatch, capsys, comma
         assert status == 0, errors
         return json.loads(out)
 
-    lbhash("train", "--data", "text.parquet", "--method", "csq", "--bits", 16, "--epochs", 5, "--out", "model")
+    lbhash("train", "--data", "text.parquet", "--method", "csq", "--bits", 16, "--epochs", 30, "--out", "model")
     for split in ("base", "query"):
         lbhash("encode", "--model", "model", "--data", "text.parquet", "--split", split, "--out", f"{split}.parquet")
     report = lbhash("evaluate", "--queries", "query.parquet", "--base", "base.parquet")
