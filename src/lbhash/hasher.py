@@ -25,11 +25,12 @@ from lbhash.codes import PackedCodes, check_bits, code_bytes, unpack
 from lbhash.data import Part, check_embeddings
 from lbhash.data.holdout import held_rows
 from lbhash.data.images import ImageTable, ListedPictures, PicturePart
+from lbhash.dropout import Dropout
 from lbhash.evaluation import evaluate
 from lbhash.labels import check_labels, is_class_column
 from lbhash.leave_one_out import confusion
 from lbhash.model import HashModel, check_model_folder
-from lbhash.objectives import Objective, Task, build_objective, method_name, uses_centers
+from lbhash.objectives import Objective, Task, build_objective, check_method, method_name, uses_centers
 from lbhash.plain import plain
 from lbhash.posterior import Surrogate
 from lbhash.recognition import knn_predict
@@ -373,8 +374,9 @@ class Hasher(TransformerMixin, BaseEstimator):
         schedule = self._schedule(epochs, batch_size)
         monitor, _ = check_monitor(self.monitor, self.patience)
         validation = check_validation(self.validation, monitor)
-        dropout = _number(self.dropout, "dropout")
+        dropout = Dropout(_number(self.dropout, "dropout")).probability
         options, guidance = plain(self.options, "options"), self._plain_guidance()
+        check_method(self.method, guidance=guidance, options=options)  # before what is confused, which takes longest
         part = _labelled(part, classes)
         fitted: Part | PicturePart = part
         held: Part | PicturePart | None = None
@@ -387,14 +389,8 @@ class Hasher(TransformerMixin, BaseEstimator):
             kind = DESIGNED
         confused = confused or (lambda: confusion(self._embedded(fitted, backbone), classes))
         centers = task_centers(kind, classes, bits, seed, confused)
-        task = Task(
-            bits,
-            classes,
-            labels if labels.ndim == 1 else labels.float(),
-            torch.from_numpy(centers).float(),
-            epochs,
-            seed,
-        )
+        hot = labels if labels.ndim == 1 else labels.float()
+        task = Task(bits, classes, hot, torch.from_numpy(centers).float(), epochs, seed)
         with torch.random.fork_rng():
             draw_from(seed, 0)
             objective = build_objective(

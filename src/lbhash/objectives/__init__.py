@@ -47,16 +47,22 @@ def build_objective(
         ValueError: there is no such method.
         TypeError: ``options`` or ``guidance`` names something that the method or the guidance does not take.
     """
-    kind: Any = METHODS.get(method) if isinstance(method, str) else method
-    name = method_name(method)
-    if kind is None or not callable(kind):
-        raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}, or an Objective of one's own")
-    _check_names(options, "options", kind, 1, f"method {name}")
-    _check_names(guidance, "guidance", Guided, 2, "the guidance")
-    host = kind(task, **(options or {}))
+    host = check_method(method, guidance=guidance, options=options)(task, **(options or {}))
     if not isinstance(host, Objective):
         raise TypeError(f"method is {method!r}, which made a {type(host).__name__}; it must make an Objective")
     return Guided(host, task, **(guidance or {})) if guided else host
+
+
+def check_method(
+    method: Any, *, guidance: dict[str, Any] | None = None, options: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Return what makes a method from a task; raises what ``build_objective`` does."""
+    kind: Any = METHODS.get(method) if isinstance(method, str) else method
+    if kind is None or not callable(kind):
+        raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}, or an Objective of one's own")
+    _check_names(options, "options", kind, 1, f"method {method_name(method)}")
+    _check_names(guidance, "guidance", Guided, 2, "the guidance")
+    return kind
 
 
 def uses_centers(method: Any, guided: bool) -> bool:
@@ -93,4 +99,4 @@ def _check_names(given: Any, argument: str, kind: Callable[..., Any], leading: i
 
 
 __all__ = ["CSQ", "DBDH", "DCH", "DSDH", "METHODS", "GreedyHash", "Guided", "HashNet", "Objective", "Task"]
-__all__ += ["build_objective", "method_name", "uses_centers"]
+__all__ += ["build_objective", "check_method", "method_name", "uses_centers"]
