@@ -87,6 +87,8 @@ def test_the_runs_and_the_page(place, compare):
         about = json.loads(file.read_text())["about"]
         assert (about["guided"], about["centers"]) == said
     assert compare(methods="dch", recipes="plain-arranged") == []  # which would be the plain one
+    assert compare(methods="dch", recipes="plain") == ["dch"]
+    assert compare(methods="dch", recipes="plain", centers="random") == []
     assert compare(recipes="paper", centers="random") == ["csq_d"]
     assert compare(recipes="arranged", centers="random") == []
 

@@ -11,11 +11,16 @@ from sklearn.linear_model import Ridge
 
 from lbhash import leave_one_out as module
 from lbhash.data import Part
-from lbhash.leave_one_out import PENALTIES, confusion, leave_one_out
+from lbhash.leave_one_out import PENALTIES, confusion
 
 
 def part_of(x, labels):
     return Part(np.asarray(x), np.arange(len(x)), np.asarray(labels))
+
+
+def leave_one_out(part, classes):
+    """p(class | row) of every row."""
+    return np.concatenate([found for _, found in module._posteriors(part, classes)])
 
 
 @settings(max_examples=25, deadline=None)
@@ -113,6 +118,41 @@ def test_long_rows_are_projected(monkeypatch):
     found, wanted = confusion(part_of(long, y), 10), confusion(part_of(x.astype(np.float32), y), 10)
     off = ~np.eye(10, dtype=bool)
     assert np.corrcoef(found[off], wanted[off])[0, 1] > 0.95
+
+
+def test_of_many_rows_some_are_drawn(monkeypatch):
+    """Also where classes come in turns, so that every tenth row is of one class."""
+    x, y = load_digits(return_X_y=True)
+    order = np.argsort(np.argsort(y, kind="stable") - 180 * y, kind="stable")
+    x, y = x[order].astype(np.float32), y[order]
+    whole = confusion(part_of(x, y), 10)
+    monkeypatch.setattr(module, "MOST_ROWS", 600)
+    found = confusion(part_of(x, y), 10)
+    assert found.sum() == pytest.approx(600, rel=1e-4)
+    assert found.sum(axis=1).min() > 30
+    assert np.trace(found) / 600 == pytest.approx(np.trace(whole) / len(x), abs=0.05)
+    np.testing.assert_array_equal(found, confusion(part_of(x, y), 10))
+
+
+def test_few_rows_that_are_too_long_are_projected(monkeypatch):
+    x, y = load_digits(return_X_y=True)
+    x, y = x[:100, np.arange(640) % 64].astype(np.float32), y[:100]
+    exact = module._Ridge.of(part_of(x, y), 10)
+    assert exact.rotated(x).shape == (100, 100)
+    monkeypatch.setattr(module, "_NUMBERS", 64_000 - 1)
+    monkeypatch.setattr(module, "MOST_DIM", 500)
+    assert module._Ridge.of(part_of(x, y), 10).rotated(x).shape == (100, 500)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_what_is_no_number_is_refused(wrong):
+    x, y = load_digits(return_X_y=True)
+    x[3, 4] = wrong
+    with (
+        np.errstate(invalid="ignore"),
+        pytest.raises(ValueError, match=r"^part has embeddings that are NaN or infinite"),
+    ):
+        confusion(part_of(x.astype(np.float32), y), 10)
 
 
 @pytest.mark.parametrize("multi", [False, True])

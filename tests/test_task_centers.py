@@ -40,7 +40,11 @@ def test_designs_are_as_they_are_designed():
 
 def test_too_many_classes_to_be_arranged_have_what_is_designed(monkeypatch):
     monkeypatch.setattr("lbhash.centers.arrange.MOST_CLASSES", 9)
-    np.testing.assert_array_equal(task_centers("arranged", 10, 16, 0, never), class_centers(10, 16, "best-ratio"))
+    with pytest.warns(
+        UserWarning, match="^10 centers are too many to be arranged, which 9 may be; they are 'best-ratio'"
+    ):
+        found = task_centers("arranged", 10, 16, 0, never)
+    np.testing.assert_array_equal(found, class_centers(10, 16, "best-ratio"))
     with pytest.raises(AssertionError):
         task_centers("arranged", 9, 16, 0, never)
 
@@ -49,6 +53,7 @@ def test_too_many_classes_to_be_arranged_have_what_is_designed(monkeypatch):
 def test_nothing_is_arranged_for_a_method_that_does_not_look(blobs, monkeypatch, method, guided):
     looks = (method, guided) != ("dch", False)
     assert uses_centers(method, guided) == looks
+    assert uses_centers(type("Mine", (METHODS["dch"],), {}), False)  # it may, though DCH does not
     asked = []
     monkeypatch.setattr("lbhash.hasher.confusion", lambda *given: asked.append(1) or confusion(*given))
     Hasher(**SETTINGS, method=method, guided=guided).fit(blobs.x, blobs.y)

@@ -28,7 +28,7 @@ from lbhash.data.images import ImageTable, ListedPictures, PicturePart
 from lbhash.dropout import Dropout
 from lbhash.evaluation import evaluate
 from lbhash.labels import check_labels, is_class_column
-from lbhash.leave_one_out import confusion
+from lbhash.leave_one_out import confusion, drawn
 from lbhash.model import HashModel, check_model_folder
 from lbhash.objectives import Objective, Task, build_objective, check_method, method_name, uses_centers
 from lbhash.plain import plain
@@ -410,12 +410,13 @@ class Hasher(TransformerMixin, BaseEstimator):
         return _Run(model, objective, part, fitted, held, schedule, centers, settings)
 
     def _embedded(self, part: Part | PicturePart, backbone: Backbone | None = None) -> Part:
-        """The embeddings of rows that are trained on: of pictures as the backbone sees them before it learns."""
+        """What tells of rows what they are confused with: of pictures what the backbone sees before it learns."""
         if isinstance(part, Part):
             return part
         from lbhash.finetuning import embed_pictures
 
         assert backbone is not None
+        part = drawn(part)
         progress = self.progress and is_main_process()
         made = embed_pictures(backbone, part.images, part.rows, workers=self.workers, progress=progress)
         return Part(made, np.arange(len(made)), part.labels)

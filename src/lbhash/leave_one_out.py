@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,9 @@ from sklearn.random_projection import SparseRandomProjection
 from lbhash.data.dataset import Part
 from lbhash.labels import one_hot
 
+if TYPE_CHECKING:
+    from lbhash.data.images import PicturePart
+
 PENALTIES = tuple(float(10 ** (k / 2)) for k in range(-2, 5))
 """λ in units of ``dim``, which is what a row's squared length is on average once it is standardised."""
 
@@ -34,47 +38,52 @@ MOST_DIM = 2048
 """Numbers of a row beyond which it is projected at random onto as many (D. Achlioptas, "Database-friendly random
 projections", JCSS 2003), since the eigenvectors take the cube of their number."""
 
+MOST_ROWS = 100_000
+"""Rows beyond which as many are drawn: what is confused is a share of them."""
+
 _SAMPLE = 20_000  # rows by which λ and the temperature are chosen
 _ROWS, _NUMBERS = 8192, 1 << 24  # at a time, at most
 
+PartT = TypeVar("PartT", "Part", "PicturePart")
 Floats = npt.NDArray[np.float64]
 Indicators = npt.NDArray[np.uint8]  # of labels, [n, C]
-
-
-def leave_one_out(part: Part, classes: int) -> npt.NDArray[np.float32]:
-    """p(class | row) of every row, by a linear model fitted to all the others.
-
-    Args:
-        part: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot. The embeddings are read a chunk at a time,
-            three times, and standardised; longer ones than ``MOST_DIM`` are projected.
-        classes: C.
-
-    Returns:
-        ``float32 [n, C]``; of one label a row each row sums to 1, of several each number is a probability of its own.
-        A class that no row has is 0.
-    """
-    return np.concatenate([found.astype(np.float32) for _, found in _posteriors(part, classes)])
 
 
 def confusion(part: Part, classes: int) -> npt.NDArray[np.float64]:
     """How much of each class a linear model takes for each other, where it has not seen the row's label.
 
     Args:
-        part: as of ``leave_one_out``.
+        part: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot. The embeddings are read a chunk at a time,
+            three times, and standardised. Of more than ``MOST_ROWS`` rows these are drawn; rows longer than
+            ``MOST_DIM`` are projected.
         classes: C.
 
     Returns:
-        ``float64 [C, C]``: in row c and column d the sum of p(d | row) over the rows that have the label c.
+        ``float64 [C, C]``: in row c and column d the sum of p(d | row) over the rows that have the label c. Of one
+            label a row the p(d | row) sum to 1, of several each is a probability of its own; of a class that no row has
+            it is 0.
+
+    Raises:
+        ValueError: an embedding is NaN or infinite.
     """
-    return sum((y.T @ found for y, found in _posteriors(part, classes)), np.zeros((classes, classes)))
+    part = drawn(part)
+    return sum((_sums(y, found) for y, found in _posteriors(part, classes)), np.zeros((classes, classes)))
+
+
+def drawn(part: PartT, most: int | None = None) -> PartT:
+    """At most so many of the rows (``MOST_ROWS`` where it is not said), at random, in their order."""
+    most = MOST_ROWS if most is None else most
+    if len(part) <= most:
+        return part
+    chosen = np.zeros(len(part), bool)
+    chosen[np.random.default_rng(0).permutation(len(part))[:most]] = True
+    return part.where(chosen)
 
 
 def _posteriors(part: Part, classes: int) -> Iterator[tuple[Indicators, npt.NDArray[np.floating]]]:
     """The labels' indicators and p(class | row), a chunk of rows at a time."""
     ridge = _Ridge.of(part, classes)
-    most = min(_SAMPLE, 4 * _NUMBERS // max(part.dim, classes))
-    sample = np.arange(0, len(part), -(-len(part) // most))
-    chosen = Part(part.embeddings, part.rows[sample], np.asarray(part.labels)[sample])
+    chosen = drawn(part, min(_SAMPLE, 4 * _NUMBERS // max(len(ridge.values), classes)))
     y = one_hot(chosen.labels, classes)
     z = np.concatenate([ridge.rotated(x) for x, _ in _chunks(chosen, classes)])
     errors = {penalty: np.square(ridge.without_own_row(z, y, penalty * part.dim) - y).mean() for penalty in PENALTIES}
@@ -86,6 +95,11 @@ def _posteriors(part: Part, classes: int) -> Iterator[tuple[Indicators, npt.NDAr
         found = ridge.without_own_row(ridge.rotated(x), y, penalty)
         found[:, ridge.share == 0] = -np.inf
         yield y, softmax(scale[0] * found, axis=1) if single else expit(scale[0] * found + scale[1])
+
+
+def _sums(y: Indicators, values: npt.NDArray[np.floating]) -> Floats:
+    """Yᵀ times the values: their sums by label, ``[C, k]``; of a label or few a row with no more work than is there."""
+    return scipy.sparse.csr_array(y.astype(np.float64)).T @ values
 
 
 def _chunks(part: Part, classes: int) -> Iterator[tuple[npt.NDArray[np.float32], Indicators]]:
@@ -116,20 +130,23 @@ class _Ridge:
     @classmethod
     def of(cls, part: Part, classes: int) -> _Ridge:
         mean, deviation = part.standardisation()
+        if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
+            raise ValueError("part has embeddings that are NaN or infinite; every number must be finite")
         scale = np.where(deviation > 0, deviation, 1.0)
         labels = np.asarray(part.labels)
         share = (np.bincount(labels, minlength=classes) if labels.ndim == 1 else labels.sum(axis=0)) / len(part)
         directions = None
-        if len(part) < min(part.dim, MOST_DIM):  # what they span has no more dimensions than there are rows
+        # What few rows span has no more dimensions than there are rows.
+        if len(part) < min(part.dim, MOST_DIM) and len(part) * part.dim <= _NUMBERS:
             directions = np.linalg.qr(((part.take(slice(None)) - mean) / scale).T)[0].T
         elif part.dim > MOST_DIM:
-            directions = SparseRandomProjection(MOST_DIM, random_state=0).fit(np.empty((1, part.dim))).components_
+            directions = SparseRandomProjection(MOST_DIM, random_state=0).fit(np.zeros((1, part.dim))).components_
         axes = part.dim if directions is None else directions.shape[0]
         gram, products = np.zeros((axes, axes)), np.zeros((axes, classes))
         for chunk, y in _chunks(part, classes):
             x = _projected((chunk - mean) / scale, directions)
             gram += x.T @ x
-            products += x.T @ (y - share)
+            products += _sums(y, x).T - np.outer(x.sum(axis=0), share)
         values, vectors = np.linalg.eigh(gram)
         return cls(len(part), mean, scale, directions, share, values.clip(min=0), vectors, vectors.T @ products)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -49,4 +50,10 @@ def task_centers(kind: str, classes: int, bits: int, seed: int, confusion: Confu
     if check_center_kind(kind) != ARRANGED:
         return class_centers(classes, bits, kind=kind, seed=seed)
     designed = class_centers(classes, bits, kind=DESIGNED)
-    return designed if classes > arrange.MOST_CLASSES else arrange_centers(designed, confusion(), seed=seed)
+    if classes > arrange.MOST_CLASSES:
+        said = (
+            f"{classes} centers are too many to be arranged, which {arrange.MOST_CLASSES} may be; they are {DESIGNED!r}"
+        )
+        warnings.warn(said, stacklevel=2)
+        return designed
+    return arrange_centers(designed, confusion(), seed=seed)

@@ -111,7 +111,7 @@ def excess_confusion(confusion: npt.ArrayLike, classes: int) -> npt.NDArray[np.f
     return excess
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _anneal(words, distances, wanted, least, steps, rng):  # type: ignore[no-untyped-def]
     """Move the words and their distances in place, and leave them at the best that was seen."""
     classes, bits = words.shape

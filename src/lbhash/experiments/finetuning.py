@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 INTRO = """# {title}
 
-{methods}, {recipes}, {bits} bits, class centers of the kind "{centers}". {backbone} learns
-together with the head (a hidden layer of 1,024) from {train:,} training pictures of {data} at {size} × {size}
-pixels: {epochs} epochs, batch 64, Adam at {lr:g} for the head and {backbone_lr:g} for the backbone, both falling along
-a cosine; crops, flips and colours as in [training.md](training.md); seed {seed}. One seed: differences of a point or
-so mean little.
+{methods}, {recipes}, {bits} bits; class centers that are not arranged are of the kind "{centers}".
+{backbone} learns together with the head (a hidden layer of 1,024) from {train:,} training pictures of {data}
+at {size} × {size} pixels: {epochs} epochs, batch 64, Adam at {lr:g} for the head and {backbone_lr:g} for the backbone,
+both falling along a cosine; crops, flips and colours as in [training.md](training.md); seed {seed}. One seed:
+differences of a point or so mean little.
 
 Made by
 
     {command}
 
 - mAP is of {query:,} queries on a base of {base:,}, in expectation over a random order of tied codes.
-- "lift" is the guided mAP minus its host's, in points.
+- "lift" is the mAP minus the plain host's, in points.
 - "at 0" is the share of the relevant base codes that are equal to the query's.
 - "ratio" is D_inter / D_intra of the base's codes, minimum over maximum; "at 99.9 %" with D_intra at that percentile.
 - "k-NN" is the accuracy of a vote of the 100 nearest base codes.
@@ -113,7 +113,11 @@ class Run:
         """The name of its model folder."""
         held = "" if self.validation == VALIDATION_SHARE else f"-validation{self.validation:g}"
         rates = "" if (self.lr, self.backbone_lr) == (1e-3, 1e-4) else f"-lr{self.lr:g}-{self.backbone_lr:g}"
-        centers = "" if self.centers == "best" or RECIPES[self.recipe].arranged else f"-{self.centers}"
+        from lbhash.objectives import uses_centers
+
+        recipe = RECIPES[self.recipe]
+        marked = self.centers != "best" and not recipe.arranged and uses_centers(self.method, recipe.guided)
+        centers = f"-{self.centers}" if marked else ""
         name = f"{data}-{self.shown}{centers}-{self.bits}bits-{self.size}px-{self.epochs}epochs"
         return f"{name}{rates}{held}-seed{self.seed}"
 

@@ -40,6 +40,9 @@ PERCENTILES, INTER_PERCENTILES = (100.0, 99.9, 99.0, 95.0, 90.0, 75.0, 50.0), (0
 PERCENTILES_SAID = """Rank correlation of the ratio with the query mAP, mean over the cells, by the percentiles that
 take the places of max D_intra (downwards) and of min D_inter (to the right):"""
 
+CENTERS = Choice(("best", "best-ratio"))
+WIDTHS = (0, 256, 512, 1024)
+
 HELD_OUT = 0.2
 PART = "tuning"
 
@@ -80,16 +83,20 @@ class Cell:
         """With the default settings."""
         from lbhash.hasher import Hasher
 
-        return Hasher(self.bits, self.method, self.guided, device="cpu")
+        return Hasher(self.bits, self.method, self.guided, centers="best", device="cpu")
 
     def space(self, hidden: Sequence[int]) -> Space:
-        """The default space, with these widths of the hidden layer."""
-        return default_space(self.method, self.guided, self.bits) | {"hidden": Choice(tuple(hidden))}
+        """The default space, with these widths of the hidden layer, and with two kinds of centres where they matter."""
+        from lbhash.objectives import uses_centers
+
+        space = default_space(self.method, self.guided, self.bits) | {"hidden": Choice(tuple(hidden))}
+        options = {name: space.pop(name) for name in list(space) if name.startswith("options.")}
+        return space | ({"centers": CENTERS} if uses_centers(self.method, self.guided) else {}) | options
 
     def settings(self, number: int, hidden: Sequence[int], seed: int) -> dict[str, Any]:
         """The settings of this number: 0 are the defaults, whatever widths are searched, the others random."""
         if number == 0:
-            return starting_point(self.hasher, default_space(self.method, self.guided, self.bits))
+            return starting_point(self.hasher, self.space(WIDTHS))
         space = self.space(hidden)
         rng = np.random.default_rng([seed, number])
         return {name: values.sample(rng) for name, values in space.items()}

@@ -68,7 +68,9 @@ def check_method(
 def uses_centers(method: Any, guided: bool) -> bool:
     """Whether class centres make a difference to a method, plain or guided; one of one's own may look at them."""
     kind = METHODS.get(method) if isinstance(method, str) else method
-    return guided or getattr(kind, "uses_centers", True)
+    return guided or getattr(kind, "__dict__", {}).get(
+        "uses_centers", True
+    )  # a subclass may look where its base does not
 
 
 def method_name(method: Any) -> str:

@@ -103,6 +103,11 @@ class HashingModule(L.LightningModule):
         self.losses[batch_index], self.sizes[batch_index] = loss.detach(), len(index)
         return loss
 
+    def on_fit_start(self) -> None:
+        """Train towards the same centers in all processes: each has computed its own, on whatever machine it is."""
+        if self.trainer.world_size > 1:
+            share_buffers(self.objective)
+
     def on_train_epoch_end(self) -> None:
         """Judge the epoch, in the first process for all, and log what is found."""
         self._check_finite(self.losses.cpu())

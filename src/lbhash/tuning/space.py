@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lbhash.files import existing_file
-from lbhash.task_centers import ARRANGED
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
@@ -130,8 +129,6 @@ def default_space(method: Any, guided: bool, bits: int) -> dict[str, Range | Cho
         guided: whether the guidance is added, of which the weight is searched.
         bits: h, which HashNet's α is relative to.
     """
-    from lbhash.objectives import uses_centers
-
     space: dict[str, Range | Choice] = {
         "lr": Range(1e-4, 1e-2, log=True),
         "dropout": Range(0.0, 0.8),
@@ -139,8 +136,6 @@ def default_space(method: Any, guided: bool, bits: int) -> dict[str, Range | Cho
     }
     if guided:
         space["guidance.weight"] = Range(0.03, 3.0, log=True)
-    if uses_centers(method, guided):
-        space["centers"] = Choice(("best", "best-ratio", ARRANGED))
     of_methods: dict[str, dict[str, Range | Choice]] = {
         "hashnet": {
             "alpha": Range(1 / bits, 100 / bits, log=True, start=10 / bits),
