@@ -169,6 +169,35 @@ assert model.backbone[1].num_batches_tracked > 0
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("guided", [True, False])
+def test_processes_train_towards_the_first_ones_centers(tmp_path, guided):
+    """Each arranges them by what it computes itself, which may differ between machines."""
+    script = f"""
+import os
+import lbhash.hasher
+from conftest import Blobs
+from lbhash.hasher import Hasher
+
+made = lbhash.hasher.task_centers
+lbhash.hasher.task_centers = lambda *given: made(*given)[:: 1 - 2 * int(os.environ["RANK"])].copy()
+trained, centers = lbhash.hasher.train, []
+def train(model, objective, *given, **more):
+    centers.append(objective.centers.clone())
+    done = trained(model, objective, *given, **more)
+    centers.append(objective.centers.clone())
+    return done
+lbhash.hasher.train = train
+Hasher(bits=16, epochs=1, hidden=8, guided={guided}, device="cpu").fit(Blobs().x, Blobs().y)
+print("same" if centers[0].equal(centers[1]) else "changed")
+"""
+    file = tmp_path / "script.py"
+    file.write_text(script)
+    done = torchrun(2, file)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split()) == ["changed", "same"]
+
+
 # ------------------------------------------------------------------------------------------------------ the command
 
 TRAIN = ("-m", "--", "lbhash", "train", "--bits", 12, "--hidden", 16, "--batch-size", 16, "--device", "cpu")
