@@ -17,6 +17,7 @@ from lbhash.codes import pack
 from lbhash.data import Part
 from lbhash.data.dataset import Dataset
 from lbhash.experiments import tuning as experiment
+from lbhash.leave_one_out import confusion
 from lbhash.objectives import METHODS
 from lbhash.reproduce.sources import DIGITS
 from lbhash.tuning import Choice, Range, default_space, hold_out, read_space, score_codes, search, tune
@@ -233,6 +234,18 @@ def test_a_percentile_between_the_two_farthest_is_coarse():
     for percentile in (98.9, 99.0, 99.1):
         coarse = any(caution.kind == "coarse" for caution in cautions_of_rows(np.zeros(101, int), 1, percentile))
         assert coarse == (np.percentile(values, percentile) > 99)
+
+
+def test_what_is_confused_is_asked_once_for_all_trials(blobs, monkeypatch):
+    asked = []
+    for module in ("lbhash.hasher", "lbhash.tuning.tuner"):
+        monkeypatch.setattr(f"{module}.confusion", lambda *given: asked.append(given) or confusion(*given))
+    part = Part(blobs.x, np.arange(len(blobs.x)), blobs.y)
+    search(Hasher(8, epochs=1, hidden=4), part, 4, trials=3, prune=False)
+    ((rows, classes),) = asked
+    assert (len(rows), classes) == (round(0.8 * len(part)), 4)
+    search(Hasher(8, epochs=1, hidden=4, validation=0.25), part, 4, trials=2, prune=False)
+    assert [len(rows) for rows, _ in asked[1:]] == [round(0.6 * len(part))] * 2  # which are none of the search's
 
 
 # -------------------------------------------------------------------------------------------------------- the space

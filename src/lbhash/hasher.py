@@ -234,16 +234,20 @@ class Hasher(TransformerMixin, BaseEstimator):
         self.classes_ = classes
         return self
 
-    def fit_part(self, part: Part | PicturePart, classes: int, **training: Any) -> Hasher:
+    def fit_part(
+        self, part: Part | PicturePart, classes: int, *, confused: Confusion | None = None, **training: Any
+    ) -> Hasher:
         """Learn from a split of a data set, without a copy of it: of pictures, by fine-tuning ``backbone``.
 
         Args:
             part: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot.
             classes: C.
+            confused: what is confused in these rows (``lbhash.leave_one_out.confusion``), where several trainings are
+                to have it from one place; it is computed where it is not given, or where some rows validate.
             training: further arguments of ``lbhash.training.train``.
         """
         backbone = self._open_backbone() if isinstance(part, PicturePart) else None
-        run = self._prepare(part, classes, backbone)
+        run = self._prepare(part, classes, backbone, confused)
         resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
         tuning = None if backbone is None else self._fine_tuning(run, backbone, standardise=not resumed)
         if self.progress:
@@ -387,8 +391,9 @@ class Hasher(TransformerMixin, BaseEstimator):
         labels = torch.from_numpy(fitted.labels)
         if not uses_centers(self.method, self.guided) and kind == ARRANGED:
             kind = DESIGNED
-        confused = confused or (lambda: confusion(self._embedded(fitted, backbone), classes))
-        centers = task_centers(kind, classes, bits, seed, confused)
+        known = confused if held is None else None
+        asked = known or (lambda: confusion(self._embedded(fitted, backbone), classes))
+        centers = task_centers(kind, classes, bits, seed, asked)
         hot = labels if labels.ndim == 1 else labels.float()
         task = Task(bits, classes, hot, torch.from_numpy(centers).float(), epochs, seed)
         with torch.random.fork_rng():

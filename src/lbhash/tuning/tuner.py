@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from lbhash.codes import PackedCodes, check_bits
 from lbhash.data import hold_out
 from lbhash.data.dataset import Dataset, Part
 from lbhash.labels import check_count, check_labels
+from lbhash.leave_one_out import confusion
 from lbhash.lower_bound import bound
 from lbhash.metrics import check_choice
 from lbhash.training import check_machine
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from lbhash.hasher import Hasher
     from lbhash.model import HashModel
+    from lbhash.task_centers import Confusion
 
 _NOT_OF_THE_SEARCH = ("device", "threads", "devices", "nodes", "workers", "progress")
 
@@ -154,9 +157,10 @@ def search(
     done = study.trials()[:trials]
     for trial in done if after_trial is not None else ():
         after_trial(trial)  # type: ignore[misc]
+    confused = cache(partial(confusion, fitted, count))
     while len(done) < trials:
         asked, params = study.ask(len(done))
-        trial = _try(with_params(hasher, params), fitted, judge, asked, prune, len(done), params)
+        trial = _try(with_params(hasher, params), fitted, confused, judge, asked, prune, len(done), params)
         study.tell(asked, trial, trial.value(by))
         done.append(trial)
         if after_trial is not None:
@@ -244,7 +248,14 @@ class _Watch(Callback):
 
 
 def _try(
-    hasher: Hasher, part: Part, judge: _Judge, asked: Any, prune: bool, number: int, params: dict[str, Any]
+    hasher: Hasher,
+    part: Part,
+    confused: Confusion,
+    judge: _Judge,
+    asked: Any,
+    prune: bool,
+    number: int,
+    params: dict[str, Any],
 ) -> Trial:
     """Train once. What a setting makes impossible fails this trial, and not the search."""
     watch = _Watch(judge, asked, prune)
@@ -254,7 +265,7 @@ def _try(
         return Trial(number, params, state, score, watch.epochs, round(seconds, 3), why)
 
     try:
-        hasher.fit_part(part, judge.classes, callbacks=[watch])
+        hasher.fit_part(part, judge.classes, confused=confused, callbacks=[watch])
     except _Pruned:
         seconds = time.perf_counter() - started
         assert watch.model is not None
