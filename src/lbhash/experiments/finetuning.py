@@ -109,15 +109,19 @@ class Run:
         """The method's name, with what is done to it."""
         return self.method + RECIPES[self.recipe].suffix
 
+    @property
+    def uses_centers(self) -> bool:
+        """Whether class centres make a difference to it."""
+        from lbhash.objectives import uses_centers
+
+        return uses_centers(self.method, RECIPES[self.recipe].guided)
+
     def folder(self, data: str) -> str:
         """The name of its model folder."""
         held = "" if self.validation == VALIDATION_SHARE else f"-validation{self.validation:g}"
         rates = "" if (self.lr, self.backbone_lr) == (1e-3, 1e-4) else f"-lr{self.lr:g}-{self.backbone_lr:g}"
-        from lbhash.objectives import uses_centers
-
-        recipe = RECIPES[self.recipe]
-        marked = self.centers != "best" and not recipe.arranged and uses_centers(self.method, recipe.guided)
-        centers = f"-{self.centers}" if marked else ""
+        unmarked = ("best", ARRANGED)  # which is in the name already
+        centers = f"-{self.centers}" if self.uses_centers and self.centers not in unmarked else ""
         name = f"{data}-{self.shown}{centers}-{self.bits}bits-{self.size}px-{self.epochs}epochs"
         return f"{name}{rates}{held}-seed{self.seed}"
 
@@ -130,10 +134,7 @@ def execute(run: Run, data: str, backbone: str, out: Path) -> dict[str, Any]:
 
     settings = asdict(run)
     settings["image_size"] = settings.pop("size")
-    recipe = RECIPES[settings.pop("recipe")]
-    settings["guided"] = recipe.guided
-    if recipe.arranged:
-        settings["centers"] = ARRANGED
+    settings["guided"] = RECIPES[settings.pop("recipe")].guided
     return train_model(
         open_dataset(data),
         out,
@@ -171,22 +172,20 @@ def main() -> None:
     parser.add_argument("--title", default="Fine-tuning")
     parser.add_argument("--out", type=Path, required=True, help="the page; its picture is beside it")
     given = parser.parse_args()
-    from lbhash.objectives import uses_centers
-
     try:
         dataset = open_dataset(given.data)
     except ValueError as error:
         parser.error(str(error))
     rates = (given.lr, given.backbone_lr)
-    settings = (given.centers, given.bits, given.image_size, given.epochs, *rates, given.validation, given.seed)
+    settings = (given.bits, given.image_size, given.epochs, *rates, given.validation, given.seed)
     given.methods = [method for method in METHODS if method in given.methods]
     given.recipes = [recipe for recipe in RECIPES if recipe in given.recipes]
-    runs = [
-        Run(method, recipe, *settings)
+    wanted = [
+        Run(method, recipe, ARRANGED if RECIPES[recipe].arranged else given.centers, *settings)
         for method in given.methods
         for recipe in given.recipes
-        if uses_centers(method, RECIPES[recipe].guided) or not RECIPES[recipe].arranged  # else it is the plain host
     ]
+    runs = [run for run in wanted if run.uses_centers or run.centers != ARRANGED]  # else it is the plain host
     folders = {run: given.runs / run.folder(Path(given.data).stem) for run in runs}
     run_missing(folders, given.data, given.backbone, given.workers)
     results = {run: json.loads((folder / "metrics.json").read_text()) for run, folder in folders.items()}

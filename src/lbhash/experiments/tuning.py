@@ -41,7 +41,6 @@ PERCENTILES_SAID = """Rank correlation of the ratio with the query mAP, mean ove
 take the places of max D_intra (downwards) and of min D_inter (to the right):"""
 
 CENTERS = Choice(("best", "best-ratio"))
-WIDTHS = (0, 256, 512, 1024)
 
 HELD_OUT = 0.2
 PART = "tuning"
@@ -96,7 +95,7 @@ class Cell:
     def settings(self, number: int, hidden: Sequence[int], seed: int) -> dict[str, Any]:
         """The settings of this number: 0 are the defaults, whatever widths are searched, the others random."""
         if number == 0:
-            return starting_point(self.hasher, self.space(WIDTHS))
+            return starting_point(self.hasher, self.space([self.hasher.hidden]))
         space = self.space(hidden)
         rng = np.random.default_rng([seed, number])
         return {name: values.sample(rng) for name, values in space.items()}

@@ -31,7 +31,7 @@ class Guided(Objective):
         task: what is to be learnt; its centres are where the codes are pulled.
         mode: ``"add"`` the guidance to the host's loss, or let it ``"replace"`` it (the paper's ablation).
         weight: w.
-        noise: σ, in the unit of ℓ; the paper has none, and it gained nothing (docs/guidance.md).
+        noise: σ, in the unit of ℓ; the paper has none, and it was no gain (docs/guidance.md).
         surrogate: the network P, of which a copy is trained; the paper's where it is not given.
     """
 

@@ -31,7 +31,6 @@ COMPARED = {
 }
 """Recipe of the guidance and kind of the centres; what a host gains by the last is not the guidance's."""
 DIFFERENCE = "arranged − paper"
-HAS_CENTERS = "csq"  # the host that has centres of its own
 
 TEXT = """mAP in %, {where}. The lift is X_D − X in points, with the same seeds and with
 a seed the same first weights, batches and dropout of the inputs: the mean of the paired differences ± half a 95 %
@@ -198,4 +197,6 @@ def _cell(settings: Settings, source: Source, method: str, recipe: str, bits: in
 
 def _added(method: str) -> list[str]:
     """What is compared with the plain host."""
-    return [PAPER, OWN, *([ALONE] if method == HAS_CENTERS else [])]
+    from lbhash.objectives import uses_centers
+
+    return [PAPER, OWN, *([ALONE] if uses_centers(method, guided=False) else [])]

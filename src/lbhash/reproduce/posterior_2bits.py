@@ -43,9 +43,8 @@ def run(settings: Settings, epochs: int = 30, steps: int = STEPS) -> Result:
         raise ValueError(f"data is {data!r}, whose rows have several labels; it must have one a row")
     classes = nearest_classes(dataset.train)
     train, held = two_classes(dataset.train, classes), held_out(dataset, classes)
-    hasher = Hasher(2, "csq", guided=False, epochs=epochs, seed=settings.seed, centers="best", device="cpu").fit_part(
-        train, 2
-    )
+    hasher = Hasher(2, "csq", guided=False, epochs=epochs, seed=settings.seed, centers="best", device="cpu")
+    hasher.fit_part(train, 2)
     trained = outputs_of(hasher, train)
     outputs = np.concatenate([outputs_of(hasher, part) for part in held])
     labels = np.concatenate([part.labels for part in held if part.labels is not None])

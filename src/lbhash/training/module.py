@@ -65,6 +65,11 @@ class HashingModule(L.LightningModule):
         self.times: list[float] = []
         """Seconds of each epoch that this process has run, without its validation."""
 
+    def on_fit_start(self) -> None:
+        """Train towards the same centers in all processes: each has computed its own, on whatever machine it is."""
+        if self.trainer.world_size > 1:
+            share_buffers(self.objective)
+
     def on_train_epoch_start(self) -> None:
         """Begin the epoch's accounts."""
         self._set_rates(0)
@@ -102,11 +107,6 @@ class HashingModule(L.LightningModule):
         self.seen.add(logits, index)
         self.losses[batch_index], self.sizes[batch_index] = loss.detach(), len(index)
         return loss
-
-    def on_fit_start(self) -> None:
-        """Train towards the same centers in all processes: each has computed its own, on whatever machine it is."""
-        if self.trainer.world_size > 1:
-            share_buffers(self.objective)
 
     def on_train_epoch_end(self) -> None:
         """Judge the epoch, in the first process for all, and log what is found."""
