@@ -229,6 +229,12 @@ def test_overwrite_and_resume(tmp_path, command, monkeypatch):
         (("--base", "no.parquet"), "base and query go together"),
         (("--split-seed", "-1"), "the seed of the split is -1"),
         (("--protocol", "cifar10"), "class 0 has 178 rows; the protocol needs more than 600"),
+        (("--guidance-weight", "low"), "guidance-weight is 'low'; it must be a finite number or 'balanced'"),
+        (("--guidance-weight", "nan"), "guidance-weight is 'nan'; it must be a finite number or 'balanced'"),
+        (
+            ("--guidance-weight", "balanced", "--no-guided"),
+            "guidance-weight is 'balanced', and --no-guided is given; leave one out",
+        ),
         (("--method", "csqq"), "method is 'csqq'; it must be one of hashnet, dbdh, dsdh, dch, greedyhash, csq"),
         (("--bits", "0"), "bits is 0; it must be from 1 to 1024"),
         (("--bits", "5000"), "bits is 5000; it must be from 1 to 1024"),

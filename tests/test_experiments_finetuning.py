@@ -78,14 +78,17 @@ def test_the_runs_and_the_page(place, compare):
     row = next(cells(line) for line in (place / "page.md").read_text().splitlines() if "| csq_d-arranged" in line)
     assert row[3] == ""
     assert compare(recipes="plain-arranged") == ["csq-arranged"]
+    assert compare(recipes="balanced") == ["csq_d-balanced"]
     for name, said in {
         "_d": (True, "best"),
         "_d-arranged": (True, "arranged"),
+        "_d-balanced": (True, "arranged"),
         "-arranged": (False, "arranged"),
     }.items():
         file = place / f"runs/pictures-csq{name}-8bits-16px-3epochs-seed0/config.json"
         about = json.loads(file.read_text())["about"]
         assert (about["guided"], about["centers"]) == said
+        assert about["guidance"] == ({"weight": "balanced"} if "balanced" in name else None)
     assert compare(methods="dch", recipes="plain-arranged") == []  # which would be the plain one
     assert compare(methods="dch", recipes="plain") == ["dch"]
     assert compare(methods="dch", recipes="plain", centers="random") == []

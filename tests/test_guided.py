@@ -255,6 +255,8 @@ def test_centers_and_surrogate():
     guided = Guided(Nothing(), task)
     assert (guided.surrogate.bits, guided.surrogate.block_bits, guided.surrogate.hidden) == (BITS, 8, 256)
     assert guided.weight == 1
+    assert Guided(Nothing(), task, weight="balanced").weight == 1
+    assert Guided(CSQ(task), task, weight="balanced").weight == CSQ.guidance_weight < 1
     assert guided.mode == "add"
     own = Surrogate(BITS, 5, hidden=8)
     guided = Guided(Nothing(), task, surrogate=own)
@@ -356,7 +358,8 @@ def test_the_callers_surrogate_stays_as_it_is():
     ("options", "error", "message"),
     [
         ({"weight": float("nan")}, ValueError, "weight is nan; it must be finite"),
-        ({"weight": "1"}, TypeError, "weight is '1'; it must be a number"),
+        ({"weight": "1"}, ValueError, "weight is '1'; it must be a number or 'balanced'"),
+        ({"weight": None}, TypeError, "weight is None; it must be a number"),
         ({"noise": -1.0}, ValueError, "noise is -1.0; it must be at least 0"),
         ({"surrogate": "small"}, TypeError, "surrogate is 'small'; it must be a Surrogate, or None for the paper's"),
     ],

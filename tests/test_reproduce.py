@@ -181,8 +181,8 @@ def test_fewer_samples_get_more_epochs():
 def test_more_samples_of_16_bits_get_larger_batches():
     schedule = Schedule(epochs=30)
     assert posterior_16.lasting(schedule, 5_000) == Schedule(epochs=60, decay_every=20)
-    assert posterior_16.lasting(schedule, 30_000) == schedule
-    assert posterior_16.lasting(schedule, 90_000) == Schedule(epochs=30, batch_size=3 * schedule.batch_size)
+    assert posterior_16.lasting(schedule, 100_000) == schedule
+    assert posterior_16.lasting(schedule, 300_000) == Schedule(epochs=30, batch_size=3 * schedule.batch_size)
 
 
 def test_intervals():

@@ -584,15 +584,23 @@ def test_guidance(file, labels_file, folder):
     assert [row[:3] for row in rows] == [[s.name, 8, m] for s in sources for m in ("DCH", "CSQ")]
     for row, (source, method) in zip(rows, [(s, m) for s in sources for m in ("dch", "csq")], strict=True):
         host, paper, own = (maps(source, method, *of) for of in (("plain",), ("guided",), ("guided", "arranged")))
+        light = Interval.of(maps(source, "csq", "balanced", "arranged") - host) if method == "csq" else None
         assert row[3:7] == [Interval.of(values) for values in (host, paper - host, own - host, own - paper)]
         alone = Interval.of(maps(source, "csq", "plain", "arranged") - host) if method == "csq" else None
-        assert row[7] == alone
+        assert row[7:] == [light, alone]
     names = [(row[0], row[1], row[2]) for row in result.rows]
     groups = [("blobs", 2), ("mosaic", 2), ("all", 4)]
-    assert names == [(of, *group) for of in ("paper", "arranged", "arranged − paper") for group in groups]
+    recipes = ("paper", "arranged", "balanced", "arranged − paper", "balanced − paper")
+    assert names == [(of, *group) for of in recipes for group in groups]
     for row in result.rows:
-        column = {"paper": 4, "arranged": 5, "arranged − paper": 6}[row[0]]
-        own = [cell[column] for cell in rows if row[1] in (cell[0], "all")]
+        here = [cell for cell in rows if row[1] in (cell[0], "all")]
+        if row[0] == "balanced − paper":
+            lifts = [(cell[7] or cell[5]).mean - cell[4].mean for cell in here]
+            assert row[3].mean == pytest.approx(np.mean(lifts))
+            assert row[7].mean == pytest.approx(min(lifts))
+            continue
+        column = {"paper": 4, "arranged": 5, "balanced": 7, "arranged − paper": 6}[row[0]]
+        own = [cell[column] or cell[5] for cell in here]
         assert row[3].mean == pytest.approx(np.mean([lift.mean for lift in own]))
         assert row[4] == sum(lift.mean > 0 for lift in own)
         assert row[5:7] == [
@@ -616,5 +624,6 @@ def test_guidance_on_the_queries(file, folder):
 
     host, paper = (maps(recipe, "best-ratio") for recipe in ("plain", "guided"))
     own = maps("guided", "arranged")
-    values = (host, paper - host, own - host, own - paper, maps("plain", "arranged") - host)
+    light, alone = (maps(recipe, "arranged") for recipe in ("balanced", "plain"))
+    values = (host, paper - host, own - host, own - paper, light - host, alone - host)
     assert list(row) == ["blobs", 8, "CSQ", *(Interval.of(value) for value in values)]

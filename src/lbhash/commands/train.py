@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from enum import Enum
@@ -114,6 +115,10 @@ def train(
     damaged: DamagedImages = Damaged.refuse,
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
     guided: Annotated[bool, typer.Option(help="Add the guidance.")] = True,
+    guidance_weight: Annotated[
+        str | None,
+        typer.Option(help="A number, or 'balanced' against the method's own loss; 1, the paper's, if not given."),
+    ] = None,
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 30,
     batch_size: Annotated[int, typer.Option(help="Rows in a step; in each process where there are several.")] = 64,
@@ -208,6 +213,7 @@ def train(
         overwrite=overwrite,
         method=method,
         guided=guided,
+        guidance=guidance_options(guided, guidance_weight),
         bits=bits,
         epochs=epochs,
         batch_size=batch_size,
@@ -252,6 +258,25 @@ def train(
     given["--damaged"] = damaged.value if damaged is not Damaged.refuse else None
     files = [word for option, value in given.items() if value is not None for word in (option, str(value))]
     typer.echo(f"next: lbhash encode {shlex.join(files)} --split base --out base.parquet")
+
+
+def guidance_options(guided: bool, weight: str | None) -> dict[str, float | str] | None:
+    """The options of the guidance; raises ``ValueError`` for a weight that is none, or of no guidance."""
+    from lbhash.objectives.guided import BALANCED
+
+    if weight is None:
+        return None
+    if not guided:
+        raise ValueError(f"guidance-weight is {weight!r}, and --no-guided is given; leave one out")
+    if weight == BALANCED:
+        return {"weight": weight}
+    try:
+        number = float(weight)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"guidance-weight is {weight!r}; it must be a finite number or {BALANCED!r}")
+    return {"weight": number}
 
 
 def check_tuning_options(backbone: str | None, freeze: bool, given: dict[str, Any]) -> None:

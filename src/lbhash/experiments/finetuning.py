@@ -77,7 +77,8 @@ class Recipe(NamedTuple):
     guided: bool
     arranged: bool
     """Whether the class centres are arranged, or of the kind that is given."""
-    line: str
+    line: Any
+    guidance: dict[str, Any] | None = None
 
 
 PLAIN = "plain"
@@ -85,6 +86,14 @@ RECIPES = {
     PLAIN: Recipe("", "plain", guided=False, arranged=False, line="--"),
     "paper": Recipe("_d", "with the paper's guidance (_d)", guided=True, arranged=False, line="-"),
     "arranged": Recipe("_d-arranged", "guided to arranged centers", guided=True, arranged=True, line="-."),
+    "balanced": Recipe(
+        "_d-balanced",
+        "with the guidance in balance with the host, to arranged centers",
+        guided=True,
+        arranged=True,
+        line=(0, (1, 1)),
+        guidance={"weight": "balanced"},
+    ),
     "plain-arranged": Recipe("-arranged", "plain with arranged centers", guided=False, arranged=True, line=":"),
 }
 
@@ -134,7 +143,8 @@ def execute(run: Run, data: str, backbone: str, out: Path) -> dict[str, Any]:
 
     settings = asdict(run)
     settings["image_size"] = settings.pop("size")
-    settings["guided"] = RECIPES[settings.pop("recipe")].guided
+    recipe = RECIPES[settings.pop("recipe")]
+    settings |= {"guided": recipe.guided, "guidance": recipe.guidance}
     return train_model(
         open_dataset(data),
         out,

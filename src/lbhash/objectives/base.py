@@ -53,6 +53,9 @@ class Objective(nn.Module):
     uses_centers: ClassVar[bool] = True
     """Whether it looks at ``Task.centers``. Of one that does not they need not be arranged."""
 
+    guidance_weight: ClassVar[float] = 1.0
+    """Weight of the guidance that is in balance with the method's own loss (``Guided(weight="balanced")``)."""
+
     def begin_epoch(self, epoch: int) -> None:
         """Called before each epoch, which counts from 0."""
 

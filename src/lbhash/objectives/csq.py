@@ -24,6 +24,7 @@ class CSQ(Objective):
     The published λ-term is a log cosh of |u| − 1; the authors' code squares it, as here.
     """
 
+    guidance_weight = 0.003  # its loss is a mean over bits, the guidance a sum over blocks and labels
     centers: Tensor
     tie_break: Tensor
 

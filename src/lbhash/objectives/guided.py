@@ -11,6 +11,8 @@ from torch import Tensor
 from lbhash.objectives.base import Objective, Task, check_finite, check_loss, check_weight
 from lbhash.posterior import Surrogate
 
+BALANCED = "balanced"
+
 
 class Guided(Objective):
     """X_D: host method X with the guidance ("A Lower Bound of Hash Codes' Performance", NeurIPS 2022, Algorithm 1).
@@ -30,7 +32,9 @@ class Guided(Objective):
         host: the method that is guided.
         task: what is to be learnt; its centres are where the codes are pulled.
         mode: ``"add"`` the guidance to the host's loss, or let it ``"replace"`` it (the paper's ablation).
-        weight: w.
+        weight: w; the paper's is 1. "balanced" is the host's own (``Objective.guidance_weight``), 0.003 for CSQ and 1
+            for the others: with 1 the guidance is so much larger than CSQ's loss that it alone decides
+            (docs/guidance.md).
         noise: σ, in the unit of ℓ; the paper has none, and it was no gain (docs/guidance.md).
         surrogate: the network P, of which a copy is trained; the paper's where it is not given.
     """
@@ -43,7 +47,7 @@ class Guided(Objective):
         task: Task,
         *,
         mode: Literal["add", "replace"] = "add",
-        weight: float = 1.0,
+        weight: float | Literal["balanced"] = 1.0,
         noise: float = 0.0,
         surrogate: Surrogate | None = None,
     ) -> None:
@@ -52,7 +56,9 @@ class Guided(Objective):
             raise ValueError(f"mode is {mode!r}; it must be 'add' or 'replace'")
         self.host = host
         self.mode = mode
-        self.weight = check_finite(weight, "weight")
+        if isinstance(weight, str) and weight != BALANCED:
+            raise ValueError(f"weight is {weight!r}; it must be a number or {BALANCED!r}")
+        self.weight = check_finite(host.guidance_weight if isinstance(weight, str) else weight, "weight")
         self.noise = check_weight(noise, "noise")
         self.surrogate = Surrogate(task.bits) if surrogate is None else copy.deepcopy(surrogate)
         if not isinstance(self.surrogate, Surrogate):

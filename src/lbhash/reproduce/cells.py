@@ -17,11 +17,12 @@ RECIPES: dict[str, dict[str, Any] | None] = {
     "plain": None,
     "guided": {},
     "replace": {"mode": "replace"},
+    "balanced": {"weight": "balanced"},
 }
 """Options of the guidance by recipe: the plain host has none, "guided" is the paper's X_D, in "replace" the guidance
-stands in the place of the host's own loss."""
+stands in the place of the host's own loss, in "balanced" it has the weight of ``Objective.guidance_weight``."""
 
-SUFFIXES = {"plain": "", "guided": "_d", "replace": "_replaced"}
+SUFFIXES = {"plain": "", "guided": "_d", "replace": "_replaced", "balanced": "_d_balanced"}
 
 TRAJECTORY, CODES, SECONDS = "trajectory", "codes", "seconds"
 PARTS = (TRAJECTORY, CODES, SECONDS)

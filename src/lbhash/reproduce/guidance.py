@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BITS = (16, 32, 64)
-HOST, PAPER, OWN, ALONE = "host", "paper", "arranged", "arranged, no guidance"
+HOST, PAPER, OWN, BALANCED, ALONE = "host", "paper", "arranged", "balanced", "arranged, no guidance"
 COMPARED = {
     HOST: ("plain", DESIGNED),
     PAPER: ("guided", DESIGNED),
     OWN: ("guided", ARRANGED),
+    BALANCED: ("balanced", ARRANGED),
     ALONE: ("plain", ARRANGED),
 }
 """Recipe of the guidance and kind of the centres; what a host gains by the last is not the guidance's."""
-DIFFERENCE = "arranged − paper"
+DIFFERENCES = {f"{own} − {PAPER}": own for own in (OWN, BALANCED)}
 
 TEXT = """mAP in %, {where}. The lift is X_D − X in points, with the same seeds and with
 a seed the same first weights, batches and dropout of the inputs: the mean of the paired differences ± half a 95 %
@@ -39,7 +40,9 @@ confidence interval (Student's t).
 - **paper**: Algorithm 1, with class centres of the kind "{centers}", which those hosts have, too, that have centres.
 - **arranged**: the same with "{arranged}" centres, where classes are neighbours that are mistaken for each other by a
   linear model that has not seen the row's label (`lbhash.centers.arrange_centers`).
-- **{difference}**: by how much more it lifts, in all columns of the row."""
+- **{balanced}**: arranged centres, and the guidance weighed against the host's own loss (`Objective.guidance_weight`):
+  {weights}, and 1, the paper's, for the others, which makes it the same as "{arranged}".
+- **{differences}**: by how much more they lift, in all columns of the row."""
 
 HELD_OUT = """on rows held out of the training split; each seed has a draw of its own, so that the intervals
 are over the draw of the rows, too"""
@@ -47,7 +50,7 @@ are over the draw of the rows, too"""
 
 @dataclass(frozen=True)
 class Lifts:
-    """A host and what the guidance adds to it with either centres, a value a seed: mAP in %, and points."""
+    """A host and what each recipe adds to it, a value a seed: mAP in %, and points."""
 
     source: Source
     bits: int
@@ -57,8 +60,8 @@ class Lifts:
 
     def of(self, row: str) -> list[float]:
         """What a row of the summary is about, in points: what a recipe adds, or by how much it adds more."""
-        if row == DIFFERENCE:
-            return np.subtract(self.added[OWN], self.added[PAPER]).tolist()
+        if row in DIFFERENCES:
+            return np.subtract(self.added[DIFFERENCES[row]], self.added[PAPER]).tolist()
         return self.added[row]
 
 
@@ -73,7 +76,7 @@ def run(settings: Settings) -> Result:
 
 
 def trainings(settings: Settings, sources: Sequence[Source]) -> list[Run]:
-    """Of every host plain, and guided with either centres."""
+    """Of every host plain, and by each recipe."""
     return [
         _cell(settings, source, method, recipe, bits)
         for source in sources
@@ -98,7 +101,14 @@ def compared(settings: Settings, sources: Sequence[Source], title: str, where: s
                 host = maps(source, bits, method, HOST)
                 added = {name: np.subtract(maps(source, bits, method, name), host).tolist() for name in _added(method)}
                 lifts.append(Lifts(source, bits, method, host, added))
-    text = TEXT.format(where=where, centers=DESIGNED, arranged=ARRANGED, difference=DIFFERENCE)
+    text = TEXT.format(
+        where=where,
+        centers=DESIGNED,
+        arranged=ARRANGED,
+        balanced=BALANCED,
+        weights=", ".join(f"{_weight(name):g} for {METHOD_TITLES[name]}" for name in METHODS if _weight(name) != 1),
+        differences=", ".join(DIFFERENCES),
+    )
     return Result(
         f"{title}: the paper's recipe, and the same with arranged centres",
         ("recipe", "data", "cells", "mean lift", *LIFT_COUNTS, "lowest lift", "of"),
@@ -113,14 +123,14 @@ def compared(settings: Settings, sources: Sequence[Source], title: str, where: s
 def summary(lifts: Sequence[Lifts]) -> list[list[Cell]]:
     """Of each recipe on each set of data, and on all of them: the mean lift, how often it is above 0, the lowest.
 
-    The last rows are of the own recipe's lift minus the paper's, with the same seeds.
+    The last rows are of the own recipes' lifts minus the paper's, with the same seeds.
     """
     rows: list[list[Cell]] = []
     sources = dict.fromkeys(lift.source for lift in lifts)
     groups = [(source.name, [lift for lift in lifts if lift.source == source]) for source in sources]
     if len(groups) > 1:
         groups.append(("all", list(lifts)))
-    for recipe in (PAPER, OWN, DIFFERENCE):
+    for recipe in (PAPER, OWN, BALANCED, *DIFFERENCES):
         for group, own in groups:
             lowest = min(own, key=lambda lift: float(np.mean(lift.of(recipe))))
             of = f"{METHOD_TITLES[lowest.method]}, {lowest.bits} bits" + (f", {lowest.source.name}" * (group == "all"))
@@ -131,22 +141,29 @@ def summary(lifts: Sequence[Lifts]) -> list[list[Cell]]:
 
 
 def all_cells(lifts: Sequence[Lifts]) -> Result:
-    """The lift of both recipes in every cell."""
+    """The lift of each recipe in every cell."""
+    first = next(iter(DIFFERENCES))
+
+    def lifts_of(*names: str) -> list[str]:
+        return [f"lift, {name}" for name in names]
+
     return Result(
         "Lifts of all cells",
-        ("data", "bits", "method", "host", f"lift, {PAPER}", f"lift, {OWN}", DIFFERENCE, f"lift, {ALONE}"),
+        ("data", "bits", "method", "host", *lifts_of(PAPER, OWN), first, *lifts_of(BALANCED, ALONE)),
         [
             [
                 lift.source.name,
                 lift.bits,
                 METHOD_TITLES[lift.method],
                 Interval.of(lift.host),
-                *(Interval.of(lift.of(recipe)) for recipe in (PAPER, OWN, DIFFERENCE)),
+                *(Interval.of(lift.of(recipe)) for recipe in (PAPER, OWN, first)),
+                Interval.of(lift.added[BALANCED]) if _weight(lift.method) != 1 else None,
                 Interval.of(lift.added[ALONE]) if ALONE in lift.added else None,
             ]
             for lift in lifts
         ],
-        "As above, cell by cell; of the host that has centres also what arranged ones do without any guidance.",
+        f'As above, cell by cell; "{BALANCED}" where it is not the same as "{OWN}", and of the host that has centres '
+        "also what arranged ones do without any guidance.",
         lambda: draw(lifts, limit=6.0),
         digits=2,
     )
@@ -161,9 +178,10 @@ def draw(lifts: Sequence[Lifts], limit: float | None = None) -> Figure:
     for axes, source in zip(grid, sources, strict=True):
         for axis, bits in zip(axes, lengths, strict=True):
             axis.axvline(0, color="0.3", linewidth=1)
-            for recipe, color, shift in zip((PAPER, OWN), palette(2), (-0.15, 0.15), strict=True):
+            for recipe, color, shift in zip((PAPER, OWN, BALANCED), palette(3), (-0.3, 0, 0.3), strict=True):
                 for lift in lifts:
-                    if (lift.source, lift.bits) == (source, bits):
+                    shown = recipe != BALANCED or _weight(lift.method) != 1
+                    if shown and (lift.source, lift.bits) == (source, bits):
                         found = Interval.of(lift.added[recipe])
                         place = methods.index(lift.method) + shift
                         if limit is not None and abs(found.mean) > limit:  # an arrow at the edge, with the number
@@ -182,7 +200,7 @@ def draw(lifts: Sequence[Lifts], limit: float | None = None) -> Figure:
     for axis in grid[-1]:
         axis.set_xlabel("lift in points")
     handles = grid[0][-1].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False)
+    figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
@@ -192,6 +210,8 @@ def _held_out(settings: Settings) -> list[Source]:
 
 def _cell(settings: Settings, source: Source, method: str, recipe: str, bits: int) -> Run:
     guidance, centers = COMPARED[recipe]
+    if recipe == BALANCED and _weight(method) == 1:
+        guidance, centers = COMPARED[OWN]  # the same runs
     return cell(settings, source, method, guidance, bits, centers=centers)
 
 
@@ -199,4 +219,11 @@ def _added(method: str) -> list[str]:
     """What is compared with the plain host."""
     from lbhash.objectives import uses_centers
 
-    return [PAPER, OWN, *([ALONE] if uses_centers(method, guided=False) else [])]
+    return [PAPER, OWN, BALANCED, *([ALONE] if uses_centers(method, guided=False) else [])]
+
+
+def _weight(method: str) -> float:
+    """Of the guidance in balance with the host."""
+    from lbhash.objectives import METHODS as HOSTS
+
+    return HOSTS[method].guidance_weight

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BITS, BLOCK = 16, 8
-SAMPLES = (10_000, 30_000, 100_000)
-MOST_STEPS = 30_000
+SAMPLES = (10_000, 30_000, 100_000, 300_000)
+MOST_STEPS = 100_000
 CURVE = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 MARGINALS, FLOOR = "marginals", "two blocks, exact"
 BLOCKS, OF_BLOCKS, OF_PRODUCTS = "two blocks, frequencies", "surrogate, blocks", "surrogate, joint"
