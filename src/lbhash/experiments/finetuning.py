@@ -125,6 +125,16 @@ class Run:
 
         return uses_centers(self.method, RECIPES[self.recipe].guided)
 
+    @property
+    def is_its_own(self) -> bool:
+        """Whether no other recipe makes the same of the method."""
+        from lbhash.objectives import METHODS as HOSTS
+
+        balanced = RECIPES[self.recipe].guidance is not None
+        if balanced and HOSTS[self.method].guidance_weight == 1:
+            return False  # it is the one with arranged centres
+        return self.uses_centers or self.centers != ARRANGED  # else it is the plain host
+
     def folder(self, data: str) -> str:
         """The name of its model folder."""
         held = "" if self.validation == VALIDATION_SHARE else f"-validation{self.validation:g}"
@@ -195,7 +205,7 @@ def main() -> None:
         for method in given.methods
         for recipe in given.recipes
     ]
-    runs = [run for run in wanted if run.uses_centers or run.centers != ARRANGED]  # else it is the plain host
+    runs = [run for run in wanted if run.is_its_own]
     folders = {run: given.runs / run.folder(Path(given.data).stem) for run in runs}
     run_missing(folders, given.data, given.backbone, given.workers)
     results = {run: json.loads((folder / "metrics.json").read_text()) for run, folder in folders.items()}
