@@ -1,4 +1,4 @@
-"""The paper's guidance with arranged centres beside the same without, judged by rows held out of the training split."""
+"""The paper's guidance beside the same with arranged centres and in balance, judged by rows held out of training."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def compared(settings: Settings, sources: Sequence[Source], title: str, where: s
         differences=", ".join(DIFFERENCES),
     )
     return Result(
-        f"{title}: the paper's recipe, and the same with arranged centres",
+        f"{title}: the paper's recipe, with arranged centres, and in balance with the host",
         ("recipe", "data", "cells", "mean lift", *LIFT_COUNTS, "lowest lift", "of"),
         summary(lifts),
         "\n\n".join([text, setting_text(settings, sources)]),

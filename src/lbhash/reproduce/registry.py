@@ -137,7 +137,7 @@ def experiments() -> dict[str, Experiment]:
             TRAINED | {"methods"},
         ),
         "guidance": Experiment(
-            "the paper's guidance with and without arranged centres, on rows held out of the training split",
+            "the paper's guidance, with arranged centres, and in balance with the host, on rows held out of training",
             "lbhash.reproduce.guidance",
             TRAINED | {"methods"},
         ),
