@@ -20,7 +20,7 @@ from lbhash import evaluate
 from lbhash.hasher import Hasher
 from lbhash.lower_bound import bound
 from lbhash.reproduce import Settings, experiments, paper
-from lbhash.reproduce.cells import CODES, SECONDS, TRAJECTORY, Cell, distinct
+from lbhash.reproduce.cells import CODES, SECONDS, TRAJECTORY, Cell, _name, distinct
 from lbhash.reproduce.execution import execute
 from lbhash.reproduce.interval import Interval, interval_of_some, lift_counts
 from lbhash.reproduce.regression import Regression
@@ -610,6 +610,14 @@ def test_guidance(file, labels_file, folder):
         assert row[7].mean == min(lift.mean for lift in own)
     for part in result.parts("guidance").values():
         part.draw()
+
+
+def test_a_run_is_named_after_the_weight_in_balance(file, monkeypatch):
+    cell = Cell(Source("blobs", file), "csq", "balanced", 8)
+    name = cell.name(0)
+    monkeypatch.setattr("lbhash.objectives.CSQ.guidance_weight", 0.5)
+    monkeypatch.setattr("lbhash.reproduce.cells._name", _name.__wrapped__)  # which forgets no name
+    assert cell.name(0) != name
 
 
 def test_guidance_on_the_queries(file, folder):

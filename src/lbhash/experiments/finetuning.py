@@ -91,7 +91,7 @@ RECIPES = {
         "with the guidance in balance with the host, to arranged centers",
         guided=True,
         arranged=True,
-        line=(0, (1, 1)),
+        line=(0, (3, 1, 1, 1, 1, 1)),
         guidance={"weight": "balanced"},
     ),
     "plain-arranged": Recipe("-arranged", "plain with arranged centers", guided=False, arranged=True, line=":"),

@@ -54,7 +54,8 @@ class Objective(nn.Module):
     """Whether it looks at ``Task.centers``. Of one that does not they need not be arranged."""
 
     guidance_weight: ClassVar[float] = 1.0
-    """Weight of the guidance that is in balance with the method's own loss (``Guided(weight="balanced")``)."""
+    """Weight of the guidance in balance with the method's own loss (``Guided(weight="balanced")``), 1 as in the paper
+    where a method says nothing else."""
 
     def begin_epoch(self, epoch: int) -> None:
         """Called before each epoch, which counts from 0."""

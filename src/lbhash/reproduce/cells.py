@@ -81,12 +81,15 @@ class Cell:
 
 @lru_cache(maxsize=4096)
 def _name(cell: Cell, seed: int) -> str:
-    from lbhash.objectives import uses_centers
+    from lbhash.objectives import METHODS, uses_centers
 
+    options = RECIPES[cell.recipe]
+    if cell.recipe == "balanced":
+        options = {"weight": METHODS[cell.method].guidance_weight}  # another weight makes another run
     marks = [cell.source.name, cell.label, f"{cell.bits}bits", f"{cell.epochs}epochs", f"seed{seed}"]
     if uses_centers(cell.method, RECIPES[cell.recipe] is not None):
         marks.append(centers_mark(cell.source.classes(), cell.bits, cell.centers, seed))
-    rest = json.dumps([cell.hidden, cell.batch_size, cell.lr, RECIPES[cell.recipe]])
+    rest = json.dumps([cell.hidden, cell.batch_size, cell.lr, options])
     return "-".join([*marks, cell.source.mark(), f"settings{zlib.crc32(rest.encode()):08x}"])
 
 

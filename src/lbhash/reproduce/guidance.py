@@ -31,7 +31,9 @@ COMPARED = {
     ALONE: ("plain", ARRANGED),
 }
 """Recipe of the guidance and kind of the centres; what a host gains by the last is not the guidance's."""
-DIFFERENCES = {f"{own} − {PAPER}": own for own in (OWN, BALANCED)}
+DIFFERENCE = f"{OWN} − {PAPER}"
+DIFFERENCES = {DIFFERENCE: OWN, f"{BALANCED} − {PAPER}": BALANCED}
+"""Rows of one recipe's lift minus the paper's, and which recipe it is."""
 
 TEXT = """mAP in %, {where}. The lift is X_D − X in points, with the same seeds and with
 a seed the same first weights, batches and dropout of the inputs: the mean of the paired differences ± half a 95 %
@@ -142,21 +144,17 @@ def summary(lifts: Sequence[Lifts]) -> list[list[Cell]]:
 
 def all_cells(lifts: Sequence[Lifts]) -> Result:
     """The lift of each recipe in every cell."""
-    first = next(iter(DIFFERENCES))
-
-    def lifts_of(*names: str) -> list[str]:
-        return [f"lift, {name}" for name in names]
-
+    lift_columns = [f"lift, {PAPER}", f"lift, {OWN}", DIFFERENCE, f"lift, {BALANCED}", f"lift, {ALONE}"]
     return Result(
         "Lifts of all cells",
-        ("data", "bits", "method", "host", *lifts_of(PAPER, OWN), first, *lifts_of(BALANCED, ALONE)),
+        ("data", "bits", "method", "host", *lift_columns),
         [
             [
                 lift.source.name,
                 lift.bits,
                 METHOD_TITLES[lift.method],
                 Interval.of(lift.host),
-                *(Interval.of(lift.of(recipe)) for recipe in (PAPER, OWN, first)),
+                *(Interval.of(lift.of(recipe)) for recipe in (PAPER, OWN, DIFFERENCE)),
                 Interval.of(lift.added[BALANCED]) if _weight(lift.method) != 1 else None,
                 Interval.of(lift.added[ALONE]) if ALONE in lift.added else None,
             ]
