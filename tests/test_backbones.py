@@ -13,7 +13,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from lbhash import Hasher
-from lbhash.backbones import Backbone, check_backbone, pooled
+from lbhash.backbones import Backbone, pooled
+from lbhash.model_backbone import check_backbone
 
 transformers = pytest.importorskip("transformers")
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from PIL import Image
     from torch import Tensor, nn
 
-    from lbhash.model import HashModel
-
 Precision = Literal["32", "bf16"]
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -222,24 +220,6 @@ def check_backbone_name(name_or_folder: str | Path) -> str:
     if Path(name).exists() or not _HUB_ID.fullmatch(name):
         _check_folder(name)
     return name
-
-
-def check_backbone(model: HashModel, backbone: Backbone) -> None:
-    """Raise ``ValueError`` unless a hash model can take the embeddings of a backbone.
-
-    Where the model remembers the backbone that it was trained with, it must be the same, by its fingerprint; a folder
-    may have moved. Where it remembers none, the embeddings must be of the right length.
-    """
-    known = model.about.get("backbone")
-    if known and known["fingerprint"] != backbone.fingerprint():
-        raise ValueError(
-            f"backbone is {backbone.name!r} ({backbone.fingerprint()}) and the model was trained with "
-            f"{known['name']!r} ({known['fingerprint']}); weights and preprocessing must be the same"
-        )
-    if backbone.dim != model.dim:
-        raise ValueError(
-            f"backbone is {backbone.name!r}, whose embeddings have {backbone.dim} numbers; the model takes {model.dim}"
-        )
 
 
 def pooled_output(model: nn.Module, pixels: Tensor) -> Tensor:

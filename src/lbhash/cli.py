@@ -55,7 +55,7 @@ def root(
 ) -> None:
     """Options of the program itself."""
     if version:
-        from lbhash import __version__
+        from lbhash.version import __version__
 
         typer.echo(f"lbhash {__version__}")
         raise typer.Exit

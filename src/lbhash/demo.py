@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from lbhash.data import Dataset, load_dataset
 from lbhash.evaluation import Report, evaluate
 from lbhash.hasher import Hasher
 from lbhash.index import Index, build_index
+from lbhash.report import Neighborhood, bits_apart, write_report
 from lbhash.tables import print_metrics
 
 METHODS = (("hashnet", False), ("hashnet", True), ("csq", False), ("csq", True))
@@ -24,15 +24,6 @@ BITS = 16
 SMALL_DATA: dict[str, Any] = {"batch_size": 16, "dropout": 0.2}  # of few rows and of few, telling inputs
 NEIGHBORS = 7
 QUERIES = 3
-
-
-@dataclass(frozen=True)
-class Neighborhood:
-    """A query and what a search found for it; ``rows`` are positions in the data set, nearest first."""
-
-    query: int
-    rows: np.ndarray
-    distances: np.ndarray
 
 
 def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
@@ -43,8 +34,6 @@ def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
         seed: of the splits and the trainings.
         epochs: of each training.
     """
-    from lbhash.report import write_report
-
     folder = Path(out)
     console = Console()
     dataset = load_dataset("digits", seed=seed)
@@ -91,11 +80,6 @@ def search_examples(hasher: Hasher, index: Index, dataset: Dataset) -> list[Neig
     codes = hasher.encode_part(dataset.query)[first]
     distances, rows = index.search(codes, NEIGHBORS)
     return [Neighborhood(int(dataset.query.rows[q]), r, d) for q, r, d in zip(first, rows, distances, strict=True)]
-
-
-def bits_apart(distance: int) -> str:
-    """A Hamming distance with its unit."""
-    return f"{distance} bit" if distance == 1 else f"{distance} bits"
 
 
 def _run(hasher: Hasher, dataset: Dataset) -> tuple[dict[str, Any], Report]:

@@ -20,7 +20,6 @@ from lbhash.data.dataset import SPLITS, Dataset, Part
 from lbhash.data.images import ImageTable, holds_pictures, layout_of, load_images, split_images
 from lbhash.data.images.faults import MEND, Damaged, damaged_line, missing_line, refuse_or_skip
 from lbhash.files import cache_folder, replacing, write_json
-from lbhash.model_backbone import is_tuned
 
 if TYPE_CHECKING:
     from lbhash.backbones import Backbone
@@ -68,7 +67,8 @@ class ImageOptions:
 
     def open(self, data: str | Path, hasher: Hasher | None = None) -> tuple[ImageTable, Backbone]:
         """The pictures of ``data`` and what embeds them, which must be what ``hasher``'s model was trained with."""
-        from lbhash.backbones import Backbone, check_backbone
+        from lbhash.backbones import Backbone
+        from lbhash.model_backbone import check_backbone
 
         table = self.table(data, hasher)
         if self.backbone is None:
@@ -85,7 +85,7 @@ class ImageOptions:
 
         The embeddings are kept but for those of a backbone that was fine-tuned with its head, which no other uses.
         """
-        own = hasher is not None and is_tuned(hasher.model_.about)
+        own = hasher is not None and hasher.model_.has_tuned_backbone
         return embed_dataset(*self.open(data, hasher), damaged=self.damaged, cache=not own, progress=progress)
 
 

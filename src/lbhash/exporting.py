@@ -16,11 +16,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from lbhash import __version__
-from lbhash.backbones import Backbone, check_backbone, pooled_output, preprocess
+from lbhash.backbones import Backbone, pooled_output, preprocess
 from lbhash.codes import code_bytes, pack
 from lbhash.files import replacing
-from lbhash.model_backbone import own_backbone
+from lbhash.model_backbone import check_backbone, own_backbone
+from lbhash.version import __version__
 from lbhash.workflow import load_hasher
 
 if TYPE_CHECKING:

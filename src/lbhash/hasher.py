@@ -20,7 +20,6 @@ from safetensors import SafetensorError
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lbhash import __version__
 from lbhash.codes import PackedCodes, check_bits, code_bytes, unpack
 from lbhash.data import Part, check_embeddings
 from lbhash.data.holdout import held_rows
@@ -38,6 +37,7 @@ from lbhash.task_centers import ARRANGED, DESIGNED, Confusion, check_center_kind
 from lbhash.training import Monitor, Precision, Schedule, Trained, draw_from, has_checkpoint, is_main_process, train
 from lbhash.training.monitor import check_monitor, check_validation
 from lbhash.training.schedule import ScheduleName
+from lbhash.version import __version__
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -528,11 +528,11 @@ class Hasher(TransformerMixin, BaseEstimator):
         A backbone that was fine-tuned goes with it, in the folder ``backbone``, which is one of ``transformers`` like
         any other.
         """
-        from lbhash.model_backbone import drop_backbone, is_tuned, save_backbone
+        from lbhash.model_backbone import drop_backbone, save_backbone
 
         check_is_fitted(self)
         self.model_.about["classes"] = self.classes_.tolist()
-        if is_tuned(self.model_.about):
+        if self.model_.has_tuned_backbone:
             save_backbone(self.backbone_, directory)
         else:
             drop_backbone(directory)

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
 from lbhash.dropout import Dropout
 from lbhash.files import give_usual_rights
-from lbhash.model_backbone import is_tuned
 from lbhash.plain import plain
 
 PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
@@ -125,6 +124,11 @@ class HashModel(
         with _evaluating(self):
             return self(inputs).cpu().numpy()
 
+    @property
+    def has_tuned_backbone(self) -> bool:
+        """Whether a backbone was fine-tuned with the model, so that it is stored in the model's folder."""
+        return bool((self.about.get("backbone") or {}).get("tuned"))
+
     def fingerprint(self) -> str:
         """16 hexadecimal digits that identify the model: of a SHA-256 of its weights, in the order of their names."""
         digest = hashlib.sha256()
@@ -155,7 +159,7 @@ class HashModel(
         config["classifier"] = 0 if self.classifier is None else self.classifier.out_features
         config["about"] = {**about, "fingerprint": self.fingerprint()}
         facts = "\n".join(f"| {key} | {value} |" for key, value in about.items())
-        of_pictures = is_tuned(about)
+        of_pictures = self.has_tuned_backbone
         card: dict[str, Any] = {"bits": self.bits, "code_bytes": code_bytes(self.bits), "facts": facts}
         embedding = f"an embedding of {self.dim} numbers"
         card["what"] = f"a picture, by way of {embedding}," if of_pictures else embedding

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lbhash.files import give_usual_rights
 
@@ -17,11 +16,6 @@ if TYPE_CHECKING:
 
 FOLDER = "backbone"
 """Where a model folder holds a backbone that was fine-tuned with its head: a folder of transformers like any other."""
-
-
-def is_tuned(about: Mapping[str, Any]) -> bool:
-    """Whether the backbone of a model was fine-tuned with it, by what the model remembers of its making."""
-    return bool((about.get("backbone") or {}).get("tuned"))
 
 
 def own_backbone(folder: str | Path | None) -> Path | None:
@@ -46,7 +40,7 @@ def find_backbone(model: HashModel, folder: str | Path | None = None) -> str:
     known = model.about.get("backbone")
     if not known:
         raise ValueError("the model was trained on embeddings and knows no backbone that makes them; say which")
-    if not is_tuned(model.about):
+    if not model.has_tuned_backbone:
         return known["name"]
     if folder is None or Path(folder).is_dir():
         where = "it was not loaded from one" if folder is None else f"{str(folder)!r} has none"
@@ -59,13 +53,31 @@ def find_backbone(model: HashModel, folder: str | Path | None = None) -> str:
     return str(Path(snapshot_download(str(folder), allow_patterns=[f"{FOLDER}/*"])) / FOLDER)
 
 
+def check_backbone(model: HashModel, backbone: Backbone) -> None:
+    """Raise ``ValueError`` unless a hash model can take the embeddings of a backbone.
+
+    Where the model remembers the backbone that it was trained with, it must be the same, by its fingerprint; a folder
+    may have moved. Where it remembers none, the embeddings must be of the right length.
+    """
+    known = model.about.get("backbone")
+    if known and known["fingerprint"] != backbone.fingerprint():
+        raise ValueError(
+            f"backbone is {backbone.name!r} ({backbone.fingerprint()}) and the model was trained with "
+            f"{known['name']!r} ({known['fingerprint']}); weights and preprocessing must be the same"
+        )
+    if backbone.dim != model.dim:
+        raise ValueError(
+            f"backbone is {backbone.name!r}, whose embeddings have {backbone.dim} numbers; the model takes {model.dim}"
+        )
+
+
 def load_backbone(model: HashModel, folder: str | Path | None = None, *, device: str = "auto") -> Backbone:
     """The backbone of a model (``find_backbone``), which must be the one that it was trained with.
 
     Raises:
         ValueError: as of ``find_backbone``, ``Backbone.from_pretrained`` and ``check_backbone``.
     """
-    from lbhash.backbones import Backbone, check_backbone
+    from lbhash.backbones import Backbone
 
     found = find_backbone(model, folder)
     try:

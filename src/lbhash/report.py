@@ -6,19 +6,19 @@ import base64
 import html
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
 
-from lbhash import __version__
 from lbhash.data import Dataset
-from lbhash.demo import Neighborhood, bits_apart
 from lbhash.evaluation import Report
 from lbhash.figures import precision_recall_figure
 from lbhash.files import write_text
 from lbhash.tables import RESULT_COLUMNS, result_row
+from lbhash.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,6 +72,15 @@ frame marks another digit than the query's.</p>
 """
 
 
+@dataclass(frozen=True)
+class Neighborhood:
+    """A query and what a search found for it; ``rows`` are positions in the data set, nearest first."""
+
+    query: int
+    rows: np.ndarray
+    distances: np.ndarray
+
+
 def write_report(
     path: str | Path,
     results: Sequence[Mapping[str, Any]],
@@ -111,6 +120,11 @@ def write_report(
             seed=seed,
         ),
     )
+
+
+def bits_apart(distance: int) -> str:
+    """A Hamming distance with its unit."""
+    return f"{distance} bit" if distance == 1 else f"{distance} bits"
 
 
 def neighbors_figure(dataset: Dataset, found: Sequence[Neighborhood]) -> Figure:

@@ -19,7 +19,6 @@ from lbhash.deephash import read_deephash
 from lbhash.embeddings import picture_options
 from lbhash.evaluation import Report, evaluate
 from lbhash.files import check_folder, write_json
-from lbhash.model_backbone import is_tuned
 from lbhash.process import peak_memory
 from lbhash.recognition import classifier_predict
 
@@ -233,7 +232,7 @@ def _image_part(
     protocol, seed = split_of_training(hasher, protocol, split_seed)
     if split == "all":
         part = images.embed(data, hasher).part()
-    elif is_tuned(hasher.model_.about):
+    elif hasher.model_.has_tuned_backbone:
         part = _tuned_part(hasher, data, split, protocol, seed, images)
     else:
         part = images.embed(data, hasher).dataset(protocol, seed).part(split)

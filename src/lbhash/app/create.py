@@ -15,7 +15,6 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from lbhash import __version__
 from lbhash.app.admission import Admission
 from lbhash.app.background import Background
 from lbhash.app.decoding import Decoder
@@ -28,6 +27,7 @@ from lbhash.app.routes import router
 from lbhash.app.schemas import Detail
 from lbhash.app.service import Service
 from lbhash.app.settings import Settings
+from lbhash.version import __version__
 
 STATIC = Path(__file__).parent / "static"
 

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
 
-from lbhash import __version__
 from lbhash.app.decoding import Decoder
 from lbhash.app.refusal import Refused, blamed_on_the_request
 from lbhash.app.rows import DigitRows, Rows, open_rows
@@ -25,6 +24,7 @@ from lbhash.labels import label_value
 from lbhash.model import HashModel, check_model_folder
 from lbhash.model_backbone import own_backbone
 from lbhash.plain import json_value
+from lbhash.version import __version__
 
 if TYPE_CHECKING:
     from lbhash.backbones import Backbone
@@ -336,7 +336,8 @@ def _backbone(settings: Settings, model: HashModel) -> Backbone | None:
         folder = known if known is not None and Path(known).is_dir() else None
     if folder is None:
         return None
-    from lbhash.backbones import Backbone, check_backbone
+    from lbhash.backbones import Backbone
+    from lbhash.model_backbone import check_backbone
 
     backbone = Backbone.from_pretrained(folder)
     check_backbone(model, backbone)

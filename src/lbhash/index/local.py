@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +42,6 @@ REMOVED = 0.25
 """Share of removed codes from which a segment is rewritten without them."""
 PATIENCE = 600
 """Seconds that a writer waits for another."""
-
-Own = TypeVar("Own", bound="LocalIndex")
 
 
 @dataclass(frozen=True)
@@ -260,13 +258,10 @@ class LocalIndex(Index):
         """
         write_index(self, path)
 
-    @classmethod
-    def load(cls: type[Own], path: str | Path) -> Own:
-        """Open a folder that holds an index of this kind."""
-        index = open_folder(path)
-        if not isinstance(index, cls):
-            raise ValueError(f"index is {str(path)!r}, which is of kind {index.kind}; it must be {cls.kind}")
-        return index
+    def attach(self, folder: Path) -> None:
+        """Take over what a folder holds; changes are written to it from then on."""
+        self._adopt(_read_state(folder, self))
+        self.path = folder
 
     def outdated(self) -> bool:
         """Whether the folder holds another generation than this one, or another build."""
@@ -379,26 +374,6 @@ class LocalIndex(Index):
         manifest = store(self.path, self, state)
         self._adopt(replace(state, segments=_load_segments(self.path, self, manifest, state.segments)))
         sweep(self.path, _names(manifest))
-
-
-def open_folder(path: str | Path) -> LocalIndex:
-    """Open a folder that holds an index.
-
-    Raises:
-        ValueError: it holds none, or one that is damaged or of a newer format.
-    """
-    from lbhash.index.kinds import KINDS
-
-    folder = Path(path)
-    manifest = read_manifest(folder)
-    if manifest.get("kind") not in KINDS:
-        raise ValueError(f"index is {str(path)!r}, of the kind {manifest.get('kind')!r}, which is unknown")
-    keep = (manifest["kept"] or {}).get("vectors", "")
-    kind = KINDS[manifest["kind"]]
-    index = kind(manifest["bits"], model=manifest["model"], options=manifest["options"], keep=keep)
-    index.path = folder
-    index._adopt(_read_state(folder, index))
-    return index
 
 
 def write_index(index: LocalIndex, path: str | Path, *, overwrite: bool = False) -> None:

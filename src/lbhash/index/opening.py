@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from lbhash.codefile import CodeTable, label_columns
 from lbhash.index.base import Attributes, Index
-from lbhash.index.kinds import kind_of
-from lbhash.index.local import check_free, open_folder, write_index
+from lbhash.index.kinds import KINDS, kind_of
+from lbhash.index.local import LocalIndex, check_free, write_index
+from lbhash.index.manifest import read_manifest
 from lbhash.index.milvus_address import PREFIX
 
 if TYPE_CHECKING:
@@ -34,6 +35,23 @@ def open_index(path: str | Path, *, progress: bool = False) -> Index:
     if str(path).startswith(PREFIX):
         return import_module("lbhash.index.milvus").open_milvus(str(path), progress=progress)
     return open_folder(path)
+
+
+def open_folder(path: str | Path) -> LocalIndex:
+    """Open a folder that holds an index.
+
+    Raises:
+        ValueError: it holds none, or one that is damaged or of a newer format.
+    """
+    folder = Path(path)
+    manifest = read_manifest(folder)
+    if manifest.get("kind") not in KINDS:
+        raise ValueError(f"index is {str(path)!r}, of the kind {manifest.get('kind')!r}, which is unknown")
+    keep = (manifest["kept"] or {}).get("vectors", "")
+    kind = KINDS[manifest["kind"]]
+    index = kind(manifest["bits"], model=manifest["model"], options=manifest["options"], keep=keep)
+    index.attach(folder)
+    return index
 
 
 def build_index(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 
 from lbhash.files import check_folder, write_text
+from lbhash.reproduce.page import page
 from lbhash.reproduce.registry import experiments
 from lbhash.reproduce.result import Result
-from lbhash.reproduce.settings import Settings
+from lbhash.reproduce.settings import Settings, command_line
 from lbhash.reproduce.sources import UnsuitableData
 
 PAGE = "report.html"
@@ -25,7 +25,6 @@ def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
     """
     check_folder(out, "out")
     check_folder(settings.runs, "runs")
-    from lbhash.reproduce.page import page
     from lbhash.reproduce.trainings import completed
     from lbhash.reproduce.write import write_result
 
@@ -45,23 +44,3 @@ def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
             found[name] = str(error)
     write_text(Path(out) / PAGE, page(found, known, settings, Path(out)))
     return found
-
-
-def command_line(name: str, settings: Settings) -> str:
-    """The command of an experiment; of files it has the names alone."""
-    words = ["lbhash", "reproduce", name]
-    if settings.data is not None:
-        words += ["--data", Path(settings.data).name]
-    for source in settings.sources:
-        file = Path(source.file).name
-        words += ["--data", file if source.name == Path(file).stem else f"{source.name}={file}"]
-    words += ["--seeds", str(settings.seeds), *["--seed", str(settings.seed)] * (settings.seed > 0)]
-    if settings.epochs is not None:
-        words += ["--epochs", str(settings.epochs)]
-    if settings.lr is not None:
-        words += ["--lr", f"{settings.lr:g}"]
-    for length in settings.bits:
-        words += ["--bits", str(length)]
-    for method in settings.methods:
-        words += ["--methods", method]
-    return shlex.join(words)

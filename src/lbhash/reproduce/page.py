@@ -8,14 +8,13 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from lbhash import __version__
-from lbhash.reproduce.everything import command_line
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.registry import Experiment
 from lbhash.reproduce.result import Cell, Result
-from lbhash.reproduce.settings import Settings
+from lbhash.reproduce.settings import Settings, command_line
 from lbhash.reproduce.trainings import seeds_text
 from lbhash.reproduce.write import alignments, shown
+from lbhash.version import __version__
 
 LONG = 24
 """Rows beyond which a table is folded up."""

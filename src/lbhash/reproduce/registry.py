@@ -178,7 +178,7 @@ def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
     settings = known[name].checked(name, settings)
     check_folder(out, "out")
     check_folder(settings.runs, "runs")
-    from lbhash.reproduce.everything import command_line
+    from lbhash.reproduce.settings import command_line
     from lbhash.reproduce.write import write_result
 
     result = known[name].run(settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -109,3 +110,23 @@ class Settings:
     def all_workers(self) -> int:
         """Trainings at a time."""
         return usable_cores() if self.workers is None else self.workers
+
+
+def command_line(name: str, settings: Settings) -> str:
+    """The command of an experiment; of files it has the names alone."""
+    words = ["lbhash", "reproduce", name]
+    if settings.data is not None:
+        words += ["--data", Path(settings.data).name]
+    for source in settings.sources:
+        file = Path(source.file).name
+        words += ["--data", file if source.name == Path(file).stem else f"{source.name}={file}"]
+    words += ["--seeds", str(settings.seeds), *["--seed", str(settings.seed)] * (settings.seed > 0)]
+    if settings.epochs is not None:
+        words += ["--epochs", str(settings.epochs)]
+    if settings.lr is not None:
+        words += ["--lr", f"{settings.lr:g}"]
+    for length in settings.bits:
+        words += ["--bits", str(length)]
+    for method in settings.methods:
+        words += ["--methods", method]
+    return shlex.join(words)
