@@ -34,8 +34,8 @@ import numpy as np
 from lbhash import evaluate
 from lbhash.codefile import read_codes
 from lbhash.codes import unpack
-from lbhash.labels import one_hot
 from lbhash.ranking import RankHistogram
+from lbhash.utils.labels import one_hot
 
 CASES = {
     "1,000 × 54,000, 10 classes": (1_000, 54_000, 10, False),

@@ -19,10 +19,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from lbhash.objectives import METHODS
-from lbhash.pool import one_thread_each
 from lbhash.reproduce.cells import Cell
 from lbhash.reproduce.runs import execute_and_save
 from lbhash.reproduce.sources import DIGITS, Source
+from lbhash.utils.parallel import one_thread_each
 
 
 def main() -> None:

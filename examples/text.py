@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lbhash.files import replacing
+from lbhash.utils.files import replacing
 
 PACKAGES = (
     "huggingface_hub",

@@ -16,11 +16,11 @@ from lbhash.centers import center_kinds
 from lbhash.codefile import CodeTable, read_codes
 from lbhash.codes import hamming_distances
 from lbhash.data import load_dataset
-from lbhash.files import write_text
 from lbhash.index import build_index
 from lbhash.model import HashModel
 from lbhash.objectives import METHODS
-from lbhash.tables import number
+from lbhash.utils.files import write_text
+from lbhash.utils.formatting import number
 
 TINY = ("--bits", "12", "--hidden", "16", "--epochs", "2")
 

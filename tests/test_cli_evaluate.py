@@ -5,7 +5,7 @@ import pytest
 
 from lbhash import evaluate
 from lbhash.codes import pack, unpack
-from lbhash.labels import one_hot
+from lbhash.utils.labels import one_hot
 from test_cli import assert_refused, json_of
 from test_deephash import write_run
 

@@ -7,11 +7,11 @@ import pytest
 from lbhash import metrics
 from lbhash.codes import pack, unpack
 from lbhash.evaluation import evaluate
-from lbhash.labels import one_hot
 from lbhash.lower_bound import bound
 from lbhash.metrics import mean_average_precision, precision_within, recall_within
 from lbhash.ranking import RankHistogram
 from lbhash.recognition import knn_accuracy, linear_probe_accuracy
+from lbhash.utils.labels import one_hot
 
 RNG = np.random.default_rng(0)
 QUERIES, BASE = (pack(RNG.choice([-1, 1], (n, 12))) for n in (9, 150))

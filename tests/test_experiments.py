@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lbhash.experiments import arrangement, centers_effect, centers_table, results
-from lbhash.pool import centers_mark, run_missing
+from lbhash.utils.parallel import centers_mark, run_missing
 
 
 def execute(number: int, factor: int) -> dict[str, int]:

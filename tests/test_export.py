@@ -164,7 +164,7 @@ def test_the_file_says_what_its_codes_are(model, written):
     said = {entry.key: entry.value for entry in proto.metadata_props}
     assert said == facts["metadata"]
     assert said == {
-        "lbhash.version": __version__,
+        "lbhash.utils.version": __version__,
         "lbhash.bits": "20",
         "lbhash.bit_order": "little",
         "lbhash.model": Hasher.from_pretrained(model).model_.fingerprint(),

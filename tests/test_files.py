@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lbhash.files import check_folder, replacing, write_text
+from lbhash.utils.files import check_folder, replacing, write_text
 
 
 def test_a_file_is_whole_or_not_there(tmp_path):

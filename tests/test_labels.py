@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lbhash.labels import check_count, check_label_pair, check_labels, is_class_column, label_value, one_hot
+from lbhash.utils.labels import check_count, check_label_pair, check_labels, is_class_column, label_value, one_hot
 
 
 @pytest.mark.parametrize(

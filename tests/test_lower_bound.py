@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import lbhash.lower_bound
 from lbhash.codes import pack
-from lbhash.labels import one_hot
 from lbhash.lower_bound import bound, code_centers, quotient
+from lbhash.utils.labels import one_hot
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -11,8 +11,8 @@ import torch
 
 from lbhash import Hasher
 from lbhash.codes import pack
-from lbhash.files import existing_file, replacing, write_json, write_text
 from lbhash.model import PICKLES, HashModel, check_model_folder
+from lbhash.utils.files import existing_file, replacing, write_json, write_text
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors"}
 

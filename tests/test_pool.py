@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lbhash.pool import in_processes
+from lbhash.utils.parallel import in_processes
 
 
 def divide(number):
@@ -42,7 +42,7 @@ def test_an_error_cancels_what_has_not_begun(tmp_path):
 KILLED = """
 from pathlib import Path
 from test_pool import begin_and_end
-from lbhash.pool import in_processes
+from lbhash.utils.parallel import in_processes
 
 if __name__ == "__main__":
     list(in_processes({"a": ("a", FOLDER), "b": ("b", FOLDER)}, begin_and_end, 1))

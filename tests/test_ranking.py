@@ -7,9 +7,9 @@ import lbhash.ranking.distinct
 import lbhash.ranking.histogram
 import lbhash.ranking.stable
 from lbhash.codes import pack
-from lbhash.labels import one_hot
 from lbhash.ranking import RankHistogram, distance_counts, stable_rankings
 from lbhash.ranking.distinct import compress, distinct_rows
+from lbhash.utils.labels import one_hot
 
 seeds = st.integers(0, 2**32 - 1)
 

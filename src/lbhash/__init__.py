@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lbhash.version import __version__
+from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
     from lbhash.centers import class_centers

@@ -127,7 +127,7 @@ class Backbone:
         self, images: Iterable[Image.Image | bytes], batch_size: int = 32, *, progress: bool = False
     ) -> Iterator[npt.NDArray[np.float32]]:
         """As ``embed``, a batch at a time: ``float32 [up to batch_size, dim]``."""
-        from lbhash.bars import counted
+        from lbhash.utils.progress import counted
 
         total = len(images) if isinstance(images, Sized) else None
         with counted("embedding", total, "images", show=progress) as advance:

@@ -55,7 +55,7 @@ def root(
 ) -> None:
     """Options of the program itself."""
     if version:
-        from lbhash.version import __version__
+        from lbhash.utils.version import __version__
 
         typer.echo(f"lbhash {__version__}")
         raise typer.Exit
@@ -180,7 +180,7 @@ def centers(
     if out is not None:
         import numpy as np
 
-        from lbhash.files import replacing
+        from lbhash.utils.files import replacing
 
         with replacing(out) as temporary:
             np.save(temporary, design.centers)

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from lbhash.codefolder import complete_shards
 from lbhash.codes import PackedCodes, as_packed, check_bits, code_bytes
-from lbhash.files import existing_file, read_npy, replacing
-from lbhash.labels import check_labels
+from lbhash.utils.files import existing_file, read_npy, replacing
+from lbhash.utils.labels import check_labels
 
 if TYPE_CHECKING:
     import pyarrow as pa

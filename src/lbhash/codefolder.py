@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lbhash.files import write_json
+from lbhash.utils.files import write_json
 
 MANIFEST = "_codes.json"
 """The name begins as those that readers of Parquet folders pass over, so that any of them reads such a folder too."""

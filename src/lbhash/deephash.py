@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lbhash.codefile import CodeTable, read_array
 from lbhash.codes import as_packed
-from lbhash.labels import check_labels
+from lbhash.utils.labels import check_labels
 
 FILES = ("tst_binary", "tst_label", "trn_binary", "trn_label")
 

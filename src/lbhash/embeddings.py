@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.bars import counted
 from lbhash.data.dataset import SPLITS, Dataset, Part
 from lbhash.data.images import ImageTable, holds_pictures, layout_of, load_images, split_images
 from lbhash.data.images.faults import MEND, Damaged, damaged_line, missing_line, refuse_or_skip
-from lbhash.files import cache_folder, replacing, write_json
+from lbhash.utils.files import cache_folder, replacing, write_json
+from lbhash.utils.progress import counted
 
 if TYPE_CHECKING:
     from lbhash.backbones import Backbone

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from lbhash.data.dataset import Part
 from lbhash.dropout import keep_mask
-from lbhash.labels import check_count
 from lbhash.model import HashModel
 from lbhash.objectives import Objective
 from lbhash.objectives.base import check_loss
 from lbhash.training import Schedule, ShuffledBatches, cpu_settings, draw_from
+from lbhash.utils.labels import check_count
 
 EpochHook = Callable[[int, Sequence[HashModel], Sequence[float]], None]
 """Called after each epoch with its number, the models as they are then, and the mean loss of each seed's epoch."""

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from lbhash import metrics
 from lbhash.codes import check_codes, check_same_width, check_width
-from lbhash.labels import check_count, check_label_pair, number_classes
 from lbhash.lower_bound import Bound, bound
 from lbhash.metrics import Curve, Empty, Normalize, check_choice
 from lbhash.metrics.common import EMPTY, NORMALIZE, Floats, check_radius
 from lbhash.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
 from lbhash.recognition import linear_probe_accuracy, predict_from_counts
+from lbhash.utils.labels import check_count, check_label_pair, number_classes
 
 RANKS = (1, 10, 100, 1000)
 """The ranks K that are looked at by default, as far as the base reaches."""
@@ -135,7 +135,7 @@ def evaluate(
 
     Args:
         query_codes: ``uint8 [queries, bytes]``, packed.
-        query_labels: class numbers ``[queries]``, or multi-label (see ``lbhash.labels``).
+        query_labels: class numbers ``[queries]``, or multi-label (see ``lbhash.utils.labels``).
         base_codes: ``uint8 [base, bytes]``, in memory or memory-mapped.
         base_labels: as the query labels, with as many classes if they are multi-hot.
         at: length of the ranked list for mAP, NDCG, ACG and WAP, from 1 to the size of the base, which is the default.

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from lbhash.backbones import Backbone, pooled_output, preprocess
 from lbhash.codes import code_bytes, pack
-from lbhash.files import replacing
 from lbhash.model_backbone import check_backbone, own_backbone
-from lbhash.version import __version__
+from lbhash.utils.files import replacing
+from lbhash.utils.version import __version__
 from lbhash.workflow import load_hasher
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _metadata(model: HashModel, backbone: Backbone | None) -> dict[str, str]:
     """What tells whoever finds the file what its codes are."""
     known = model.about.get("backbone")
     made_by = backbone.fingerprint() if backbone is not None else known["fingerprint"] if known else None
-    facts = {"lbhash.version": __version__, "lbhash.bits": str(model.bits), "lbhash.bit_order": "little"}
+    facts = {"lbhash.utils.version": __version__, "lbhash.bits": str(model.bits), "lbhash.bit_order": "little"}
     facts["lbhash.model"] = model.fingerprint()
     if made_by is not None:
         facts["lbhash.backbone"] = made_by

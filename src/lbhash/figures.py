@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from lbhash.drawing import new_figure, palette
 from lbhash.evaluation import Report
-from lbhash.files import check_folder, replacing, write_text
 from lbhash.metrics import Curve
+from lbhash.utils.files import check_folder, replacing, write_text
+from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

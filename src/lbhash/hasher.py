@@ -26,18 +26,18 @@ from lbhash.data.holdout import held_rows
 from lbhash.data.images import ImageTable, ListedPictures, PicturePart
 from lbhash.dropout import Dropout
 from lbhash.evaluation import evaluate
-from lbhash.labels import check_labels, is_class_column
 from lbhash.leave_one_out import confusion, drawn
 from lbhash.model import HashModel, check_model_folder
 from lbhash.objectives import Objective, Task, build_objective, check_method, method_name, uses_centers
-from lbhash.plain import plain
 from lbhash.posterior import Surrogate
 from lbhash.recognition import knn_predict
 from lbhash.task_centers import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.training import Monitor, Precision, Schedule, Trained, draw_from, has_checkpoint, is_main_process, train
 from lbhash.training.monitor import check_monitor, check_validation
 from lbhash.training.schedule import ScheduleName
-from lbhash.version import __version__
+from lbhash.utils.labels import check_labels, is_class_column
+from lbhash.utils.serialization import plain
+from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -26,7 +26,7 @@ from scipy.special import expit, log_softmax, softmax
 from sklearn.random_projection import SparseRandomProjection
 
 from lbhash.data.dataset import Part
-from lbhash.labels import one_hot
+from lbhash.utils.labels import one_hot
 
 if TYPE_CHECKING:
     from lbhash.data.images import PicturePart

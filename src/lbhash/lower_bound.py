@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_bits, check_codes, code_bytes, hamming_distances, pack
-from lbhash.labels import Labels, check_count, check_labels
 from lbhash.ranking.kernels import popcount
+from lbhash.utils.labels import Labels, check_count, check_labels
 
 _CHUNK = 1 << 16
 

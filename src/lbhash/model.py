@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
 from lbhash.dropout import Dropout
-from lbhash.files import give_usual_rights
-from lbhash.plain import plain
+from lbhash.utils.files import give_usual_rights
+from lbhash.utils.serialization import plain
 
 PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
 

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lbhash.files import give_usual_rights
+from lbhash.utils.files import give_usual_rights
 
 if TYPE_CHECKING:
     from lbhash.backbones import Backbone

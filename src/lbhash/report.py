@@ -16,9 +16,9 @@ import numpy as np
 from lbhash.data import Dataset
 from lbhash.evaluation import Report
 from lbhash.figures import precision_recall_figure
-from lbhash.files import write_text
 from lbhash.tables import RESULT_COLUMNS, result_row
-from lbhash.version import __version__
+from lbhash.utils.files import write_text
+from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.bars import counted
 from lbhash.carrying import carried_columns, check_carry
 from lbhash.codefile import READABLE, CodeTable, check_suffix, read_codes
 from lbhash.codefolder import MANIFEST
@@ -18,9 +17,10 @@ from lbhash.codes import code_bytes, code_from_hex
 from lbhash.data import Part, Table, load_table
 from lbhash.data.images import ImageTable, holds_pictures
 from lbhash.embeddings import ImageOptions
-from lbhash.files import replacing
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
-from lbhash.labels import label_value
+from lbhash.utils.files import replacing
+from lbhash.utils.labels import label_value
+from lbhash.utils.progress import counted
 from lbhash.workflow import load_hasher, model_part
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from lbhash.evaluation import Report
+from lbhash.utils.formatting import number
 
 if TYPE_CHECKING:
     from lbhash.index.sizing import Size
@@ -41,13 +41,6 @@ def result_row(metrics: Mapping[str, Any]) -> list[str]:
         number(metrics["knn_accuracy"], 4),
         f"{metrics['train_seconds']:.1f}",
     ]
-
-
-def number(value: float | None, digits: int = 0) -> str:
-    """A number with so many digits after the point, ∞ where it has no end; a dash where there is none."""
-    if value is None or math.isnan(value):
-        return "–"
-    return f"{value:.{digits}f}".replace("inf", "∞")
 
 
 def print_metrics(rows: Iterable[Mapping[str, Any]], title: str) -> None:

@@ -18,9 +18,9 @@ from lbhash.data.images import PictureDataset, holds_pictures, split_images
 from lbhash.deephash import read_deephash
 from lbhash.embeddings import picture_options
 from lbhash.evaluation import Report, evaluate
-from lbhash.files import check_folder, write_json
-from lbhash.process import peak_memory
 from lbhash.recognition import classifier_predict
+from lbhash.utils.files import check_folder, write_json
+from lbhash.utils.system import peak_memory
 
 if TYPE_CHECKING:
     from lbhash.embeddings import ImageOptions

@@ -27,7 +27,7 @@ from lbhash.app.routes import router
 from lbhash.app.schemas import Detail
 from lbhash.app.service import Service
 from lbhash.app.settings import Settings
-from lbhash.version import __version__
+from lbhash.utils.version import __version__
 
 STATIC = Path(__file__).parent / "static"
 

@@ -20,11 +20,11 @@ from lbhash.app.settings import MAX_K, Settings
 from lbhash.codes import PackedCodes, code_from_hex, pack
 from lbhash.data import load_dataset
 from lbhash.index import Index, Neighbors, check_model, open_index, rerank
-from lbhash.labels import label_value
 from lbhash.model import HashModel, check_model_folder
 from lbhash.model_backbone import own_backbone
-from lbhash.plain import json_value
-from lbhash.version import __version__
+from lbhash.utils.labels import label_value
+from lbhash.utils.serialization import json_value
+from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
     from lbhash.backbones import Backbone

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data import Table, load_table
-from lbhash.files import existing_file
+from lbhash.utils.files import existing_file
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -157,7 +157,7 @@ def open_rows(data: str | Path) -> Rows:
 
 
 def _labels(parquet: Any, file: Path) -> npt.NDArray | None:
-    from lbhash.labels import check_labels
+    from lbhash.utils.labels import check_labels
 
     name = next((name for name in ("label", "labels") if name in parquet.schema_arrow.names), None)
     if name is None:

@@ -33,7 +33,7 @@ class Evidence:
 
 def summarise(evidence: Evidence) -> bytes:
     """The fields of ``lbhash.app.schemas.Summary``, as JSON; for a child process, as it can take seconds."""
-    from lbhash.labels import check_label_pair, check_labels
+    from lbhash.utils.labels import check_label_pair, check_labels
 
     if evidence.query_codes is None or evidence.query_labels is None:
         base_labels = check_labels(evidence.labels)
@@ -46,8 +46,8 @@ def summarise(evidence: Evidence) -> bytes:
 def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
     import numpy as np
 
-    from lbhash.labels import number_classes
     from lbhash.lower_bound import bound
+    from lbhash.utils.labels import number_classes
 
     names, members = number_classes(labels) if labels.ndim == 1 else (np.arange(labels.shape[1]), labels)
     found = bound(evidence.codes, members, bits=evidence.bits)

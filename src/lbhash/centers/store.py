@@ -19,7 +19,7 @@ import numpy as np
 from lbhash.centers.bounds import UpperBound
 from lbhash.centers.distance import Centers
 from lbhash.codes import pack, unpack
-from lbhash.files import cache_folder, replacing, write_text
+from lbhash.utils.files import cache_folder, replacing, write_text
 
 
 def load_centers(kind: str, classes: int, bits: int) -> tuple[Centers, str] | None:

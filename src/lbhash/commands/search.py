@@ -86,7 +86,7 @@ def search(
         write_neighbors(out, answers)
     if as_json:
         from lbhash.index.milvus_address import shown_address
-        from lbhash.plain import json_value
+        from lbhash.utils.serialization import json_value
 
         found = {"index": shown_address(base), "codes": len(index), "bits": index.bits, "queries": answers}
         print_json(json_value(found))

@@ -318,7 +318,7 @@ def augmentation(
 
 def cores(processes: int = 1) -> int:
     """The cores for each of so many processes on this machine, or of those that torchrun started."""
-    from lbhash.process import usable_cores
+    from lbhash.utils.system import usable_cores
 
     return max(1, usable_cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", processes))))
 

@@ -82,12 +82,13 @@ def tune(
 
     Pictures are embedded once, by a backbone that stays as it is.
     """
-    from lbhash.files import check_folder
     from lbhash.hasher import Hasher
-    from lbhash.tables import number, print_metrics
+    from lbhash.tables import print_metrics
+    from lbhash.utils.formatting import number
     from lbhash.tuning import INTER_PERCENTILE, PERCENTILE, read_space, search
     from lbhash.tuning.study import import_optuna
     from lbhash.tuning.write import write_tuning
+    from lbhash.utils.files import check_folder
     from lbhash.workflow import open_embedded, train_model
 
     import_optuna()
@@ -151,7 +152,7 @@ def print_tuning(found: Tuning) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from lbhash.tables import number
+    from lbhash.utils.formatting import number
 
     console = Console()
     title = f"{len(found.trials)} trials by {found.by}, {found.held_out:,} held-out rows"

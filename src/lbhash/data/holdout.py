@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import Dataset, Part
-from lbhash.labels import check_labels
+from lbhash.utils.labels import check_labels
 
 
 def hold_out(

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS, Table
 from lbhash.data.streamed import ParquetRows
-from lbhash.files import existing_file, read_npy
-from lbhash.labels import check_labels
+from lbhash.utils.files import existing_file, read_npy
+from lbhash.utils.labels import check_labels
 
 SUFFIXES = (".parquet", ".npz", ".npy")
 ARRAYS = ("embedding", "embeddings", "label", "labels", *(f"in_{split}" for split in SPLITS))

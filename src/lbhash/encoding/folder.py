@@ -9,13 +9,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lbhash.bars import counted
 from lbhash.codefolder import MANIFEST, SHARD_ROWS, Shard, read_manifest, shards_of, write_manifest
 from lbhash.codes import code_bytes
 from lbhash.encoding.job import Job
 from lbhash.encoding.shards import Done, encode_shards, find_done
 from lbhash.encoding.source import mark_of
-from lbhash.files import check_folder, replacing
+from lbhash.utils.files import check_folder, replacing
+from lbhash.utils.progress import counted
 
 ENGINES = ("local", "ray")
 DAMAGED = "_damaged.csv"

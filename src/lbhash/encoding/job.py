@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lbhash.data.dataset import SPLITS
-from lbhash.process import usable_cores
+from lbhash.utils.system import usable_cores
 
 if TYPE_CHECKING:
     from lbhash.backbones import Precision

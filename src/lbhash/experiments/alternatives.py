@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.files import existing_file, replacing, write_text
-from lbhash.pool import centers_mark, run_missing
+from lbhash.utils.files import existing_file, replacing, write_text
+from lbhash.utils.parallel import centers_mark, run_missing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -392,7 +392,7 @@ DRAWN = {
 
 def draw(results: Mapping[Run, dict[str, Any]], file: Path) -> None:
     """mAP against bytes a row, a panel a data set."""
-    from lbhash.drawing import new_panels
+    from lbhash.utils.plotting import new_panels
 
     sets = list(dict.fromkeys(run.data for run in results))
     figure, panels = new_panels(len(sets), 8.5 if len(sets) == 1 else 6.2, 6.5)
@@ -414,7 +414,7 @@ def draw(results: Mapping[Run, dict[str, Any]], file: Path) -> None:
 
 
 def _draw_panel(axes: Axes, lines: Sequence[Line]) -> None:
-    from lbhash.drawing import palette
+    from lbhash.utils.plotting import palette
 
     colors = palette(4)
     for name, (marker, style) in DRAWN.items():

@@ -18,10 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.centers import Centers, confused_distance, mean_distance, minimum_distance, pairwise_distances
-from lbhash.drawing import new_grid
 from lbhash.evaluation import evaluate
 from lbhash.experiments.page import check_part, markdown_table, replace_part
-from lbhash.files import replacing
 from lbhash.hasher import Hasher
 from lbhash.leave_one_out import confusion
 from lbhash.lower_bound import code_centers
@@ -29,6 +27,8 @@ from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.settings import METHODS, Settings
 from lbhash.reproduce.sources import DIGITS, Source
 from lbhash.task_centers import ARRANGED, DESIGNED
+from lbhash.utils.files import replacing
+from lbhash.utils.plotting import new_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

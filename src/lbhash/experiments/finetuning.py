@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lbhash.centers import center_kinds
-from lbhash.drawing import new_figure, palette, whole_numbers
 from lbhash.experiments.page import markdown_table
-from lbhash.files import replacing, write_text
-from lbhash.pool import in_processes
 from lbhash.reproduce.regression import Regression
 from lbhash.reproduce.settings import METHODS
-from lbhash.tables import number
 from lbhash.task_centers import ARRANGED
 from lbhash.training.monitor import VALIDATION_SHARE
+from lbhash.utils.files import replacing, write_text
+from lbhash.utils.formatting import number
+from lbhash.utils.parallel import in_processes
+from lbhash.utils.plotting import new_figure, palette, whole_numbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

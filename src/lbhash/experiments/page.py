@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lbhash.files import existing_file, write_text
+from lbhash.utils.files import existing_file, write_text
 
 
 def check_part(file: Path, part: str) -> None:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from lbhash.experiments.page import markdown_table
-from lbhash.files import existing_file, write_text
-from lbhash.pool import centers_mark, run_missing
-from lbhash.process import peak_memory
-from lbhash.tables import number
+from lbhash.utils.files import existing_file, write_text
+from lbhash.utils.formatting import number
+from lbhash.utils.parallel import centers_mark, run_missing
+from lbhash.utils.system import peak_memory
 
 METHODS = ("hashnet", "dbdh", "dsdh", "dch", "greedyhash", "csq")
 BITS = (16, 32, 64)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lbhash.experiments.page import check_part, replace_part
-from lbhash.files import existing_file
+from lbhash.utils.files import existing_file
 
 BITS = (16, 32, 64)
 COLUMNS = ("bits", "expected", "worst", "best", "file order", "by class", "by class, reversed", "NumPy's argsort")

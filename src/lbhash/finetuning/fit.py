@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.backbones import Backbone
-from lbhash.bars import counted
 from lbhash.codes import PackedCodes, code_bytes
 from lbhash.data.images import ImageTable, PicturePart
 from lbhash.data.images.faults import (
@@ -26,6 +25,7 @@ from lbhash.finetuning.augment import Augmentation
 from lbhash.finetuning.image_model import BatchNorm, ImageModel
 from lbhash.finetuning.pixels import PictureRows
 from lbhash.model import HashModel
+from lbhash.utils.progress import counted
 
 STANDARDISED = 2000
 """Training pictures that the mean and the deviation of the embeddings are taken of."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.backbones import Backbone, preprocess
-from lbhash.labels import check_count
+from lbhash.utils.labels import check_count
 
 _PROBES = ((64, 48), (300, 400))  # pictures of no common shape
 

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes
-from lbhash.files import check_folder
 from lbhash.index import scan
 from lbhash.index.attributes import as_table, check_where, label_column
 from lbhash.index.base import Attributes, Index, Neighbors, Where, Within, check_ids
@@ -29,6 +28,7 @@ from lbhash.index.manifest import NAME, identity_of, last_generation, new_build,
 from lbhash.index.options import check_options
 from lbhash.index.segment import Segment, files_of
 from lbhash.index.structure import MIN_ROWS, Structure
+from lbhash.utils.files import check_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.bars import counted
 from lbhash.codes import PackedCodes, check_bits, check_codes, check_width, code_bytes
 from lbhash.index import scan
 from lbhash.index.attributes import as_table, label_column
@@ -42,6 +41,7 @@ from lbhash.index.base import Attributes, Index, Neighbors, Where, Within, check
 from lbhash.index.milvus_address import Address, parse_address
 from lbhash.index.milvus_attributes import FIELD, both, check_schema, expression, to_rows, to_table
 from lbhash.index.options import check_options
+from lbhash.utils.progress import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa

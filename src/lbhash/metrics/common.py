@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.labels import check_count
 from lbhash.ranking import Ranking
+from lbhash.utils.labels import check_count
 
 Floats = npt.NDArray[np.float64]
 Ties = Literal["expected", "best", "worst"]

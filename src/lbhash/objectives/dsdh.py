@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lbhash.labels import check_count
 from lbhash.objectives.base import Objective, Task, check_weight
 from lbhash.objectives.pairs import Memory, one_hot
+from lbhash.utils.labels import check_count
 
 
 class DSDH(Objective):

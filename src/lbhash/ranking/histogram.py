@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width
-from lbhash.labels import Labels, check_count, check_label_pair, check_labels, fit_columns
 from lbhash.ranking.distinct import compress, distinct_rows
 from lbhash.ranking.kernels import (
     KERNELS,
@@ -26,6 +25,7 @@ from lbhash.ranking.kernels import (
     count_shared,
     split,
 )
+from lbhash.utils.labels import Labels, check_count, check_label_pair, check_labels, fit_columns
 
 Counts = npt.NDArray[np.int64]
 Relevance = Callable[[Any, Any], npt.ArrayLike]
@@ -78,7 +78,7 @@ class RankHistogram(Ranking):
 
     Args:
         query_codes: ``uint8 [queries, bytes]``, packed.
-        query_labels: class numbers ``[queries]``, or multi-label (see ``lbhash.labels``); or with ``relevance``,
+        query_labels: class numbers ``[queries]``, or multi-label (see ``lbhash.utils.labels``); or with ``relevance``,
             anything with a length and slices, one item a query.
         bits: the length h of a code; by default 8 * bytes.
         relevance: a function of a slice of the query labels and a slice of the base labels that returns their grades,

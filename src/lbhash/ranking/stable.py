@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import as_words, check_codes, check_same_width
-from lbhash.labels import check_label_pair
 from lbhash.ranking.histogram import Ranking, Relevance, check_grades, check_lengths
 from lbhash.ranking.kernels import KERNELS, all_distances, by_word
+from lbhash.utils.labels import check_label_pair
 
 _PAIRS = 1 << 22  # pairs of a query and a base code at a time
 

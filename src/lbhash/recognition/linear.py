@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width, unpack
-from lbhash.labels import check_single
 from lbhash.ranking import check_lengths
 from lbhash.recognition.vote import check_query_labels
+from lbhash.utils.labels import check_single
 
 _CHUNK = 1 << 16
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lbhash.centers import class_centers, minimum_distance
-from lbhash.drawing import new_panels, palette
 from lbhash.reproduce import paper
 from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.interval import Interval
@@ -14,6 +13,7 @@ from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import Settings
 from lbhash.reproduce.sources import Source
 from lbhash.reproduce.trainings import cell, completed, setting_text
+from lbhash.utils.plotting import new_panels, palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lbhash.drawing import new_panels, palette
 from lbhash.reproduce import paper
 from lbhash.reproduce.cells import SECONDS
 from lbhash.reproduce.interval import Interval
@@ -18,6 +17,7 @@ from lbhash.reproduce.runs import complete
 from lbhash.reproduce.settings import Settings
 from lbhash.reproduce.sources import Source
 from lbhash.reproduce.trainings import cell, setting_text
+from lbhash.utils.plotting import new_panels, palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

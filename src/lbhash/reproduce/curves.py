@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.drawing import new_grid, new_panels, palette
 from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.host_guided import pair_cells
 from lbhash.reproduce.interval import Interval
@@ -17,6 +16,7 @@ from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import METHODS, Settings
 from lbhash.reproduce.trainings import completed, setting_text
+from lbhash.utils.plotting import new_grid, new_panels, palette
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lbhash.files import check_folder, write_text
 from lbhash.reproduce.page import page
 from lbhash.reproduce.registry import experiments
 from lbhash.reproduce.result import Result
 from lbhash.reproduce.settings import Settings, command_line
 from lbhash.reproduce.sources import UnsuitableData
+from lbhash.utils.files import check_folder, write_text
 
 PAGE = "report.html"
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.drawing import new_grid, palette
 from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.interval import LIFT_COUNTS, Interval, lift_counts
 from lbhash.reproduce.paper import METHOD_TITLES
@@ -17,6 +16,7 @@ from lbhash.reproduce.settings import METHODS, Settings
 from lbhash.reproduce.sources import Source
 from lbhash.reproduce.trainings import cell, completed, setting_text
 from lbhash.task_centers import ARRANGED, DESIGNED
+from lbhash.utils.plotting import new_grid, palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

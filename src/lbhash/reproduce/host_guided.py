@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.drawing import new_panels, palette
 from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.interval import LIFT_COUNTS, Interval, lift_counts
 from lbhash.reproduce.paper import METHOD_TITLES, Pairs
@@ -16,6 +15,7 @@ from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import METHODS, Settings
 from lbhash.reproduce.sources import Source
 from lbhash.reproduce.trainings import cell, completed, setting_text
+from lbhash.utils.plotting import new_panels, palette
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import Settings, command_line
 from lbhash.reproduce.trainings import seeds_text
 from lbhash.reproduce.write import alignments, shown
-from lbhash.version import __version__
+from lbhash.utils.version import __version__
 
 LONG = 24
 """Rows beyond which a table is folded up."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.drawing import new_figure, palette
 from lbhash.reproduce.distributions import (
     Joint,
     dirichlet,
@@ -26,6 +25,7 @@ from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.scores import Trial, complete_trials, over_seeds, scored
 from lbhash.reproduce.settings import Settings
 from lbhash.training import Schedule
+from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data import Dataset, Part, load_dataset
-from lbhash.drawing import new_figure, palette
 from lbhash.hasher import Hasher
 from lbhash.reproduce.distributions import Joint, divergence, frequencies, independent_bits, marginals
 from lbhash.reproduce.fit import fit_surrogate, mean_of_blocks
 from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import Settings
 from lbhash.training import Schedule
+from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

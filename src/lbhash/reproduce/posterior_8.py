@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.drawing import new_figure, palette
 from lbhash.reproduce.distributions import (
     Joint,
     dirichlet,
@@ -31,6 +30,7 @@ from lbhash.reproduce.result import Result
 from lbhash.reproduce.scores import Scored, Trial, complete_trials, over_seeds, scored
 from lbhash.reproduce.settings import Settings
 from lbhash.training import Schedule
+from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

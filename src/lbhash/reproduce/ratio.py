@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.drawing import new_grid, palette, whole_numbers
 from lbhash.lower_bound import quotient
 from lbhash.reproduce.cells import TRAJECTORY
 from lbhash.reproduce.cells import Cell as Run
@@ -20,6 +19,7 @@ from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import Settings
 from lbhash.reproduce.sources import Source
 from lbhash.reproduce.trainings import cell, completed, setting_text
+from lbhash.utils.plotting import new_grid, palette, whole_numbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.drawing import new_panels, palette
 from lbhash.lower_bound import quotient
 from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.host_guided import arrow, pair_cells
@@ -19,6 +18,7 @@ from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import METHODS, Settings
 from lbhash.reproduce.sources import Source
 from lbhash.reproduce.trainings import completed, setting_text
+from lbhash.utils.plotting import new_panels, palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

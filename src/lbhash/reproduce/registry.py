@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lbhash.files import check_folder
 from lbhash.reproduce.settings import Settings
 from lbhash.reproduce.sources import Source, UnsuitableData
+from lbhash.utils.files import check_folder
 
 if TYPE_CHECKING:
     from lbhash.reproduce.cells import Cell

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.files import replacing, write_json
-from lbhash.pool import in_processes, read_run
 from lbhash.reproduce.cells import CODES, SECONDS, TRAJECTORY, Cell, distinct
+from lbhash.utils.files import replacing, write_json
+from lbhash.utils.parallel import in_processes, read_run
 
 if TYPE_CHECKING:
     from lbhash.reproduce.execution import Outcome

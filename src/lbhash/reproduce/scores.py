@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from lbhash.pool import run_missing
 from lbhash.reproduce.distributions import Joint, divergence
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.settings import Settings
-from lbhash.tables import number
 from lbhash.training import Schedule
+from lbhash.utils.formatting import number
+from lbhash.utils.parallel import run_missing
 
 KEPT = 2**8  # outcomes of estimates that are kept whole
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 
-from lbhash.labels import check_count
-from lbhash.process import usable_cores
 from lbhash.reproduce.sources import DIGITS, Source
+from lbhash.utils.labels import check_count
+from lbhash.utils.system import usable_cores
 
 METHODS = ("hashnet", "dbdh", "dsdh", "dch", "greedyhash", "csq")
 """The paper's six host methods, in its order."""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.drawing import new_figure, palette
 from lbhash.metrics import average_precision, average_precision_floor, largest_misrank, lowest_average_precision
 from lbhash.ranking import Ranking
 from lbhash.reproduce.lists import direct_average_precision, groups, lowest_of_all, orders
 from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import Settings
+from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

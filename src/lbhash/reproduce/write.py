@@ -8,9 +8,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lbhash.files import replacing, write_text
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.result import Cell, Result
+from lbhash.utils.files import replacing, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,9 +12,9 @@ from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from torch import Tensor
 
-from lbhash.files import replacing
 from lbhash.training.module import HashingModule
 from lbhash.training.monitor import Monitor, is_better
+from lbhash.utils.files import replacing
 
 LAST, BEST = "last.ckpt", "best.ckpt"
 _SETTINGS = "lbhash_settings"

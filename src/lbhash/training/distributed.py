@@ -21,7 +21,7 @@ import torch.distributed as dist
 from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 
-from lbhash.labels import check_count
+from lbhash.utils.labels import check_count
 
 
 def check_processes(devices: int, nodes: int) -> tuple[int, int]:

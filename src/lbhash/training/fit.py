@@ -16,7 +16,6 @@ from lightning.pytorch.callbacks import Callback
 from torch import nn
 
 from lbhash.data.dataset import Part
-from lbhash.labels import check_count
 from lbhash.objectives import Objective
 from lbhash.training.checkpoints import AtomicCheckpoints, RunCheckpoints, checkpoint_to_resume
 from lbhash.training.distributed import check_processes
@@ -26,6 +25,7 @@ from lbhash.training.module import HashingModule
 from lbhash.training.monitor import Monitor, check_map_has_rows, check_monitor
 from lbhash.training.rows import ShuffledBatches, TrainingRows, Turns, as_rows, batch_loader, in_order
 from lbhash.training.schedule import Schedule
+from lbhash.utils.labels import check_count
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from lightning.pytorch.accelerators import CUDAAccelerator
 from lightning.pytorch.plugins.precision import MixedPrecision
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-from lbhash.labels import check_count
 from lbhash.training.distributed import distributed_strategy
+from lbhash.utils.labels import check_count
 
 Precision = Literal["32", "bf16", "16"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)

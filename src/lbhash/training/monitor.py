@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from lbhash.codes import PackedCodes
-from lbhash.labels import Labels, check_count
 from lbhash.lower_bound import bound
+from lbhash.utils.labels import Labels, check_count
 
 Monitor = Literal["ratio", "map", "loss"]
 MONITORS: tuple[str, ...] = get_args(Monitor)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lbhash.codes import PackedCodes, hamming_distances, pack
-from lbhash.labels import Labels, one_hot
 from lbhash.lower_bound import Bound
+from lbhash.utils.labels import Labels, one_hot
 
 FEW_ROWS = 5
 """Held-out rows of a class below which its centre follows them: of n = 3 rows with bits that are wrong by chance in a

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_codes
-from lbhash.labels import Labels, check_labels
 from lbhash.lower_bound import bound, quotient
 from lbhash.metrics import average_precision
 from lbhash.ranking import RankHistogram, Ranking
 from lbhash.tuning.cautions import Caution, cautions_of_codes
+from lbhash.utils.labels import Labels, check_labels
 
 PERCENTILE, INTER_PERCENTILE = 75.0, 10.0
 """Of D_intra in the place of its maximum, and of D_inter in the place of its minimum, where none are named.

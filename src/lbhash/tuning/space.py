@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.files import existing_file
+from lbhash.utils.files import existing_file
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from lbhash.files import check_folder
 from lbhash.tuning.scoring import Score
 from lbhash.tuning.space import Space
 from lbhash.tuning.trials import Trial
+from lbhash.utils.files import check_folder
 
 DATABASE = "study.db"
 

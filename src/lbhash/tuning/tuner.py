@@ -13,7 +13,6 @@ from lightning.pytorch.callbacks import Callback
 from lbhash.codes import PackedCodes, check_bits
 from lbhash.data import hold_out
 from lbhash.data.dataset import Dataset, Part
-from lbhash.labels import check_count, check_labels
 from lbhash.leave_one_out import confusion
 from lbhash.lower_bound import bound
 from lbhash.metrics import check_choice
@@ -23,6 +22,7 @@ from lbhash.tuning.scoring import INTER_PERCENTILE, PERCENTILE, By, Score, bound
 from lbhash.tuning.space import Space, check_space, default_space, starting_point, with_fractions, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial
+from lbhash.utils.labels import check_count, check_labels
 
 if TYPE_CHECKING:
     from pathlib import Path

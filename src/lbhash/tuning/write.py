@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lbhash.files import replacing, write_json, write_text
 from lbhash.tuning.trials import Trial, Tuning
+from lbhash.utils.files import replacing, write_json, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,7 +39,7 @@ def known(trials: Iterable[Trial]) -> list[Trial]:
 
 def ratio_map_figure(found: Tuning) -> Figure:
     """Held-out ratio against held-out mAP, a point a trial; those that a caution is about are hollow."""
-    from lbhash.drawing import new_figure, palette
+    from lbhash.utils.plotting import new_figure, palette
 
     figure, (axes,) = new_figure(6.5, 4.5)
     color, chosen = palette(2)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.images.table import ArrayPictures, ImageTable
-from lbhash.labels import check_labels
+from lbhash.utils.labels import check_labels
 
 CIFAR10 = {"train": [f"data_batch_{number}" for number in range(1, 6)], "held": ["test_batch"]}
 CIFAR100 = {"train": ["train"], "held": ["test"]}

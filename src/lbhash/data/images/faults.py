@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.bars import counted
 from lbhash.data.images.reading import PictureReader, in_workers
-from lbhash.files import cache_folder, write_json
+from lbhash.utils.files import cache_folder, write_json
+from lbhash.utils.progress import counted
 
 if TYPE_CHECKING:
     from lbhash.data.images.table import ImageTable

@@ -10,7 +10,7 @@ from typing import Any
 
 from lbhash.data.images.parquet import read_parquet_images
 from lbhash.data.images.table import ImageTable
-from lbhash.files import cache_folder, replacing
+from lbhash.utils.files import cache_folder, replacing
 
 
 @dataclass(frozen=True)

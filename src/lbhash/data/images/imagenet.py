@@ -11,7 +11,7 @@ import numpy as np
 
 from lbhash.data.images.folders import class_folders, pictures_in
 from lbhash.data.images.table import FilePictures, ImageTable
-from lbhash.files import existing_file
+from lbhash.utils.files import existing_file
 
 WORDNET_ID = re.compile(r"n\d{8}")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from lbhash.data.images.table import FilePictures, ImageTable
-from lbhash.files import existing_file
-from lbhash.labels import check_labels
+from lbhash.utils.files import existing_file
+from lbhash.utils.labels import check_labels
 
 LISTS = {"train": "train.txt", "base": "database.txt", "query": "test.txt"}
 """The file of each split."""

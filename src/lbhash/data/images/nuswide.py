@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.images.table import FilePictures, ImageTable
-from lbhash.files import existing_file
+from lbhash.utils.files import existing_file
 
 LABELS = Path("Groundtruth") / "AllLabels"
 LIST = Path("ImageList") / "Imagelist.txt"

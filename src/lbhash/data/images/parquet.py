@@ -16,9 +16,9 @@ from lbhash.data.images.folders import HELD
 from lbhash.data.images.spooled import SpooledPictures
 from lbhash.data.images.table import ImageTable, file_facts
 from lbhash.data.streamed import ParquetRows
-from lbhash.files import existing_file
 from lbhash.images import decode_image
-from lbhash.labels import check_labels
+from lbhash.utils.files import existing_file
+from lbhash.utils.labels import check_labels
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from lbhash.files import write_json
+from lbhash.utils.files import write_json
 
 
 def centers_mark(classes: int, bits: int, kind: str, seed: int) -> str:

@@ -1,0 +1,1 @@
+"""Files, locks, labels, progress, parallel runs and plotting: helpers that know nothing of hashing."""
