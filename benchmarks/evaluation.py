@@ -32,8 +32,8 @@ import numba
 import numpy as np
 
 from lbhash import evaluate
-from lbhash.codefile import read_codes
 from lbhash.codes import unpack
+from lbhash.codes.io import read_codes
 from lbhash.ranking import RankHistogram
 from lbhash.utils.labels import one_hot
 

@@ -26,7 +26,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 
-from lbhash.codefile import CodeTable
+from lbhash.codes.io import CodeTable
 from lbhash.index import build_index, open_index
 from lbhash.index.bench import compare_kinds
 

@@ -168,7 +168,7 @@ def by_wrk(port: int, seconds: float, connections: int, folder: Path) -> tuple[f
 def prepare(folder: Path) -> None:
     """A model of the digits and an index of their base."""
     from lbhash import Hasher
-    from lbhash.codefile import CodeTable
+    from lbhash.codes.io import CodeTable
     from lbhash.data import load_dataset
     from lbhash.index import build_index
 

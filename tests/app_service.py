@@ -15,7 +15,7 @@ def digits_service(tmp_path_factory):
     """The settings of a service over scikit-learn's digits."""
     from lbhash import Hasher
     from lbhash.app import Settings
-    from lbhash.codefile import CodeTable
+    from lbhash.codes.io import CodeTable
     from lbhash.data import load_dataset
     from lbhash.index import build_index
 

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lbhash.codefile import CodeTable
+from lbhash.codes.io import CodeTable
 from lbhash.images import FORMATS, decode_image
 from lbhash.index import build_index, open_index
 

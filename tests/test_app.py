@@ -12,8 +12,8 @@ from app_answers import HOME, assert_refused, found, png, wait_for
 from lbhash import Hasher
 from lbhash.app import Settings, create_app
 from lbhash.app.rows import DigitRows, open_rows
-from lbhash.codefile import CodeTable
 from lbhash.codes import hamming_distances
+from lbhash.codes.io import CodeTable
 from lbhash.data import load_dataset, load_table
 from lbhash.evaluation import evaluate
 from lbhash.index import FlatIndex, build_index, open_index

@@ -10,7 +10,7 @@ import pytest
 
 from app_answers import HOME, assert_refused, found
 from lbhash.app import Settings, create_app
-from lbhash.codefile import CodeTable
+from lbhash.codes.io import CodeTable
 from lbhash.index import FlatIndex, build_index, open_index
 
 pytest_plugins = ["app_service"]

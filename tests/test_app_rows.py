@@ -13,7 +13,7 @@ from app_answers import HOME, assert_refused, png, wait_for
 from lbhash import Hasher
 from lbhash.app import Settings, create_app, engine
 from lbhash.app.rows import ImageRows, Rows, open_rows
-from lbhash.codefile import CodeTable
+from lbhash.codes.io import CodeTable
 from lbhash.index import build_index
 
 pytest_plugins = ["app_service"]

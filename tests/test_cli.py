@@ -13,8 +13,8 @@ import pytest
 import lbhash.cli
 from lbhash import Hasher
 from lbhash.centers import center_kinds
-from lbhash.codefile import CodeTable, read_codes
 from lbhash.codes import hamming_distances
+from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data import load_dataset
 from lbhash.index import build_index
 from lbhash.model import HashModel
@@ -321,7 +321,7 @@ def others(work, blobs):
     folder.mkdir()
     from dataclasses import replace
 
-    from lbhash.codefile import write_codes
+    from lbhash.codes.io import write_codes
 
     write_codes(folder / "bits.npz", replace(table, bits=11))
     write_codes(folder / "model.npz", replace(table, model="0123456789abcdef"))

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lbhash.codefile import CodeTable, read_codes, write_codes
 from lbhash.codes import code_bytes, pack, unpack
+from lbhash.codes.io import CodeTable, read_codes, write_codes
 
 SUFFIXES = [".parquet", ".npz"]
 

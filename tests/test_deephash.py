@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lbhash.codes import pack
-from lbhash.deephash import FILES, read_deephash
+from lbhash.codes.deephash import FILES, read_deephash
 
 
 def write_run(folder, prefix="", **changes):

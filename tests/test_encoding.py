@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lbhash.encoding.shards
-from lbhash.codefile import read_codes
-from lbhash.codefolder import MANIFEST, Shard, read_manifest, shards_of, write_manifest
+from lbhash.codes.io import read_codes
+from lbhash.codes.shards import MANIFEST, Shard, read_manifest, shards_of, write_manifest
 from lbhash.data import load_table
 from lbhash.data.readers import read_table
 from lbhash.data.streamed import ParquetRows
@@ -639,7 +639,7 @@ def test_data_are_not_overwritten_by_their_codes(model, data, tmp_path, command,
 
 
 def test_a_shard_says_what_it_is_of(model, data, tmp_path):
-    from lbhash.codefile import read_facts
+    from lbhash.codes.io import read_facts
 
     encode(model, data, tmp_path / "codes", shard_rows=30)
     shard = Shard(4, 5, 120, 137)

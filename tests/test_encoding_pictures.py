@@ -16,8 +16,8 @@ import pytest
 from PIL import Image
 
 import lbhash.encoding.shards
-from lbhash.codefile import read_codes
-from lbhash.codefolder import MANIFEST, read_manifest
+from lbhash.codes.io import read_codes
+from lbhash.codes.shards import MANIFEST, read_manifest
 from lbhash.data.images import load_images
 from lbhash.data.images.faults import find_unreadable
 from lbhash.embeddings import ImageOptions

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import lbhash.encoding.cluster
-from lbhash.codefile import read_codes
-from lbhash.codefolder import shards_of
+from lbhash.codes.io import read_codes
+from lbhash.codes.shards import shards_of
 from lbhash.embeddings import ImageOptions
 from lbhash.encoding import Job, encode_folder
 from lbhash.encoding.cluster import ShardEncoder

@@ -11,7 +11,7 @@ import pytest
 
 from lbhash import Hasher
 from lbhash.backbones import Backbone
-from lbhash.codefile import read_codes
+from lbhash.codes.io import read_codes
 from lbhash.data.images import load_images, picture_dataset
 from picture_tools import write_backbone, write_stripes
 

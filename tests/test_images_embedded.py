@@ -17,7 +17,7 @@ from PIL import Image
 
 import lbhash.embeddings
 from lbhash import Hasher
-from lbhash.codefile import read_codes
+from lbhash.codes.io import read_codes
 from lbhash.data import SPLITS
 from lbhash.data.images import load_images
 from lbhash.embeddings import embed_dataset, embedding_key

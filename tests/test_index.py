@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.codefile import CodeTable, read_codes, write_codes
 from lbhash.codes import hamming_distances, pack
+from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset
 from lbhash.index import FlatIndex, build_index, check_model, code_attributes, open_index
 from lbhash.index import local as local_module

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lbhash import Hasher
-from lbhash.codefile import CodeTable, read_codes, write_codes
 from lbhash.codes import hamming_distances, unpack
+from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset
 from lbhash.index import FlatIndex, build_index, open_index
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lbhash.codefile import CodeTable
+from lbhash.codes.io import CodeTable
 from lbhash.index import build_index, open_index
 
 WRITER = """

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lbhash.codefile import CodeTable, write_codes
 from lbhash.codes import hamming_distances
+from lbhash.codes.io import CodeTable, write_codes
 from lbhash.index import FlatIndex, build_index, check_model, open_index
 from lbhash.index import milvus as milvus_module
 from lbhash.index.milvus_address import parse_address, shown_address
@@ -458,7 +458,7 @@ class TestWhatIsThere:
     def test_the_process_ends_with_the_program(self, tmp_path):
         file = tmp_path / "own.db"
         code = (
-            "import numpy as np\nfrom lbhash.codefile import CodeTable\nfrom lbhash.index import build_index\n"
+            "import numpy as np\nfrom lbhash.codes.io import CodeTable\nfrom lbhash.index import build_index\n"
             "table = CodeTable(np.arange(9, dtype=np.uint8)[:, None], 8, np.arange(9), None)\n"
             f"index = build_index(table, 'milvus+{file}')\n"
             "from milvus_lite.server_manager import server_manager_instance as manager\n"

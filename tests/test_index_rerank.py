@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import cosine_distances
 
-from lbhash.codefile import CodeTable
 from lbhash.codes import pack, unpack
+from lbhash.codes.io import CodeTable
 from lbhash.index import FlatIndex, build_index, open_index, rerank
 from lbhash.index.bench import compare_kinds
 

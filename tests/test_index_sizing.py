@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbhash.codefile import CodeTable
+from lbhash.codes.io import CodeTable
 from lbhash.index import build_index
 from lbhash.index.sizing import parse_bytes, parse_count, shown_bytes, size_of
 

@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lbhash.codefile import CodeTable
 from lbhash.codes import hamming_distances
+from lbhash.codes.io import CodeTable
 from lbhash.index import build_index, open_index
 from lbhash.index import local as local_module
 from lbhash.index.kinds import KINDS

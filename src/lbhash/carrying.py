@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codefile import OWN_COLUMNS
+from lbhash.codes.io import OWN_COLUMNS
 from lbhash.data.images import FilePictures, ImageTable, holds_pictures
 from lbhash.embeddings import ImageOptions
 

@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from lbhash.codefile import CodeTable
+from lbhash.codes.io import CodeTable
 from lbhash.data import Dataset, load_dataset
 from lbhash.evaluation import Report, evaluate
 from lbhash.hasher import Hasher

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_bits, check_codes, code_bytes, hamming_distances, pack
-from lbhash.ranking.kernels import popcount
+from lbhash.codes.popcount import popcount
 from lbhash.utils.labels import Labels, check_count, check_labels
 
 _CHUNK = 1 << 16

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.carrying import carried_columns, check_carry
-from lbhash.codefile import READABLE, CodeTable, check_suffix, read_codes
-from lbhash.codefolder import MANIFEST
 from lbhash.codes import code_bytes, code_from_hex
+from lbhash.codes.io import READABLE, CodeTable, check_suffix, read_codes
+from lbhash.codes.shards import MANIFEST
 from lbhash.data import Part, Table, load_table
 from lbhash.data.images import ImageTable, holds_pictures
 from lbhash.embeddings import ImageOptions

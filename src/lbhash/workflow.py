@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lbhash.carrying import carried_columns, check_carry
-from lbhash.codefile import CodeTable, check_suffix, read_codes, write_codes
+from lbhash.codes.deephash import read_deephash
+from lbhash.codes.io import CodeTable, check_suffix, read_codes, write_codes
 from lbhash.data import Dataset, Part, load_dataset, load_table, widened
 from lbhash.data.images import PictureDataset, holds_pictures, split_images
-from lbhash.deephash import read_deephash
 from lbhash.embeddings import picture_options
 from lbhash.evaluation import Report, evaluate
 from lbhash.recognition import classifier_predict
@@ -326,7 +326,7 @@ def evaluate_files(
     """Evaluate one file of codes as queries against another as base.
 
     Args:
-        queries: a file of codes (``lbhash.codefile.read_codes``).
+        queries: a file of codes (``lbhash.codes.io.read_codes``).
         base: as ``queries``.
         deephash: a folder of DeepHash-pytorch, in the place of both.
         query_labels: an ``.npy`` with the queries' labels, where their file has none.

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from lbhash.centers.distance import Centers
 from lbhash.centers.linear import Generator, row_reduced, span
 from lbhash.codes import as_words, unpack
-from lbhash.ranking.kernels import popcount
+from lbhash.codes.popcount import popcount
 
 MAX_COSETS = 2048
 """Of more cosets a random choice is searched; the graph takes their square in bytes."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from lbhash.centers.distance import Centers
 from lbhash.centers.linear import dimension_for
-from lbhash.ranking.kernels import popcount
+from lbhash.codes.popcount import popcount
 
 MAX_BITS = 20
 """Of longer words there are too many to look through."""

@@ -26,7 +26,7 @@ from lbhash.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from lbhash.codefile import CodeTable
+    from lbhash.codes.io import CodeTable
     from lbhash.embeddings import ImageOptions
     from lbhash.index import Index
 
@@ -227,7 +227,7 @@ def bench(
     if queries is None:
         asked = opened.codes_of(names[:: max(1, len(names) // limit)][:limit])
     else:
-        from lbhash.codefile import read_codes
+        from lbhash.codes.io import read_codes
 
         table = read_codes(queries, "queries")
         check_model(opened, table.model, table.bits, "queries")
@@ -332,7 +332,7 @@ def _source(
             raise ValueError("codes is given, and so is an option of data; a file of codes is taken as it is")
         if keep:
             raise ValueError(f"the index keeps {keep}, which a file of codes does not have; give model and data")
-        from lbhash.codefile import read_codes
+        from lbhash.codes.io import read_codes
         from lbhash.index import check_model
 
         table = read_codes(codes)

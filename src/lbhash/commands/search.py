@@ -49,7 +49,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Find the codes nearest to rows of data, or to codes."""
-    from lbhash.codefile import check_suffix
+    from lbhash.codes.io import check_suffix
     from lbhash.searching import (
         open_base,
         parse_where,

@@ -84,11 +84,11 @@ def tune(
     """
     from lbhash.hasher import Hasher
     from lbhash.tables import print_metrics
-    from lbhash.utils.formatting import number
     from lbhash.tuning import INTER_PERCENTILE, PERCENTILE, read_space, search
     from lbhash.tuning.study import import_optuna
     from lbhash.tuning.write import write_tuning
     from lbhash.utils.files import check_folder
+    from lbhash.utils.formatting import number
     from lbhash.workflow import open_embedded, train_model
 
     import_optuna()

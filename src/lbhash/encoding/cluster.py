@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from lbhash.codefolder import Shard
+from lbhash.codes.shards import Shard
 from lbhash.encoding.job import Job
 from lbhash.encoding.shards import encode_shards, find_done
 from lbhash.encoding.source import Source, mark_of

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lbhash.codefolder import MANIFEST, SHARD_ROWS, Shard, read_manifest, shards_of, write_manifest
 from lbhash.codes import code_bytes
+from lbhash.codes.shards import MANIFEST, SHARD_ROWS, Shard, read_manifest, shards_of, write_manifest
 from lbhash.encoding.job import Job
 from lbhash.encoding.shards import Done, encode_shards, find_done
 from lbhash.encoding.source import mark_of
@@ -49,7 +49,7 @@ def encode_folder(
     overwrite: bool = False,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Encode rows of any number into a folder of codes, which ``lbhash.codefile.read_codes`` reads.
+    """Encode rows of any number into a folder of codes, which ``lbhash.codes.io.read_codes`` reads.
 
     The memory is that of a few batches, of a shard's codes, and of number and label of every row. Shards are written as
     they are done, each whole; the same call again goes on where the last one stopped, and leaves the same files. A

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codefolder import Shard
 from lbhash.codes import code_bytes
+from lbhash.codes.shards import Shard
 from lbhash.data.images.reading import PictureReader, in_workers
 from lbhash.encoding.source import Batch, Source
 

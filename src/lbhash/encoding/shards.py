@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lbhash.codefile import CodeTable, read_facts, write_codes
-from lbhash.codefolder import Shard
+from lbhash.codes.io import CodeTable, read_facts, write_codes
+from lbhash.codes.shards import Shard
 from lbhash.data.images.reading import Damage
 from lbhash.encoding.source import Batch, Source, mark_of
 

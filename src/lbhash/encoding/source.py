@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codefolder import Shard
 from lbhash.codes import PackedCodes
+from lbhash.codes.shards import Shard
 from lbhash.data import Part, check_embeddings
 from lbhash.data.images.reading import Damage
 

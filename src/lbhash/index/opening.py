@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from lbhash.codefile import CodeTable, label_columns
+from lbhash.codes.io import CodeTable, label_columns
 from lbhash.index.base import Attributes, Index
 from lbhash.index.kinds import KINDS, kind_of
 from lbhash.index.local import LocalIndex, check_free, write_index

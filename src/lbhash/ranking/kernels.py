@@ -22,6 +22,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from lbhash.codes.popcount import popcount
+
 Words = npt.NDArray[np.uint64]
 
 KERNELS = threading.Lock()
@@ -47,20 +49,6 @@ def split(queries: int, rows: int) -> tuple[int, int]:
     block = max(1, min(_BLOCK, queries // tasks))
     blocks = -(-queries // block)
     return block, max(1, min(-(-tasks // blocks), rows // _TILE_CODES))
-
-
-def _popcount(typing_context: Any, word: Any) -> Any:
-    if not isinstance(word, types.Integer):
-        return None
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return word(word), generate
-
-
-popcount: Any = intrinsic(_popcount)
-"""Number of ones of an integer, as one instruction; for use inside Numba kernels."""
 
 
 def _any_near(typing_context: Any, codes: Any, first: Any, word: Any, limit: Any) -> Any:

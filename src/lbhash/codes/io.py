@@ -1,6 +1,6 @@
 """Files of codes: packed codes with their labels and the rows they come from, as Parquet or ``.npz``.
 
-A folder of such Parquet files is read as one (``lbhash.codefolder``). Codes of other programs are read from ``.npz``
+A folder of such Parquet files is read as one (``lbhash.codes.shards``). Codes of other programs are read from ``.npz``
 and ``.npy`` files too, packed or with a column a bit.
 """
 
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codefolder import complete_shards
 from lbhash.codes import PackedCodes, as_packed, check_bits, code_bytes
+from lbhash.codes.shards import complete_shards
 from lbhash.utils.files import existing_file, read_npy, replacing
 from lbhash.utils.labels import check_labels
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codefile import CodeTable, read_array
 from lbhash.codes import as_packed
+from lbhash.codes.io import CodeTable, read_array
 from lbhash.utils.labels import check_labels
 
 FILES = ("tst_binary", "tst_label", "trn_binary", "trn_label")

@@ -1,0 +1,22 @@
+"""The number of ones of an integer, for compiled loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+from numba.extending import intrinsic
+
+
+def _popcount(typing_context: Any, word: Any) -> Any:
+    if not isinstance(word, types.Integer):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return word(word), generate
+
+
+popcount: Any = intrinsic(_popcount)
+"""Number of ones of an integer, as one instruction; for use inside Numba kernels."""
