@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lbhash.codes.io import CodeTable
-from lbhash.images import FORMATS, decode_image
+from lbhash.data.images.decoding import FORMATS, decode_image
 from lbhash.index import build_index, open_index
 
 MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "F")

@@ -19,7 +19,7 @@ import lbhash.encoding.shards
 from lbhash.codes.io import read_codes
 from lbhash.codes.shards import MANIFEST, read_manifest
 from lbhash.data.images import load_images
-from lbhash.data.images.faults import find_unreadable
+from lbhash.data.images.corrupt import find_unreadable
 from lbhash.embeddings import ImageOptions
 from lbhash.encoding import Job, encode_folder
 from lbhash.encoding.opening import is_drawn

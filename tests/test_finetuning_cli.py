@@ -167,7 +167,7 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
             pass
 
         def picture(self, file):
-            from lbhash.images import decode_image
+            from lbhash.data.images.decoding import decode_image
 
             return decode_image(file)
 

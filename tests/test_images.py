@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import ExifTags, Image
 
-from lbhash.images import FORMATS, as_image, decode_image
+from lbhash.data.images.decoding import FORMATS, as_image, decode_image
 
 
 def encoded(picture, form="PNG", **options):

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.images import as_image
+from lbhash.data.images.decoding import as_image
+from lbhash.data.images.preprocessing import preprocess
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -110,7 +111,7 @@ class Backbone:
         """Embeddings ``float32 [n, dim]`` of pictures, in their order.
 
         Args:
-            images: PIL images, or the bytes of picture files (``lbhash.images.decode_image``); taken as they are
+            images: PIL images, or the bytes of picture files (``decode_image``); taken as they are
                 needed, so that a generator is never held in memory.
             batch_size: pictures in a pass through the model.
             progress: show a bar on standard error.
@@ -190,27 +191,6 @@ class Backbone:
 
     def _outputs(self, images: list[Image.Image]) -> npt.NDArray[np.float32]:
         return self.embed_pixels(preprocess(self.processor, images, self.name))
-
-
-def preprocess(processor: Any, images: list[Image.Image], name: str) -> Tensor:
-    """Pictures as a backbone takes them, ``[n, channels, height, width]``: all that is done before the model.
-
-    Args:
-        processor: the backbone's image processor.
-        images: in RGB.
-        name: of the backbone, for messages.
-    """
-    try:
-        values = processor(images, return_tensors="pt")["pixel_values"]
-    except (TypeError, ValueError) as error:
-        line = " ".join(str(error).split())
-        raise ValueError(f"the preprocessing of backbone {name!r} failed: {line}") from None
-    if values.ndim != 4:
-        raise ValueError(
-            f"the preprocessing of backbone {name!r} gives {list(values.shape)}; it must give pictures of one size, "
-            "[n, channels, height, width]"
-        )
-    return values
 
 
 def check_backbone_name(name_or_folder: str | Path) -> str:

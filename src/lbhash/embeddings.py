@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS, Dataset, Part
 from lbhash.data.images import ImageTable, holds_pictures, layout_of, load_images, split_images
-from lbhash.data.images.faults import MEND, Damaged, damaged_line, missing_line, refuse_or_skip
+from lbhash.data.images.corrupt import MEND, Damaged, damaged_line, missing_line, refuse_or_skip
 from lbhash.utils.files import cache_folder, replacing, write_json
 from lbhash.utils.progress import counted
 

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from lbhash.backbones import Backbone, pooled_output, preprocess
+from lbhash.backbones import Backbone, pooled_output
 from lbhash.codes import code_bytes, pack
+from lbhash.data.images.preprocessing import preprocess
 from lbhash.model_backbone import check_backbone, own_backbone
 from lbhash.utils.files import replacing
 from lbhash.utils.version import __version__

@@ -80,7 +80,7 @@ class Decoder:
 
 
 def _decode(job: tuple[str, bytes], *, max_bytes: int, max_pixels: int) -> bytes:
-    from lbhash.images import decode_image
+    from lbhash.data.images.decoding import decode_image
 
     what, data = job
     picture = decode_image(data, max_bytes=max_bytes, max_pixels=max_pixels)

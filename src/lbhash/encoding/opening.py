@@ -13,7 +13,7 @@ import numpy as np
 from lbhash.carrying import Carried, PicturePaths, check_carry
 from lbhash.data import DATASETS, Part
 from lbhash.data.images import PART_PROTOCOLS, split_images
-from lbhash.data.images.faults import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
+from lbhash.data.images.corrupt import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
 from lbhash.data.images.table import file_facts
 from lbhash.data.readers import SUFFIXES
 from lbhash.data.streamed import ParquetRows

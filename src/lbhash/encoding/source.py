@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes
 from lbhash.codes.shards import Shard
 from lbhash.data import Part, check_embeddings
-from lbhash.data.images.reading import Damage
+from lbhash.data.images.loading import Damage
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lbhash.backbones import Backbone
 from lbhash.codes import PackedCodes, code_bytes
 from lbhash.data.images import ImageTable, PicturePart
-from lbhash.data.images.faults import (
+from lbhash.data.images.corrupt import (
     Damaged,
     check_missing,
     damaged_line,
@@ -20,7 +20,7 @@ from lbhash.data.images.faults import (
     find_unreadable,
     refuse_or_skip,
 )
-from lbhash.data.images.reading import PictureReader, in_workers
+from lbhash.data.images.loading import PictureReader, in_workers
 from lbhash.finetuning.augment import Augmentation
 from lbhash.finetuning.image_model import BatchNorm, ImageModel
 from lbhash.finetuning.pixels import PictureRows

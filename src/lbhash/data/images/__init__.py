@@ -16,13 +16,13 @@ from lbhash.data.images.coco import read_coco
 from lbhash.data.images.folders import holds_files, pictures_in, read_image_folder, read_picture_files
 from lbhash.data.images.hub import HUB_DATASETS, read_hub_dataset
 from lbhash.data.images.imagenet import WORDNET_ID, read_imagenet
-from lbhash.data.images.listed import ListedPictures
-from lbhash.data.images.lists import LISTS, read_image_lists
+from lbhash.data.images.in_memory import ListedPictures
+from lbhash.data.images.list_files import LISTS, read_image_lists
 from lbhash.data.images.mirflickr import ANNOTATIONS, read_mirflickr
 from lbhash.data.images.nuswide import LABELS, read_nuswide
 from lbhash.data.images.parquet import holds_images, parquet_files, read_parquet_images
-from lbhash.data.images.part import PictureDataset, PicturePart
 from lbhash.data.images.protocols import PART_PROTOCOLS, PartProtocol
+from lbhash.data.images.split import PictureDataset, PicturePart
 from lbhash.data.images.table import ArrayPictures, FilePictures, ImageTable, Pictures
 from lbhash.data.protocols import PROTOCOLS
 

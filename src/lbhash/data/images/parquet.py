@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS
+from lbhash.data.images.decoding import decode_image
 from lbhash.data.images.folders import HELD
 from lbhash.data.images.spooled import SpooledPictures
 from lbhash.data.images.table import ImageTable, file_facts
 from lbhash.data.streamed import ParquetRows
-from lbhash.images import decode_image
 from lbhash.utils.files import existing_file
 from lbhash.utils.labels import check_labels
 

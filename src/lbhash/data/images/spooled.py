@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.images import decode_image
+from lbhash.data.images.decoding import decode_image
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.images import decode_image
+from lbhash.data.images.decoding import decode_image
 
 if TYPE_CHECKING:
     from PIL import Image

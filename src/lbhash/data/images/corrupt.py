@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.images.reading import PictureReader, in_workers
+from lbhash.data.images.loading import PictureReader, in_workers
 from lbhash.utils.files import cache_folder, write_json
 from lbhash.utils.progress import counted
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.images import as_image
+from lbhash.data.images.decoding import as_image
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -21,7 +21,7 @@ class ListedPictures:
     """A list of pictures.
 
     Args:
-        images: PIL images, or what ``lbhash.images.decode_image`` takes.
+        images: PIL images, or what ``lbhash.data.images.decoding.decode_image`` takes.
     """
 
     def __init__(self, images: Sequence[Image.Image | bytes]) -> None:

@@ -44,7 +44,7 @@ class PictureReader:
         self, rows: npt.NDArray[np.int64]
     ) -> tuple[Tensor | None, npt.NDArray[np.int64], tuple[Damage, ...]]:
         """What the backbone takes of these rows, which of them it is, from 0, and what is wrong with the others."""
-        from lbhash.backbones import preprocess
+        from lbhash.data.images.preprocessing import preprocess
 
         images, read, damaged = [], [], []
         for at, row in enumerate(rows.tolist()):

@@ -1,0 +1,30 @@
+"""From decoded images to the tensors that a backbone takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from PIL import Image
+    from torch import Tensor
+
+
+def preprocess(processor: Any, images: list[Image.Image], name: str) -> Tensor:
+    """Pictures as a backbone takes them, ``[n, channels, height, width]``: all that is done before the model.
+
+    Args:
+        processor: the backbone's image processor.
+        images: in RGB.
+        name: of the backbone, for messages.
+    """
+    try:
+        values = processor(images, return_tensors="pt")["pixel_values"]
+    except (TypeError, ValueError) as error:
+        line = " ".join(str(error).split())
+        raise ValueError(f"the preprocessing of backbone {name!r} failed: {line}") from None
+    if values.ndim != 4:
+        raise ValueError(
+            f"the preprocessing of backbone {name!r} gives {list(values.shape)}; it must give pictures of one size, "
+            "[n, channels, height, width]"
+        )
+    return values
