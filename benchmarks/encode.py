@@ -40,9 +40,9 @@ import sys, time
 from io import BytesIO
 import pyarrow.parquet as pq, torch
 from PIL import Image
-from lbhash.backbones import Backbone, pooled
+from lbhash.models.backbone import Backbone, pooled
 from lbhash.codes import pack
-from lbhash.model import HashModel
+from lbhash.models.hash_model import HashModel
 data, folder, model, precision, size = sys.argv[1:]
 backbone, head = Backbone.from_pretrained(folder), HashModel.from_pretrained(model)
 files = pq.read_table(data, columns=["image"])["image"].to_pylist()
@@ -166,8 +166,8 @@ def random_backbone(folder: Path) -> Path:
 
 def random_model(backbone: Path, folder: Path) -> Path:
     """A head of 64 bits."""
-    from lbhash.backbones import Backbone
-    from lbhash.model import HashModel
+    from lbhash.models.backbone import Backbone
+    from lbhash.models.hash_model import HashModel
 
     HashModel(Backbone.from_pretrained(backbone).dim, 64, about={"classes": [0]}).save_pretrained(folder)
     return folder

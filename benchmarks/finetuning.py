@@ -34,11 +34,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from lbhash.backbones import Backbone, pooled_output
 from lbhash.centers import class_centers
 from lbhash.finetuning import Augmentation, ImageModel, PictureRows, resized
-from lbhash.model import HashModel
-from lbhash.objectives import Task, build_objective
+from lbhash.losses import Task, build_objective
+from lbhash.models.backbone import Backbone, pooled_output
+from lbhash.models.hash_model import HashModel
 from lbhash.training import Schedule, train
 
 CLASSES = 10

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from lbhash.objectives import METHODS
+from lbhash.losses import METHODS
 from lbhash.reproduce.cells import Cell
 from lbhash.reproduce.runs import execute_and_save
 from lbhash.reproduce.sources import DIGITS, Source

@@ -19,9 +19,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lbhash.centers import class_centers
-from lbhash.model import HashModel
-from lbhash.objectives import METHODS, Guided, Objective, Task, build_objective
-from lbhash.posterior import Surrogate
+from lbhash.losses import METHODS, Guided, Objective, Task, build_objective
+from lbhash.models.hash_model import HashModel
+from lbhash.models.surrogate import Surrogate
 
 BITS, BATCH, DIM, HIDDEN, CLASSES, ROWS = 64, 64, 1280, 1024, 100, 5000
 

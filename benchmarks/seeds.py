@@ -15,7 +15,7 @@ import numpy as np
 
 from lbhash import Hasher
 from lbhash.data import Part
-from lbhash.objectives import METHODS
+from lbhash.losses import METHODS
 
 
 def main() -> None:

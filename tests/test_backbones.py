@@ -13,8 +13,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from lbhash import Hasher
-from lbhash.backbones import Backbone, pooled
-from lbhash.model_backbone import check_backbone
+from lbhash.models.backbone import Backbone, pooled
+from lbhash.models.backbone_files import check_backbone
 
 transformers = pytest.importorskip("transformers")
 

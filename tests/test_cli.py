@@ -17,8 +17,8 @@ from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data import load_dataset
 from lbhash.index import build_index
-from lbhash.model import HashModel
-from lbhash.objectives import METHODS
+from lbhash.losses import METHODS
+from lbhash.models.hash_model import HashModel
 from lbhash.utils.files import write_text
 from lbhash.utils.formatting import number
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.dropout import Dropout, keep_mask
+from lbhash.models.dropout import Dropout, keep_mask
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -23,7 +23,7 @@ from lbhash.data import load_table
 from lbhash.data.readers import read_table
 from lbhash.data.streamed import ParquetRows
 from lbhash.encoding import Job, encode_folder
-from lbhash.model import HashModel
+from lbhash.models.hash_model import HashModel
 
 ROWS, DIM, BITS = 137, 12, 20
 

@@ -23,7 +23,7 @@ from lbhash.data.images.corrupt import find_unreadable
 from lbhash.embeddings import ImageOptions
 from lbhash.encoding import Job, encode_folder
 from lbhash.encoding.opening import is_drawn
-from lbhash.model import HashModel
+from lbhash.models.hash_model import HashModel
 from picture_tools import stored, write_small_resnet
 
 pytest.importorskip("transformers")
@@ -43,7 +43,7 @@ def backbone_folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def backbone(backbone_folder):
-    from lbhash.backbones import Backbone
+    from lbhash.models.backbone import Backbone
 
     return Backbone.from_pretrained(backbone_folder)
 
@@ -318,8 +318,8 @@ def test_missing_pictures_are_named_before_any_work(model, backbone_folder, tmp_
 
 def test_a_split_is_drawn_as_for_training(model, backbone_folder, broken, tmp_path, cache, expected):
     """From the pictures that can be read; a draw from all would mix queries with what the model was trained on."""
-    from lbhash.backbones import Backbone
     from lbhash.embeddings import embed_dataset
+    from lbhash.models.backbone import Backbone
 
     table = load_images(broken)
     trained = embed_dataset(table, Backbone.from_pretrained(backbone_folder), damaged="skip").dataset("holdout", 3)

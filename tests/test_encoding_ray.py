@@ -22,7 +22,7 @@ from lbhash.encoding.cluster import ShardEncoder
 from lbhash.encoding.opening import open_job
 from lbhash.encoding.shards import find_done
 from lbhash.encoding.source import mark_of
-from lbhash.model import HashModel
+from lbhash.models.hash_model import HashModel
 
 ROWS, DIM = 400, 12
 PICTURES, LOST = 500, 333  # of which one is damaged
@@ -179,7 +179,7 @@ def pictures(tmp_path):
     import torch
     from PIL import Image
 
-    from lbhash.backbones import Backbone
+    from lbhash.models.backbone import Backbone
 
     transformers = pytest.importorskip("transformers")
     config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")

@@ -9,8 +9,8 @@ from lbhash import Hasher
 from lbhash.data import Part
 from lbhash.ensemble import StackedHeads, train_together
 from lbhash.leave_one_out import confusion
-from lbhash.model import HashModel
-from lbhash.objectives import METHODS, Objective
+from lbhash.losses import METHODS, Objective
+from lbhash.models.hash_model import HashModel
 from lbhash.training import Schedule
 
 

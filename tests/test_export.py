@@ -16,12 +16,12 @@ from hypothesis.extra import numpy as nps
 from PIL import Image
 from torch import nn
 
-import lbhash.exporting
+import lbhash.models.onnx
 from lbhash import Hasher, __version__
-from lbhash.backbones import Backbone
 from lbhash.codes import pack, unpack
-from lbhash.exporting import LIMIT, OPSET, CodeNetwork, export_model
-from lbhash.model import HashModel
+from lbhash.models.backbone import Backbone
+from lbhash.models.hash_model import HashModel
+from lbhash.models.onnx import LIMIT, OPSET, CodeNetwork, export_model
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -167,7 +167,7 @@ def test_the_file_says_what_its_codes_are(model, written):
         "lbhash.utils.version": __version__,
         "lbhash.bits": "20",
         "lbhash.bit_order": "little",
-        "lbhash.model": Hasher.from_pretrained(model).model_.fingerprint(),
+        "lbhash.models.hash_model": Hasher.from_pretrained(model).model_.fingerprint(),
         "lbhash.backbone": "0123456789abcdef",  # which made the embeddings
     }
     assert [(entry.domain, entry.version) for entry in proto.opset_import] == [("", OPSET)]
@@ -311,7 +311,7 @@ def test_the_metadata_suffice_to_do_the_preprocessing_again(exported):
 
 def test_a_backbone_from_elsewhere(exported, tmp_path, command, monkeypatch):
     model, vision, file, facts = exported
-    monkeypatch.setattr(lbhash.exporting, "_exported", lambda *_: onnx.load(file))
+    monkeypatch.setattr(lbhash.models.onnx, "_exported", lambda *_: onnx.load(file))
     alone = shutil.copytree(model, tmp_path / "model", ignore=shutil.ignore_patterns("backbone"))
     out = tmp_path / "model.onnx"
     status, said, errors = command("export", "--model", alone, "--backbone", vision, "--out", out, "--json")
@@ -357,7 +357,7 @@ def test_the_shared_backbone(tmp_path):
     model.set_standardisation(embeddings.mean(0), embeddings.std(0))
     model.save_pretrained(tmp_path / "model")
     export_model(tmp_path / "model", tmp_path / "model.onnx", backbone=vision)
-    decoded = [lbhash.backbones.as_image(image) for image in images]
+    decoded = [lbhash.models.backbone.as_image(image) for image in images]
     pixels = backbone.processor(decoded, return_tensors="np")["pixel_values"]
     assert_same(run(tmp_path / "model.onnx", pixels), model.encode(embeddings), model.outputs(embeddings))
 
@@ -383,7 +383,7 @@ def tensor(proto, name):
 def exports(written, monkeypatch):
     """What the exporter gives: the file as it was written, in memory, for a test to change."""
     proto = onnx.load(written[0])
-    monkeypatch.setattr(lbhash.exporting, "_exported", lambda *_: proto)
+    monkeypatch.setattr(lbhash.models.onnx, "_exported", lambda *_: proto)
     return proto
 
 
@@ -502,9 +502,9 @@ def test_bad_arguments(model, tmp_path):
 @pytest.mark.usefixtures("exports")
 def test_a_model_that_is_too_large(model, tmp_path, monkeypatch):
     size = 4 * (12 * 16 + 16 + 16 * 20 + 20 + 12 + 12 + 20 * 3)
-    monkeypatch.setattr(lbhash.exporting, "MAX_BYTES", size)
+    monkeypatch.setattr(lbhash.models.onnx, "MAX_BYTES", size)
     export_model(model, tmp_path / "model.onnx")
-    monkeypatch.setattr(lbhash.exporting, "MAX_BYTES", size - 1)
+    monkeypatch.setattr(lbhash.models.onnx, "MAX_BYTES", size - 1)
     said = f"^the weights of model and backbone have {size:,} bytes; an ONNX file holds {size - 1:,} at most"
     refused(said, model, tmp_path / "model.onnx")
 
@@ -512,7 +512,7 @@ def test_a_model_that_is_too_large(model, tmp_path, monkeypatch):
 @pytest.mark.parametrize("package", ["onnx", "onnxscript", "onnxruntime"])
 def test_without_the_packages(model, tmp_path, monkeypatch, package):
     found = importlib.util.find_spec
-    monkeypatch.setattr(lbhash.exporting, "find_spec", lambda name: None if name == package else found(name))
+    monkeypatch.setattr(lbhash.models.onnx, "find_spec", lambda name: None if name == package else found(name))
     refused(rf"^export needs the package {package}: pip install 'lbhash\[onnx\]'", model, tmp_path / "m.onnx")
 
 
@@ -554,7 +554,7 @@ def test_the_command_refuses_in_a_line(model, tmp_path, command):
 def test_loggers_are_left_as_they_were():
     logger = logging.getLogger("onnxscript")
     logger.setLevel(logging.INFO)
-    with lbhash.exporting._quiet():
+    with lbhash.models.onnx._quiet():
         assert not logger.isEnabledFor(logging.ERROR)
     assert logger.level == logging.INFO
     logger.setLevel(logging.NOTSET)

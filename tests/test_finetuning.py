@@ -16,13 +16,13 @@ from sklearn.base import clone
 from torch import nn
 
 from lbhash import Hasher
-from lbhash.backbones import Backbone
 from lbhash.centers import arrange_centers, class_centers
 from lbhash.data.images import load_images
 from lbhash.finetuning import Augmentation, ImageModel, encode_pictures, fine_tuning
 from lbhash.leave_one_out import confusion
-from lbhash.model import HashModel
-from lbhash.model_backbone import find_backbone, load_backbone, save_backbone
+from lbhash.models.backbone import Backbone
+from lbhash.models.backbone_files import find_backbone, load_backbone, save_backbone
+from lbhash.models.hash_model import HashModel
 from picture_tools import model_of, stored, stripes, write_backbone, write_stripes
 from training_tools import Stop
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from lbhash import Hasher
-from lbhash.backbones import Backbone
 from lbhash.codes.io import read_codes
 from lbhash.data.images import load_images, picture_dataset
+from lbhash.models.backbone import Backbone
 from picture_tools import write_backbone, write_stripes
 
 pytest.importorskip("transformers")

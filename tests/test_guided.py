@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lbhash.dropout import keep_mask
-from lbhash.objectives import CSQ, METHODS, Guided, Objective, Task, build_objective
-from lbhash.posterior import Surrogate
+from lbhash.losses import CSQ, METHODS, Guided, Objective, Task, build_objective
+from lbhash.models.dropout import keep_mask
+from lbhash.models.surrogate import Surrogate
 
 BITS = 20  # blocks of 8, 8 and 4
 CLASSES = 5

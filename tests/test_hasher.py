@@ -18,8 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from lbhash import Hasher, evaluate
 from lbhash.codes import pack, unpack
 from lbhash.data import Part
-from lbhash.objectives import CSQ, METHODS, Objective
-from lbhash.posterior import Surrogate
+from lbhash.losses import CSQ, METHODS, Objective
+from lbhash.models.surrogate import Surrogate
 
 SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
 

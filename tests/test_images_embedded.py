@@ -52,7 +52,7 @@ def backbone_folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def backbone(backbone_folder):
-    from lbhash.backbones import Backbone
+    from lbhash.models.backbone import Backbone
 
     return Backbone.from_pretrained(backbone_folder)
 
@@ -142,7 +142,7 @@ def test_a_run_waits_for_another_and_says_so(table, backbone, cache, monkeypatch
 
 
 def test_the_key(table, backbone, backbone_folder, tmp_path):
-    from lbhash.backbones import Backbone
+    from lbhash.models.backbone import Backbone
 
     known = embedding_key(table, backbone)
     moved = shutil.copytree(table.pictures.folder, tmp_path / "moved")  # which keeps the times of change

@@ -274,8 +274,8 @@ def unencoding(monkeypatch):
     def encode(*_):
         raise AssertionError("a model encodes")
 
-    monkeypatch.setattr("lbhash.model.HashModel.encode", encode)
-    monkeypatch.setattr("lbhash.model.HashModel.outputs", encode)
+    monkeypatch.setattr("lbhash.models.hash_model.HashModel.encode", encode)
+    monkeypatch.setattr("lbhash.models.hash_model.HashModel.outputs", encode)
 
 
 def test_what_is_wrong_is_said_before_anything_is_encoded(inside, command, with_words, unencoding):

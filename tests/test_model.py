@@ -11,7 +11,7 @@ import torch
 
 from lbhash import Hasher
 from lbhash.codes import pack
-from lbhash.model import PICKLES, HashModel, check_model_folder
+from lbhash.models.hash_model import PICKLES, HashModel, check_model_folder
 from lbhash.utils.files import existing_file, replacing, write_json, write_text
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors"}
@@ -247,7 +247,7 @@ def test_a_save_that_was_cut_short_is_found_out(tmp_path, monkeypatch):
         Path(source).rename(target)
 
     with monkeypatch.context() as patch:
-        patch.setattr("lbhash.model.os.replace", killed)
+        patch.setattr("lbhash.models.hash_model.os.replace", killed)
         with pytest.raises(KeyboardInterrupt):
             made(seed=1).save_pretrained(tmp_path)
     assert "model.safetensors" in replaced

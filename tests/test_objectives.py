@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lbhash.objectives import (
+from lbhash.losses import (
     CSQ,
     DBDH,
     DCH,

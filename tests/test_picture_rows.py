@@ -14,10 +14,10 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from lbhash.backbones import Backbone
 from lbhash.data.images import ImageTable, ListedPictures, PicturePart, load_images, picture_dataset
 from lbhash.data.images.spooled import SpooledPictures
 from lbhash.finetuning import Augmentation, PictureRows, PixelValues, check_pictures, draws_of, resized
+from lbhash.models.backbone import Backbone
 from lbhash.training import TrainingRows
 from picture_tools import SIDE, stored, stripes, write_backbone, write_stripes
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from lbhash.codes import pack
-from lbhash.dropout import keep_mask
-from lbhash.posterior import Surrogate, kl_divergence, product_of_marginals
+from lbhash.models.dropout import keep_mask
+from lbhash.models.surrogate import Surrogate, kl_divergence, product_of_marginals
 
 SHAPES = [
     (8, 8),

@@ -615,7 +615,7 @@ def test_guidance(file, labels_file, folder):
 def test_a_run_is_named_after_the_weight_in_balance(file, monkeypatch):
     cell = Cell(Source("blobs", file), "csq", "balanced", 8)
     name = cell.name(0)
-    monkeypatch.setattr("lbhash.objectives.CSQ.guidance_weight", 0.5)
+    monkeypatch.setattr("lbhash.losses.CSQ.guidance_weight", 0.5)
     monkeypatch.setattr("lbhash.reproduce.cells._name", _name.__wrapped__)  # which forgets no name
     assert cell.name(0) != name
 

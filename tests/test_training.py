@@ -21,9 +21,9 @@ import lbhash.training.loggers
 from lbhash.codes import pack
 from lbhash.data import Part, load_dataset
 from lbhash.hasher import Hasher
+from lbhash.losses import CSQ, METHODS, Task, build_objective
 from lbhash.lower_bound import bound
-from lbhash.model import HashModel
-from lbhash.objectives import CSQ, METHODS, Task, build_objective
+from lbhash.models.hash_model import HashModel
 from lbhash.training import Schedule, ShuffledBatches, train
 from lbhash.workflow import train_model
 from training_tools import Stop, part_of

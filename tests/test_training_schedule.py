@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lbhash.ensemble import train_together
 from lbhash.hasher import Hasher
-from lbhash.model import HashModel
-from lbhash.objectives import Task, build_objective
+from lbhash.losses import Task, build_objective
+from lbhash.models.hash_model import HashModel
 from lbhash.training import SCHEDULES, Schedule, train
 from lbhash.training.rows import ShuffledBatches, Turns
 from training_tools import Recorder, by_hand, part_of

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from lbhash.hasher import Hasher
-from lbhash.model import HashModel
-from lbhash.objectives import Objective, Task, build_objective
+from lbhash.losses import Objective, Task, build_objective
+from lbhash.models.hash_model import HashModel
 from lbhash.training import EmbeddingRows, Schedule, TrainingRows, train
 from training_tools import Recorder, Stop, part_of
 

@@ -18,7 +18,7 @@ from lbhash.data import Part
 from lbhash.data.dataset import Dataset
 from lbhash.experiments import tuning as experiment
 from lbhash.leave_one_out import confusion
-from lbhash.objectives import METHODS
+from lbhash.losses import METHODS
 from lbhash.reproduce.sources import DIGITS
 from lbhash.tuning import Choice, Range, default_space, hold_out, read_space, score_codes, search, tune
 from lbhash.tuning.cautions import FEW_ROWS, cautions_of_rows, cautions_of_values

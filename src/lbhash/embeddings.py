@@ -22,8 +22,8 @@ from lbhash.utils.files import cache_folder, replacing, write_json
 from lbhash.utils.progress import counted
 
 if TYPE_CHECKING:
-    from lbhash.backbones import Backbone
     from lbhash.hasher import Hasher
+    from lbhash.models.backbone import Backbone
 
 CLASS_LIST = "class list"
 """Under what a model remembers the classes that a list chose."""
@@ -67,8 +67,8 @@ class ImageOptions:
 
     def open(self, data: str | Path, hasher: Hasher | None = None) -> tuple[ImageTable, Backbone]:
         """The pictures of ``data`` and what embeds them, which must be what ``hasher``'s model was trained with."""
-        from lbhash.backbones import Backbone
-        from lbhash.model_backbone import check_backbone
+        from lbhash.models.backbone import Backbone
+        from lbhash.models.backbone_files import check_backbone
 
         table = self.table(data, hasher)
         if self.backbone is None:

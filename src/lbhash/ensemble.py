@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from lbhash.data.dataset import Part
-from lbhash.dropout import keep_mask
-from lbhash.model import HashModel
-from lbhash.objectives import Objective
-from lbhash.objectives.base import check_loss
+from lbhash.losses import Objective
+from lbhash.losses.base import check_loss
+from lbhash.models.dropout import keep_mask
+from lbhash.models.hash_model import HashModel
 from lbhash.training import Schedule, ShuffledBatches, cpu_settings, draw_from
 from lbhash.utils.labels import check_count
 

@@ -24,12 +24,12 @@ from lbhash.codes import PackedCodes, check_bits, code_bytes, unpack
 from lbhash.data import Part, check_embeddings
 from lbhash.data.holdout import held_rows
 from lbhash.data.images import ImageTable, ListedPictures, PicturePart
-from lbhash.dropout import Dropout
 from lbhash.evaluation import evaluate
 from lbhash.leave_one_out import confusion, drawn
-from lbhash.model import HashModel, check_model_folder
-from lbhash.objectives import Objective, Task, build_objective, check_method, method_name, uses_centers
-from lbhash.posterior import Surrogate
+from lbhash.losses import Objective, Task, build_objective, check_method, method_name, uses_centers
+from lbhash.models.dropout import Dropout
+from lbhash.models.hash_model import HashModel, check_model_folder
+from lbhash.models.surrogate import Surrogate
 from lbhash.recognition import knn_predict
 from lbhash.task_centers import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.training import Monitor, Precision, Schedule, Trained, draw_from, has_checkpoint, is_main_process, train
@@ -42,9 +42,9 @@ from lbhash.utils.version import __version__
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from lbhash.backbones import Backbone
     from lbhash.ensemble import EpochHook
     from lbhash.finetuning import Augmentation, BatchNorm, FineTuning
+    from lbhash.models.backbone import Backbone
 
 
 _OF_ONE_TRAINING = ("precision", "accumulate", "devices", "nodes", "monitor", "patience", "validation")
@@ -75,7 +75,7 @@ class Hasher(TransformerMixin, BaseEstimator):
 
     Args:
         bits: h, the length of a code, 1 to 1,024.
-        method: the host method, one of ``lbhash.objectives.METHODS``, or an ``Objective`` of one's own.
+        method: the host method, one of ``lbhash.losses.METHODS``, or an ``Objective`` of one's own.
         guided: whether the paper's guidance is added (X_D).
         epochs: passes over the training set.
         seed: the same seed gives the same codes on the same machine, bit for bit.
@@ -273,8 +273,8 @@ class Hasher(TransformerMixin, BaseEstimator):
 
     def _open_backbone(self) -> Backbone:
         """The backbone as it is before it is fine-tuned."""
-        from lbhash.backbones import Backbone
         from lbhash.finetuning import resized
+        from lbhash.models.backbone import Backbone
 
         if self.backbone is None:
             raise ValueError("backbone is not given; pictures need one: a folder or Hub id of a vision model")
@@ -517,7 +517,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if self._backbone is None:
-            from lbhash.model_backbone import load_backbone
+            from lbhash.models.backbone_files import load_backbone
 
             self._backbone = load_backbone(self.model_, self._folder, device=self._device)
         return self._backbone
@@ -528,7 +528,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         A backbone that was fine-tuned goes with it, in the folder ``backbone``, which is one of ``transformers`` like
         any other.
         """
-        from lbhash.model_backbone import drop_backbone, save_backbone
+        from lbhash.models.backbone_files import drop_backbone, save_backbone
 
         check_is_fitted(self)
         self.model_.about["classes"] = self.classes_.tolist()

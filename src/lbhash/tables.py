@@ -196,7 +196,7 @@ def print_compared_centers(compared: Mapping[str, Any]) -> None:
 
 def method_rows() -> list[dict[str, str]]:
     """Name, title and source of every host method."""
-    from lbhash.objectives import METHODS
+    from lbhash.losses import METHODS
 
     rows = []
     for name, kind in METHODS.items():

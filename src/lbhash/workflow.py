@@ -354,7 +354,7 @@ def evaluate_files(
 def load_hasher(model: str | Path) -> Hasher:
     """The model of a folder that ``train_model`` wrote."""
     from lbhash.hasher import Hasher
-    from lbhash.model import check_model_folder
+    from lbhash.models.hash_model import check_model_folder
 
     return Hasher.from_pretrained(check_model_folder(model))
 

@@ -20,14 +20,14 @@ from lbhash.app.settings import MAX_K, Settings
 from lbhash.codes import PackedCodes, code_from_hex, pack
 from lbhash.data import load_dataset
 from lbhash.index import Index, Neighbors, check_model, open_index, rerank
-from lbhash.model import HashModel, check_model_folder
-from lbhash.model_backbone import own_backbone
+from lbhash.models.backbone_files import own_backbone
+from lbhash.models.hash_model import HashModel, check_model_folder
 from lbhash.utils.labels import label_value
 from lbhash.utils.serialization import json_value
 from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
-    from lbhash.backbones import Backbone
+    from lbhash.models.backbone import Backbone
 
 K = 10
 """How many neighbours an answer has where nothing says it."""
@@ -336,8 +336,8 @@ def _backbone(settings: Settings, model: HashModel) -> Backbone | None:
         folder = known if known is not None and Path(known).is_dir() else None
     if folder is None:
         return None
-    from lbhash.backbones import Backbone
-    from lbhash.model_backbone import check_backbone
+    from lbhash.models.backbone import Backbone
+    from lbhash.models.backbone_files import check_backbone
 
     backbone = Backbone.from_pretrained(folder)
     check_backbone(model, backbone)

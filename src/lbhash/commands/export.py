@@ -24,7 +24,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write a model as an ONNX file, checked under onnxruntime before it is kept."""
-    from lbhash.exporting import export_model
+    from lbhash.models.onnx import export_model
 
     facts = export_model(model, out, backbone=backbone, opset=opset)
     if as_json:

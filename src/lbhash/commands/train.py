@@ -185,8 +185,8 @@ def train(
     tuning: dict[str, Any] = {}
     loaded: Dataset | PictureDataset
     if options is not None and not freeze:
-        from lbhash.backbones import check_backbone_name
         from lbhash.finetuning import check_pictures
+        from lbhash.models.backbone import check_backbone_name
 
         check_images_alone(base, query, labels)
         tuning = {
@@ -262,7 +262,7 @@ def train(
 
 def guidance_options(guided: bool, weight: str | None) -> dict[str, float | str] | None:
     """The options of the guidance; raises ``ValueError`` for a weight that is none, or of no guidance."""
-    from lbhash.objectives.guided import BALANCED
+    from lbhash.losses.guided import BALANCED
 
     if weight is None:
         return None

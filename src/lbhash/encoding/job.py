@@ -10,8 +10,8 @@ from lbhash.data.dataset import SPLITS
 from lbhash.utils.system import usable_cores
 
 if TYPE_CHECKING:
-    from lbhash.backbones import Precision
     from lbhash.embeddings import ImageOptions
+    from lbhash.models.backbone import Precision
 
 T = TypeVar("T", "Job", "ImageOptions")
 

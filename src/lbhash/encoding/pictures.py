@@ -14,11 +14,11 @@ from lbhash.data.images.loading import PictureReader, in_workers
 from lbhash.encoding.source import Batch, Source
 
 if TYPE_CHECKING:
-    from lbhash.backbones import Backbone, Precision
     from lbhash.carrying import Carried
     from lbhash.data.images import ImageTable
     from lbhash.data.images.corrupt import Damaged
     from lbhash.hasher import Hasher
+    from lbhash.models.backbone import Backbone, Precision
 
 BATCH_SIZE = 32
 

@@ -121,14 +121,14 @@ class Run:
     @property
     def uses_centers(self) -> bool:
         """Whether class centres make a difference to it."""
-        from lbhash.objectives import uses_centers
+        from lbhash.losses import uses_centers
 
         return uses_centers(self.method, RECIPES[self.recipe].guided)
 
     @property
     def is_its_own(self) -> bool:
         """Whether no other recipe makes the same of the method."""
-        from lbhash.objectives import METHODS as HOSTS
+        from lbhash.losses import METHODS as HOSTS
 
         balanced = RECIPES[self.recipe].guidance is not None
         if balanced and HOSTS[self.method].guidance_weight == 1:

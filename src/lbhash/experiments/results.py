@@ -58,7 +58,7 @@ class Run:
 
     def name(self, classes: int) -> str:
         """Of the run's file."""
-        from lbhash.objectives import uses_centers
+        from lbhash.losses import uses_centers
 
         suffix = "_d" if self.guided else ""
         name = f"{self.data}-{self.method}{suffix}-{self.bits}bits-{self.epochs}epochs-seed{self.seed}"

@@ -86,7 +86,7 @@ class Cell:
 
     def space(self, hidden: Sequence[int]) -> Space:
         """The default space, with these widths of the hidden layer, and with two kinds of centres where they matter."""
-        from lbhash.objectives import uses_centers
+        from lbhash.losses import uses_centers
 
         space = default_space(self.method, self.guided, self.bits) | {"hidden": Choice(tuple(hidden))}
         options = {name: space.pop(name) for name in list(space) if name.startswith("options.")}

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.backbones import Backbone
 from lbhash.codes import PackedCodes, code_bytes
 from lbhash.data.images import ImageTable, PicturePart
 from lbhash.data.images.corrupt import (
@@ -24,7 +23,8 @@ from lbhash.data.images.loading import PictureReader, in_workers
 from lbhash.finetuning.augment import Augmentation
 from lbhash.finetuning.image_model import BatchNorm, ImageModel
 from lbhash.finetuning.pixels import PictureRows
-from lbhash.model import HashModel
+from lbhash.models.backbone import Backbone
+from lbhash.models.hash_model import HashModel
 from lbhash.utils.progress import counted
 
 STANDARDISED = 2000

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from lbhash.backbones import pooled_output
-from lbhash.model import HashModel
+from lbhash.models.backbone import pooled_output
+from lbhash.models.hash_model import HashModel
 
 BatchNorm = Literal["freeze", "train"]
 BATCH_NORMS: tuple[str, ...] = get_args(BatchNorm)

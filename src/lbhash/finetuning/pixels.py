@@ -11,11 +11,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lbhash.backbones import Backbone
 from lbhash.data.images import PicturePart
 from lbhash.data.images.preprocessing import preprocess
 from lbhash.finetuning.augment import Augmentation, draws_of
 from lbhash.finetuning.preprocessing import PixelValues, picture_size
+from lbhash.models.backbone import Backbone
 
 if TYPE_CHECKING:
     from PIL.Image import Image

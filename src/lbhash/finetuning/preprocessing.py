@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.backbones import Backbone
 from lbhash.data.images.preprocessing import preprocess
+from lbhash.models.backbone import Backbone
 from lbhash.utils.labels import check_count
 
 _PROBES = ((64, 48), (300, 400))  # pictures of no common shape

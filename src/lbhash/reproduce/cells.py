@@ -81,7 +81,7 @@ class Cell:
 
 @lru_cache(maxsize=4096)
 def _name(cell: Cell, seed: int) -> str:
-    from lbhash.objectives import METHODS, uses_centers
+    from lbhash.losses import METHODS, uses_centers
 
     options = RECIPES[cell.recipe]
     if cell.recipe == "balanced":

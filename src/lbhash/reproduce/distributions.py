@@ -37,10 +37,10 @@ def signs(outcomes: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.float32]
 
 
 def divergence(truth: Joint, estimate: Joint) -> float:
-    """``lbhash.posterior.kl_divergence`` of two distributions, in nats."""
+    """``lbhash.models.surrogate.kl_divergence`` of two distributions, in nats."""
     import torch
 
-    from lbhash.posterior import kl_divergence
+    from lbhash.models.surrogate import kl_divergence
 
     return float(kl_divergence(torch.from_numpy(truth), torch.from_numpy(estimate)))
 
@@ -55,7 +55,7 @@ def independent_bits(joint: Joint) -> Joint:
     """The product of its marginals: what is left of it when its bits are taken as independent."""
     import torch
 
-    from lbhash.posterior import product_of_marginals
+    from lbhash.models.surrogate import product_of_marginals
 
     return product_of_marginals(torch.from_numpy(marginals(joint))).numpy()
 

@@ -19,7 +19,7 @@ from lbhash.evaluation import evaluate
 from lbhash.hasher import Hasher
 from lbhash.lower_bound import Bound, bound
 from lbhash.metrics import mean_average_precision
-from lbhash.model import HashModel
+from lbhash.models.hash_model import HashModel
 from lbhash.ranking import RankHistogram
 from lbhash.recognition import classifier_predict
 from lbhash.reproduce.cells import CODES, RECIPES, SECONDS, TRAJECTORY, Cell

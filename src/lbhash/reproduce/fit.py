@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lbhash.posterior import Surrogate
+from lbhash.models.surrogate import Surrogate
 from lbhash.reproduce.distributions import Joint, signs
 from lbhash.training import Schedule, draw_from
 

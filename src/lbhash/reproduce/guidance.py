@@ -215,13 +215,13 @@ def _cell(settings: Settings, source: Source, method: str, recipe: str, bits: in
 
 def _added(method: str) -> list[str]:
     """What is compared with the plain host."""
-    from lbhash.objectives import uses_centers
+    from lbhash.losses import uses_centers
 
     return [PAPER, OWN, BALANCED, *([ALONE] if uses_centers(method, guided=False) else [])]
 
 
 def _weight(method: str) -> float:
     """Of the guidance in balance with the host."""
-    from lbhash.objectives import METHODS as HOSTS
+    from lbhash.losses import METHODS as HOSTS
 
     return HOSTS[method].guidance_weight

@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import Callback
 from torch import nn
 
 from lbhash.data.dataset import Part
-from lbhash.objectives import Objective
+from lbhash.losses import Objective
 from lbhash.training.checkpoints import AtomicCheckpoints, RunCheckpoints, checkpoint_to_resume
 from lbhash.training.distributed import check_processes
 from lbhash.training.loggers import epoch_logger

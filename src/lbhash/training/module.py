@@ -11,8 +11,8 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from lbhash.objectives import Objective
-from lbhash.objectives.base import check_loss
+from lbhash.losses import Objective
+from lbhash.losses.base import check_loss
 from lbhash.training.distributed import gather_outputs, share_buffers
 from lbhash.training.machine import draw_from, full_precision
 from lbhash.training.monitor import Coded, Monitor, SeenCodes, Verdict, judge, monitored_name, numpy_labels

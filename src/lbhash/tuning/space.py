@@ -125,7 +125,7 @@ def default_space(method: Any, guided: bool, bits: int) -> dict[str, Range | Cho
     """What is searched where no space is given.
 
     Args:
-        method: a name of ``lbhash.objectives.METHODS``; of a method of one's own no option is searched.
+        method: a name of ``lbhash.losses.METHODS``; of a method of one's own no option is searched.
         guided: whether the guidance is added, of which the weight is searched.
         bits: h, which HashNet's α is relative to.
     """
@@ -254,8 +254,8 @@ def _check_made(hasher: Hasher, classes: int) -> None:
     """Make, of what a hasher makes before it trains, all that is quick."""
     import torch
 
-    from lbhash.model import HashModel
-    from lbhash.objectives import Task, build_objective
+    from lbhash.losses import Task, build_objective
+    from lbhash.models.hash_model import HashModel
     from lbhash.task_centers import check_center_kind
     from lbhash.training import Schedule
 
@@ -271,7 +271,7 @@ def _default(hasher: Hasher, name: str) -> Any:
     """What a setting is where it is not given; ``None`` where it has to be, or follows from others."""
     import inspect
 
-    from lbhash.objectives import METHODS, Guided
+    from lbhash.losses import METHODS, Guided
 
     group, _, own = name.rpartition(".")
     host: Any = METHODS[hasher.method] if isinstance(hasher.method, str) else hasher.method

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import lightning as L
 
     from lbhash.hasher import Hasher
-    from lbhash.model import HashModel
+    from lbhash.models.hash_model import HashModel
     from lbhash.task_centers import Confusion
 
 _NOT_OF_THE_SEARCH = ("device", "threads", "devices", "nodes", "workers", "progress")

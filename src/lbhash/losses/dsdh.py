@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task, check_weight
-from lbhash.objectives.pairs import Memory, one_hot
+from lbhash.losses.base import Objective, Task, check_weight
+from lbhash.losses.pairs import Memory, one_hot
 from lbhash.utils.labels import check_count
 
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task, check_weight
+from lbhash.losses.base import Objective, Task, check_weight
 
 
 class CSQ(Objective):

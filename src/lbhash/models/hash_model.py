@@ -17,7 +17,7 @@ from safetensors.torch import load_model
 from torch import Tensor, nn
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
-from lbhash.dropout import Dropout
+from lbhash.models.dropout import Dropout
 from lbhash.utils.files import give_usual_rights
 from lbhash.utils.serialization import plain
 

@@ -75,7 +75,7 @@ class Backbone:
         from safetensors import SafetensorError
         from transformers import AutoImageProcessor
 
-        from lbhash.idle_padding import drop_idle_padding
+        from lbhash.models.tf_padding import drop_idle_padding
 
         try:
             with _quiet():

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from lbhash.backbones import Backbone, pooled_output
 from lbhash.codes import code_bytes, pack
 from lbhash.data.images.preprocessing import preprocess
-from lbhash.model_backbone import check_backbone, own_backbone
+from lbhash.models.backbone import Backbone, pooled_output
+from lbhash.models.backbone_files import check_backbone, own_backbone
 from lbhash.utils.files import replacing
 from lbhash.utils.version import __version__
 from lbhash.workflow import load_hasher
@@ -27,7 +27,7 @@ from lbhash.workflow import load_hasher
 if TYPE_CHECKING:
     from PIL import Image
 
-    from lbhash.model import HashModel
+    from lbhash.models.hash_model import HashModel
 
 OPSET = 18
 """The version of ONNX's operators: the oldest that PyTorch writes, and thus the one that most engines read."""
@@ -183,7 +183,7 @@ def _metadata(model: HashModel, backbone: Backbone | None) -> dict[str, str]:
     known = model.about.get("backbone")
     made_by = backbone.fingerprint() if backbone is not None else known["fingerprint"] if known else None
     facts = {"lbhash.utils.version": __version__, "lbhash.bits": str(model.bits), "lbhash.bit_order": "little"}
-    facts["lbhash.model"] = model.fingerprint()
+    facts["lbhash.models.hash_model"] = model.fingerprint()
     if made_by is not None:
         facts["lbhash.backbone"] = made_by
     if backbone is not None:

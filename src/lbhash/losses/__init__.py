@@ -6,14 +6,14 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lbhash.objectives.base import Objective, Task
-from lbhash.objectives.csq import CSQ
-from lbhash.objectives.dbdh import DBDH
-from lbhash.objectives.dch import DCH
-from lbhash.objectives.dsdh import DSDH
-from lbhash.objectives.greedyhash import GreedyHash
-from lbhash.objectives.guided import Guided
-from lbhash.objectives.hashnet import HashNet
+from lbhash.losses.base import Objective, Task
+from lbhash.losses.csq import CSQ
+from lbhash.losses.dbdh import DBDH
+from lbhash.losses.dch import DCH
+from lbhash.losses.dsdh import DSDH
+from lbhash.losses.greedyhash import GreedyHash
+from lbhash.losses.guided import Guided
+from lbhash.losses.hashnet import HashNet
 
 METHODS: dict[str, type[Objective]] = {
     "hashnet": HashNet,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task, check_weight
-from lbhash.objectives.pairs import Memory
+from lbhash.losses.base import Objective, Task, check_weight
+from lbhash.losses.pairs import Memory
 
 
 class DBDH(Objective):

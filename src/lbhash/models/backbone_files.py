@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from lbhash.utils.files import give_usual_rights
 
 if TYPE_CHECKING:
-    from lbhash.backbones import Backbone
-    from lbhash.model import HashModel
+    from lbhash.models.backbone import Backbone
+    from lbhash.models.hash_model import HashModel
 
 FOLDER = "backbone"
 """Where a model folder holds a backbone that was fine-tuned with its head: a folder of transformers like any other."""
@@ -77,7 +77,7 @@ def load_backbone(model: HashModel, folder: str | Path | None = None, *, device:
     Raises:
         ValueError: as of ``find_backbone``, ``Backbone.from_pretrained`` and ``check_backbone``.
     """
-    from lbhash.backbones import Backbone
+    from lbhash.models.backbone import Backbone
 
     found = find_backbone(model, folder)
     try:

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task, check_weight
-from lbhash.objectives.pairs import balance_weights, distinct_pairs, similar
+from lbhash.losses.base import Objective, Task, check_weight
+from lbhash.losses.pairs import balance_weights, distinct_pairs, similar
 
 
 class DCH(Objective):

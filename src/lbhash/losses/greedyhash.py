@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lbhash.objectives.base import Objective, Task, check_weight
-from lbhash.objectives.pairs import one_hot
+from lbhash.losses.base import Objective, Task, check_weight
+from lbhash.losses.pairs import one_hot
 
 
 class GreedyHash(Objective):

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from lbhash.codes import check_bits
-from lbhash.dropout import keep_mask
+from lbhash.models.dropout import keep_mask
 
 
 class Surrogate(nn.Module):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task, check_weight
-from lbhash.objectives.pairs import balance_weights, distinct_pairs, likelihood_loss, similar
+from lbhash.losses.base import Objective, Task, check_weight
+from lbhash.losses.pairs import balance_weights, distinct_pairs, likelihood_loss, similar
 
 
 class HashNet(Objective):

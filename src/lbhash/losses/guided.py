@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lbhash.objectives.base import Objective, Task, check_finite, check_loss, check_weight
-from lbhash.posterior import Surrogate
+from lbhash.losses.base import Objective, Task, check_finite, check_loss, check_weight
+from lbhash.models.surrogate import Surrogate
 
 BALANCED = "balanced"
 

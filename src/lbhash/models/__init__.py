@@ -1,0 +1,1 @@
+"""The networks: hash head, surrogate, vision backbones, and export to ONNX."""
