@@ -164,10 +164,10 @@ def test_the_file_says_what_its_codes_are(model, written):
     said = {entry.key: entry.value for entry in proto.metadata_props}
     assert said == facts["metadata"]
     assert said == {
-        "lbhash.utils.version": __version__,
+        "lbhash.version": __version__,
         "lbhash.bits": "20",
         "lbhash.bit_order": "little",
-        "lbhash.models.hash_model": Hasher.from_pretrained(model).model_.fingerprint(),
+        "lbhash.model": Hasher.from_pretrained(model).model_.fingerprint(),
         "lbhash.backbone": "0123456789abcdef",  # which made the embeddings
     }
     assert [(entry.domain, entry.version) for entry in proto.opset_import] == [("", OPSET)]

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 import torch
-from safetensors import SafetensorError
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -28,7 +27,7 @@ from lbhash.evaluation import evaluate
 from lbhash.leave_one_out import confusion, drawn
 from lbhash.losses import Objective, Task, build_objective, check_method, method_name, uses_centers
 from lbhash.models.dropout import Dropout
-from lbhash.models.hash_model import HashModel, check_model_folder
+from lbhash.models.hash_model import HashModel, check_model_folder, load_model
 from lbhash.models.surrogate import Surrogate
 from lbhash.recognition import knn_predict
 from lbhash.task_centers import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
@@ -561,13 +560,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         The loaded hasher encodes; ``score`` and ``predict`` need the training rows, and ask to be fitted. Of a method
         or a surrogate of one's own the model has the name, which ``fit`` does not take.
         """
-        if Path(directory).exists() or str(directory).count("/") != 1:  # a model of the Hub is "user/name"
-            check_model_folder(directory)
-        try:
-            model = HashModel.from_pretrained(str(directory))
-        except (AttributeError, KeyError, OSError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
-            line = " ".join(str(error).split())
-            raise ValueError(f"model is {str(directory)!r}, which could not be loaded: {line}") from None
+        model = load_model(directory, hub=True)
         about = model.about
         names = ["method", "guided", "epochs", "seed", "centers", "batch_size", "lr", "schedule", "warmup"]
         names += [
@@ -645,6 +638,11 @@ class Hasher(TransformerMixin, BaseEstimator):
         tags.non_deterministic = False
         tags.transformer_tags.preserves_dtype = []  # codes are int8 whatever comes in
         return tags
+
+
+def load_hasher(model: str | Path) -> Hasher:
+    """Load the hasher of a folder that ``train_model`` wrote."""
+    return Hasher.from_pretrained(check_model_folder(model))
 
 
 def _whole(value: Any, name: str, least: int) -> int:

@@ -17,11 +17,12 @@ from lbhash.codes.shards import MANIFEST
 from lbhash.data import Part, Table, load_table
 from lbhash.data.images import ImageTable, holds_pictures
 from lbhash.embeddings import ImageOptions
+from lbhash.hasher import load_hasher
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
 from lbhash.utils.files import replacing
 from lbhash.utils.labels import label_value
 from lbhash.utils.progress import counted
-from lbhash.workflow import load_hasher, model_part
+from lbhash.workflow import model_part
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -351,14 +351,6 @@ def evaluate_files(
     return evaluate(left.codes, left.labels, right.codes, right.labels, bits=left.bits, **options)
 
 
-def load_hasher(model: str | Path) -> Hasher:
-    """The model of a folder that ``train_model`` wrote."""
-    from lbhash.hasher import Hasher
-    from lbhash.models.hash_model import check_model_folder
-
-    return Hasher.from_pretrained(check_model_folder(model))
-
-
 def _check_same_model(bits: int, fingerprint: str, base: CodeTable, name: str) -> None:
     if bits != base.bits:
         raise ValueError(f"base holds codes of {base.bits} bits and {name} has {bits}; encode both with one model")

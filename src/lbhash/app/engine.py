@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
 
 from lbhash.app.decoding import Decoder
 from lbhash.app.refusal import Refused, blamed_on_the_request
@@ -21,7 +20,7 @@ from lbhash.codes import PackedCodes, code_from_hex, pack
 from lbhash.data import load_dataset
 from lbhash.index import Index, Neighbors, check_model, open_index, rerank
 from lbhash.models.backbone_files import own_backbone
-from lbhash.models.hash_model import HashModel, check_model_folder
+from lbhash.models.hash_model import HashModel, load_model
 from lbhash.utils.labels import label_value
 from lbhash.utils.serialization import json_value
 from lbhash.utils.version import __version__
@@ -73,7 +72,7 @@ class Engine:
 
     def __init__(self, settings: Settings, decoder: Decoder) -> None:
         self.settings, self.decoder = settings, decoder
-        self.model = _load_model(settings.model)
+        self.model = load_model(settings.model)
         self.fingerprint = self.model.fingerprint()
         self.rows: Rows | None = None if settings.data is None else open_rows(settings.data)
         self.backbone = _backbone(settings, self.model)
@@ -311,16 +310,6 @@ def attributes_of(index: Index, ids: npt.NDArray) -> list[dict[str, Any]]:
         {name: json_value(value) for name, value in row.items() if name != "id"}
         for row in index.attributes_of(ids).to_pylist()
     ]
-
-
-def _load_model(folder: str | Path) -> HashModel:
-    # Not by Hasher, which brings all that training takes: it doubles the time to start and what is held.
-    check_model_folder(folder)
-    try:
-        return HashModel.from_pretrained(str(folder))
-    except (AttributeError, KeyError, OSError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
-        line = " ".join(str(error).split())
-        raise ValueError(f"model is {str(folder)!r}, which could not be loaded: {line}") from None
 
 
 def _method(about: Mapping[str, Any]) -> str:

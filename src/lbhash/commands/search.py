@@ -68,7 +68,7 @@ def search(
     elif model is None:
         raise ValueError("model is missing; a row needs the model that encodes it, and a code is given by --code")
     else:
-        from lbhash.workflow import load_hasher
+        from lbhash.hasher import load_hasher
 
         hasher = load_hasher(model)
     index = open_base(base, hasher)

@@ -21,9 +21,9 @@ from lbhash.embeddings import ImageOptions, picture_options
 from lbhash.encoding.job import Job, default_workers
 from lbhash.encoding.pictures import BATCH_SIZE, PictureSource
 from lbhash.encoding.source import EmbeddingSource, Source
+from lbhash.hasher import load_hasher
 from lbhash.workflow import (
     check_images_alone,
-    load_hasher,
     model_part,
     split_of_training,
     with_columns,

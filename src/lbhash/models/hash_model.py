@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 from huggingface_hub import PyTorchModelHubMixin
-from safetensors.torch import load_model
+from safetensors import SafetensorError
+from safetensors.torch import load_model as load_weights
 from torch import Tensor, nn
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
@@ -187,7 +188,7 @@ class HashModel(
                 check_model_folder(folder)
                 # Not by the mixin, which says on standard output that it loads from a folder.
                 model = cls(**{name: kwargs[name] for name in cls._hub_mixin_init_parameters if name in kwargs})
-                load_model(model, folder / "model.safetensors", strict=True)
+                load_weights(model, folder / "model.safetensors", strict=True)
             else:
                 model = super()._from_pretrained(model_id=model_id, **{**kwargs, "strict": True})
         written_with, found = model.about.pop("fingerprint", None), model.fingerprint()
@@ -229,3 +230,22 @@ def check_model_folder(folder: str | Path, name: str = "model") -> Path:
         if not (path / file).is_file():
             raise ValueError(f"{name} is {str(folder)!r}, which has no {file}; it must be a folder that lbhash wrote")
     return path
+
+
+def load_model(directory: str | Path, *, hub: bool = False) -> HashModel:
+    """Load a model folder; nothing is unpickled.
+
+    Args:
+        directory: the folder.
+        hub: whether it may also be the id of a model of the Hub, ``user/name``.
+
+    Raises:
+        ValueError: there is no such model, or it cannot be loaded.
+    """
+    if not hub or Path(directory).exists() or str(directory).count("/") != 1:
+        check_model_folder(directory)
+    try:
+        return HashModel.from_pretrained(str(directory))
+    except (AttributeError, KeyError, OSError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
+        line = " ".join(str(error).split())
+        raise ValueError(f"model is {str(directory)!r}, which could not be loaded: {line}") from None

@@ -20,14 +20,13 @@ from lbhash.codes import code_bytes, pack
 from lbhash.data.images.preprocessing import preprocess
 from lbhash.models.backbone import Backbone, pooled_output
 from lbhash.models.backbone_files import check_backbone, own_backbone
+from lbhash.models.hash_model import HashModel, load_model
 from lbhash.utils.files import replacing
 from lbhash.utils.version import __version__
-from lbhash.workflow import load_hasher
 
 if TYPE_CHECKING:
     from PIL import Image
 
-    from lbhash.models.hash_model import HashModel
 
 OPSET = 18
 """The version of ONNX's operators: the oldest that PyTorch writes, and thus the one that most engines read."""
@@ -107,17 +106,17 @@ def export_model(
     _check_packages()
     file = _check_out(out)
     opset = _check_opset(OPSET if opset is None else opset)
-    hasher = load_hasher(model)
+    loaded = load_model(model)
     where = own_backbone(model) if backbone is None else backbone
     vision = None if where is None else Backbone.from_pretrained(where, device="cpu")
     if vision is not None:
-        check_backbone(hasher.model_, vision)
-    network = CodeNetwork(hasher.model_, None if vision is None else vision.model).eval()
+        check_backbone(loaded, vision)
+    network = CodeNetwork(loaded, None if vision is None else vision.model).eval()
     _check_size(network)
-    batches = _rows(hasher.model_) if vision is None else _pictures(vision)
+    batches = _rows(loaded) if vision is None else _pictures(vision)
     with replacing(file) as temporary:  # before the work, so that a place that cannot be written is known at once
         proto = _exported(network, batches, opset)
-        _describe(proto, _metadata(hasher.model_, vision))
+        _describe(proto, _metadata(loaded, vision))
         temporary.write_bytes(proto.SerializeToString())
         compared = _compare(network, batches, temporary)
         size = temporary.stat().st_size
@@ -182,8 +181,8 @@ def _metadata(model: HashModel, backbone: Backbone | None) -> dict[str, str]:
     """What tells whoever finds the file what its codes are."""
     known = model.about.get("backbone")
     made_by = backbone.fingerprint() if backbone is not None else known["fingerprint"] if known else None
-    facts = {"lbhash.utils.version": __version__, "lbhash.bits": str(model.bits), "lbhash.bit_order": "little"}
-    facts["lbhash.models.hash_model"] = model.fingerprint()
+    facts = {"lbhash.version": __version__, "lbhash.bits": str(model.bits), "lbhash.bit_order": "little"}
+    facts["lbhash.model"] = model.fingerprint()
     if made_by is not None:
         facts["lbhash.backbone"] = made_by
     if backbone is not None:
