@@ -34,7 +34,7 @@ import numpy as np
 from lbhash import evaluate
 from lbhash.codes import unpack
 from lbhash.codes.io import read_codes
-from lbhash.ranking import RankHistogram
+from lbhash.evaluation.ranking import RankHistogram
 from lbhash.utils.labels import one_hot
 
 CASES = {

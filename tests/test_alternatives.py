@@ -14,11 +14,11 @@ from hypothesis.extra import numpy as hnp
 from lbhash import evaluate
 from lbhash.codes import hamming_distances
 from lbhash.data import load_dataset
+from lbhash.evaluation.metrics import average_precision
 from lbhash.experiments import alternatives, contenders
 from lbhash.experiments.alternatives import Data, Run
 from lbhash.experiments.scored import expected_recall, ranking_of
 from lbhash.index import FlatIndex, rerank
-from lbhash.metrics import average_precision
 
 
 def orders(scores):

@@ -15,7 +15,7 @@ from lbhash.app.rows import DigitRows, open_rows
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable
 from lbhash.data import load_dataset, load_table
-from lbhash.evaluation import evaluate
+from lbhash.evaluation.report import evaluate
 from lbhash.index import FlatIndex, build_index, open_index
 
 pytest_plugins = ["app_service"]

@@ -4,13 +4,12 @@ import math
 import numpy as np
 import pytest
 
-from lbhash import metrics
 from lbhash.codes import pack, unpack
-from lbhash.evaluation import evaluate
-from lbhash.lower_bound import bound
-from lbhash.metrics import mean_average_precision, precision_within, recall_within
-from lbhash.ranking import RankHistogram
-from lbhash.recognition import knn_accuracy, linear_probe_accuracy
+from lbhash.evaluation.bound import bound
+from lbhash.evaluation.metrics import mean_average_precision, precision_within, recall_within
+from lbhash.evaluation.ranking import RankHistogram
+from lbhash.evaluation.recognition import knn_accuracy, linear_probe_accuracy
+from lbhash.evaluation.report import evaluate, metrics
 from lbhash.utils.labels import one_hot
 
 RNG = np.random.default_rng(0)

@@ -5,13 +5,13 @@ import pytest
 from matplotlib.image import imread
 
 from lbhash.codes import pack
-from lbhash.evaluation import evaluate
-from lbhash.figures import (
+from lbhash.evaluation.plots import (
     precision_at_k_figure,
     precision_recall_figure,
     radius_figure,
     write_curves,
 )
+from lbhash.evaluation.report import evaluate
 
 
 @pytest.fixture(scope="module")

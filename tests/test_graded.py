@@ -15,7 +15,7 @@ from torchmetrics.functional.retrieval import (
 )
 
 from lbhash.codes import pack
-from lbhash.metrics import (
+from lbhash.evaluation.metrics import (
     acg_at,
     average_precision,
     f1_at,
@@ -25,7 +25,7 @@ from lbhash.metrics import (
     recall_at,
     weighted_average_precision,
 )
-from lbhash.ranking import RankHistogram
+from lbhash.evaluation.ranking import RankHistogram
 
 BITS = 4
 items = st.lists(st.tuples(st.integers(0, BITS), st.integers(0, 3)), min_size=1, max_size=7)

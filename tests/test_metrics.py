@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from lbhash.codes import pack
-from lbhash.metrics import (
+from lbhash.evaluation.metrics import (
     average_precision,
     mean_average_precision,
     mean_over_queries,
@@ -18,8 +18,8 @@ from lbhash.metrics import (
     recall_at,
     recall_within,
 )
-from lbhash.metrics.sums import harmonic, moment
-from lbhash.ranking import RankHistogram
+from lbhash.evaluation.metrics.sums import harmonic, moment
+from lbhash.evaluation.ranking import RankHistogram
 
 BITS = 6
 items = st.lists(st.tuples(st.integers(0, BITS), st.booleans()), min_size=1, max_size=12)

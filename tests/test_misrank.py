@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.metrics import (
+from lbhash.evaluation.metrics import (
     average_precision,
     average_precision_floor,
     largest_misrank,
     lowest_average_precision,
     mean_misrank,
 )
-from lbhash.ranking import RankHistogram
+from lbhash.evaluation.ranking import RankHistogram
 from test_metrics import BITS, histogram
 
 items = st.lists(st.tuples(st.integers(0, BITS), st.booleans()), min_size=1, max_size=9)

@@ -3,12 +3,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lbhash.ranking.distinct
-import lbhash.ranking.histogram
-import lbhash.ranking.stable
+import lbhash.evaluation.ranking.distinct
+import lbhash.evaluation.ranking.histogram
+import lbhash.evaluation.ranking.stable
 from lbhash.codes import pack
-from lbhash.ranking import RankHistogram, distance_counts, stable_rankings
-from lbhash.ranking.distinct import compress, distinct_rows
+from lbhash.evaluation.ranking import RankHistogram, distance_counts, stable_rankings
+from lbhash.evaluation.ranking.distinct import compress, distinct_rows
 from lbhash.utils.labels import one_hot
 
 seeds = st.integers(0, 2**32 - 1)
@@ -36,7 +36,7 @@ def random_sets(seed, bits, classes, queries=5, base=40):
 def test_single_label_is_that_of_a_slow_one(seed, bits, classes, chunk, few):
     q, ql, b, bl, _ = random_sets(seed, bits, classes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lbhash.ranking.histogram, "_FEW", few)  # both ways, by sorting the base and without
+        patch.setattr(lbhash.evaluation.ranking.histogram, "_FEW", few)  # both ways, by sorting the base and without
         found = RankHistogram.from_codes(pack(q), ql, pack(b), bl, bits=bits, chunk=chunk)
     total, relevant = slow_histogram(q, one_hot(ql, classes), b, one_hot(bl, classes))
     assert (found.total == total).all()
@@ -79,7 +79,7 @@ def test_a_relevance_function_is_asked_for_every_pair(seed, bits, largest):
 
     cut = int(rng.integers(0, len(b) + 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lbhash.ranking.histogram, "_PAIRS", 2 * len(b))
+        patch.setattr(lbhash.evaluation.ranking.histogram, "_PAIRS", 2 * len(b))
         found = RankHistogram(pack(q), places, bits, relevance=nearness)
         found.update(pack(b[:cut]), others[:cut]).update(pack(b[cut:]), others[cut:])
     grades = nearness(places, others)
@@ -148,9 +148,9 @@ def test_few_queries_share_the_base_among_the_threads(multi, monkeypatch):
     ql, bl = rng.integers(0, 5, 3), rng.integers(0, 5, 70_001)
     labels = (one_hot(ql, 5), one_hot(bl, 5)) if multi else (ql, bl)
     expected = RankHistogram.from_codes(q, labels[0], b, labels[1])
-    monkeypatch.setattr(lbhash.ranking.histogram, "split", lambda queries, rows: (2, 5))
+    monkeypatch.setattr(lbhash.evaluation.ranking.histogram, "split", lambda queries, rows: (2, 5))
     found = RankHistogram.from_codes(q, labels[0], b, labels[1])
-    monkeypatch.setattr(lbhash.ranking.histogram, "_FEW", 0)
+    monkeypatch.setattr(lbhash.evaluation.ranking.histogram, "_FEW", 0)
     sorted_by_label = RankHistogram.from_codes(q, labels[0], b, labels[1])
     for other in (found, sorted_by_label):
         assert (other.total == expected.total).all()
@@ -200,7 +200,7 @@ def test_stable_rankings_are_stable_sorts(seed, bits, kind):
         grades = (ql[:, None] + bl) % 4
         relevance = lambda x, y: (x[:, None] + y) % 4  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lbhash.ranking.stable, "_PAIRS", 2 * len(b))
+        patch.setattr(lbhash.evaluation.ranking.stable, "_PAIRS", 2 * len(b))
         blocks = list(stable_rankings(pack(q), ql, pack(b), bl, relevance))
     assert max(block.queries for block in blocks) <= 2
     distances = (q[:, None] != b).sum(axis=2)
@@ -277,8 +277,8 @@ def test_codes_that_repeat_count_as_often(seed, bits, multi, few):
     if multi:
         ql, bl = (rng.random((12, 4)) < 0.4).astype(np.uint8), (rng.random((120, 4)) < 0.4).astype(np.uint8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lbhash.ranking.histogram, "_FEW", few)
-        patch.setattr(lbhash.ranking.histogram, "_GROUP", 1)
+        patch.setattr(lbhash.evaluation.ranking.histogram, "_FEW", few)
+        patch.setattr(lbhash.evaluation.ranking.histogram, "_GROUP", 1)
         found = RankHistogram.from_codes(pack(q), ql, pack(b), bl, bits=bits)
     shared = ql.astype(int) @ bl.T.astype(int) if multi else (ql[:, None] == bl).astype(int)
     total, relevant = slow_graded(q, b, shared > 0)
@@ -309,7 +309,7 @@ def test_distinct_rows_and_compressed_codes_stand_for_all(seed, words, most):
 
 
 def test_rows_of_one_key_are_kept_apart(monkeypatch):
-    monkeypatch.setattr(lbhash.ranking.distinct, "_keys", lambda rows: np.zeros(len(rows), np.uint64))
+    monkeypatch.setattr(lbhash.evaluation.ranking.distinct, "_keys", lambda rows: np.zeros(len(rows), np.uint64))
     rows = np.array([[1], [2], [1], [2], [2]], np.uint64)
     one, kind = distinct_rows(rows)
     assert (rows[one][kind] == rows).all()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from lbhash.metrics import lowest_average_precision
+from lbhash.evaluation.metrics import lowest_average_precision
 from lbhash.reproduce import Settings, experiments, posterior_2bits, posterior_8, posterior_16, run_experiment, theory
 from lbhash.reproduce.distributions import (
     dirichlet,

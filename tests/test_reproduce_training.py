@@ -17,8 +17,8 @@ import pytest
 from matplotlib.image import imread
 
 from lbhash import evaluate
+from lbhash.evaluation.bound import bound
 from lbhash.hasher import Hasher
-from lbhash.lower_bound import bound
 from lbhash.reproduce import Settings, experiments, paper
 from lbhash.reproduce.cells import CODES, SECONDS, TRAJECTORY, Cell, _name, distinct
 from lbhash.reproduce.execution import execute
@@ -222,7 +222,7 @@ def test_runs_on_several_labels_a_row(labels_file):
 
 
 def test_recognition_is_by_the_methods_own_classifier(small):
-    from lbhash.recognition import classifier_accuracy
+    from lbhash.evaluation.recognition import classifier_accuracy
 
     data = small.source.dataset()
     cell = Cell(small.source, "greedyhash", "guided", 8, epochs=2, hidden=4)

@@ -20,9 +20,9 @@ from lightning.pytorch.loggers import TensorBoardLogger
 import lbhash.training.loggers
 from lbhash.codes import pack
 from lbhash.data import Part, load_dataset
+from lbhash.evaluation.bound import bound
 from lbhash.hasher import Hasher
 from lbhash.losses import CSQ, METHODS, Task, build_objective
-from lbhash.lower_bound import bound
 from lbhash.models.hash_model import HashModel
 from lbhash.training import Schedule, ShuffledBatches, train
 from lbhash.workflow import train_model

@@ -17,9 +17,9 @@ from hypothesis.extra import numpy as npst
 from lbhash import evaluate
 from lbhash.codes import pack
 from lbhash.data import hold_out
+from lbhash.evaluation.bound import bound
 from lbhash.hasher import Hasher
 from lbhash.losses import CSQ
-from lbhash.lower_bound import bound
 from lbhash.training.monitor import Coded, SeenCodes, is_better, judge, packed
 from training_tools import Recorder, Stop, part_of
 

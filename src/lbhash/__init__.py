@@ -13,17 +13,17 @@ from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
     from lbhash.centers import class_centers
-    from lbhash.evaluation import Report, evaluate
+    from lbhash.evaluation.bound import Bound, bound
+    from lbhash.evaluation.report import Report, evaluate
     from lbhash.hasher import Hasher
-    from lbhash.lower_bound import Bound, bound
 
 _HOMES = {
-    "Bound": "lbhash.lower_bound",
+    "Bound": "lbhash.evaluation.bound",
     "Hasher": "lbhash.hasher",
-    "Report": "lbhash.evaluation",
-    "bound": "lbhash.lower_bound",
+    "Report": "lbhash.evaluation.report",
+    "bound": "lbhash.evaluation.bound",
     "class_centers": "lbhash.centers",
-    "evaluate": "lbhash.evaluation",
+    "evaluate": "lbhash.evaluation.report",
 }
 
 __all__ = ["Bound", "Hasher", "Report", "__version__", "bound", "class_centers", "evaluate"]

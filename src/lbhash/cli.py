@@ -132,7 +132,7 @@ def evaluate(
         probe=probe,
     )
     if curves is not None:
-        from lbhash.figures import write_curves
+        from lbhash.evaluation.plots import write_curves
 
         write_curves({"": report}, curves)
     if as_json:

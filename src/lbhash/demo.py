@@ -13,7 +13,7 @@ from rich.text import Text
 
 from lbhash.codes.io import CodeTable
 from lbhash.data import Dataset, load_dataset
-from lbhash.evaluation import Report, evaluate
+from lbhash.evaluation.report import Report, evaluate
 from lbhash.hasher import Hasher
 from lbhash.index import Index, build_index
 from lbhash.report import Neighborhood, bits_apart, write_report

@@ -23,13 +23,13 @@ from lbhash.codes import PackedCodes, check_bits, code_bytes, unpack
 from lbhash.data import Part, check_embeddings
 from lbhash.data.holdout import held_rows
 from lbhash.data.images import ImageTable, ListedPictures, PicturePart
-from lbhash.evaluation import evaluate
+from lbhash.evaluation.recognition import knn_predict
+from lbhash.evaluation.report import evaluate
 from lbhash.leave_one_out import confusion, drawn
 from lbhash.losses import Objective, Task, build_objective, check_method, method_name, uses_centers
 from lbhash.models.dropout import Dropout
 from lbhash.models.hash_model import HashModel, check_model_folder, load_model
 from lbhash.models.surrogate import Surrogate
-from lbhash.recognition import knn_predict
 from lbhash.task_centers import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.training import Monitor, Precision, Schedule, Trained, draw_from, has_checkpoint, is_main_process, train
 from lbhash.training.monitor import check_monitor, check_validation

@@ -14,8 +14,8 @@ import matplotlib
 import numpy as np
 
 from lbhash.data import Dataset
-from lbhash.evaluation import Report
-from lbhash.figures import precision_recall_figure
+from lbhash.evaluation.plots import precision_recall_figure
+from lbhash.evaluation.report import Report
 from lbhash.tables import RESULT_COLUMNS, result_row
 from lbhash.utils.files import write_text
 from lbhash.utils.version import __version__

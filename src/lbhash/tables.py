@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
-from lbhash.evaluation import Report
+from lbhash.evaluation.report import Report
 from lbhash.utils.formatting import number
 
 if TYPE_CHECKING:

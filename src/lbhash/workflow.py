@@ -17,8 +17,8 @@ from lbhash.codes.io import CodeTable, check_suffix, read_codes, write_codes
 from lbhash.data import Dataset, Part, load_dataset, load_table, widened
 from lbhash.data.images import PictureDataset, holds_pictures, split_images
 from lbhash.embeddings import picture_options
-from lbhash.evaluation import Report, evaluate
-from lbhash.recognition import classifier_predict
+from lbhash.evaluation.recognition import classifier_predict
+from lbhash.evaluation.report import Report, evaluate
 from lbhash.utils.files import check_folder, write_json
 from lbhash.utils.system import peak_memory
 
@@ -155,6 +155,8 @@ def encode_file(
     if carry and Path(out).suffix != ".parquet":
         raise ValueError(f"carry is given and out is {str(out)!r}; only a .parquet file holds further columns")
     carry = check_carry(data, carry, alone=base is None and query is None)
+    from lbhash.hasher import load_hasher
+
     hasher = load_hasher(model)
     columns = carried_columns(data, carry, hasher, images)
     part = model_part(

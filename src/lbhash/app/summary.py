@@ -46,7 +46,7 @@ def summarise(evidence: Evidence) -> bytes:
 def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
     import numpy as np
 
-    from lbhash.lower_bound import bound
+    from lbhash.evaluation.bound import bound
     from lbhash.utils.labels import number_classes
 
     names, members = number_classes(labels) if labels.ndim == 1 else (np.arange(labels.shape[1]), labels)
@@ -82,8 +82,8 @@ def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
 def _of_queries(evidence: Evidence, query_labels: Any, base_labels: Any) -> dict[str, Any]:
     import numpy as np
 
-    from lbhash.evaluation import VOTES, evaluate
-    from lbhash.recognition import knn_predict
+    from lbhash.evaluation.recognition import knn_predict
+    from lbhash.evaluation.report import VOTES, evaluate
 
     report = evaluate(evidence.query_codes, query_labels, evidence.codes, base_labels, bits=evidence.bits)
     figures: dict[str, Any] = {

@@ -145,8 +145,8 @@ def measure(
         at: R of the mAP; ``None`` for the whole base.
         wanted: each query's nearest base rows by cosine, nearest first (``Work.nearest``).
     """
+    from lbhash.evaluation.metrics import average_precision
     from lbhash.experiments.scored import expected_recall, ranking_of
-    from lbhash.metrics import average_precision
 
     wanted = _nearest(work) if wanted is None else wanted
     at = None if at is None else min(at, len(work.base))

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.centers import Centers, confused_distance, mean_distance, minimum_distance, pairwise_distances
-from lbhash.evaluation import evaluate
+from lbhash.evaluation.bound import code_centers
+from lbhash.evaluation.report import evaluate
 from lbhash.experiments.page import check_part, markdown_table, replace_part
 from lbhash.hasher import Hasher
 from lbhash.leave_one_out import confusion
-from lbhash.lower_bound import code_centers
 from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.settings import METHODS, Settings
 from lbhash.reproduce.sources import DIGITS, Source

@@ -54,7 +54,7 @@ def _dataset(file: str) -> Any:
 def execute(cell: Cell, file: str, epochs: int) -> dict[str, Any]:
     """Train, encode and evaluate."""
     from lbhash.centers import minimum_distance
-    from lbhash.evaluation import evaluate
+    from lbhash.evaluation.report import evaluate
     from lbhash.hasher import Hasher
 
     data = _dataset(file)

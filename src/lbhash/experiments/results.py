@@ -76,7 +76,7 @@ def _dataset(file: str) -> Any:
 
 def execute(run: Run, file: str) -> dict[str, Any]:
     """Train, encode and evaluate one run."""
-    from lbhash.evaluation import evaluate
+    from lbhash.evaluation.report import evaluate
     from lbhash.hasher import Hasher
 
     dataset = _dataset(file)

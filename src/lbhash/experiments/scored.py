@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.ranking import Ranking
+from lbhash.evaluation.ranking import Ranking
 
 Scores = npt.NDArray[np.float32] | npt.NDArray[np.int32]
 """Of queries and base rows, ``[queries, base]``; lower is nearer."""
 
 
 def ranking_of(scores: Scores, relevant: npt.NDArray[np.bool_]) -> Ranking:
-    """The ranking by a score, in groups of equal scores, as ``lbhash.metrics`` takes it.
+    """The ranking by a score, in groups of equal scores, as ``lbhash.evaluation.metrics`` takes it.
 
     Args:
         scores: ``[queries, base]``, lower is nearer.

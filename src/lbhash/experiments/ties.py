@@ -47,7 +47,7 @@ def main() -> None:
 
 def mean_average_precisions(dataset: Any, bits: int, epochs: int, seed: int) -> list[float]:
     """mAP over the whole base in the orders of ``COLUMNS``."""
-    from lbhash.evaluation import evaluate
+    from lbhash.evaluation.report import evaluate
     from lbhash.hasher import Hasher
 
     hasher = Hasher(bits, "csq", guided=False, epochs=epochs, seed=seed, centers="best", device="cpu")

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, bounded_ratio
 from lbhash.experiments.page import check_part, replace_part
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.sources import Source
-from lbhash.tuning.scoring import INTER_PERCENTILE, PERCENTILE, bounded_ratio
 from lbhash.tuning.space import Choice, Space, check_space, default_space, starting_point, with_params
 from lbhash.utils.files import existing_file, replacing
 from lbhash.utils.parallel import centers_mark, run_missing
@@ -125,10 +125,10 @@ class Run:
 def execute(run: Run) -> dict[str, Any]:
     """Train on the rows to fit, and score the held-out rows and the queries."""
     from lbhash.data import hold_out
-    from lbhash.lower_bound import bound
-    from lbhash.metrics import mean_average_precision
-    from lbhash.ranking import RankHistogram
-    from lbhash.tuning.scoring import leave_one_out_map
+    from lbhash.evaluation.bound import bound
+    from lbhash.evaluation.held_out import leave_one_out_map
+    from lbhash.evaluation.metrics import mean_average_precision
+    from lbhash.evaluation.ranking import RankHistogram
 
     cell, data = run.cell, run.cell.data.dataset()
     part, classes = data.train.compact()
@@ -198,9 +198,9 @@ def synthetic(
 
 def measure(held: dict[str, Any], bits: int, size: int, at: int | None, seed: int) -> dict[str, Any]:
     """Seconds to score codes by the ratio and by mAP, in turns; each is the median of ``_ROUNDS``."""
-    from lbhash.lower_bound import bound
-    from lbhash.metrics import mean_average_precision
-    from lbhash.ranking import RankHistogram
+    from lbhash.evaluation.bound import bound
+    from lbhash.evaluation.metrics import mean_average_precision
+    from lbhash.evaluation.ranking import RankHistogram
 
     rng = np.random.default_rng(seed)
     base, labels = synthetic(held["centers"], held["intra_counts"], size, rng)

@@ -15,13 +15,13 @@ from lightning.pytorch.callbacks import Callback
 
 from lbhash.codes import PackedCodes
 from lbhash.data import Dataset
-from lbhash.evaluation import evaluate
+from lbhash.evaluation.bound import Bound, bound
+from lbhash.evaluation.metrics import mean_average_precision
+from lbhash.evaluation.ranking import RankHistogram
+from lbhash.evaluation.recognition import classifier_predict
+from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
-from lbhash.lower_bound import Bound, bound
-from lbhash.metrics import mean_average_precision
 from lbhash.models.hash_model import HashModel
-from lbhash.ranking import RankHistogram
-from lbhash.recognition import classifier_predict
 from lbhash.reproduce.cells import CODES, RECIPES, SECONDS, TRAJECTORY, Cell
 from lbhash.training.module import HashingModule
 

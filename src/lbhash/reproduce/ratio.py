@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.lower_bound import quotient
+from lbhash.evaluation.bound import quotient
 from lbhash.reproduce.cells import TRAJECTORY
 from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.interval import Interval, interval_of_some

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.lower_bound import quotient
+from lbhash.evaluation.bound import quotient
 from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.host_guided import arrow, pair_cells
 from lbhash.reproduce.interval import Interval, interval_of_some

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.metrics import average_precision, average_precision_floor, largest_misrank, lowest_average_precision
-from lbhash.ranking import Ranking
+from lbhash.evaluation.metrics import (
+    average_precision,
+    average_precision_floor,
+    largest_misrank,
+    lowest_average_precision,
+)
+from lbhash.evaluation.ranking import Ranking
 from lbhash.reproduce.lists import direct_average_precision, groups, lowest_of_all, orders
 from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import Settings
@@ -43,12 +48,12 @@ CURVE_RELEVANT = (1, 2, 4, 6)
 TEXT = """The mis-rank m of a relevant item is the number of irrelevant ones before it. At rank i the precision is (i −
 m) / i, so AP is the mean of that over the relevant items. Of all lists with K relevant items whose mis-ranks are at
 most m, the lowest AP is 1 − (m / K) (H_{m+K} − H_m), reached where the K stand without a gap behind m irrelevant ones
-(`lbhash.metrics.lowest_average_precision`, with its proof).
+(`lbhash.evaluation.metrics.lowest_average_precision`, with its proof).
 
 - **list**: + relevant, − irrelevant; items in parentheses are tied (duplicated or mixed codes at one distance).
 - **AP** in expectation over a random order of ties, **worst** and **best** order, by
-  `lbhash.metrics.average_precision`; "**orders**" are all orders of the ties, gone through one by one, with the lowest
-  and the highest AP found.
+  `lbhash.evaluation.metrics.average_precision`; "**orders**" are all orders of the ties, gone through one by one, with
+  the lowest and the highest AP found.
 - **m** is the largest mis-rank in the worst order of ties, **floor** the closed form for it, **all lists** the lowest
   AP of all lists of that length with K relevant items and no mis-rank above m, gone through one by one.
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from lbhash.codes import PackedCodes
-from lbhash.lower_bound import bound
+from lbhash.evaluation.bound import bound
 from lbhash.utils.labels import Labels, check_count
 
 Monitor = Literal["ratio", "map", "loss"]
@@ -107,7 +107,7 @@ def judge(monitor: Monitor | None, loss: float, training: Coded, validation: Cod
     collapsed = False
     judged = training if validation is None and monitor == "ratio" else validation
     if judged is not None:
-        from lbhash.tuning.scoring import score_codes  # a search trains, so that its package imports this one
+        from lbhash.evaluation.held_out import score_codes  # a search trains, so that its package imports this one
 
         name = "training" if validation is None else "validation"
         score = score_codes(judged.codes, judged.labels, judged.classes, judged.bits, with_map=monitor == "map")

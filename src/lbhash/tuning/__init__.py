@@ -4,8 +4,8 @@
 """
 
 from lbhash.data import hold_out
-from lbhash.tuning.cautions import Caution
-from lbhash.tuning.scoring import INTER_PERCENTILE, PERCENTILE, Score, score_codes
+from lbhash.evaluation.diagnostics import Caution
+from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, Score, score_codes
 from lbhash.tuning.space import Choice, Range, Space, default_space, read_space
 from lbhash.tuning.trials import Trial, Tuning
 from lbhash.tuning.tuner import search, tune

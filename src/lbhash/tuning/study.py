@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lbhash.tuning.scoring import Score
+from lbhash.evaluation.held_out import Score
 from lbhash.tuning.space import Space
 from lbhash.tuning.trials import Trial
 from lbhash.utils.files import check_folder

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from lbhash.tuning.cautions import Caution
-from lbhash.tuning.scoring import By, Score, bounded_ratio
+from lbhash.evaluation.diagnostics import Caution
+from lbhash.evaluation.held_out import By, Score, bounded_ratio
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher

@@ -13,12 +13,20 @@ from lightning.pytorch.callbacks import Callback
 from lbhash.codes import PackedCodes, check_bits
 from lbhash.data import hold_out
 from lbhash.data.dataset import Dataset, Part
+from lbhash.evaluation.bound import bound
+from lbhash.evaluation.diagnostics import cautions_of_rows, cautions_of_values
+from lbhash.evaluation.held_out import (
+    INTER_PERCENTILE,
+    PERCENTILE,
+    By,
+    Score,
+    bounded_ratio,
+    leave_one_out_map,
+    score_codes,
+)
+from lbhash.evaluation.metrics import check_choice
 from lbhash.leave_one_out import confusion
-from lbhash.lower_bound import bound
-from lbhash.metrics import check_choice
 from lbhash.training import check_machine
-from lbhash.tuning.cautions import cautions_of_rows, cautions_of_values
-from lbhash.tuning.scoring import INTER_PERCENTILE, PERCENTILE, By, Score, bounded_ratio, leave_one_out_map, score_codes
 from lbhash.tuning.space import Space, check_space, default_space, starting_point, with_fractions, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial

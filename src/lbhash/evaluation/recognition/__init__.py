@@ -1,12 +1,12 @@
 """Recognition: what class a code belongs to."""
 
-from lbhash.recognition.linear import (
+from lbhash.evaluation.recognition.linear import (
     classifier_accuracy,
     classifier_predict,
     linear_probe_accuracy,
     linear_probe_predict,
 )
-from lbhash.recognition.vote import knn_accuracy, knn_predict, predict_from_counts
+from lbhash.evaluation.recognition.vote import knn_accuracy, knn_predict, predict_from_counts
 
 __all__ = [
     "classifier_accuracy",

@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from lbhash.metrics.average_precision import expected_average
-from lbhash.metrics.common import NORMALIZE, Floats, Normalize, check_choice, check_rank, ratio
-from lbhash.ranking import Ranking
+from lbhash.evaluation.metrics.average_precision import expected_average
+from lbhash.evaluation.metrics.common import NORMALIZE, Floats, Normalize, check_choice, check_rank, ratio
+from lbhash.evaluation.ranking import Ranking
 
 Gain = Literal["exponential", "linear"]
 GAINS = ("exponential", "linear")

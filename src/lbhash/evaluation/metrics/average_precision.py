@@ -7,7 +7,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from lbhash.metrics.common import (
+from lbhash.evaluation.metrics.common import (
     NORMALIZE,
     TIES,
     Empty,
@@ -18,8 +18,8 @@ from lbhash.metrics.common import (
     check_rank,
     mean_over_queries,
 )
-from lbhash.metrics.sums import harmonic, moment, run
-from lbhash.ranking import Ranking
+from lbhash.evaluation.metrics.sums import harmonic, moment, run
+from lbhash.evaluation.ranking import Ranking
 
 
 def average_precision(

@@ -1,6 +1,6 @@
 """What held-out codes are worth: by the lower bound, and by their mean average precision.
 
-The ratio is that of the codes against the centres of these same codes (``lbhash.lower_bound``), not against the
+The ratio is that of the codes against the centres of these same codes (``lbhash.evaluation.bound``), not against the
 centres that were designed. It is the bound's own definition, it holds for methods that know no designed centres, and
 it sees classes that have fallen together: between designed centres D_inter would be the same in every trial.
 """
@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_codes
-from lbhash.lower_bound import bound, quotient
-from lbhash.metrics import average_precision
-from lbhash.ranking import RankHistogram, Ranking
-from lbhash.tuning.cautions import Caution, cautions_of_codes
+from lbhash.evaluation.bound import bound, quotient
+from lbhash.evaluation.diagnostics import Caution, cautions_of_codes
+from lbhash.evaluation.metrics import average_precision
+from lbhash.evaluation.ranking import RankHistogram, Ranking
 from lbhash.utils.labels import Labels, check_labels
 
 PERCENTILE, INTER_PERCENTILE = 75.0, 10.0

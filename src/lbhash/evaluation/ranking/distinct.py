@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.ranking.kernels import Words
+from lbhash.evaluation.ranking.kernels import Words
 
 _FEW = 0.8  # the share of distinct codes up to which weights pay
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.ranking import Ranking
+from lbhash.evaluation.ranking import Ranking
 from lbhash.utils.labels import check_count
 
 Floats = npt.NDArray[np.float64]

@@ -8,8 +8,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.metrics.common import Floats, all_relevant, check_rank, ratio
-from lbhash.ranking import Ranking
+from lbhash.evaluation.metrics.common import Floats, all_relevant, check_rank, ratio
+from lbhash.evaluation.ranking import Ranking
 
 
 def precision_at(hist: Ranking, k: int) -> Floats:

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width, unpack
-from lbhash.ranking import check_lengths
-from lbhash.recognition.vote import check_query_labels
+from lbhash.evaluation.ranking import check_lengths
+from lbhash.evaluation.recognition.vote import check_query_labels
 from lbhash.utils.labels import check_single
 
 _CHUNK = 1 << 16

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width
 from lbhash.codes.popcount import popcount
-from lbhash.ranking import CHUNK, check_lengths, distance_counts
-from lbhash.ranking.distinct import compress, distinct_rows
-from lbhash.ranking.histogram import Counts
-from lbhash.ranking.kernels import KERNELS, LANES, Words, any_near, by_word
+from lbhash.evaluation.ranking import CHUNK, check_lengths, distance_counts
+from lbhash.evaluation.ranking.distinct import compress, distinct_rows
+from lbhash.evaluation.ranking.histogram import Counts
+from lbhash.evaluation.ranking.kernels import KERNELS, LANES, Words, any_near, by_word
 from lbhash.utils.labels import Labels, check_count, check_single, number_classes
 
 _GROUP = 64  # codes that are looked at together before any of them is

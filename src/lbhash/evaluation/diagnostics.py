@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lbhash.codes import PackedCodes, hamming_distances, pack
-from lbhash.lower_bound import Bound
+from lbhash.evaluation.bound import Bound
 from lbhash.utils.labels import Labels, one_hot
 
 FEW_ROWS = 5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lbhash.metrics.common import Floats, all_relevant, check_radius, ratio
-from lbhash.ranking import Ranking
+from lbhash.evaluation.metrics.common import Floats, all_relevant, check_radius, ratio
+from lbhash.evaluation.ranking import Ranking
 
 
 def precision_within(hist: Ranking, radius: int) -> Floats:

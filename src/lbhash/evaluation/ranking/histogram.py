@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width
-from lbhash.ranking.distinct import compress, distinct_rows
-from lbhash.ranking.kernels import (
+from lbhash.evaluation.ranking.distinct import compress, distinct_rows
+from lbhash.evaluation.ranking.kernels import (
     KERNELS,
     Words,
     by_word,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from lbhash.evaluation import Report
-from lbhash.metrics import Curve
+from lbhash.evaluation.metrics import Curve
+from lbhash.evaluation.report import Report
 from lbhash.utils.files import check_folder, replacing, write_text
 from lbhash.utils.plotting import new_figure, palette
 

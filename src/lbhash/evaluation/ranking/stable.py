@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import as_words, check_codes, check_same_width
-from lbhash.ranking.histogram import Ranking, Relevance, check_grades, check_lengths
-from lbhash.ranking.kernels import KERNELS, all_distances, by_word
+from lbhash.evaluation.ranking.histogram import Ranking, Relevance, check_grades, check_lengths
+from lbhash.evaluation.ranking.kernels import KERNELS, all_distances, by_word
 from lbhash.utils.labels import check_label_pair
 
 _PAIRS = 1 << 22  # pairs of a query and a base code at a time
@@ -29,7 +29,8 @@ def stable_rankings(
 ) -> Iterator[Ranking]:
     """Rank the whole base for every query, ties in the order of the base (a stable sort by distance).
 
-    Every metric of ``lbhash.metrics`` that goes by rank takes such a ranking as it takes a ``RankHistogram``.
+    Every metric of ``lbhash.evaluation.metrics`` that goes by rank takes such a ranking, as it takes a
+    ``RankHistogram``.
 
     Args:
         query_codes: ``uint8 [queries, bytes]``, packed.

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lbhash import metrics
 from lbhash.codes import check_codes, check_same_width, check_width
-from lbhash.lower_bound import Bound, bound
-from lbhash.metrics import Curve, Empty, Normalize, check_choice
-from lbhash.metrics.common import EMPTY, NORMALIZE, Floats, check_radius
-from lbhash.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
-from lbhash.recognition import linear_probe_accuracy, predict_from_counts
+from lbhash.evaluation import metrics
+from lbhash.evaluation.bound import Bound, bound
+from lbhash.evaluation.metrics import Curve, Empty, Normalize, check_choice
+from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats, check_radius
+from lbhash.evaluation.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
+from lbhash.evaluation.recognition import linear_probe_accuracy, predict_from_counts
 from lbhash.utils.labels import check_count, check_label_pair, number_classes
 
 RANKS = (1, 10, 100, 1000)
@@ -144,7 +144,7 @@ def evaluate(
         radius: Hamming radius of the look-up, from 0 to the length of a code.
         ties: "expected" over random orders of tied codes; or "stable", in the order of the base, for comparison with
             what other programs print (it sorts, which takes a hundred times as long).
-        normalize: what average precision is divided by; see ``lbhash.metrics.average_precision``.
+        normalize: what average precision is divided by; see ``lbhash.evaluation.metrics.average_precision``.
         empty: queries without a relevant base code are left out of the means ("skip") or score 0 in them ("zero").
         probe: whether to fit a linear probe to the base codes (seconds to a minute).
         bits: the length h of a code; by default 8 * bytes.

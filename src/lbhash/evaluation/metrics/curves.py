@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.metrics.common import EMPTY, Empty, Floats, all_relevant, check_choice, check_rank, ratio
-from lbhash.metrics.rank import relevant_at
-from lbhash.ranking import Ranking
+from lbhash.evaluation.metrics.common import EMPTY, Empty, Floats, all_relevant, check_choice, check_rank, ratio
+from lbhash.evaluation.metrics.rank import relevant_at
+from lbhash.evaluation.ranking import Ranking
 from lbhash.utils.labels import check_count
 
 POINTS = 100

@@ -8,18 +8,25 @@ of which r_d are relevant lie at distance d of one query; N_d and R_d are their 
 Every metric takes a ``RankHistogram``, or a ``Ranking`` of ``stable_rankings``, and gives a value for each query.
 """
 
-from lbhash.metrics.average_precision import average_precision, mean_average_precision
-from lbhash.metrics.common import Empty, Normalize, Ties, check_choice, mean_over_queries
-from lbhash.metrics.curves import Curve, curve_ranks, mean_curve, precision_recall_curve, radius_points, rank_points
-from lbhash.metrics.graded import acg_at, ndcg_at, weighted_average_precision
-from lbhash.metrics.misrank import (
+from lbhash.evaluation.metrics.average_precision import average_precision, mean_average_precision
+from lbhash.evaluation.metrics.common import Empty, Normalize, Ties, check_choice, mean_over_queries
+from lbhash.evaluation.metrics.curves import (
+    Curve,
+    curve_ranks,
+    mean_curve,
+    precision_recall_curve,
+    radius_points,
+    rank_points,
+)
+from lbhash.evaluation.metrics.graded import acg_at, ndcg_at, weighted_average_precision
+from lbhash.evaluation.metrics.misrank import (
     average_precision_floor,
     largest_misrank,
     lowest_average_precision,
     mean_misrank,
 )
-from lbhash.metrics.radius import empty_within, precision_within, recall_within
-from lbhash.metrics.rank import f1_at, precision_at, r_precision, recall_at
+from lbhash.evaluation.metrics.radius import empty_within, precision_within, recall_within
+from lbhash.evaluation.metrics.rank import f1_at, precision_at, r_precision, recall_at
 
 __all__ = [
     "Curve",

@@ -13,9 +13,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.metrics.common import TIES, Floats, Ties, all_relevant, check_choice, check_rank, ratio
-from lbhash.metrics.sums import harmonic
-from lbhash.ranking import Ranking
+from lbhash.evaluation.metrics.common import TIES, Floats, Ties, all_relevant, check_choice, check_rank, ratio
+from lbhash.evaluation.metrics.sums import harmonic
+from lbhash.evaluation.ranking import Ranking
 
 
 def mean_misrank(hist: Ranking, ties: Ties = "expected") -> Floats:
