@@ -27,8 +27,8 @@ from lbhash.centers import (
     store,
 )
 from lbhash.centers.bounds import upper_bound
+from lbhash.centers.constructions.linear import dimension_for
 from lbhash.centers.distance import maximum_distance
-from lbhash.centers.linear import dimension_for
 
 BITS = (8, 12, 16, 24, 32, 48, 64)
 

@@ -8,22 +8,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lbhash.centers import minimum_distance
-from lbhash.centers.anticode import anticode_generator, anticode_parameters, subspace_dimensions
 from lbhash.centers.choose import choose_balanced, choose_one_sided
-from lbhash.centers.concatenation import concatenated_generator
-from lbhash.centers.conference import conference_blocks, conference_words
-from lbhash.centers.coset_search import coset_search
-from lbhash.centers.cyclic import CHECKS, cyclic_generator
-from lbhash.centers.juxtaposition import Block, best_plan
-from lbhash.centers.kerdock import hensel_lift, kerdock_blocks, kerdock_distance, kerdock_words, quaternary_generator
-from lbhash.centers.levenshtein import hadamard_blocks, hadamard_code
-from lbhash.centers.lexicode import lexicode_basis, lexicode_centers
-from lbhash.centers.linear import row_reduced, span
-from lbhash.centers.linear_table import LinearCode, best_linear_code, linear_blocks, linear_words
-from lbhash.centers.paley import hadamard_matrix, has_hadamard_matrix, has_jacobsthal, jacobsthal
-from lbhash.centers.quadratic_residue import DISTANCES, quadratic_residue_generator
-from lbhash.centers.reed_muller import reed_muller_dimension, reed_muller_generator
-from lbhash.centers.reed_solomon import generator_matrix as reed_solomon_generator
+from lbhash.centers.constructions.anticode import anticode_generator, anticode_parameters, subspace_dimensions
+from lbhash.centers.constructions.concatenation import concatenated_generator
+from lbhash.centers.constructions.conference import conference_blocks, conference_words
+from lbhash.centers.constructions.coset_search import coset_search
+from lbhash.centers.constructions.cyclic import CHECKS, cyclic_generator
+from lbhash.centers.constructions.juxtaposition import Block, best_plan
+from lbhash.centers.constructions.kerdock import (
+    hensel_lift,
+    kerdock_blocks,
+    kerdock_distance,
+    kerdock_words,
+    quaternary_generator,
+)
+from lbhash.centers.constructions.levenshtein import hadamard_blocks, hadamard_code
+from lbhash.centers.constructions.lexicode import lexicode_basis, lexicode_centers
+from lbhash.centers.constructions.linear import row_reduced, span
+from lbhash.centers.constructions.linear_table import LinearCode, best_linear_code, linear_blocks, linear_words
+from lbhash.centers.constructions.paley import hadamard_matrix, has_hadamard_matrix, has_jacobsthal, jacobsthal
+from lbhash.centers.constructions.quadratic_residue import DISTANCES, quadratic_residue_generator
+from lbhash.centers.constructions.reed_muller import reed_muller_dimension, reed_muller_generator
+from lbhash.centers.constructions.reed_solomon import generator_matrix as reed_solomon_generator
 from lbhash.codes import hamming_distances, unpack
 from lbhash.experiments.cyclic_codes import best_cyclic
 

@@ -20,13 +20,13 @@ from lbhash.centers import (
     pairwise_distances,
 )
 from lbhash.centers import distance as distance_module
-from lbhash.centers.bch import bch_codes, cyclotomic_coset
-from lbhash.centers.bch import generator_matrix as bch_generator
-from lbhash.centers.farthest import farthest_first
-from lbhash.centers.galois_field import PRIMITIVE_POLYNOMIALS, galois_field
-from lbhash.centers.hadamard import sylvester
-from lbhash.centers.linear import best_words, dimension_for, span
-from lbhash.centers.reed_solomon import generator_matrix as rs_generator
+from lbhash.centers.constructions.bch import bch_codes, cyclotomic_coset
+from lbhash.centers.constructions.bch import generator_matrix as bch_generator
+from lbhash.centers.constructions.farthest import farthest_first
+from lbhash.centers.constructions.galois_field import PRIMITIVE_POLYNOMIALS, galois_field
+from lbhash.centers.constructions.hadamard import sylvester
+from lbhash.centers.constructions.linear import best_words, dimension_for, span
+from lbhash.centers.constructions.reed_solomon import generator_matrix as rs_generator
 from lbhash.codes import hamming_distances, unpack
 
 KINDS = ["hadamard", "bch", "reed-solomon", "random"]

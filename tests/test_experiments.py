@@ -8,8 +8,9 @@ import os
 import numpy as np
 import pytest
 
+from lbhash.centers.targets import centers_mark
 from lbhash.experiments import arrangement, centers_effect, centers_table, results
-from lbhash.utils.parallel import centers_mark, run_missing
+from lbhash.utils.parallel import run_missing
 
 
 def execute(number: int, factor: int) -> dict[str, int]:

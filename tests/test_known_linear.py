@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from lbhash.centers.known_linear import CODES, Known, generator, known
-from lbhash.centers.linear import Generator, span
+from lbhash.centers.constructions.known_linear import CODES, Known, generator, known
+from lbhash.centers.constructions.linear import Generator, span
 from lbhash.codes import hamming_distances
 from lbhash.experiments import linear_codes
 

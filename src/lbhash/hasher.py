@@ -19,6 +19,7 @@ import torch
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.codes import PackedCodes, check_bits, code_bytes, unpack
 from lbhash.data import Part, check_embeddings
 from lbhash.data.holdout import held_rows
@@ -30,7 +31,6 @@ from lbhash.losses import Objective, Task, build_objective, check_method, method
 from lbhash.models.dropout import Dropout
 from lbhash.models.hash_model import HashModel, check_model_folder, load_model
 from lbhash.models.surrogate import Surrogate
-from lbhash.task_centers import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.training import Monitor, Precision, Schedule, Trained, draw_from, has_checkpoint, is_main_process, train
 from lbhash.training.monitor import check_monitor, check_validation
 from lbhash.training.schedule import ScheduleName

@@ -11,12 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from lbhash.centers.bch import bch_centers
-from lbhash.centers.bernoulli import bernoulli_centers
 from lbhash.centers.bounds import upper_bound
 from lbhash.centers.choose import choose_balanced, choose_one_sided
-from lbhash.centers.conference import conference_blocks
-from lbhash.centers.coset_search import coset_search
+from lbhash.centers.constructions.bch import bch_centers
+from lbhash.centers.constructions.conference import conference_blocks
+from lbhash.centers.constructions.coset_search import coset_search
+from lbhash.centers.constructions.hadamard import hadamard_centers
+from lbhash.centers.constructions.juxtaposition import MAX_DROPPED, Block, Plan, best_plan
+from lbhash.centers.constructions.kerdock import kerdock_blocks
+from lbhash.centers.constructions.levenshtein import hadamard_blocks
+from lbhash.centers.constructions.linear import dimension_for
+from lbhash.centers.constructions.linear_table import best_linear_code, linear_blocks
+from lbhash.centers.constructions.random import bernoulli_centers
+from lbhash.centers.constructions.reed_solomon import reed_solomon_centers
 from lbhash.centers.distance import (
     Centers,
     bit_balance,
@@ -25,13 +32,6 @@ from lbhash.centers.distance import (
     mean_distance,
     minimum_distance,
 )
-from lbhash.centers.hadamard import hadamard_centers
-from lbhash.centers.juxtaposition import MAX_DROPPED, Block, Plan, best_plan
-from lbhash.centers.kerdock import kerdock_blocks
-from lbhash.centers.levenshtein import hadamard_blocks
-from lbhash.centers.linear import dimension_for
-from lbhash.centers.linear_table import best_linear_code, linear_blocks
-from lbhash.centers.reed_solomon import reed_solomon_centers
 
 BLOCKS: dict[str, Callable[[int, int], Iterator[Block]]] = {
     "levenshtein": hadamard_blocks,

@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 from lbhash.centers import store
-from lbhash.centers.bernoulli import bernoulli_centers
 from lbhash.centers.best import BLOCKS, PAPER, best_centers, best_ratio_centers, plan_for
 from lbhash.centers.bounds import UpperBound, bounds_table, upper_bound
 from lbhash.centers.choose import choose_balanced
+from lbhash.centers.constructions.lexicode import lexicode_centers
+from lbhash.centers.constructions.random import bernoulli_centers
 from lbhash.centers.distance import Centers, describe, minimum_distance
-from lbhash.centers.lexicode import lexicode_centers
 
 _OTHERS: dict[str, Callable[[int, int, int], Centers]] = {
     "lexicode": lexicode_centers,

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.centers.targets import centers_mark
 from lbhash.utils.files import existing_file, replacing, write_text
-from lbhash.utils.parallel import centers_mark, run_missing
+from lbhash.utils.parallel import run_missing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.centers import Centers, confused_distance, mean_distance, minimum_distance, pairwise_distances
+from lbhash.centers.targets import ARRANGED, DESIGNED
 from lbhash.evaluation.bound import code_centers
 from lbhash.evaluation.report import evaluate
 from lbhash.experiments.page import check_part, markdown_table, replace_part
@@ -26,7 +27,6 @@ from lbhash.leave_one_out import confusion
 from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.settings import METHODS, Settings
 from lbhash.reproduce.sources import DIGITS, Source
-from lbhash.task_centers import ARRANGED, DESIGNED
 from lbhash.utils.files import replacing
 from lbhash.utils.plotting import new_grid
 

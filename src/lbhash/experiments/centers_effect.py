@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lbhash.centers.targets import centers_mark
 from lbhash.experiments.page import check_part, replace_part
 from lbhash.utils.files import existing_file, replacing
-from lbhash.utils.parallel import centers_mark, run_missing
+from lbhash.utils.parallel import run_missing
 from lbhash.utils.plotting import new_grid
 
 KINDS = ("best", "best-ratio", "hadamard", "bch", "reed-solomon", "random")

@@ -1,4 +1,4 @@
-"""All cyclic codes of small dimension: how ``lbhash.centers.cyclic`` was found.
+"""All cyclic codes of small dimension: how ``lbhash.centers.constructions.cyclic`` was found.
 
     python -m lbhash.experiments.cyclic_codes --length 51 --dimension 8
 
@@ -12,11 +12,11 @@ import argparse
 from collections.abc import Iterator
 from itertools import combinations
 
-from lbhash.centers.bch import cyclotomic_coset, minimal_polynomial
-from lbhash.centers.cyclic import cyclic_generator
-from lbhash.centers.galois_field import PRIMITIVE_POLYNOMIALS, galois_field
-from lbhash.centers.linear import span
-from lbhash.centers.polynomials import multiply
+from lbhash.centers.constructions.bch import cyclotomic_coset, minimal_polynomial
+from lbhash.centers.constructions.cyclic import cyclic_generator
+from lbhash.centers.constructions.galois_field import PRIMITIVE_POLYNOMIALS, galois_field
+from lbhash.centers.constructions.linear import span
+from lbhash.centers.constructions.polynomials import multiply
 from lbhash.codes import hamming_distances
 
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lbhash.centers import center_kinds
+from lbhash.centers.targets import ARRANGED
 from lbhash.experiments.page import markdown_table
 from lbhash.reproduce.regression import Regression
 from lbhash.reproduce.settings import METHODS
-from lbhash.task_centers import ARRANGED
 from lbhash.training.monitor import VALIDATION_SHARE
 from lbhash.utils.files import replacing, write_text
 from lbhash.utils.formatting import number

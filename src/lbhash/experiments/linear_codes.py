@@ -1,4 +1,4 @@
-"""Search for binary linear [n, k, d] codes: how the generators of ``lbhash.centers.known_linear`` were found.
+"""Search for binary linear [n, k, d] codes: how the generators of ``known_linear`` were found.
 
     python -m lbhash.experiments.linear_codes --length 48 --dimension 8 --distance 22 --order 15 --seed 0
 
@@ -36,8 +36,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.centers.linear import Generator, row_reduced
-from lbhash.centers.polynomials import divide, multiply
+from lbhash.centers.constructions.linear import Generator, row_reduced
+from lbhash.centers.constructions.polynomials import divide, multiply
 
 Vectors = npt.NDArray[np.int64]
 """Vectors of GF(2)^k as integers, bit i the i-th coordinate; of a matrix, its columns."""

@@ -14,10 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from lbhash.centers.targets import centers_mark
 from lbhash.experiments.page import markdown_table
 from lbhash.utils.files import existing_file, write_text
 from lbhash.utils.formatting import number
-from lbhash.utils.parallel import centers_mark, run_missing
+from lbhash.utils.parallel import run_missing
 from lbhash.utils.system import peak_memory
 
 METHODS = ("hashnet", "dbdh", "dsdh", "dch", "greedyhash", "csq")

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.centers.targets import centers_mark
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, bounded_ratio
 from lbhash.experiments.page import check_part, replace_part
 from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.sources import Source
 from lbhash.tuning.space import Choice, Space, check_space, default_space, starting_point, with_params
 from lbhash.utils.files import existing_file, replacing
-from lbhash.utils.parallel import centers_mark, run_missing
+from lbhash.utils.parallel import run_missing
 from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from lbhash.centers.targets import centers_mark
 from lbhash.reproduce.settings import EPOCHS, LR
 from lbhash.reproduce.sources import Source
-from lbhash.utils.parallel import centers_mark
 
 RECIPES: dict[str, dict[str, Any] | None] = {
     "plain": None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lbhash.centers.targets import ARRANGED, DESIGNED
 from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.interval import LIFT_COUNTS, Interval, lift_counts
 from lbhash.reproduce.paper import METHOD_TITLES
@@ -15,7 +16,6 @@ from lbhash.reproduce.result import Cell, Result
 from lbhash.reproduce.settings import METHODS, Settings
 from lbhash.reproduce.sources import Source
 from lbhash.reproduce.trainings import cell, completed, setting_text
-from lbhash.task_centers import ARRANGED, DESIGNED
 from lbhash.utils.plotting import new_grid, palette
 
 if TYPE_CHECKING:

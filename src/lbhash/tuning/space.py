@@ -254,9 +254,9 @@ def _check_made(hasher: Hasher, classes: int) -> None:
     """Make, of what a hasher makes before it trains, all that is quick."""
     import torch
 
+    from lbhash.centers.targets import check_center_kind
     from lbhash.losses import Task, build_objective
     from lbhash.models.hash_model import HashModel
-    from lbhash.task_centers import check_center_kind
     from lbhash.training import Schedule
 
     Schedule(hasher.epochs, hasher.batch_size, hasher.lr)

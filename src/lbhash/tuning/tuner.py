@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     import lightning as L
 
+    from lbhash.centers.targets import Confusion
     from lbhash.hasher import Hasher
     from lbhash.models.hash_model import HashModel
-    from lbhash.task_centers import Confusion
 
 _NOT_OF_THE_SEARCH = ("device", "threads", "devices", "nodes", "workers", "progress")
 

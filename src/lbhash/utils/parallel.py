@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -16,17 +15,6 @@ from threading import Thread
 from typing import Any
 
 from lbhash.utils.files import write_json
-
-
-def centers_mark(classes: int, bits: int, kind: str, seed: int) -> str:
-    """What stands for class centres in a run's name: of the centres themselves, so that other ones are run anew."""
-    from lbhash.centers import class_centers
-    from lbhash.centers.arrange import PULL, SLACK
-    from lbhash.task_centers import ARRANGED, DESIGNED
-
-    if kind == ARRANGED:  # by the rows, which have a mark of their own
-        return f"{centers_mark(classes, bits, DESIGNED, seed)}-arranged{SLACK:g}-{PULL:g}"
-    return f"centers{zlib.crc32(class_centers(classes, bits, kind, seed).tobytes()):08x}"
 
 
 def in_processes(

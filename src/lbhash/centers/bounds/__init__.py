@@ -14,7 +14,7 @@ from typing import NamedTuple
 from lbhash.centers.bounds.delsarte import delsarte
 from lbhash.centers.bounds.elementary import elias, griesmer_distance, hamming, johnson, plotkin, singleton
 from lbhash.centers.bounds.published import PUBLISHED_BITS, citation, published
-from lbhash.centers.linear import dimension_for
+from lbhash.centers.constructions.linear import dimension_for
 
 __all__ = ["UpperBound", "bounds_table", "upper_bound"]
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from lbhash.centers.constructions.galois_field import PRIMITIVE_POLYNOMIALS, galois_field
+from lbhash.centers.constructions.linear import MAX_GREEDY_DIMENSION, Generator, best_words, dimension_for
 from lbhash.centers.distance import Centers
-from lbhash.centers.galois_field import PRIMITIVE_POLYNOMIALS, galois_field
-from lbhash.centers.linear import MAX_GREEDY_DIMENSION, Generator, best_words, dimension_for
 
 
 def reed_solomon_centers(classes: int, bits: int, seed: int = 0) -> Centers:

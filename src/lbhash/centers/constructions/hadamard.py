@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from lbhash.centers.constructions.fill import fill_up
+from lbhash.centers.constructions.galois_field import galois_field
+from lbhash.centers.constructions.linear import choose_by_weight
 from lbhash.centers.distance import Centers
-from lbhash.centers.fill import fill_up
-from lbhash.centers.galois_field import galois_field
-from lbhash.centers.linear import choose_by_weight
 
 
 def hadamard_centers(classes: int, bits: int, seed: int = 0) -> Centers:

@@ -8,8 +8,8 @@ Source: Forney, Concatenated Codes (1966); MacWilliams and Sloane (1977), sectio
 
 from __future__ import annotations
 
-from lbhash.centers.linear import Generator
-from lbhash.centers.reed_solomon import generator_matrix
+from lbhash.centers.constructions.linear import Generator
+from lbhash.centers.constructions.reed_solomon import generator_matrix
 
 
 def concatenated_generator(m: int, symbols: int, dimension: int, inner: Generator) -> Generator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import zlib
 from collections.abc import Callable
 
 import numpy as np
@@ -57,3 +58,10 @@ def task_centers(kind: str, classes: int, bits: int, seed: int, confusion: Confu
         warnings.warn(said, stacklevel=2)
         return designed
     return arrange_centers(designed, confusion(), seed=seed)
+
+
+def centers_mark(classes: int, bits: int, kind: str, seed: int) -> str:
+    """What stands for class centres in a run's name: of the centres themselves, so that other ones are run anew."""
+    if kind == ARRANGED:  # by the rows, which have a mark of their own
+        return f"{centers_mark(classes, bits, DESIGNED, seed)}-arranged{arrange.SLACK:g}-{arrange.PULL:g}"
+    return f"centers{zlib.crc32(class_centers(classes, bits, kind, seed).tobytes()):08x}"

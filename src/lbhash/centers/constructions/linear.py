@@ -14,8 +14,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.centers.constructions.farthest import farthest_first
 from lbhash.centers.distance import Centers
-from lbhash.centers.farthest import farthest_first
 from lbhash.codes import PackedCodes, hamming_distances, unpack
 
 Generator = npt.NDArray[np.uint8]

@@ -13,7 +13,7 @@ from math import comb
 
 import numpy as np
 
-from lbhash.centers.linear import Generator
+from lbhash.centers.constructions.linear import Generator
 
 
 def reed_muller_dimension(r: int, m: int) -> int:

@@ -21,9 +21,9 @@ from functools import partial
 
 import numpy as np
 
+from lbhash.centers.constructions.juxtaposition import Block
+from lbhash.centers.constructions.paley import hadamard_matrix, has_hadamard_matrix
 from lbhash.centers.distance import Centers
-from lbhash.centers.juxtaposition import Block
-from lbhash.centers.paley import hadamard_matrix, has_hadamard_matrix
 
 
 def hadamard_blocks(classes: int, length: int) -> Iterator[Block]:

@@ -16,9 +16,9 @@ from functools import partial
 
 import numpy as np
 
+from lbhash.centers.constructions.juxtaposition import Block
+from lbhash.centers.constructions.paley import has_jacobsthal, jacobsthal
 from lbhash.centers.distance import Centers
-from lbhash.centers.juxtaposition import Block
-from lbhash.centers.paley import has_jacobsthal, jacobsthal
 
 
 def conference_blocks(classes: int, length: int) -> Iterator[Block]:

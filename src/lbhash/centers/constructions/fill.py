@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lbhash.centers.bernoulli import random_words, words_of
+from lbhash.centers.constructions.farthest import farthest_first
+from lbhash.centers.constructions.random import random_words, words_of
 from lbhash.centers.distance import Centers
-from lbhash.centers.farthest import farthest_first
 
 _MAX_DRAWS = 32
 _BATCH = 64

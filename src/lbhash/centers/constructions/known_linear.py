@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lbhash.centers.linear import Generator
+from lbhash.centers.constructions.linear import Generator
 
 
 class Known(NamedTuple):

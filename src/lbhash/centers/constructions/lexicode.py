@@ -14,8 +14,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from lbhash.centers.constructions.linear import dimension_for
 from lbhash.centers.distance import Centers
-from lbhash.centers.linear import dimension_for
 from lbhash.codes.popcount import popcount
 
 MAX_BITS = 20

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lbhash.centers.linear import Generator
-from lbhash.centers.polynomials import divide
+from lbhash.centers.constructions.linear import Generator
+from lbhash.centers.constructions.polynomials import divide
 
 CHECKS: dict[tuple[int, int], tuple[int, int]] = {
     (51, 8): (24, 0x1F3),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lbhash.centers.linear import Generator, row_reduced
+from lbhash.centers.constructions.linear import Generator, row_reduced
 
 DISTANCES = {7: 3, 17: 5, 23: 7, 31: 7, 41: 9, 47: 11}
 """Minimum distances by length p."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lbhash.centers.linear import Generator
+from lbhash.centers.constructions.linear import Generator
 
 
 def subspace_dimensions(k: int) -> Iterator[tuple[int, ...]]:

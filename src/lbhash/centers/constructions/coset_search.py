@@ -20,8 +20,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.centers.constructions.linear import Generator, row_reduced, span
 from lbhash.centers.distance import Centers
-from lbhash.centers.linear import Generator, row_reduced, span
 from lbhash.codes import as_words, unpack
 from lbhash.codes.popcount import popcount
 

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lbhash.centers.constructions.galois_field import GaloisField, galois_field
+from lbhash.centers.constructions.linear import MAX_GREEDY_DIMENSION, Generator, best_words, dimension_for
+from lbhash.centers.constructions.polynomials import multiply
 from lbhash.centers.distance import Centers
-from lbhash.centers.galois_field import GaloisField, galois_field
-from lbhash.centers.linear import MAX_GREEDY_DIMENSION, Generator, best_words, dimension_for
-from lbhash.centers.polynomials import multiply
 
 
 class BCHCode(NamedTuple):

@@ -22,9 +22,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.centers.constructions.galois_field import PRIMITIVE_POLYNOMIALS
+from lbhash.centers.constructions.juxtaposition import Block
 from lbhash.centers.distance import Centers
-from lbhash.centers.galois_field import PRIMITIVE_POLYNOMIALS
-from lbhash.centers.juxtaposition import Block
 
 LENGTHS = (16, 64, 256)
 """The lengths 2^m that are built; the next, 1,024, has a million words."""

@@ -30,15 +30,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lbhash.centers import bch, known_linear
-from lbhash.centers.anticode import anticode_generator, anticode_parameters, subspace_dimensions
-from lbhash.centers.concatenation import concatenated_generator
-from lbhash.centers.cyclic import CHECKS, cyclic_generator
+from lbhash.centers.constructions import bch, known_linear
+from lbhash.centers.constructions.anticode import anticode_generator, anticode_parameters, subspace_dimensions
+from lbhash.centers.constructions.concatenation import concatenated_generator
+from lbhash.centers.constructions.cyclic import CHECKS, cyclic_generator
+from lbhash.centers.constructions.juxtaposition import Block
+from lbhash.centers.constructions.linear import Generator, dimension_for, row_reduced, span
+from lbhash.centers.constructions.quadratic_residue import DISTANCES, quadratic_residue_generator
+from lbhash.centers.constructions.reed_muller import reed_muller_dimension, reed_muller_generator
 from lbhash.centers.distance import Centers
-from lbhash.centers.juxtaposition import Block
-from lbhash.centers.linear import Generator, dimension_for, row_reduced, span
-from lbhash.centers.quadratic_residue import DISTANCES, quadratic_residue_generator
-from lbhash.centers.reed_muller import reed_muller_dimension, reed_muller_generator
 from lbhash.codes import unpack
 
 MAX_LENGTH = 288

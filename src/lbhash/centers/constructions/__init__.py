@@ -1,0 +1,1 @@
+"""Constructions of codes with words far apart, a file a family."""
