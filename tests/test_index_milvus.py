@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable, write_codes
 from lbhash.index import FlatIndex, build_index, check_model, open_index
-from lbhash.index import milvus as milvus_module
-from lbhash.index.milvus_address import parse_address, shown_address
-from lbhash.index.milvus_attributes import check_schema, expression, to_rows, to_table
+from lbhash.index.milvus.address import parse_address, shown_address
+from lbhash.index.milvus.attributes import check_schema, expression, to_rows, to_table
+from lbhash.index.milvus.collection import collection as milvus_module
 
 needs_lite = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("pymilvus", "milvus_lite", "pkg_resources")),
@@ -644,7 +644,7 @@ def test_milvus_lite_may_take_its_time_to_start(base, monkeypatch):
     table = table_of(np.random.default_rng(0), 20, 16)
     assert len(build_index(table, f"{base}/late")) == 20
     assert len(failed) == 3
-    monkeypatch.setattr("lbhash.index.milvus.START_SECONDS", 0)
+    monkeypatch.setattr("lbhash.index.milvus.collection.START_SECONDS", 0)
     failed.clear()
     with pytest.raises(ConnectionError, match="Fail connecting to server"):
         open_index(f"{base}/late")

@@ -178,7 +178,7 @@ def remove(
 def compact(index: IndexPath, as_json: Json = False) -> None:
     """Write an index anew as one segment, without what was removed."""
     from lbhash.index import LocalIndex, open_index
-    from lbhash.index.milvus_address import shown_address
+    from lbhash.index.milvus.address import shown_address
 
     opened = open_index(index)
     if not isinstance(opened, LocalIndex):
@@ -360,7 +360,7 @@ def _numbers(texts: list[str]) -> dict[str, int]:
 
 
 def _say(facts: dict[str, Any], line: str, as_json: bool) -> None:
-    from lbhash.index.milvus_address import shown_address
+    from lbhash.index.milvus.address import shown_address
 
     facts |= {"index": shown_address(facts["index"])} if "index" in facts else {}
     if as_json:
@@ -370,7 +370,7 @@ def _say(facts: dict[str, Any], line: str, as_json: bool) -> None:
 
 
 def _print_info(facts: dict[str, Any], as_json: bool) -> None:
-    from lbhash.index.milvus_address import shown_address
+    from lbhash.index.milvus.address import shown_address
 
     facts |= {"index": shown_address(facts["index"])}
     if as_json:

@@ -85,7 +85,7 @@ def search(
     if out is not None:
         write_neighbors(out, answers)
     if as_json:
-        from lbhash.index.milvus_address import shown_address
+        from lbhash.index.milvus.address import shown_address
         from lbhash.utils.serialization import json_value
 
         found = {"index": shown_address(base), "codes": len(index), "bits": index.bits, "queries": answers}

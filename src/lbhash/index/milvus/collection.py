@@ -38,8 +38,8 @@ from lbhash.codes import PackedCodes, check_bits, check_codes, check_width, code
 from lbhash.index import scan
 from lbhash.index.attributes import as_table, label_column
 from lbhash.index.base import Attributes, Index, Neighbors, Where, Within, check_ids
-from lbhash.index.milvus_address import Address, parse_address
-from lbhash.index.milvus_attributes import FIELD, both, check_schema, expression, to_rows, to_table
+from lbhash.index.milvus.address import Address, parse_address
+from lbhash.index.milvus.attributes import FIELD, both, check_schema, expression, to_rows, to_table
 from lbhash.index.options import check_options
 from lbhash.utils.progress import counted
 

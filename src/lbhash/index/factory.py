@@ -14,7 +14,7 @@ from lbhash.index.base import Attributes, Index
 from lbhash.index.kinds import KINDS, kind_of
 from lbhash.index.local import LocalIndex, check_free, write_index
 from lbhash.index.manifest import read_manifest
-from lbhash.index.milvus_address import PREFIX
+from lbhash.index.milvus.address import PREFIX
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ def open_index(path: str | Path, *, progress: bool = False) -> Index:
 
     Args:
         path: a folder that ``build_index`` or ``Index.save`` wrote, or the address of a collection of Milvus,
-            ``milvus+http://HOST:PORT/COLLECTION`` or ``milvus+FILE.db`` (``lbhash.index.milvus_address``).
+            ``milvus+http://HOST:PORT/COLLECTION`` or ``milvus+FILE.db`` (``lbhash.index.milvus.address``).
         progress: show a bar while codes are added to Milvus.
 
     Raises:
@@ -33,7 +33,7 @@ def open_index(path: str | Path, *, progress: bool = False) -> Index:
         ConnectionError: Milvus does not answer, or refuses.
     """
     if str(path).startswith(PREFIX):
-        return import_module("lbhash.index.milvus").open_milvus(str(path), progress=progress)
+        return import_module("lbhash.index.milvus.collection").open_milvus(str(path), progress=progress)
     return open_folder(path)
 
 
@@ -89,7 +89,7 @@ def build_index(
     columns = code_attributes(table) if attributes is None else attributes
     if str(path).startswith(PREFIX):
         _check_keep(keep)
-        return import_module("lbhash.index.milvus").build_milvus(
+        return import_module("lbhash.index.milvus.collection").build_milvus(
             str(path),
             table.codes,
             table.bits,

@@ -1,0 +1,1 @@
+"""The same interface over a collection of Milvus."""
