@@ -35,11 +35,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from lbhash.centers import class_centers
-from lbhash.finetuning import Augmentation, ImageModel, PictureRows, resized
 from lbhash.losses import Task, build_objective
 from lbhash.models.backbone import Backbone, pooled_output
 from lbhash.models.hash_model import HashModel
 from lbhash.training import Schedule, train
+from lbhash.training.images import Augmentation, ImageModel, PictureRows, resized
 
 CLASSES = 10
 

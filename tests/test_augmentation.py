@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance
 
-from lbhash.finetuning import Augmentation, draws_of
+from lbhash.training.images import Augmentation, draws_of
 
 STILL = Augmentation(crop=(1, 1), flip=0, brightness=0, contrast=0, saturation=0)
 BILINEAR = Image.Resampling.BILINEAR

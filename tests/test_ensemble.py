@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-import lbhash.leave_one_out
+import lbhash.training.confusion
 from lbhash import Hasher
 from lbhash.data import Part
-from lbhash.ensemble import StackedHeads, train_together
-from lbhash.leave_one_out import confusion
 from lbhash.losses import METHODS, Objective
 from lbhash.models.hash_model import HashModel
 from lbhash.training import Schedule
+from lbhash.training.confusion import confusion
+from lbhash.training.ensemble import StackedHeads, train_together
 
 
 def part_of(x, y):

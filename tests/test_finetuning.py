@@ -18,11 +18,11 @@ from torch import nn
 from lbhash import Hasher
 from lbhash.centers import arrange_centers, class_centers
 from lbhash.data.images import load_images
-from lbhash.finetuning import Augmentation, ImageModel, encode_pictures, fine_tuning
-from lbhash.leave_one_out import confusion
 from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import find_backbone, load_backbone, save_backbone
 from lbhash.models.hash_model import HashModel
+from lbhash.training.confusion import confusion
+from lbhash.training.images import Augmentation, ImageModel, encode_pictures, fine_tuning
 from picture_tools import model_of, stored, stripes, write_backbone, write_stripes
 from training_tools import Stop
 
@@ -129,7 +129,7 @@ def test_a_policy_that_there_is_not():
 
 
 def test_the_standardisation_is_of_the_untrained_backbones_embeddings(folder, monkeypatch, tmp_path):
-    import lbhash.finetuning.fit
+    import lbhash.training.images.finetune
     from lbhash.data.images import PicturePart
 
     table = load_images(write_stripes(tmp_path / "pictures", 24))
@@ -140,7 +140,7 @@ def test_the_standardisation_is_of_the_untrained_backbones_embeddings(folder, mo
     np.testing.assert_allclose(head.mean.numpy(), embeddings.mean(0), rtol=1e-4, atol=1e-6)
     deviation = np.where(embeddings.std(0) > 0, embeddings.std(0), 1)  # a feature may be 0 in every picture
     np.testing.assert_allclose(head.scale.numpy(), deviation, rtol=1e-3, atol=1e-6)
-    monkeypatch.setattr(lbhash.finetuning.fit, "STANDARDISED", 10)
+    monkeypatch.setattr(lbhash.training.images.finetune, "STANDARDISED", 10)
     fine_tuning(backbone, head, part, seed=3)
     rows = np.sort(np.random.default_rng([3, 0, 3]).permutation(24)[:10])
     np.testing.assert_allclose(head.mean.numpy(), embeddings[rows].mean(0), rtol=1e-4, atol=1e-6)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge
 
-from lbhash import leave_one_out as module
 from lbhash.data import Part
-from lbhash.leave_one_out import PENALTIES, confusion
+from lbhash.training import confusion as module
+from lbhash.training.confusion import PENALTIES, confusion
 
 
 def part_of(x, labels):

@@ -16,9 +16,9 @@ from torch.utils.data import DataLoader
 
 from lbhash.data.images import ImageTable, ListedPictures, PicturePart, load_images, picture_dataset
 from lbhash.data.images.spooled import SpooledPictures
-from lbhash.finetuning import Augmentation, PictureRows, PixelValues, check_pictures, draws_of, resized
 from lbhash.models.backbone import Backbone
 from lbhash.training import TrainingRows
+from lbhash.training.images import Augmentation, PictureRows, PixelValues, check_pictures, draws_of, resized
 from picture_tools import SIDE, stored, stripes, write_backbone, write_stripes
 
 pytest.importorskip("transformers")
@@ -238,9 +238,9 @@ def test_pictures_of_many_shapes_become_one(backbone):
 @pytest.mark.parametrize(("limit", "reads"), [(1 << 20, 5), (3 * SIDE * SIDE * 3, 10)])
 def test_small_splits_are_decoded_once(backbone, monkeypatch, limit, reads):
     """Of a split that grows larger than the limit nothing is held any more."""
-    import lbhash.finetuning.pixels
+    import lbhash.training.images.dataset
 
-    monkeypatch.setattr(lbhash.finetuning.pixels, "HELD_BYTES", limit)
+    monkeypatch.setattr(lbhash.training.images.dataset, "HELD_BYTES", limit)
     pictures, labels = stripes(5)
     table = ImageTable(ListedPictures(pictures), labels, "p")
     seen = []
@@ -301,7 +301,9 @@ def test_missing_pictures_are_named_first(folder, monkeypatch):
     table = load_images(folder)
     (folder / "class1" / "005.png").unlink()
     (folder / "class1" / "001.png").write_bytes(b"junk")
-    monkeypatch.setattr("lbhash.finetuning.fit.find_unreadable", lambda *_, **__: pytest.fail("looked for others"))
+    monkeypatch.setattr(
+        "lbhash.training.images.finetune.find_unreadable", lambda *_, **__: pytest.fail("looked for others")
+    )
     with pytest.raises(
         ValueError, match=r"^picture 'class1/005.png' is missing \(1 of 24 are\); mend or remove them, or"
     ):

@@ -10,9 +10,9 @@ import torch
 from PIL import Image
 
 from lbhash.data.images.preprocessing import preprocess
-from lbhash.finetuning import PixelValues, picture_size, resized
 from lbhash.models.backbone import Backbone
 from lbhash.models.tf_padding import drop_idle_padding
+from lbhash.training.images import PixelValues, picture_size, resized
 from picture_tools import model_of, stripes, write_backbone
 
 transformers = pytest.importorskip("transformers")

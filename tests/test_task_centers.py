@@ -9,8 +9,8 @@ from lbhash import Hasher
 from lbhash.centers import arrange_centers, center_kinds, class_centers
 from lbhash.centers.targets import ARRANGED, check_center_kind, task_center_kinds, task_centers
 from lbhash.data import Part
-from lbhash.leave_one_out import confusion
 from lbhash.losses import METHODS, Objective, uses_centers
+from lbhash.training.confusion import confusion
 
 SETTINGS = {"bits": 16, "epochs": 1, "hidden": 8}
 

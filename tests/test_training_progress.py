@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from lightning.pytorch.callbacks import Callback
 
-import lbhash.progress
+import lbhash.training.progress
 from lbhash.hasher import Hasher
-from lbhash.progress import EpochBar
+from lbhash.training.progress import EpochBar
 from training_tools import Stop, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 3, "batch_size": 32, "seed": 3}
@@ -51,7 +51,7 @@ def watched(blobs, monkeypatch):
 
     def run(*, unit="rows", callbacks=(), **changed):
         clock = Clock()
-        monkeypatch.setattr(lbhash.progress, "time", clock)
+        monkeypatch.setattr(lbhash.training.progress, "time", clock)
         bar = EpochBar("csq_d", unit)
         look = Pass(clock, bar)
         hasher = Hasher(**{**SETTINGS, **changed})
@@ -94,7 +94,7 @@ def test_the_bar_of_a_monitored_loss_says_it_once(watched):
 
 def test_the_bar_is_updated_a_few_times_a_second_at_most(blobs, monkeypatch):
     clock, bar = Clock(), EpochBar("csq_d")
-    monkeypatch.setattr(lbhash.progress, "time", clock)
+    monkeypatch.setattr(lbhash.training.progress, "time", clock)
     moves = []
     monkeypatch.setattr(bar._bar, "update", lambda task, **what: moves.append(what))
     Hasher(**{**SETTINGS, "epochs": 1}).fit_part(part_of(blobs), 4, callbacks=[bar])
@@ -112,7 +112,7 @@ def test_a_resumed_bar_counts_the_time_of_its_own_epochs(watched, blobs, tmp_pat
     with pytest.raises(KeyError, match="stopped"):
         Hasher(**SETTINGS).fit_part(part_of(blobs), 4, directory=tmp_path, callbacks=[Stop(1)])
     clock = Clock()
-    monkeypatch.setattr(lbhash.progress, "time", clock)
+    monkeypatch.setattr(lbhash.training.progress, "time", clock)
     bar = EpochBar("csq_d")
     look = Pass(clock, bar)
     Hasher(**SETTINGS).fit_part(part_of(blobs), 4, directory=tmp_path, resume=True, callbacks=[bar, look])

@@ -8,12 +8,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbhash.ensemble import train_together
 from lbhash.hasher import Hasher
 from lbhash.losses import Task, build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.training import SCHEDULES, Schedule, train
-from lbhash.training.rows import ShuffledBatches, Turns
+from lbhash.training.batches import ShuffledBatches, Turns
+from lbhash.training.ensemble import train_together
 from training_tools import Recorder, by_hand, part_of
 
 

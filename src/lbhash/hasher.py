@@ -26,12 +26,12 @@ from lbhash.data.holdout import held_rows
 from lbhash.data.images import ImageTable, ListedPictures, PicturePart
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.evaluation.report import evaluate
-from lbhash.leave_one_out import confusion, drawn
 from lbhash.losses import Objective, Task, build_objective, check_method, method_name, uses_centers
 from lbhash.models.dropout import Dropout
 from lbhash.models.hash_model import HashModel, check_model_folder, load_model
 from lbhash.models.surrogate import Surrogate
 from lbhash.training import Monitor, Precision, Schedule, Trained, draw_from, has_checkpoint, is_main_process, train
+from lbhash.training.confusion import confusion, drawn
 from lbhash.training.monitor import check_monitor, check_validation
 from lbhash.training.schedule import ScheduleName
 from lbhash.utils.labels import check_labels, is_class_column
@@ -41,9 +41,9 @@ from lbhash.utils.version import __version__
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from lbhash.ensemble import EpochHook
-    from lbhash.finetuning import Augmentation, BatchNorm, FineTuning
     from lbhash.models.backbone import Backbone
+    from lbhash.training.ensemble import EpochHook
+    from lbhash.training.images import Augmentation, BatchNorm, FineTuning
 
 
 _OF_ONE_TRAINING = ("precision", "accumulate", "devices", "nodes", "monitor", "patience", "validation")
@@ -102,8 +102,8 @@ class Hasher(TransformerMixin, BaseEstimator):
             the shape only.
         backbone: a folder or Hub id of a vision model of ``transformers``, which ``fit_images`` fine-tunes.
         image_size: side of the square pictures that the backbone sees; its preprocessing's own where it is not given.
-        augment: whether to change training pictures at random, or how (``lbhash.finetuning.Augmentation``).
-        batch_norm: of the backbone in training, "freeze" or "train" (``lbhash.finetuning.ImageModel``).
+        augment: whether to change training pictures at random, or how (``lbhash.training.images.Augmentation``).
+        batch_norm: of the backbone in training, "freeze" or "train" (``lbhash.training.images.ImageModel``).
         device: where to train: auto, cpu, gpu …
         threads: of PyTorch while it trains on a CPU.
         devices: processes that train together on each machine, one a device (``lbhash.training.distributed``).
@@ -220,7 +220,7 @@ class Hasher(TransformerMixin, BaseEstimator):
             ValueError: a setting is not as it must be, the backbone cannot be loaded or takes no pictures of
                 ``image_size``, a picture is damaged or missing, or what ``fit`` refuses.
         """
-        from lbhash.finetuning import check_pictures
+        from lbhash.training.images import check_pictures
 
         if not isinstance(images, ImageTable):
             images = ImageTable(ListedPictures(list(images)), None, "images")
@@ -241,8 +241,8 @@ class Hasher(TransformerMixin, BaseEstimator):
         Args:
             part: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot.
             classes: C.
-            confused: what is confused in these rows (``lbhash.leave_one_out.confusion``), where several trainings are
-                to have it from one place; it is computed where it is not given, or where some rows validate.
+            confused: what is confused in these rows (``lbhash.training.confusion``), where several trainings are to
+                have it from one place; it is computed where it is not given, or where some rows validate.
             training: further arguments of ``lbhash.training.train``.
         """
         backbone = self._open_backbone() if isinstance(part, PicturePart) else None
@@ -250,7 +250,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
         tuning = None if backbone is None else self._fine_tuning(run, backbone, standardise=not resumed)
         if self.progress:
-            from lbhash.progress import EpochBar
+            from lbhash.training.progress import EpochBar
 
             bar = EpochBar(self.name, unit="rows" if tuning is None else "images")
             training["callbacks"] = [*training.get("callbacks", []), bar]
@@ -272,8 +272,8 @@ class Hasher(TransformerMixin, BaseEstimator):
 
     def _open_backbone(self) -> Backbone:
         """The backbone as it is before it is fine-tuned."""
-        from lbhash.finetuning import resized
         from lbhash.models.backbone import Backbone
+        from lbhash.training.images import resized
 
         if self.backbone is None:
             raise ValueError("backbone is not given; pictures need one: a folder or Hub id of a vision model")
@@ -282,7 +282,7 @@ class Hasher(TransformerMixin, BaseEstimator):
 
     def _fine_tuning(self, run: _Run, backbone: Backbone, *, standardise: bool) -> FineTuning:
         """What is trained on pictures; the run's settings and what its model remembers say so too."""
-        from lbhash.finetuning import Augmentation, fine_tuning
+        from lbhash.training.images import Augmentation, fine_tuning
 
         augment = Augmentation() if self.augment is True else self.augment
         if augment is not False and not isinstance(augment, Augmentation):
@@ -322,18 +322,18 @@ class Hasher(TransformerMixin, BaseEstimator):
         seeds: Sequence[int],
         after_epoch: EpochHook | None = None,
     ) -> list[Hasher]:
-        """Learn from a split of a data set once a seed, all seeds as one computation (``lbhash.ensemble``).
+        """Learn from a split of a data set once a seed, all seeds as one computation (``lbhash.training.ensemble``).
 
         Args:
             part: as of ``fit_part``, or one a seed, of equally many rows.
             classes: C.
             seeds: each gives the hasher that ``fit_part`` gives with it on a CPU, up to the rounding of sums.
-            after_epoch: see ``lbhash.ensemble.train_together``.
+            after_epoch: see ``lbhash.training.ensemble.train_together``.
 
         Returns:
             A fitted hasher a seed; this one is not fitted.
         """
-        from lbhash.ensemble import parts_of_seeds, train_together
+        from lbhash.training.ensemble import parts_of_seeds, train_together
 
         if not len(seeds):
             raise ValueError("seeds is empty; there must be one at least")
@@ -417,7 +417,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         """What tells of rows what they are confused with: of pictures what the backbone sees before it learns."""
         if isinstance(part, Part):
             return part
-        from lbhash.finetuning import embed_pictures
+        from lbhash.training.images import embed_pictures
 
         assert backbone is not None
         part = drawn(part)
@@ -475,7 +475,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         """Codes of a split of a data set, ``uint8 [n, ceil(bits / 8)]``, with the memory of a chunk."""
         check_is_fitted(self)
         if isinstance(part, PicturePart):
-            from lbhash.finetuning import encode_pictures
+            from lbhash.training.images import encode_pictures
 
             progress = self.progress and is_main_process()
             return encode_pictures(
@@ -579,7 +579,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         hasher = cls(bits=model.bits, hidden=model.hidden, dropout=model.dropout.probability, **known)
         augment = about.get("augment")
         if augment:
-            from lbhash.finetuning import Augmentation
+            from lbhash.training.images import Augmentation
 
             augment = Augmentation(**{**augment, "crop": tuple(augment["crop"])})
         hasher.augment = True if augment is None else augment

@@ -245,7 +245,7 @@ def _tuned_part(
     hasher: Hasher, data: str | Path, split: str, protocol: str | None, seed: int, images: ImageOptions
 ) -> Part:
     """A split as a backbone embeds it that was fine-tuned, so that nothing is kept: its rows, and no others."""
-    from lbhash.finetuning import check_pictures, embed_pictures
+    from lbhash.training.images import check_pictures, embed_pictures
 
     table, backbone = images.open(data, hasher)
     kept = check_pictures(table, damaged=images.damaged, progress=True)

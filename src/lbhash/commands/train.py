@@ -31,7 +31,7 @@ from lbhash.commands.options import (
 if TYPE_CHECKING:
     from lbhash.data import Dataset
     from lbhash.data.images import PictureDataset
-    from lbhash.finetuning import Augmentation
+    from lbhash.training.images import Augmentation
 
 Backbone = Annotated[
     str | None,
@@ -185,8 +185,8 @@ def train(
     tuning: dict[str, Any] = {}
     loaded: Dataset | PictureDataset
     if options is not None and not freeze:
-        from lbhash.finetuning import check_pictures
         from lbhash.models.backbone import check_backbone_name
+        from lbhash.training.images import check_pictures
 
         check_images_alone(base, query, labels)
         tuning = {
@@ -298,7 +298,7 @@ def augmentation(
     augment: bool, crop_scale: float | None, flip: float | None, jitter: float | None
 ) -> Augmentation | bool:
     """What the options say of the augmentation, ``False`` for none."""
-    from lbhash.finetuning import Augmentation
+    from lbhash.training.images import Augmentation
 
     given = {"crop-scale": crop_scale, "flip": flip, "jitter": jitter}
     if not augment:

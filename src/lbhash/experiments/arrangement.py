@@ -23,10 +23,10 @@ from lbhash.evaluation.bound import code_centers
 from lbhash.evaluation.report import evaluate
 from lbhash.experiments.page import check_part, markdown_table, replace_part
 from lbhash.hasher import Hasher
-from lbhash.leave_one_out import confusion
 from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.settings import METHODS, Settings
 from lbhash.reproduce.sources import DIGITS, Source
+from lbhash.training.confusion import confusion
 from lbhash.utils.files import replacing
 from lbhash.utils.plotting import new_grid
 

@@ -147,8 +147,8 @@ class Run:
 
 def execute(run: Run, data: str, backbone: str, out: Path) -> dict[str, Any]:
     """Train and evaluate one run, from where it was interrupted, unless it is there."""
-    from lbhash.finetuning import Augmentation
     from lbhash.training import has_checkpoint
+    from lbhash.training.images import Augmentation
     from lbhash.workflow import train_model
 
     settings = asdict(run)
@@ -219,7 +219,7 @@ def main() -> None:
 def open_dataset(data: str) -> PictureDataset:
     """Train, base and query of the pictures, all of which must be sound."""
     from lbhash.data.images import load_images, picture_dataset
-    from lbhash.finetuning import check_pictures
+    from lbhash.training.images import check_pictures
 
     table = load_images(data)
     return picture_dataset(table, check_pictures(table))

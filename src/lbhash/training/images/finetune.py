@@ -20,11 +20,11 @@ from lbhash.data.images.corrupt import (
     refuse_or_skip,
 )
 from lbhash.data.images.loading import PictureReader, in_workers
-from lbhash.finetuning.augment import Augmentation
-from lbhash.finetuning.image_model import BatchNorm, ImageModel
-from lbhash.finetuning.pixels import PictureRows
 from lbhash.models.backbone import Backbone
 from lbhash.models.hash_model import HashModel
+from lbhash.training.images.augment import Augmentation
+from lbhash.training.images.dataset import PictureRows
+from lbhash.training.images.model import BatchNorm, ImageModel
 from lbhash.utils.progress import counted
 
 STANDARDISED = 2000
@@ -147,7 +147,7 @@ def check_pictures(
     Raises:
         ValueError: a picture is missing or damaged and is not to be skipped; or all are.
     """
-    from lbhash.training.fit import check_workers
+    from lbhash.training.train import check_workers
 
     check_workers(workers)
     if damaged not in ("refuse", "skip"):

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from lbhash.data.images import PicturePart
 from lbhash.data.images.preprocessing import preprocess
-from lbhash.finetuning.augment import Augmentation, draws_of
-from lbhash.finetuning.preprocessing import PixelValues, picture_size
 from lbhash.models.backbone import Backbone
+from lbhash.training.images.augment import Augmentation, draws_of
+from lbhash.training.images.preprocessing import PixelValues, picture_size
 
 if TYPE_CHECKING:
     from PIL.Image import Image

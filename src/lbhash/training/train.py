@@ -17,13 +17,13 @@ from torch import nn
 
 from lbhash.data.dataset import Part
 from lbhash.losses import Objective
+from lbhash.training.batches import ShuffledBatches, TrainingRows, Turns, as_rows, batch_loader, in_order
 from lbhash.training.checkpoints import AtomicCheckpoints, RunCheckpoints, checkpoint_to_resume
 from lbhash.training.distributed import check_processes
+from lbhash.training.hardware import Precision, check_precision, cpu_settings, make_trainer, quiet_lightning
 from lbhash.training.loggers import epoch_logger
-from lbhash.training.machine import Precision, check_precision, cpu_settings, make_trainer, quiet_lightning
 from lbhash.training.module import HashingModule
 from lbhash.training.monitor import Monitor, check_map_has_rows, check_monitor
-from lbhash.training.rows import ShuffledBatches, TrainingRows, Turns, as_rows, batch_loader, in_order
 from lbhash.training.schedule import Schedule
 from lbhash.utils.labels import check_count
 
