@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lbhash.encoding.shards
+import lbhash.pipeline.encoding.shards
 from lbhash.codes.io import read_codes
 from lbhash.codes.shards import MANIFEST, Shard, read_manifest, shards_of, write_manifest
 from lbhash.data import load_table
 from lbhash.data.readers import read_table
 from lbhash.data.streamed import ParquetRows
-from lbhash.encoding import Job, encode_folder
 from lbhash.models.hash_model import HashModel
+from lbhash.pipeline.encoding import Job, encode_folder
 
 ROWS, DIM, BITS = 137, 12, 20
 
@@ -353,9 +353,9 @@ def test_killed_at_every_moment(model, data, tmp_path, after):
 def encoded(monkeypatch):
     """The shards that are encoded, by their numbers."""
     seen = []
-    write = lbhash.encoding.shards._write_shard
+    write = lbhash.pipeline.encoding.shards._write_shard
     monkeypatch.setattr(
-        lbhash.encoding.shards, "_write_shard", lambda *given: seen.append(given[1].number) or write(*given)
+        lbhash.pipeline.encoding.shards, "_write_shard", lambda *given: seen.append(given[1].number) or write(*given)
     )
     return seen
 

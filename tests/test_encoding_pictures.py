@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-import lbhash.encoding.shards
+import lbhash.pipeline.encoding.shards
 from lbhash.codes.io import read_codes
 from lbhash.codes.shards import MANIFEST, read_manifest
 from lbhash.data.images import load_images
 from lbhash.data.images.corrupt import find_unreadable
-from lbhash.embeddings import ImageOptions
-from lbhash.encoding import Job, encode_folder
-from lbhash.encoding.opening import is_drawn
 from lbhash.models.hash_model import HashModel
+from lbhash.pipeline.embeddings import ImageOptions
+from lbhash.pipeline.encoding import Job, encode_folder
+from lbhash.pipeline.encoding.factory import is_drawn
 from picture_tools import stored, write_small_resnet
 
 pytest.importorskip("transformers")
@@ -318,8 +318,8 @@ def test_missing_pictures_are_named_before_any_work(model, backbone_folder, tmp_
 
 def test_a_split_is_drawn_as_for_training(model, backbone_folder, broken, tmp_path, cache, expected):
     """From the pictures that can be read; a draw from all would mix queries with what the model was trained on."""
-    from lbhash.embeddings import embed_dataset
     from lbhash.models.backbone import Backbone
+    from lbhash.pipeline.embeddings import embed_dataset
 
     table = load_images(broken)
     trained = embed_dataset(table, Backbone.from_pretrained(backbone_folder), damaged="skip").dataset("holdout", 3)
@@ -373,10 +373,10 @@ def test_killed_in_the_middle(model, backbone_folder, data, tmp_path):
     """A run with workers is killed by SIGKILL after some shards; the next one leaves the files of one that was not."""
     encode(model, backbone_folder, data, tmp_path / "whole", shard_rows=3, batch_size=2)
     out = tmp_path / "codes"
-    write = lbhash.encoding.shards._write_shard
+    write = lbhash.pipeline.encoding.shards._write_shard
     child = os.fork()  # which has everything loaded
     if not child:
-        lbhash.encoding.shards._write_shard = lambda *given: (write(*given), time.sleep(0.2))
+        lbhash.pipeline.encoding.shards._write_shard = lambda *given: (write(*given), time.sleep(0.2))
         encode(model, backbone_folder, data, out, shard_rows=3, batch_size=2, workers=1)
         os._exit(0)
     while len(list(out.glob("part-*"))) < 4:

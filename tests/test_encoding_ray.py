@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import lbhash.encoding.cluster
+import lbhash.pipeline.encoding.ray
 from lbhash.codes.io import read_codes
 from lbhash.codes.shards import shards_of
-from lbhash.embeddings import ImageOptions
-from lbhash.encoding import Job, encode_folder
-from lbhash.encoding.cluster import ShardEncoder
-from lbhash.encoding.opening import open_job
-from lbhash.encoding.shards import find_done
-from lbhash.encoding.source import mark_of
 from lbhash.models.hash_model import HashModel
+from lbhash.pipeline.embeddings import ImageOptions
+from lbhash.pipeline.encoding import Job, encode_folder
+from lbhash.pipeline.encoding.factory import open_job
+from lbhash.pipeline.encoding.ray import ShardEncoder
+from lbhash.pipeline.encoding.shards import find_done
+from lbhash.pipeline.encoding.source import mark_of
 
 ROWS, DIM = 400, 12
 PICTURES, LOST = 500, 333  # of which one is damaged
@@ -58,7 +58,7 @@ def row_of(shard):
 
 
 def test_ray_is_asked_for(model, data, tmp_path, monkeypatch):
-    monkeypatch.setattr(lbhash.encoding.cluster, "find_spec", lambda name: None)
+    monkeypatch.setattr(lbhash.pipeline.encoding.ray, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"^engine is 'ray', which needs the package ray: pip install 'lbhash\[ray\]'"):
         encode_folder(Job(str(model), str(data)), tmp_path / "codes", engine="ray")
     assert not (tmp_path / "codes").exists()
@@ -82,7 +82,7 @@ def test_a_shard_that_is_there_is_not_encoded_again(model, data, tmp_path, monke
     identity = open_job(job)[1].identity
     (shard,) = shards_of(ROWS, ROWS)
     ShardEncoder(job, identity, tmp_path / "codes")(row_of(shard))
-    monkeypatch.setattr("lbhash.encoding.opening.open_job", None)
+    monkeypatch.setattr("lbhash.pipeline.encoding.factory.open_job", None)
     assert ShardEncoder(job, identity, tmp_path / "codes")(row_of(shard))["error"] == ""
     assert find_done(tmp_path / "codes", shard, mark_of(identity)).codes == ROWS
 

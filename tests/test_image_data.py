@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lbhash.carrying import PicturePaths
 from lbhash.data import SPLITS
 from lbhash.data.images import LAYOUTS, PART_PROTOCOLS, holds_pictures, load_images, split_images
 from lbhash.data.images.cifar import read_pickle
+from lbhash.pipeline.columns import PicturePaths
 
 
 def picture(shade):

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-import lbhash.embeddings
+import lbhash.pipeline.embeddings
 from lbhash import Hasher
 from lbhash.codes.io import read_codes
 from lbhash.data import SPLITS
 from lbhash.data.images import load_images
-from lbhash.embeddings import embed_dataset, embedding_key
+from lbhash.pipeline.embeddings import embed_dataset, embedding_key
 from picture_tools import stored, striped, write_small_resnet
 
 pytest.importorskip("transformers")
@@ -101,7 +101,7 @@ def test_embeddings_are_computed_once(table, backbone, cache, counted):
 
 
 def test_without_a_cache(table, backbone, cache, monkeypatch):
-    monkeypatch.setattr(lbhash.embeddings, "CHUNK", 10)
+    monkeypatch.setattr(lbhash.pipeline.embeddings, "CHUNK", 10)
     made = embed_dataset(table, backbone, cache=False)
     np.testing.assert_allclose(made.embeddings, direct(table, backbone), atol=1e-4)
     assert not cache.exists()
@@ -164,7 +164,7 @@ def test_a_damaged_cache_is_made_anew(table, backbone, cache, file):
 
 
 def test_a_run_that_broke_off_is_taken_up(table, backbone, cache, counted, monkeypatch):
-    monkeypatch.setattr(lbhash.embeddings, "CHUNK", 10)
+    monkeypatch.setattr(lbhash.pipeline.embeddings, "CHUNK", 10)
     whole = embed_dataset(table, backbone, cache=False).embeddings
     counted.clear()
     read = type(table.pictures).read
@@ -188,7 +188,7 @@ def test_a_run_that_broke_off_is_taken_up(table, backbone, cache, counted, monke
 SCRIPT = """
 import sys
 import numpy as np
-import lbhash.embeddings
+import lbhash.pipeline.embeddings
 from lbhash.data.images import load_images
 
 class Colours:
@@ -201,11 +201,11 @@ class Colours:
     def embed(self, images, batch_size):
         return np.stack([np.asarray(image).mean((0, 1)) for image in images]).astype(np.float32)
 
-lbhash.embeddings.CHUNK = 2
+lbhash.pipeline.embeddings.CHUNK = 2
 table = load_images(sys.argv[1])
 read = table.pictures.read
 type(table.pictures).read = lambda self, row: print(row, flush=True) or read(row)
-made = lbhash.embeddings.embed_dataset(table, Colours(), batch_size=1)
+made = lbhash.pipeline.embeddings.embed_dataset(table, Colours(), batch_size=1)
 print(made.embeddings.tobytes().hex())
 """
 

@@ -46,7 +46,7 @@ def test_every_public_name_is_there():
 
 
 def test_what_evaluates_loads_no_training(python_script):
-    script = "import sys, lbhash.workflow; print([name for name in ('torch', 'lightning') if name in sys.modules])"
+    script = "import sys, lbhash.pipeline.evaluate; print([n for n in ('torch', 'lightning') if n in sys.modules])"
     assert ast.literal_eval(python_script(script)) == []
 
 

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable, write_codes
 from lbhash.index import FlatIndex, build_index, check_model, open_index
+from lbhash.index.milvus import collection as milvus_module
 from lbhash.index.milvus.address import parse_address, shown_address
 from lbhash.index.milvus.attributes import check_schema, expression, to_rows, to_table
-from lbhash.index.milvus import collection as milvus_module
 
 needs_lite = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("pymilvus", "milvus_lite", "pkg_resources")),

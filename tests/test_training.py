@@ -24,8 +24,8 @@ from lbhash.evaluation.bound import bound
 from lbhash.hasher import Hasher
 from lbhash.losses import CSQ, METHODS, Task, build_objective
 from lbhash.models.hash_model import HashModel
+from lbhash.pipeline.train import train_model
 from lbhash.training import Schedule, ShuffledBatches, train
-from lbhash.workflow import train_model
 from training_tools import Stop, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 4, "batch_size": 32, "seed": 3}

@@ -113,7 +113,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Tell how good codes are: mAP with its range over ties, and all that goes with it."""
-    from lbhash.workflow import evaluate_files
+    from lbhash.pipeline.evaluate import evaluate_files
 
     report = evaluate_files(
         queries,

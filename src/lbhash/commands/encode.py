@@ -109,7 +109,7 @@ def encode(
     line = "{codes:,} codes of {bits} bits ({bytes:,} bytes) are in {out}"
     named = None
     if is_folder(out):
-        from lbhash.encoding.folder import DAMAGED
+        from lbhash.pipeline.encoding.folder import DAMAGED
 
         facts = _into_folder(model, data, split.value, out, overwrite, where, chosen)
         line += ", {shards:,} shards, of which {found:,} were there before"
@@ -117,7 +117,7 @@ def encode(
         line += "; those that are damaged are named in {named}" if facts["damaged"] else ""
         named = Path(out) / DAMAGED
     else:
-        from lbhash.workflow import encode_file
+        from lbhash.pipeline.encode import encode_file
 
         for name, value in chosen.items():
             if value is not None:
@@ -138,7 +138,7 @@ def is_folder(out: str) -> bool:
 def _into_folder(
     model: Path, data: str, split: str, out: str, overwrite: bool, where: dict[str, Any], chosen: dict[str, Any]
 ) -> dict[str, Any]:
-    from lbhash.encoding import Job, encode_folder
+    from lbhash.pipeline.encoding import Job, encode_folder
 
     paths = {name: None if where[name] is None else str(where[name]) for name in ("base", "query", "labels")}
     of_job = {name: chosen.pop(name) for name in ("batch_size", "workers", "precision")}

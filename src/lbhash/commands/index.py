@@ -27,8 +27,8 @@ from lbhash.commands.options import (
 
 if TYPE_CHECKING:
     from lbhash.codes.io import CodeTable
-    from lbhash.embeddings import ImageOptions
     from lbhash.index import Index
+    from lbhash.pipeline.embeddings import ImageOptions
 
 index_app = typer.Typer(
     name="index", help="Build an index of codes, change it, and look into it.", no_args_is_help=True
@@ -98,7 +98,7 @@ def build(
 ) -> None:
     """Make an index of codes: of a file of them, or of what a model makes of a data set."""
     from lbhash.index import build_index, check_build
-    from lbhash.searching import ids_of
+    from lbhash.pipeline.search import ids_of
 
     pictures = image_options(backbone, layout, images, class_list, damaged)
     where = _where(base, query, labels, protocol, split_seed, carry, pictures)
@@ -148,7 +148,7 @@ def add(
 ) -> None:
     """Add codes to an index, all of them or none."""
     from lbhash.index import code_attributes, open_index
-    from lbhash.searching import ids_of
+    from lbhash.pipeline.search import ids_of
 
     opened = open_index(index, progress=not as_json)
     pictures = image_options(backbone, layout, images, class_list, damaged)
@@ -252,7 +252,7 @@ def export(
 ) -> None:
     """Write all of an index to a Parquet file."""
     from lbhash.index import open_index
-    from lbhash.searching import export_index
+    from lbhash.pipeline.search import export_index
 
     facts = export_index(open_index(index), out)
     _say(facts, "{codes:,} codes of {bits} bits are in {out}", as_json)
@@ -299,7 +299,7 @@ def _where(
     carry: list[str] | None,
     images: ImageOptions | None,
 ) -> dict[str, Any]:
-    """What the options say of the data, as ``lbhash.searching.encode_for_index`` takes it."""
+    """What the options say of the data, as ``lbhash.pipeline.search.encode_for_index`` takes it."""
     return {
         "base": base,
         "query": query,
@@ -342,7 +342,7 @@ def _source(
     where["carry"] = where["carry"] or ()
     if model is None or data is None:
         raise ValueError(f"{'model' if model is None else 'data'} is missing; give model and data, or codes")
-    from lbhash.searching import encode_for_index
+    from lbhash.pipeline.search import encode_for_index
 
     rows = (split or Split.base).value
     return encode_for_index(model, data, rows, index=index, keep=keep, ids=ids, progress=progress, **where)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from lbhash.embeddings import ImageOptions
+    from lbhash.pipeline.embeddings import ImageOptions
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 Data = Annotated[
@@ -76,7 +76,7 @@ def image_options(
     """What the options say of pictures; ``None`` where they say nothing."""
     if backbone is layout is images is class_list is None and damaged is Damaged.refuse:
         return None
-    from lbhash.embeddings import ImageOptions
+    from lbhash.pipeline.embeddings import ImageOptions
 
     return ImageOptions(backbone, layout, images, class_list, damaged.value)
 

@@ -50,7 +50,7 @@ def search(
 ) -> None:
     """Find the codes nearest to rows of data, or to codes."""
     from lbhash.codes.io import check_suffix
-    from lbhash.searching import (
+    from lbhash.pipeline.search import (
         open_base,
         parse_where,
         queries_by_code,

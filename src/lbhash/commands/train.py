@@ -169,8 +169,9 @@ def train(
 ) -> None:
     """Train a model, evaluate it, and leave both in a folder."""
     from lbhash.data.images import picture_dataset
+    from lbhash.pipeline.splits import check_images_alone, open_embedded
+    from lbhash.pipeline.train import train_model
     from lbhash.training import is_main_process
-    from lbhash.workflow import check_images_alone, open_embedded, train_model
 
     if freeze and backbone is None:
         raise ValueError("freeze is given without a backbone; there is nothing to freeze")

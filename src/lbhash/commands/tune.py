@@ -83,13 +83,14 @@ def tune(
     Pictures are embedded once, by a backbone that stays as it is.
     """
     from lbhash.hasher import Hasher
+    from lbhash.pipeline.splits import open_embedded
+    from lbhash.pipeline.train import train_model
     from lbhash.tables import print_metrics
     from lbhash.tuning import INTER_PERCENTILE, PERCENTILE, read_space, search
     from lbhash.tuning.study import import_optuna
     from lbhash.tuning.write import write_tuning
     from lbhash.utils.files import check_folder
     from lbhash.utils.formatting import number
-    from lbhash.workflow import open_embedded, train_model
 
     import_optuna()
     check_folder(out, "out")

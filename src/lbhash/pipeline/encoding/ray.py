@@ -2,7 +2,7 @@
 
 A shard is a row of a data set of Ray's, and a worker turns it into its file. What ran on a machine that is lost, Ray
 runs again elsewhere; the file is then written again, or found. What counts in the end are the files
-(``lbhash.encoding.folder``), and not what Ray says of its tasks: no row is lost, and none is there twice.
+(``lbhash.pipeline.encoding.folder``), and not what Ray says of its tasks: no row is lost, and none is there twice.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from lbhash.codes.shards import Shard
-from lbhash.encoding.job import Job
-from lbhash.encoding.shards import encode_shards, find_done
-from lbhash.encoding.source import Source, mark_of
+from lbhash.pipeline.encoding.job import Job
+from lbhash.pipeline.encoding.shards import encode_shards, find_done
+from lbhash.pipeline.encoding.source import Source, mark_of
 
 _OBJECTS = 100 * 2**20  # bytes of the object store of a cluster of our own, through which only numbers of shards go
 _LOST_STARTS = 8  # workers that may be lost one after the other while they start, as with their machines
@@ -54,7 +54,7 @@ class ShardEncoder:
         return said
 
     def _open(self) -> Source:
-        from lbhash.encoding.opening import open_job
+        from lbhash.pipeline.encoding.factory import open_job
 
         if self._source is None:
             source = open_job(self._job, check=False)[1]

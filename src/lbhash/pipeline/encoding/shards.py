@@ -11,7 +11,7 @@ import numpy as np
 from lbhash.codes.io import CodeTable, read_facts, write_codes
 from lbhash.codes.shards import Shard
 from lbhash.data.images.loading import Damage
-from lbhash.encoding.source import Batch, Source, mark_of
+from lbhash.pipeline.encoding.source import Batch, Source, mark_of
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ import numpy.typing as npt
 from lbhash.codes import code_bytes
 from lbhash.codes.shards import Shard
 from lbhash.data.images.loading import PictureReader, in_workers
-from lbhash.encoding.source import Batch, Source
+from lbhash.pipeline.encoding.source import Batch, Source
 
 if TYPE_CHECKING:
-    from lbhash.carrying import Carried
     from lbhash.data.images import ImageTable
     from lbhash.data.images.corrupt import Damaged
     from lbhash.hasher import Hasher
     from lbhash.models.backbone import Backbone, Precision
+    from lbhash.pipeline.columns import Carried
 
 BATCH_SIZE = 32
 

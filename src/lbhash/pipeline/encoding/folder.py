@@ -11,9 +11,9 @@ from typing import Any
 
 from lbhash.codes import code_bytes
 from lbhash.codes.shards import MANIFEST, SHARD_ROWS, Shard, read_manifest, shards_of, write_manifest
-from lbhash.encoding.job import Job
-from lbhash.encoding.shards import Done, encode_shards, find_done
-from lbhash.encoding.source import mark_of
+from lbhash.pipeline.encoding.job import Job
+from lbhash.pipeline.encoding.shards import Done, encode_shards, find_done
+from lbhash.pipeline.encoding.source import mark_of
 from lbhash.utils.files import check_folder, replacing
 from lbhash.utils.progress import counted
 
@@ -74,14 +74,14 @@ def encode_folder(
         TypeError, ValueError: what ``open_job`` refuses; the folder holds something else; another run writes to it; or
             a picture is damaged that is not to be skipped, or all are.
     """
-    from lbhash.encoding.opening import open_job
+    from lbhash.pipeline.encoding.factory import open_job
 
     if engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}; it must be {' or '.join(ENGINES)}")
     if ray_address is not None and engine != "ray":
         raise ValueError(f"ray_address is {ray_address!r} and engine is {engine!r}; it is for the engine ray")
     if engine == "ray":
-        from lbhash.encoding.cluster import check_ray
+        from lbhash.pipeline.encoding.ray import check_ray
 
         check_ray()
     folder = Path(out)
@@ -99,7 +99,7 @@ def encode_folder(
             if engine == "local":
                 encode_shards(source, missing, folder, advance)
             elif missing:
-                from lbhash.encoding.cluster import encode_on_ray
+                from lbhash.pipeline.encoding.ray import encode_on_ray
 
                 encode_on_ray(job, identity, missing, folder, ray_address, advance)
         seconds = time.perf_counter() - started

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.carrying import carried_columns, check_carry
 from lbhash.codes import code_bytes, code_from_hex
 from lbhash.codes.io import READABLE, CodeTable, check_suffix, read_codes
 from lbhash.codes.shards import MANIFEST
 from lbhash.data import Part, Table, load_table
 from lbhash.data.images import ImageTable, holds_pictures
-from lbhash.embeddings import ImageOptions
 from lbhash.hasher import load_hasher
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
+from lbhash.pipeline.columns import carried_columns, check_carry
+from lbhash.pipeline.embeddings import ImageOptions
+from lbhash.pipeline.splits import model_part
 from lbhash.utils.files import replacing
 from lbhash.utils.labels import label_value
 from lbhash.utils.progress import counted
-from lbhash.workflow import model_part
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +73,7 @@ def encode_for_index(
         carry: columns of the data that become attributes.
         ids: what the ids will be (``ids_of``), so that what cannot be is refused before the model has done its work.
         progress: show a bar.
-        where: further arguments of ``lbhash.workflow.model_part``.
+        where: further arguments of ``lbhash.pipeline.splits.model_part``.
     """
     carry = check_carry(data, carry, alone=where.get("base") is None and where.get("query") is None)
     hasher = load_hasher(model)

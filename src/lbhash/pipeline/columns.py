@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from lbhash.codes.io import OWN_COLUMNS
 from lbhash.data.images import FilePictures, ImageTable, holds_pictures
-from lbhash.embeddings import ImageOptions
+from lbhash.pipeline.embeddings import ImageOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa

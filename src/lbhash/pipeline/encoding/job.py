@@ -10,8 +10,8 @@ from lbhash.data.dataset import SPLITS
 from lbhash.utils.system import usable_cores
 
 if TYPE_CHECKING:
-    from lbhash.embeddings import ImageOptions
     from lbhash.models.backbone import Precision
+    from lbhash.pipeline.embeddings import ImageOptions
 
 T = TypeVar("T", "Job", "ImageOptions")
 

@@ -21,8 +21,8 @@ from lbhash.data.images.loading import Damage
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lbhash.carrying import Carried
     from lbhash.hasher import Hasher
+    from lbhash.pipeline.columns import Carried
 
 
 @dataclass(frozen=True)

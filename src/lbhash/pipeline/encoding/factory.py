@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.carrying import Carried, PicturePaths, check_carry
 from lbhash.data import DATASETS, Part
 from lbhash.data.images import PART_PROTOCOLS, split_images
 from lbhash.data.images.corrupt import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
 from lbhash.data.images.table import file_facts
 from lbhash.data.readers import SUFFIXES
 from lbhash.data.streamed import ParquetRows
-from lbhash.embeddings import ImageOptions, picture_options
-from lbhash.encoding.job import Job, default_workers
-from lbhash.encoding.pictures import BATCH_SIZE, PictureSource
-from lbhash.encoding.source import EmbeddingSource, Source
 from lbhash.hasher import load_hasher
-from lbhash.workflow import (
+from lbhash.pipeline.columns import Carried, PicturePaths, check_carry
+from lbhash.pipeline.embeddings import ImageOptions, picture_options
+from lbhash.pipeline.encoding.images import BATCH_SIZE, PictureSource
+from lbhash.pipeline.encoding.job import Job, default_workers
+from lbhash.pipeline.encoding.source import EmbeddingSource, Source
+from lbhash.pipeline.splits import (
     check_images_alone,
     model_part,
     split_of_training,

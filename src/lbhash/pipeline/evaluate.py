@@ -1,0 +1,57 @@
+"""Evaluate two files of codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lbhash.codes.deephash import read_deephash
+from lbhash.codes.io import CodeTable, read_codes
+from lbhash.evaluation.report import Report, evaluate
+
+
+def evaluate_files(
+    queries: str | Path | None,
+    base: str | Path | None,
+    *,
+    deephash: str | Path | None = None,
+    query_labels: str | Path | None = None,
+    base_labels: str | Path | None = None,
+    bits: int | None = None,
+    **options: Any,
+) -> Report:
+    """Evaluate one file of codes as queries against another as base.
+
+    Args:
+        queries: a file of codes (``lbhash.codes.io.read_codes``).
+        base: as ``queries``.
+        deephash: a folder of DeepHash-pytorch, in the place of both.
+        query_labels: an ``.npy`` with the queries' labels, where their file has none.
+        base_labels: as ``query_labels``.
+        bits: length of a code, for files that do not say.
+        options: of ``lbhash.evaluate``.
+    """
+    if deephash is not None:
+        if not (queries is base is query_labels is base_labels is None):
+            raise ValueError("deephash is a folder with queries, base and labels of its own; give it alone")
+        left, right = read_deephash(deephash)
+    elif queries is None or base is None:
+        missing = "queries" if queries is None else "base"
+        raise ValueError(f"{missing} is missing; give queries and base, two files of codes, or deephash, a folder")
+    else:
+        left = read_codes(queries, "queries", bits=bits, labels=query_labels)
+        right = read_codes(base, "base", bits=bits, labels=base_labels)
+    _check_same_model(left.bits, left.model, right, "queries")
+    for table, name in ((left, "queries"), (right, "base")):
+        if table.labels is None:
+            raise ValueError(f"{name} has no labels; an evaluation needs them")
+    return evaluate(left.codes, left.labels, right.codes, right.labels, bits=left.bits, **options)
+
+
+def _check_same_model(bits: int, fingerprint: str, base: CodeTable, name: str) -> None:
+    if bits != base.bits:
+        raise ValueError(f"base holds codes of {base.bits} bits and {name} has {bits}; encode both with one model")
+    if fingerprint and base.model and fingerprint != base.model:
+        raise ValueError(
+            f"base was encoded by model {base.model} and {name} by {fingerprint}; encode both with one model"
+        )
