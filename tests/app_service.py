@@ -14,10 +14,10 @@ import pytest
 def digits_service(tmp_path_factory):
     """The settings of a service over scikit-learn's digits."""
     from lbhash import Hasher
-    from lbhash.app import Settings
     from lbhash.codes.io import CodeTable
     from lbhash.data import load_dataset
     from lbhash.index import build_index
+    from lbhash.service import Settings
 
     folder = tmp_path_factory.mktemp("service")
     dataset = load_dataset("digits")
@@ -35,7 +35,7 @@ def serving():
     """A context manager: a real server of these settings in a thread, and its address."""
     import uvicorn
 
-    from lbhash.app import create_app
+    from lbhash.service import create_app
 
     @contextlib.contextmanager
     def run(settings, port=0):

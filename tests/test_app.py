@@ -10,13 +10,13 @@ from PIL import Image
 
 from app_answers import HOME, assert_refused, found, png, wait_for
 from lbhash import Hasher
-from lbhash.app import Settings, create_app
-from lbhash.app.rows import DigitRows, open_rows
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable
 from lbhash.data import load_dataset, load_table
 from lbhash.evaluation.report import evaluate
 from lbhash.index import FlatIndex, build_index, open_index
+from lbhash.service import Settings, create_app
+from lbhash.service.rows import DigitRows, open_rows
 
 pytest_plugins = ["app_service"]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lbhash.app.codemap import neighbourly, principal
+from lbhash.service.projection import neighbourly, principal
 
 
 def tsne(signs):

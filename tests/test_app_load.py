@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from app_answers import HOME, assert_refused, found
-from lbhash.app import Settings, create_app
 from lbhash.codes.io import CodeTable
 from lbhash.index import FlatIndex, build_index, open_index
+from lbhash.service import Settings, create_app
 
 pytest_plugins = ["app_service"]
 

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from app_answers import HOME, assert_refused, png
-from lbhash.app import Settings, create_app
+from lbhash.service import Settings, create_app
 
 pytest_plugins = ["app_service"]
 

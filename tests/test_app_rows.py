@@ -11,10 +11,10 @@ from PIL import Image
 
 from app_answers import HOME, assert_refused, png, wait_for
 from lbhash import Hasher
-from lbhash.app import Settings, create_app, engine
-from lbhash.app.rows import ImageRows, Rows, open_rows
 from lbhash.codes.io import CodeTable
 from lbhash.index import build_index
+from lbhash.service import Settings, create_app, engine
+from lbhash.service.rows import ImageRows, Rows, open_rows
 
 pytest_plugins = ["app_service"]
 
@@ -102,7 +102,7 @@ def test_embeddings_beside_the_pictures_are_used(tmp_path, pictures):
 
 
 def test_few_row_groups_are_held(tmp_path, pictures, monkeypatch):
-    monkeypatch.setattr("lbhash.app.rows._GROUPS_HELD", 3000)
+    monkeypatch.setattr("lbhash.service.rows._GROUPS_HELD", 3000)
     rows = open_rows(write(tmp_path / "d.parquet", pictures))
     for row in [*range(45), 3, 40]:
         rows.picture(row)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lbhash.app.decoding import THUMBNAIL, Decoder
-from lbhash.app.refusal import Refused
-from lbhash.app.workers import Worker, WorkerError
+from lbhash.service.decoding import THUMBNAIL, Decoder
+from lbhash.service.errors import Refused
+from lbhash.service.workers import Worker, WorkerError
 
 
 @pytest.fixture

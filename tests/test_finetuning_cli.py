@@ -151,9 +151,9 @@ def test_index_and_search_know_the_backbone(here, command, tmp_path):
 
 
 def test_the_service_knows_the_backbone(here, command, tmp_path):
-    from lbhash.app.decoding import Decoder
-    from lbhash.app.engine import Engine
-    from lbhash.app.settings import Settings
+    from lbhash.service.decoding import Decoder
+    from lbhash.service.engine import Engine
+    from lbhash.service.settings import Settings
 
     index = tmp_path / "index"
     command("index", "build", "--model", "model", "--data", "pictures", "--split", "base", "--out", index)

@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lbhash.app.engine import Engine
 from lbhash.index import FlatIndex, open_index
 from lbhash.index import local as local_module
 from lbhash.index.local import write_index
 from lbhash.index.manifest import checksum, identity_of
+from lbhash.service.engine import Engine
 
 pytest_plugins = ["app_service"]
 

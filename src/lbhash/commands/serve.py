@@ -53,7 +53,7 @@ def serve(
     try:
         import uvicorn
 
-        from lbhash.app import Settings, create_app
+        from lbhash.service import Settings, create_app
     except ModuleNotFoundError as error:
         raise ValueError(f"serve needs {error.name}: pip install 'lbhash[serve]'") from None
 
@@ -113,7 +113,7 @@ def _hosts(host: str, token: str | None, allowed: list[str]) -> tuple[str, ...]:
 
 def _log_to_stderr() -> None:
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("lbhash.app").setLevel(logging.INFO)
+    logging.getLogger("lbhash.service").setLevel(logging.INFO)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -15,23 +15,23 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from lbhash.app.admission import Admission
-from lbhash.app.background import Background
-from lbhash.app.decoding import Decoder
-from lbhash.app.engine import Engine
-from lbhash.app.guards import BodyLimit, HostGuard, SecurityHeaders, TokenGuard
-from lbhash.app.monitor import Measured, Monitor
-from lbhash.app.refusal import Refused
-from lbhash.app.requests import line_for
-from lbhash.app.routes import router
-from lbhash.app.schemas import Detail
-from lbhash.app.service import Service
-from lbhash.app.settings import Settings
+from lbhash.service.admission import Admission
+from lbhash.service.background import Background
+from lbhash.service.decoding import Decoder
+from lbhash.service.engine import Engine
+from lbhash.service.errors import Refused
+from lbhash.service.middleware import BodyLimit, HostGuard, SecurityHeaders, TokenGuard
+from lbhash.service.prometheus import Measured, Monitor
+from lbhash.service.requests import line_for
+from lbhash.service.routes import router
+from lbhash.service.schemas import Detail
+from lbhash.service.settings import Settings
+from lbhash.service.state import Service
 from lbhash.utils.version import __version__
 
 STATIC = Path(__file__).parent / "static"
 
-log = logging.getLogger("lbhash.app")
+log = logging.getLogger("lbhash.service")
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -46,7 +46,7 @@ def create_app(settings: Settings) -> FastAPI:
     For an ASGI server of one's own::
 
         # service.py, for "uvicorn service:app"
-        from lbhash.app import Settings, create_app
+        from lbhash.service import Settings, create_app
 
         app = create_app(Settings(model="model", index="index", token=os.environ["LBHASH_TOKEN"]))
     """

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from lbhash.app.requests import is_form, read_form, read_json
-from lbhash.app.schemas import (
+from lbhash.service.requests import is_form, read_form, read_json
+from lbhash.service.schemas import (
     About,
     Detail,
     EncodeAnswer,
@@ -22,7 +22,7 @@ from lbhash.app.schemas import (
     SearchRequest,
     Summary,
 )
-from lbhash.app.service import Service
+from lbhash.service.state import Service
 
 router = APIRouter()
 

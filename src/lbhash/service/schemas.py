@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 
-from lbhash.app.settings import MAX_K
+from lbhash.service.settings import MAX_K
 
 _Int64 = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
 _Value = StrictBool | _Int64 | Annotated[StrictFloat, Field(allow_inf_nan=False)] | StrictStr

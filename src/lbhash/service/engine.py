@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.app.decoding import Decoder
-from lbhash.app.refusal import Refused, blamed_on_the_request
-from lbhash.app.rows import DigitRows, Rows, open_rows
-from lbhash.app.schemas import About, EncodeAnswer, Given, Limits, Neighbor, Options, Query, SearchAnswer
-from lbhash.app.settings import MAX_K, Settings
 from lbhash.codes import PackedCodes, code_from_hex, pack
 from lbhash.data import load_dataset
 from lbhash.index import Index, Neighbors, check_model, open_index, rerank
 from lbhash.models.backbone_files import own_backbone
 from lbhash.models.hash_model import HashModel, load_model
+from lbhash.service.decoding import Decoder
+from lbhash.service.errors import Refused, blamed_on_the_request
+from lbhash.service.rows import DigitRows, Rows, open_rows
+from lbhash.service.schemas import About, EncodeAnswer, Given, Limits, Neighbor, Options, Query, SearchAnswer
+from lbhash.service.settings import MAX_K, Settings
 from lbhash.utils.labels import label_value
 from lbhash.utils.serialization import json_value
 from lbhash.utils.version import __version__

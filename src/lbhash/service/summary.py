@@ -32,7 +32,7 @@ class Evidence:
 
 
 def summarise(evidence: Evidence) -> bytes:
-    """The fields of ``lbhash.app.schemas.Summary``, as JSON; for a child process, as it can take seconds."""
+    """The fields of ``lbhash.service.schemas.Summary``, as JSON; for a child process, as it can take seconds."""
     from lbhash.utils.labels import check_label_pair, check_labels
 
     if evidence.query_codes is None or evidence.query_labels is None:

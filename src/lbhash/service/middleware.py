@@ -13,7 +13,7 @@ import time
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lbhash.app.refusal import Refused
+from lbhash.service.errors import Refused
 
 OPEN = ("/", "/health")
 """The paths that need no token: the page, which asks for it, and the answer that the service is there."""

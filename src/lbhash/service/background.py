@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.app import codemap, summary
-from lbhash.app.engine import Engine, attributes_of
-from lbhash.app.schemas import Map, Summary
-from lbhash.app.workers import Worker, WorkerError
 from lbhash.codes import unpack
+from lbhash.service import projection as codemap
+from lbhash.service import summary
+from lbhash.service.engine import Engine, attributes_of
+from lbhash.service.schemas import Map, Summary
+from lbhash.service.workers import Worker, WorkerError
 
 if TYPE_CHECKING:
     from lbhash.index import Index
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _SECONDS = 900.0  # that one of the tasks may take
 _NICE = 10
 
-log = logging.getLogger("lbhash.app")
+log = logging.getLogger("lbhash.service")
 
 
 class Background:

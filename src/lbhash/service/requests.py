@@ -12,7 +12,7 @@ from python_multipart.exceptions import FormParserError
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
-from lbhash.app.refusal import Refused
+from lbhash.service.errors import Refused
 
 B = TypeVar("B", bound=BaseModel)
 

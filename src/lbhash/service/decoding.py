@@ -8,8 +8,8 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lbhash.app.refusal import Refused
-from lbhash.app.workers import Worker, WorkerError
+from lbhash.service.errors import Refused
+from lbhash.service.workers import Worker, WorkerError
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -10,17 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lbhash.app.create import create_app
-    from lbhash.app.settings import Settings
+    from lbhash.service.app import create_app
+    from lbhash.service.settings import Settings
 
-_HOMES = {"Settings": "lbhash.app.settings", "create_app": "lbhash.app.create"}
+_HOMES = {"Settings": "lbhash.service.settings", "create_app": "lbhash.service.app"}
 
 __all__ = ["Settings", "create_app"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module 'lbhash.app' has no attribute {name!r}")
+        raise AttributeError(f"module 'lbhash.service' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lbhash.app.admission import Admission
-    from lbhash.app.background import Background
-    from lbhash.app.engine import Engine
-    from lbhash.app.monitor import Monitor
-    from lbhash.app.settings import Settings
+    from lbhash.service.admission import Admission
+    from lbhash.service.background import Background
+    from lbhash.service.engine import Engine
+    from lbhash.service.prometheus import Monitor
+    from lbhash.service.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from lbhash.app.refusal import Refused
+from lbhash.service.errors import Refused
 
 T = TypeVar("T")
 
