@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from lbhash.losses import METHODS
-from lbhash.reproduce.cells import Cell
-from lbhash.reproduce.runs import execute_and_save
-from lbhash.reproduce.sources import DIGITS, Source
+from lbhash.reproduce.runs.config import Cell
+from lbhash.reproduce.runs.sources import DIGITS, Source
+from lbhash.reproduce.runs.store import execute_and_save
 from lbhash.utils.parallel import one_thread_each
 
 

@@ -23,7 +23,12 @@ from lbhash.reproduce.distributions import (
     random_joint,
     signs,
 )
-from lbhash.reproduce.fit import (
+from lbhash.reproduce.ranked_lists import direct_average_precision, groups, lowest_of_all, orders
+from lbhash.reproduce.results.interval import Interval
+from lbhash.reproduce.results.result import Result
+from lbhash.reproduce.results.write import as_csv, as_json, as_markdown, print_result, write_result
+from lbhash.reproduce.scores import Trial
+from lbhash.reproduce.surrogate_fit import (
     fit_surrogate,
     mean_of_blocks,
     mean_of_products,
@@ -31,11 +36,6 @@ from lbhash.reproduce.fit import (
     raw_outputs,
     stretched,
 )
-from lbhash.reproduce.interval import Interval
-from lbhash.reproduce.lists import direct_average_precision, groups, lowest_of_all, orders
-from lbhash.reproduce.result import Result
-from lbhash.reproduce.scores import Trial
-from lbhash.reproduce.write import as_csv, as_json, as_markdown, print_result, write_result
 from lbhash.training import Schedule
 
 pytestmark = pytest.mark.usefixtures("one_thread")

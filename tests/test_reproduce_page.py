@@ -11,12 +11,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from lbhash.reproduce import Settings, everything, experiments, registry, run_experiment
-from lbhash.reproduce.everything import command_line, run_all
-from lbhash.reproduce.interval import Interval
+from lbhash.reproduce import Settings, experiments, registry, run_experiment
+from lbhash.reproduce import run_all as everything
 from lbhash.reproduce.page import LONG, apart, table_of
-from lbhash.reproduce.result import Result
-from lbhash.reproduce.sources import Source, UnsuitableData
+from lbhash.reproduce.results.interval import Interval
+from lbhash.reproduce.results.result import Result
+from lbhash.reproduce.run_all import command_line, run_all
+from lbhash.reproduce.runs.sources import Source, UnsuitableData
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -20,14 +20,14 @@ from lbhash import evaluate
 from lbhash.evaluation.bound import bound
 from lbhash.hasher import Hasher
 from lbhash.reproduce import Settings, experiments, paper
-from lbhash.reproduce.cells import CODES, SECONDS, TRAJECTORY, Cell, _name, distinct
-from lbhash.reproduce.execution import execute
-from lbhash.reproduce.interval import Interval, interval_of_some, lift_counts
-from lbhash.reproduce.regression import Regression
-from lbhash.reproduce.runs import Runs, complete
-from lbhash.reproduce.settings import METHODS
-from lbhash.reproduce.sources import Source, UnsuitableData
-from lbhash.reproduce.write import write_result
+from lbhash.reproduce.results.interval import Interval, interval_of_some, lift_counts
+from lbhash.reproduce.results.regression import Regression
+from lbhash.reproduce.results.write import write_result
+from lbhash.reproduce.runs.config import CODES, SECONDS, TRAJECTORY, Cell, _name, distinct
+from lbhash.reproduce.runs.execution import execute
+from lbhash.reproduce.runs.settings import METHODS
+from lbhash.reproduce.runs.sources import Source, UnsuitableData
+from lbhash.reproduce.runs.store import Runs, complete
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -262,9 +262,9 @@ def test_kinds_with_the_same_centers_are_one_run(file, tmp_path, capsys):
 
 KILLED = """
 import sys
-from lbhash.reproduce.cells import Cell
-from lbhash.reproduce.runs import complete
-from lbhash.reproduce.sources import Source
+from lbhash.reproduce.runs.config import Cell
+from lbhash.reproduce.runs.store import complete
+from lbhash.reproduce.runs.sources import Source
 cells = [Cell(Source("blobs", sys.argv[1]), "dch", bits=bits, epochs=2, hidden=4) for bits in range(8, 40)]
 complete(cells, [0], sys.argv[2], 1)
 """
@@ -442,7 +442,7 @@ def test_a_damaged_run_is_named(small, tmp_path):
 
 def test_runs_that_have_no_place(small, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr("lbhash.reproduce.runs.execute_and_save", None)  # nothing is trained
+    monkeypatch.setattr("lbhash.reproduce.runs.store.execute_and_save", None)  # nothing is trained
     with pytest.raises(OSError, match="file"):
         complete([small], [0], tmp_path / "file", 1)
 
@@ -616,7 +616,7 @@ def test_a_run_is_named_after_the_weight_in_balance(file, monkeypatch):
     cell = Cell(Source("blobs", file), "csq", "balanced", 8)
     name = cell.name(0)
     monkeypatch.setattr("lbhash.losses.CSQ.guidance_weight", 0.5)
-    monkeypatch.setattr("lbhash.reproduce.cells._name", _name.__wrapped__)  # which forgets no name
+    monkeypatch.setattr("lbhash.reproduce.runs.config._name", _name.__wrapped__)  # which forgets no name
     assert cell.name(0) != name
 
 

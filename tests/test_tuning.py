@@ -20,7 +20,7 @@ from lbhash.evaluation.diagnostics import FEW_ROWS, cautions_of_rows, cautions_o
 from lbhash.evaluation.held_out import leave_one_out_map
 from lbhash.experiments import tuning as experiment
 from lbhash.losses import METHODS
-from lbhash.reproduce.sources import DIGITS
+from lbhash.reproduce.runs.sources import DIGITS
 from lbhash.training.confusion import confusion
 from lbhash.tuning import Choice, Range, default_space, hold_out, read_space, score_codes, search, tune
 from lbhash.tuning.space import check_space, starting_point, with_fractions, with_params

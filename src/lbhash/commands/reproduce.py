@@ -10,7 +10,7 @@ import typer
 from lbhash.commands.options import Json, print_json
 
 if TYPE_CHECKING:
-    from lbhash.reproduce.result import Result
+    from lbhash.reproduce.results.result import Result
 
 ALL = "all"
 ALL_SUMMARY = "every experiment, and report.html, one page of them beside the paper's figures"
@@ -44,7 +44,7 @@ def reproduce(
 ) -> None:
     """Make a table and a figure of the paper again, or all of them."""
     from lbhash.reproduce import Settings, experiments, run_experiment
-    from lbhash.reproduce.sources import Source
+    from lbhash.reproduce.runs.sources import Source
 
     if list_names:
         lines = {known: experiment.summary for known, experiment in experiments().items()} | {ALL: ALL_SUMMARY}
@@ -68,14 +68,14 @@ def reproduce(
         runs=out / "runs" if runs is None else runs,
     )
     if name == ALL:
-        from lbhash.reproduce.everything import PAGE, run_all
+        from lbhash.reproduce.run_all import PAGE, run_all
 
         found = run_all(settings, out)
         _print_all(found, out / PAGE, as_json)
         return
     result = run_experiment(name, settings, out)
-    from lbhash.reproduce.write import as_json as result_as_json
-    from lbhash.reproduce.write import print_result
+    from lbhash.reproduce.results.write import as_json as result_as_json
+    from lbhash.reproduce.results.write import print_result
 
     if as_json:
         print_json(result_as_json(name, result))
@@ -86,7 +86,7 @@ def reproduce(
 
 def _print_all(found: dict[str, Result | str], page: Path, as_json: bool) -> None:
     """Where the page is, and what is not on it."""
-    from lbhash.reproduce.write import as_json as result_as_json
+    from lbhash.reproduce.results.write import as_json as result_as_json
 
     left_out = {name: result for name, result in found.items() if isinstance(result, str)}
     results = {name: result for name, result in found.items() if not isinstance(result, str)}

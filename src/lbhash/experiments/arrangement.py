@@ -24,8 +24,8 @@ from lbhash.evaluation.report import evaluate
 from lbhash.experiments.page import check_part, markdown_table, replace_part
 from lbhash.hasher import Hasher
 from lbhash.reproduce.paper import METHOD_TITLES
-from lbhash.reproduce.settings import METHODS, Settings
-from lbhash.reproduce.sources import DIGITS, Source
+from lbhash.reproduce.runs.settings import METHODS, Settings
+from lbhash.reproduce.runs.sources import DIGITS, Source
 from lbhash.training.confusion import confusion
 from lbhash.utils.files import replacing
 from lbhash.utils.plotting import new_grid

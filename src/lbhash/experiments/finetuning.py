@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lbhash.centers import center_kinds
 from lbhash.centers.targets import ARRANGED
 from lbhash.experiments.page import markdown_table
-from lbhash.reproduce.regression import Regression
-from lbhash.reproduce.settings import METHODS
+from lbhash.reproduce.results.regression import Regression
+from lbhash.reproduce.runs.settings import METHODS
 from lbhash.training.monitor import VALIDATION_SHARE
 from lbhash.utils.files import replacing, write_text
 from lbhash.utils.formatting import number

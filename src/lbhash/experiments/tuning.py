@@ -25,8 +25,8 @@ import numpy.typing as npt
 from lbhash.centers.targets import centers_mark
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, bounded_ratio
 from lbhash.experiments.page import check_part, replace_part
-from lbhash.reproduce.interval import Interval
-from lbhash.reproduce.sources import Source
+from lbhash.reproduce.results.interval import Interval
+from lbhash.reproduce.runs.sources import Source
 from lbhash.tuning.space import Choice, Space, check_space, default_space, starting_point, with_params
 from lbhash.utils.files import existing_file, replacing
 from lbhash.utils.parallel import run_missing

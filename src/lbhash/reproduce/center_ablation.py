@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from lbhash.centers import class_centers, minimum_distance
 from lbhash.reproduce import paper
-from lbhash.reproduce.cells import Cell as Run
-from lbhash.reproduce.interval import Interval
-from lbhash.reproduce.result import Cell, Result
-from lbhash.reproduce.settings import Settings
-from lbhash.reproduce.sources import Source
-from lbhash.reproduce.trainings import cell, completed, setting_text
+from lbhash.reproduce.results.interval import Interval
+from lbhash.reproduce.results.result import Cell, Result
+from lbhash.reproduce.runs.config import Cell as Run
+from lbhash.reproduce.runs.grid import cell, completed, setting_text
+from lbhash.reproduce.runs.settings import Settings
+from lbhash.reproduce.runs.sources import Source
 from lbhash.utils.plotting import new_panels, palette
 
 if TYPE_CHECKING:

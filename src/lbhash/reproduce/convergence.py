@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from lbhash.reproduce.cells import TRAJECTORY
-from lbhash.reproduce.cells import Cell as Run
-from lbhash.reproduce.interval import Interval, interval_of_some
 from lbhash.reproduce.losses import LOSSES
 from lbhash.reproduce.losses import TEXT as LOSSES_TEXT
 from lbhash.reproduce.ratio import Path, draw_epochs, path_of
-from lbhash.reproduce.result import Cell, Result
-from lbhash.reproduce.settings import Settings
-from lbhash.reproduce.sources import Source
-from lbhash.reproduce.trainings import cell, completed, setting_text
+from lbhash.reproduce.results.interval import Interval, interval_of_some
+from lbhash.reproduce.results.result import Cell, Result
+from lbhash.reproduce.runs.config import TRAJECTORY
+from lbhash.reproduce.runs.config import Cell as Run
+from lbhash.reproduce.runs.grid import cell, completed, setting_text
+from lbhash.reproduce.runs.settings import Settings
+from lbhash.reproduce.runs.sources import Source
 
 BITS = (64,)
 SHARE = 0.95

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lbhash.reproduce import paper
-from lbhash.reproduce.cells import SECONDS
-from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.losses import BCE, LOSSES
 from lbhash.reproduce.losses import TEXT as LOSSES_TEXT
-from lbhash.reproduce.result import Cell, Result
-from lbhash.reproduce.runs import complete
-from lbhash.reproduce.settings import Settings
-from lbhash.reproduce.sources import Source
-from lbhash.reproduce.trainings import cell, setting_text
+from lbhash.reproduce.results.interval import Interval
+from lbhash.reproduce.results.result import Cell, Result
+from lbhash.reproduce.runs.config import SECONDS
+from lbhash.reproduce.runs.grid import cell, setting_text
+from lbhash.reproduce.runs.settings import Settings
+from lbhash.reproduce.runs.sources import Source
+from lbhash.reproduce.runs.store import complete
 from lbhash.utils.plotting import new_panels, palette
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.host_guided import pair_cells
-from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.paper import METHOD_TITLES
-from lbhash.reproduce.result import Cell, Result
-from lbhash.reproduce.settings import METHODS, Settings
-from lbhash.reproduce.trainings import completed, setting_text
+from lbhash.reproduce.results.interval import Interval
+from lbhash.reproduce.results.result import Cell, Result
+from lbhash.reproduce.runs.config import Cell as Run
+from lbhash.reproduce.runs.grid import completed, setting_text
+from lbhash.reproduce.runs.settings import METHODS, Settings
 from lbhash.utils.plotting import new_grid, new_panels, palette
 
 if TYPE_CHECKING:

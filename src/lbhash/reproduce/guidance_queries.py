@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lbhash.reproduce.cells import Cell
 from lbhash.reproduce.guidance import compared, trainings
-from lbhash.reproduce.result import Result
-from lbhash.reproduce.settings import Settings
+from lbhash.reproduce.results.result import Result
+from lbhash.reproduce.runs.config import Cell
+from lbhash.reproduce.runs.settings import Settings
 
 
 def cells(settings: Settings) -> list[Cell]:

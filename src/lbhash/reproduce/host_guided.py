@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.reproduce.cells import Cell as Run
-from lbhash.reproduce.interval import LIFT_COUNTS, Interval, lift_counts
 from lbhash.reproduce.paper import METHOD_TITLES, Pairs
-from lbhash.reproduce.result import Cell, Result
-from lbhash.reproduce.settings import METHODS, Settings
-from lbhash.reproduce.sources import Source
-from lbhash.reproduce.trainings import cell, completed, setting_text
+from lbhash.reproduce.results.interval import LIFT_COUNTS, Interval, lift_counts
+from lbhash.reproduce.results.result import Cell, Result
+from lbhash.reproduce.runs.config import Cell as Run
+from lbhash.reproduce.runs.grid import cell, completed, setting_text
+from lbhash.reproduce.runs.settings import METHODS, Settings
+from lbhash.reproduce.runs.sources import Source
 from lbhash.utils.plotting import new_panels, palette
 
 if TYPE_CHECKING:

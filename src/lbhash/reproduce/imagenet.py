@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lbhash.reproduce import paper
-from lbhash.reproduce.cells import Cell
 from lbhash.reproduce.host_guided import Measure, compare, pair_cells
-from lbhash.reproduce.result import Result
-from lbhash.reproduce.settings import Settings
-from lbhash.reproduce.sources import Source, UnsuitableData
+from lbhash.reproduce.results.result import Result
+from lbhash.reproduce.runs.config import Cell
+from lbhash.reproduce.runs.settings import Settings
+from lbhash.reproduce.runs.sources import Source, UnsuitableData
 
 CLASSES = 1000
 MEASURE = Measure("mAP", lambda final: final["report"]["map"], paper.MAP)

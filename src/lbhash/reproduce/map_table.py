@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lbhash.reproduce import paper
-from lbhash.reproduce.cells import Cell
 from lbhash.reproduce.host_guided import Measure, compare, pair_cells
-from lbhash.reproduce.result import Result
-from lbhash.reproduce.settings import Settings
+from lbhash.reproduce.results.result import Result
+from lbhash.reproduce.runs.config import Cell
+from lbhash.reproduce.runs.settings import Settings
 
 MEASURE = Measure("mAP", lambda final: final["report"]["map"], paper.MAP)
 

@@ -8,12 +8,12 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from lbhash.reproduce.interval import Interval
 from lbhash.reproduce.registry import Experiment
-from lbhash.reproduce.result import Cell, Result
-from lbhash.reproduce.settings import Settings, command_line
-from lbhash.reproduce.trainings import seeds_text
-from lbhash.reproduce.write import alignments, shown
+from lbhash.reproduce.results.interval import Interval
+from lbhash.reproduce.results.result import Cell, Result
+from lbhash.reproduce.results.write import alignments, shown
+from lbhash.reproduce.runs.grid import seeds_text
+from lbhash.reproduce.runs.settings import Settings, command_line
 from lbhash.utils.version import __version__
 
 LONG = 24

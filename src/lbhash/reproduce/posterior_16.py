@@ -18,12 +18,19 @@ from lbhash.reproduce.distributions import (
     knowing_the_prior,
     random_joint,
 )
-from lbhash.reproduce.fit import PAPER_SCHEDULE, fit_surrogate, mean_of_blocks, mean_of_products, raw_outputs, stretched
-from lbhash.reproduce.interval import Interval
-from lbhash.reproduce.interval_drawing import interval_line, interval_points
-from lbhash.reproduce.result import Cell, Result
+from lbhash.reproduce.results.interval import Interval
+from lbhash.reproduce.results.interval_drawing import interval_line, interval_points
+from lbhash.reproduce.results.result import Cell, Result
+from lbhash.reproduce.runs.settings import Settings
 from lbhash.reproduce.scores import Trial, complete_trials, over_seeds, scored
-from lbhash.reproduce.settings import Settings
+from lbhash.reproduce.surrogate_fit import (
+    PAPER_SCHEDULE,
+    fit_surrogate,
+    mean_of_blocks,
+    mean_of_products,
+    raw_outputs,
+    stretched,
+)
 from lbhash.training import Schedule
 from lbhash.utils.plotting import new_figure, palette
 

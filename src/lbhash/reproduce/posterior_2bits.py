@@ -10,9 +10,9 @@ import numpy.typing as npt
 from lbhash.data import Dataset, Part, load_dataset
 from lbhash.hasher import Hasher
 from lbhash.reproduce.distributions import Joint, divergence, frequencies, independent_bits, marginals
-from lbhash.reproduce.fit import fit_surrogate, mean_of_blocks
-from lbhash.reproduce.result import Cell, Result
-from lbhash.reproduce.settings import Settings
+from lbhash.reproduce.results.result import Cell, Result
+from lbhash.reproduce.runs.settings import Settings
+from lbhash.reproduce.surrogate_fit import fit_surrogate, mean_of_blocks
 from lbhash.training import Schedule
 from lbhash.utils.plotting import new_figure, palette
 

@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.evaluation.bound import quotient
-from lbhash.reproduce.cells import TRAJECTORY
-from lbhash.reproduce.cells import Cell as Run
-from lbhash.reproduce.interval import Interval, interval_of_some
-from lbhash.reproduce.interval_drawing import interval_line
-from lbhash.reproduce.regression import Regression
-from lbhash.reproduce.result import Cell, Result
-from lbhash.reproduce.settings import Settings
-from lbhash.reproduce.sources import Source
-from lbhash.reproduce.trainings import cell, completed, setting_text
+from lbhash.reproduce.results.interval import Interval, interval_of_some
+from lbhash.reproduce.results.interval_drawing import interval_line
+from lbhash.reproduce.results.regression import Regression
+from lbhash.reproduce.results.result import Cell, Result
+from lbhash.reproduce.runs.config import TRAJECTORY
+from lbhash.reproduce.runs.config import Cell as Run
+from lbhash.reproduce.runs.grid import cell, completed, setting_text
+from lbhash.reproduce.runs.settings import Settings
+from lbhash.reproduce.runs.sources import Source
 from lbhash.utils.plotting import new_grid, palette, whole_numbers
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lbhash.evaluation.bound import quotient
-from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.host_guided import arrow, pair_cells
-from lbhash.reproduce.interval import Interval, interval_of_some
 from lbhash.reproduce.paper import METHOD_TITLES
-from lbhash.reproduce.regression import Regression
-from lbhash.reproduce.result import Cell, Result
-from lbhash.reproduce.settings import METHODS, Settings
-from lbhash.reproduce.sources import Source
-from lbhash.reproduce.trainings import completed, setting_text
+from lbhash.reproduce.results.interval import Interval, interval_of_some
+from lbhash.reproduce.results.regression import Regression
+from lbhash.reproduce.results.result import Cell, Result
+from lbhash.reproduce.runs.config import Cell as Run
+from lbhash.reproduce.runs.grid import completed, setting_text
+from lbhash.reproduce.runs.settings import METHODS, Settings
+from lbhash.reproduce.runs.sources import Source
 from lbhash.utils.plotting import new_panels, palette
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lbhash.reproduce import paper
-from lbhash.reproduce.cells import Cell
 from lbhash.reproduce.host_guided import Measure, compare, pair_cells
-from lbhash.reproduce.result import Result
-from lbhash.reproduce.settings import Settings
-from lbhash.reproduce.trainings import single_label
+from lbhash.reproduce.results.result import Result
+from lbhash.reproduce.runs.config import Cell
+from lbhash.reproduce.runs.grid import single_label
+from lbhash.reproduce.runs.settings import Settings
 
 MEASURE = Measure("Recognition accuracy", lambda final: final["recognition"], paper.RECOGNITION)
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lbhash.reproduce.settings import Settings
-from lbhash.reproduce.sources import Source, UnsuitableData
+from lbhash.reproduce.runs.settings import Settings
+from lbhash.reproduce.runs.sources import Source, UnsuitableData
 from lbhash.utils.files import check_folder
 
 if TYPE_CHECKING:
-    from lbhash.reproduce.cells import Cell
-    from lbhash.reproduce.result import Result
+    from lbhash.reproduce.results.result import Result
+    from lbhash.reproduce.runs.config import Cell
 
 TRAINED = frozenset({"sources", "epochs", "lr", "bits"})
 """What most experiments that train can be told."""
@@ -78,7 +78,7 @@ class Experiment:
         own = replace(settings, **nothing)
         if "data" not in self.uses:
             return own
-        from lbhash.reproduce.trainings import single_label
+        from lbhash.reproduce.runs.grid import single_label
 
         return replace(own, data=single_label(settings, "this experiment")[0].file)
 
@@ -178,8 +178,8 @@ def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
     settings = known[name].checked(name, settings)
     check_folder(out, "out")
     check_folder(settings.runs, "runs")
-    from lbhash.reproduce.settings import command_line
-    from lbhash.reproduce.write import write_result
+    from lbhash.reproduce.results.write import write_result
+    from lbhash.reproduce.runs.settings import command_line
 
     result = known[name].run(settings)
     write_result(name, result, out, command_line(name, settings))

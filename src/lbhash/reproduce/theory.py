@@ -14,9 +14,9 @@ from lbhash.evaluation.metrics import (
     lowest_average_precision,
 )
 from lbhash.evaluation.ranking import Ranking
-from lbhash.reproduce.lists import direct_average_precision, groups, lowest_of_all, orders
-from lbhash.reproduce.result import Cell, Result
-from lbhash.reproduce.settings import Settings
+from lbhash.reproduce.ranked_lists import direct_average_precision, groups, lowest_of_all, orders
+from lbhash.reproduce.results.result import Cell, Result
+from lbhash.reproduce.runs.settings import Settings
 from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from lbhash.codes import unpack
 from lbhash.data import Part
-from lbhash.reproduce.cells import CODES
-from lbhash.reproduce.cells import Cell as Run
 from lbhash.reproduce.paper import METHOD_TITLES
-from lbhash.reproduce.result import Cell, Result
-from lbhash.reproduce.settings import Settings
-from lbhash.reproduce.trainings import cell, completed, setting_text, single_label
+from lbhash.reproduce.results.result import Cell, Result
+from lbhash.reproduce.runs.config import CODES
+from lbhash.reproduce.runs.config import Cell as Run
+from lbhash.reproduce.runs.grid import cell, completed, setting_text, single_label
+from lbhash.reproduce.runs.settings import Settings
 from lbhash.utils.plotting import new_grid
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.reproduce.interval import Interval
+from lbhash.reproduce.results.interval import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 
-from lbhash.reproduce.sources import DIGITS, Source
+from lbhash.reproduce.runs.sources import DIGITS, Source
 from lbhash.utils.labels import check_count
 from lbhash.utils.system import usable_cores
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.reproduce.cells import CODES, SECONDS, TRAJECTORY, Cell, distinct
+from lbhash.reproduce.runs.config import CODES, SECONDS, TRAJECTORY, Cell, distinct
 from lbhash.utils.files import replacing, write_json
 from lbhash.utils.parallel import in_processes, read_run
 
 if TYPE_CHECKING:
-    from lbhash.reproduce.execution import Outcome
+    from lbhash.reproduce.runs.execution import Outcome
 
 FINAL = "final"
 _ENDINGS = {
@@ -109,7 +109,7 @@ def complete(cells: Iterable[Cell], seeds: Sequence[int], folder: str | Path, wo
 
 def execute_and_save(cell: Cell, seeds: Sequence[int], folder: Path) -> str:
     """Run a cell, leave its files, and say in a line how it went."""
-    from lbhash.reproduce.execution import execute
+    from lbhash.reproduce.runs.execution import execute
 
     runs = Runs(folder)
     found = execute(cell, seeds)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lbhash.reproduce.cells import Cell
-from lbhash.reproduce.runs import Runs, complete
-from lbhash.reproduce.settings import Settings
-from lbhash.reproduce.sources import Source, UnsuitableData
+from lbhash.reproduce.runs.config import Cell
+from lbhash.reproduce.runs.settings import Settings
+from lbhash.reproduce.runs.sources import Source, UnsuitableData
+from lbhash.reproduce.runs.store import Runs, complete
 
 SETTING = """A head with one hidden layer of {hidden:,} on fixed embeddings, {epochs} epochs, batch 64, Adam at {lr:g}
 with a decay of 0.1 every 10 epochs, {seeds}, class centres of the kind "best" unless said otherwise. The paper trains a

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lbhash.reproduce.interval import Interval
+from lbhash.reproduce.results.interval import Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from lbhash.centers.targets import centers_mark
-from lbhash.reproduce.settings import EPOCHS, LR
-from lbhash.reproduce.sources import Source
+from lbhash.reproduce.runs.settings import EPOCHS, LR
+from lbhash.reproduce.runs.sources import Source
 
 RECIPES: dict[str, dict[str, Any] | None] = {
     "plain": None,

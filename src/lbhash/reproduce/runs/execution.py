@@ -22,7 +22,7 @@ from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
 from lbhash.models.hash_model import HashModel
-from lbhash.reproduce.cells import CODES, RECIPES, SECONDS, TRAJECTORY, Cell
+from lbhash.reproduce.runs.config import CODES, RECIPES, SECONDS, TRAJECTORY, Cell
 from lbhash.training.module import HashingModule
 
 

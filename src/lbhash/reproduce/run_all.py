@@ -7,9 +7,9 @@ from pathlib import Path
 
 from lbhash.reproduce.page import page
 from lbhash.reproduce.registry import experiments
-from lbhash.reproduce.result import Result
-from lbhash.reproduce.settings import Settings, command_line
-from lbhash.reproduce.sources import UnsuitableData
+from lbhash.reproduce.results.result import Result
+from lbhash.reproduce.runs.settings import Settings, command_line
+from lbhash.reproduce.runs.sources import UnsuitableData
 from lbhash.utils.files import check_folder, write_text
 
 PAGE = "report.html"
@@ -25,8 +25,8 @@ def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
     """
     check_folder(out, "out")
     check_folder(settings.runs, "runs")
-    from lbhash.reproduce.trainings import completed
-    from lbhash.reproduce.write import write_result
+    from lbhash.reproduce.results.write import write_result
+    from lbhash.reproduce.runs.grid import completed
 
     known = experiments()
     for source in settings.all_sources():

@@ -8,8 +8,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lbhash.reproduce.interval import Interval
-from lbhash.reproduce.result import Cell, Result
+from lbhash.reproduce.results.interval import Interval
+from lbhash.reproduce.results.result import Cell, Result
 from lbhash.utils.files import replacing, write_text
 
 if TYPE_CHECKING:

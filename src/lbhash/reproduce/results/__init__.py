@@ -1,0 +1,1 @@
+"""What is shown: tables, figures, intervals and regressions, and how they are written."""

@@ -1,0 +1,1 @@
+"""What is trained: settings, data, cells, their execution, and the store of finished runs."""
