@@ -112,9 +112,7 @@ def encode(
     options |= {"batch-size": given.batch_size, "shard-rows": given.shard_rows, "precision": given.precision}
     words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
     started, most = time.perf_counter(), 0
-    with subprocess.Popen(
-        [sys.executable, "-m", "lbhash.cli", "encode", *words, "--json"], stdout=-1, stderr=-3
-    ) as run:
+    with subprocess.Popen([sys.executable, "-m", "lbhash", "encode", *words, "--json"], stdout=-1, stderr=-3) as run:
         process = psutil.Process(run.pid)
         while run.poll() is None:
             most = max(most, held_by(process))

@@ -184,7 +184,16 @@ def prepare(folder: Path) -> None:
 @contextlib.contextmanager
 def serving(folder: Path, *options: str) -> Iterator[tuple[psutil.Process, int]]:
     """The service in a process of its own, and its port."""
-    command = [sys.executable, "-m", "lbhash.cli", "serve", "--model", folder / "model", "--index", folder / "index"]
+    command = [
+        sys.executable,
+        "-m",
+        "lbhash",
+        "serve",
+        "--model",
+        folder / "model",
+        "--index",
+        folder / "index",
+    ]
     command += ["--data", "digits", "--port", "0", *options]
     with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True) as process:
         try:

@@ -78,7 +78,7 @@ def lbhash_command():
     """A function that runs the program in a process of its own."""
 
     def run(*arguments, **options):
-        command = [sys.executable, "-m", "lbhash.cli", *map(str, arguments)]
+        command = [sys.executable, "-m", "lbhash", *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
 
     return run
@@ -100,13 +100,13 @@ def python_script():
 @pytest.fixture
 def command(monkeypatch, capsys):
     """A function that runs ``main`` in this process: exit status, standard output and standard error."""
-    import lbhash.cli
+    import lbhash.cli.app
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["lbhash", *map(str, arguments)])
         status = 0
         try:
-            lbhash.cli.main()
+            lbhash.cli.app.main()
         except SystemExit as ended:
             status = ended.code or 0
         return status, *capsys.readouterr()

@@ -12,7 +12,7 @@ import time
 import psutil
 import pytest
 
-from lbhash.commands.serve import _hosts, _is_loopback
+from lbhash.cli.commands.serve import _hosts, _is_loopback
 
 pytest_plugins = ["app_service"]
 
@@ -20,7 +20,7 @@ pytest_plugins = ["app_service"]
 @contextlib.contextmanager
 def service(settings, *more):
     """A real ``lbhash serve`` in a process of its own, and its port."""
-    command = [sys.executable, "-m", "lbhash.cli", "serve", "--model", settings.model, "--index", settings.index]
+    command = [sys.executable, "-m", "lbhash", "serve", "--model", settings.model, "--index", settings.index]
     process = subprocess.Popen([*map(str, command), "--port", "0", *more], stderr=subprocess.PIPE, text=True)
     try:
         line = process.stderr.readline()

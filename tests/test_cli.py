@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import lbhash.cli
+import lbhash.cli.app
 from lbhash import Hasher
 from lbhash.centers import center_kinds
 from lbhash.codes import hamming_distances
@@ -36,7 +36,7 @@ def work(tmp_path_factory, lbhash_command):
         patch.chdir(folder)
         for split, name in (("base", "base.parquet"), ("query", "query.npz")):
             patch.setattr(sys, "argv", ["lbhash", "encode", "--model", "model", "--split", split, "--out", name])
-            lbhash.cli.app(standalone_mode=False)
+            lbhash.cli.app.app(standalone_mode=False)
     return folder
 
 
@@ -438,7 +438,7 @@ def test_a_traceback_on_request(command, monkeypatch):
     monkeypatch.setenv("LBHASH_TRACEBACK", "1")
     monkeypatch.setattr(sys, "argv", ["lbhash", "centers", "--classes", "0", "--bits", "8"])
     with pytest.raises(ValueError, match="classes is 0"):
-        lbhash.cli.main()
+        lbhash.cli.app.main()
 
 
 # ------------------------------------------------------------------------------------------- the next step that is told

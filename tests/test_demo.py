@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lbhash import Hasher
+from lbhash.cli.demo import run_demo
 from lbhash.data import load_dataset
-from lbhash.demo import run_demo
 from lbhash.index import open_index
 
 

@@ -603,7 +603,7 @@ def test_what_is_said(model, data, tmp_path, command, monkeypatch):
     [("codes", True), ("co.des/", True), ("there.parquet", True), ("codes.parquet", False), ("codes.csv", False)],
 )
 def test_what_is_a_folder(tmp_path, monkeypatch, out, folder):
-    from lbhash.commands.encode import is_folder
+    from lbhash.cli.commands.encode import is_folder
 
     monkeypatch.chdir(tmp_path)
     os.mkdir("there.parquet")

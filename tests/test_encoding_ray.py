@@ -136,7 +136,7 @@ def program(tmp_path):
     """A function that starts ``lbhash encode --engine ray`` in a process of its own."""
 
     def start(out, *arguments):
-        command = [sys.executable, "-m", "lbhash.cli", "encode", "--engine", "ray", "--json", "--out", str(out)]
+        command = [sys.executable, "-m", "lbhash", "encode", "--engine", "ray", "--json", "--out", str(out)]
         return subprocess.Popen(
             [*command, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
         )

@@ -37,7 +37,7 @@ def trained(place):
     import os
     import sys
 
-    import lbhash.cli
+    import lbhash.cli.app
 
     arguments = [
         "--data",
@@ -57,7 +57,7 @@ def trained(place):
         patch.chdir(place)
         patch.setattr(sys, "argv", ["lbhash", *map(str, [*TRAIN, *arguments])])
         with pytest.raises(SystemExit) as ended:
-            lbhash.cli.main()
+            lbhash.cli.app.main()
     assert os.getcwd() == before
     assert not ended.value.code, err.getvalue()
     return out.getvalue(), err.getvalue()
@@ -236,7 +236,7 @@ def test_damaged_pictures_are_skipped_everywhere(place, command, tmp_path, monke
 
 
 def test_cores_are_shared_by_processes(monkeypatch):
-    from lbhash.commands.train import cores
+    from lbhash.cli.commands.train import cores
 
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)

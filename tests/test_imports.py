@@ -15,13 +15,13 @@ HEAVY += ("transformers",)
     "script",
     [
         "import lbhash; dir(lbhash); lbhash.__version__",
-        "import lbhash.cli",
-        "from lbhash.cli import main; sys.argv = ['lbhash', '--help']; run(main)",
-        "from lbhash.cli import main; sys.argv = ['lbhash', 'train', '--help']; run(main)",
-        "from lbhash.cli import main; sys.argv = ['lbhash', 'tune', '--help']; run(main)",
-        "from lbhash.cli import main; sys.argv = ['lbhash', 'encode', '--help']; run(main)",
-        "from lbhash.cli import main; sys.argv = ['lbhash', 'export', '--help']; run(main)",
-        "from lbhash.cli import main; sys.argv = ['lbhash', '--version']; run(main)",
+        "import lbhash.cli.app",
+        "from lbhash.cli.app import main; sys.argv = ['lbhash', '--help']; run(main)",
+        "from lbhash.cli.app import main; sys.argv = ['lbhash', 'train', '--help']; run(main)",
+        "from lbhash.cli.app import main; sys.argv = ['lbhash', 'tune', '--help']; run(main)",
+        "from lbhash.cli.app import main; sys.argv = ['lbhash', 'encode', '--help']; run(main)",
+        "from lbhash.cli.app import main; sys.argv = ['lbhash', 'export', '--help']; run(main)",
+        "from lbhash.cli.app import main; sys.argv = ['lbhash', '--version']; run(main)",
     ],
 )
 def test_nothing_heavy_is_loaded_before_it_is_needed(python_script, script):

@@ -257,7 +257,7 @@ ARGUMENTS = ["train", "--bits", "16", "--hidden", "16", "--batch-size", "32", "-
 
 
 def start(folder, *arguments):
-    command = [sys.executable, "-m", "lbhash.cli", *ARGUMENTS, "--out", str(folder), *arguments]
+    command = [sys.executable, "-m", "lbhash", *ARGUMENTS, "--out", str(folder), *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lbhash.commands.options import (
+from lbhash.cli.commands.options import (
     Backbone,
     BaseFile,
     Carry,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lbhash.commands.options import (
+from lbhash.cli.commands.options import (
     BaseFile,
     ClassList,
     Damaged,
@@ -82,10 +82,10 @@ def tune(
 
     Pictures are embedded once, by a backbone that stays as it is.
     """
+    from lbhash.cli.tables import print_metrics
     from lbhash.hasher import Hasher
     from lbhash.pipeline.splits import open_embedded
     from lbhash.pipeline.train import train_model
-    from lbhash.tables import print_metrics
     from lbhash.tuning import INTER_PERCENTILE, PERCENTILE, read_space, search
     from lbhash.tuning.study import import_optuna
     from lbhash.tuning.write import write_tuning

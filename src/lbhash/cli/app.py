@@ -10,15 +10,15 @@ from typing import Annotated
 
 import typer
 
-from lbhash.commands.encode import encode
-from lbhash.commands.export import export
-from lbhash.commands.index import index_app
-from lbhash.commands.options import Json, print_json
-from lbhash.commands.reproduce import reproduce
-from lbhash.commands.search import search
-from lbhash.commands.serve import serve
-from lbhash.commands.train import train
-from lbhash.commands.tune import tune
+from lbhash.cli.commands.encode import encode
+from lbhash.cli.commands.export import export
+from lbhash.cli.commands.index import index_app
+from lbhash.cli.commands.options import Json, print_json
+from lbhash.cli.commands.reproduce import reproduce
+from lbhash.cli.commands.search import search
+from lbhash.cli.commands.serve import serve
+from lbhash.cli.commands.train import train
+from lbhash.cli.commands.tune import tune
 
 app = typer.Typer(
     name="lbhash",
@@ -70,7 +70,7 @@ def demo(
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of each of the four trainings.")] = 30,
 ) -> None:
     """The whole path on real handwritten digits: train, encode, evaluate, search, report."""
-    from lbhash.demo import run_demo
+    from lbhash.cli.demo import run_demo
 
     run_demo(out, seed=seed, epochs=epochs)
 
@@ -138,7 +138,7 @@ def evaluate(
     if as_json:
         print_json(report.as_dict())
         return
-    from lbhash.tables import print_report
+    from lbhash.cli.tables import print_report
 
     print_report(report)
     if curves is not None:
@@ -170,7 +170,7 @@ def centers(
         if as_json:
             print_json(compared)
             return
-        from lbhash.tables import print_compared_centers
+        from lbhash.cli.tables import print_compared_centers
 
         print_compared_centers(compared)
         return
@@ -188,7 +188,7 @@ def centers(
     if as_json:
         print_json(facts)
         return
-    from lbhash.tables import print_centers
+    from lbhash.cli.tables import print_centers
 
     print_centers(facts)
 
@@ -196,7 +196,7 @@ def centers(
 @app.command()
 def methods(as_json: Json = False) -> None:
     """List the host methods."""
-    from lbhash.tables import method_rows, print_methods
+    from lbhash.cli.tables import method_rows, print_methods
 
     if as_json:
         print_json({"methods": method_rows()})
@@ -233,7 +233,3 @@ def _line_for(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}"
     return None
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lbhash.commands.options import Json, print_json
+from lbhash.cli.commands.options import Json, print_json
 
 if TYPE_CHECKING:
     from lbhash.reproduce.results.result import Result

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lbhash.commands.options import (
+from lbhash.cli.commands.options import (
     BaseFile,
     ClassList,
     Damaged,
@@ -244,7 +244,7 @@ def train(
     if as_json:
         print_json(metrics)
         return
-    from lbhash.tables import print_metrics
+    from lbhash.cli.tables import print_metrics
 
     print_metrics([metrics], title=f"{loaded.name}, {bits} bits")
     typer.echo(f"model, metrics.json and logs are in {out}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lbhash.commands.options import (
+from lbhash.cli.commands.options import (
     Backbone,
     BaseFile,
     Carry,
@@ -239,7 +239,7 @@ def bench(
     if as_json:
         print_json(facts)
         return
-    from lbhash.tables import print_kinds
+    from lbhash.cli.tables import print_kinds
 
     print_kinds(facts)
 
@@ -285,7 +285,7 @@ def size(
     if as_json:
         print_json({"memory": amount, "usable": usable, "sizes": [asdict(size) for size in sizes]})
         return
-    from lbhash.tables import print_sizes
+    from lbhash.cli.tables import print_sizes
 
     print_sizes(sizes, memory)
 
@@ -376,6 +376,6 @@ def _print_info(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return
-    from lbhash.tables import print_index
+    from lbhash.cli.tables import print_index
 
     print_index(facts)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import matplotlib
 import numpy as np
 
+from lbhash.cli.tables import RESULT_COLUMNS, result_row
 from lbhash.data import Dataset
 from lbhash.evaluation.plots import precision_recall_figure
 from lbhash.evaluation.report import Report
-from lbhash.tables import RESULT_COLUMNS, result_row
 from lbhash.utils.files import write_text
 from lbhash.utils.version import __version__
 
@@ -95,7 +95,7 @@ def write_report(
 
     Args:
         path: of the HTML file.
-        results: a mapping a method, as ``lbhash.tables.result_row`` takes it.
+        results: a mapping a method, as ``lbhash.cli.tables.result_row`` takes it.
         reports: the evaluations by method, for the curves.
         dataset: whose rows are 8 × 8 pictures.
         found: the queries and their neighbours.

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lbhash.commands.options import Json, Model, print_json
+from lbhash.cli.commands.options import Json, Model, print_json
 
 
 def export(

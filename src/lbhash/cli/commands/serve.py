@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from lbhash.commands.options import Model
+from lbhash.cli.commands.options import Model
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 """What a service on the loopback address goes by."""

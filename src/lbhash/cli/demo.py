@@ -11,13 +11,13 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from lbhash.cli.demo_report import Neighborhood, bits_apart, write_report
+from lbhash.cli.tables import print_metrics
 from lbhash.codes.io import CodeTable
 from lbhash.data import Dataset, load_dataset
 from lbhash.evaluation.report import Report, evaluate
 from lbhash.hasher import Hasher
 from lbhash.index import Index, build_index
-from lbhash.report import Neighborhood, bits_apart, write_report
-from lbhash.tables import print_metrics
 
 METHODS = (("hashnet", False), ("hashnet", True), ("csq", False), ("csq", True))
 BITS = 16

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lbhash.commands.options import Json, print_json
+from lbhash.cli.commands.options import Json, print_json
 
 
 class Rerank(str, Enum):
@@ -91,7 +91,7 @@ def search(
         found = {"index": shown_address(base), "codes": len(index), "bits": index.bits, "queries": answers}
         print_json(json_value(found))
         return
-    from lbhash.tables import print_neighbors
+    from lbhash.cli.tables import print_neighbors
 
     if out is None:
         for answer in answers:

@@ -1,0 +1,1 @@
+"""Groups of commands, a file each; ``lbhash.cli.app`` puts them together."""

@@ -1,1 +1,0 @@
-"""Groups of commands, a file each; ``lbhash.cli`` puts them together."""
