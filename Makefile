@@ -29,7 +29,7 @@ lint: install
 
 # CIFAR10 and TINY are Parquet files of embeddings, as the README describes them.
 results: install
-	$(BIN)/python -m lbhash.experiments.results --cifar10 $(CIFAR10) --tiny-imagenet $(TINY)
+	$(BIN)/python -m benchmarks.experiments.results --cifar10 $(CIFAR10) --tiny-imagenet $(TINY)
 
 benchmark: install
 	$(BIN)/python benchmarks/guided_step.py

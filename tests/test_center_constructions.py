@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.code_search.cyclic_codes import best_cyclic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +32,6 @@ from lbhash.centers.constructions.quadratic_residue import DISTANCES, quadratic_
 from lbhash.centers.constructions.reed_muller import reed_muller_dimension, reed_muller_generator
 from lbhash.centers.constructions.reed_solomon import generator_matrix as reed_solomon_generator
 from lbhash.codes import hamming_distances, unpack
-from lbhash.experiments.cyclic_codes import best_cyclic
 
 
 def least_distance(words):

@@ -7,9 +7,9 @@ import os
 
 import numpy as np
 import pytest
+from benchmarks.experiments import arrangement, centers_effect, centers_table, results
 
 from lbhash.centers.targets import centers_mark
-from lbhash.experiments import arrangement, centers_effect, centers_table, results
 from lbhash.utils.parallel import run_missing
 
 

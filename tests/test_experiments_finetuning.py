@@ -7,9 +7,9 @@ import json
 import shutil
 
 import pytest
+from benchmarks.experiments import finetuning
 from PIL import Image
 
-from lbhash.experiments import finetuning
 from picture_tools import write_backbone, write_stripes
 
 pytest.importorskip("transformers")

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from benchmarks.code_search import linear_codes
 
 from lbhash.centers.constructions.known_linear import CODES, Known, generator, known
 from lbhash.centers.constructions.linear import Generator, span
 from lbhash.codes import hamming_distances
-from lbhash.experiments import linear_codes
 
 
 def least_weight(matrix: Generator) -> int:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.experiments import tuning as experiment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,6 @@ from lbhash.data import Part
 from lbhash.data.dataset import Dataset
 from lbhash.evaluation.diagnostics import FEW_ROWS, cautions_of_rows, cautions_of_values
 from lbhash.evaluation.held_out import leave_one_out_map
-from lbhash.experiments import tuning as experiment
 from lbhash.losses import METHODS
 from lbhash.reproduce.runs.sources import DIGITS
 from lbhash.training.confusion import confusion

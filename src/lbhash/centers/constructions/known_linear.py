@@ -2,9 +2,9 @@
 
 They reach the lower bounds on linear codes in Brouwer's tables as of May 2006, read in GUAVA, a package of GAP. The
 columns of each are whole orbits of a matrix of small order, which makes most of the codes quasi-cyclic; the orbits
-were chosen by tabu search, or greedily for a parity-check matrix, as ``lbhash.experiments.linear_codes`` says.
+were chosen by tabu search, or greedily for a parity-check matrix, as ``benchmarks.code_search.linear_codes`` says.
 
-    python -m lbhash.experiments.linear_codes --length N --dimension K --distance D OPTIONS
+    python -m benchmarks.code_search.linear_codes --length N --dimension K --distance D OPTIONS
 
 with the options of an entry finds its rows again. ``tests/test_known_linear.py`` counts every distance over all words.
 

@@ -1,6 +1,6 @@
 """Why the range over ties matters: one set of real codes, and the mAPs that different orders of its ties give.
 
-    python -m lbhash.experiments.ties --cifar10 FILE
+    python -m benchmarks.experiments.ties --cifar10 FILE
 
 Trains plain CSQ at 16, 32 and 64 bits and writes the table into ``docs/evaluation.md``, between its markers.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.experiments.page import check_part, replace_part
 
-from lbhash.experiments.page import check_part, replace_part
 from lbhash.utils.files import existing_file
 
 BITS = (16, 32, 64)

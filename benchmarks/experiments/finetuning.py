@@ -1,6 +1,6 @@
 """Backbones that learn from pictures: methods, plain and guided, side by side. Writes a page and its learning curves.
 
-    python -m lbhash.experiments.finetuning --data PICTURES --backbone FOLDER --methods csq --out docs/finetuning.md
+    python -m benchmarks.experiments.finetuning --data PICTURES --backbone FOLDER --methods csq --out docs/finetuning.md
 
 Each run is a model folder under ``--runs``, as ``lbhash train`` leaves it; runs that are there are not run again, and
 one that was interrupted goes on from its last epoch.
@@ -17,9 +17,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from benchmarks.experiments.page import markdown_table
+
 from lbhash.centers import center_kinds
 from lbhash.centers.targets import ARRANGED
-from lbhash.experiments.page import markdown_table
 from lbhash.reproduce.results.regression import Regression
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.training.monitor import VALIDATION_SHARE
@@ -271,7 +272,7 @@ def page(
         train=len(dataset.train),
         query=len(dataset.query),
         base=len(dataset.base),
-        command=f"python -m lbhash.experiments.finetuning {command} --out {given.out.name}",
+        command=f"python -m benchmarks.experiments.finetuning {command} --out {given.out.name}",
         table=scores(results),
     )
     if not curves:

@@ -1,6 +1,6 @@
 """Search for binary linear [n, k, d] codes: how the generators of ``known_linear`` were found.
 
-    python -m lbhash.experiments.linear_codes --length 48 --dimension 8 --distance 22 --order 15 --seed 0
+    python -m benchmarks.code_search.linear_codes --length 48 --dimension 8 --distance 22 --order 15 --seed 0
 
 prints the rows of a generator as hexadecimal integers, bit j of which is column j, and the seconds it took; its exit
 status is 1 if none was found in ``--seconds``.

@@ -1,6 +1,6 @@
 """What a user would pick instead: mAP and recall against bytes a row. Writes ``docs/search.md`` and its picture.
 
-    python -m lbhash.experiments.alternatives --data cifar10=FILE --data tiny-imagenet@1000=FILE
+    python -m benchmarks.experiments.alternatives --data cifar10=FILE --data tiny-imagenet@1000=FILE
 
 A data set is NAME=FILE, or NAME@R=FILE where its mAP looks at the first R of a ranking; FILE may be "digits". Each run
 leaves a JSON file under ``--runs``; an interrupted table goes on with the runs that are missing.
@@ -23,9 +23,8 @@ from lbhash.utils.files import existing_file, replacing, write_text
 from lbhash.utils.parallel import run_missing
 
 if TYPE_CHECKING:
+    from benchmarks.experiments.contenders import Contender, Work
     from matplotlib.axes import Axes
-
-    from lbhash.experiments.contenders import Contender, Work
 
 PAIRS = 1 << 22
 """Of a query and a base row, at a time."""
@@ -115,7 +114,7 @@ def _dataset(file: str) -> Any:
 
 def execute(run: Run) -> dict[str, Any]:
     """Fit and measure the contenders of a run."""
-    from lbhash.experiments import contenders as of
+    from benchmarks.experiments import contenders as of
 
     work = of.Work(_dataset(run.data.file), run.seed)
     if run.bits is None:
@@ -146,8 +145,9 @@ def measure(
         at: R of the mAP; ``None`` for the whole base.
         wanted: each query's nearest base rows by cosine, nearest first (``Work.nearest``).
     """
+    from benchmarks.experiments.scored import expected_recall, ranking_of
+
     from lbhash.evaluation.metrics import average_precision
-    from lbhash.experiments.scored import expected_recall, ranking_of
 
     wanted = _nearest(work) if wanted is None else wanted
     at = None if at is None else min(at, len(work.base))
@@ -289,7 +289,9 @@ def page(results: Mapping[Run, dict[str, Any]], picture: str) -> str:
     bits = sorted({run.bits for run in results if run.bits is not None})
     asked = " ".join(f"--data {_title(data)}={data.file if data.file == 'digits' else 'FILE'}" for data in sets)
     lengths = ",".join(map(str, bits))
-    command = f"python -m lbhash.experiments.alternatives {asked} --bits {lengths} --seeds {seeds} --epochs {epochs}"
+    command = (
+        f"python -m benchmarks.experiments.alternatives {asked} --bits {lengths} --seeds {seeds} --epochs {epochs}"
+    )
     parts = [INTRO.format(command=command, k=TIMED_K, queries=TIMED_QUERIES, rounds=TIMED_ROUNDS)]
     parts.append(f"![mAP against bytes a row]({picture})\n")
     for data in sets:

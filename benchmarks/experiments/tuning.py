@@ -1,6 +1,6 @@
 """Choosing settings by the held-out ratio against choosing by held-out mAP. Writes a part of ``docs/tuning.md``.
 
-    python -m lbhash.experiments.tuning --data cifar10=FILE --data tiny-imagenet=FILE
+    python -m benchmarks.experiments.tuning --data cifar10=FILE --data tiny-imagenet=FILE
 
 Random settings of every cell (data, method, bits) are trained once on a part of the training rows, and scored by the
 ratio and by the mAP of the rest, and, for the judgement alone, by the mAP of the queries. Each run leaves a JSON file
@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from benchmarks.experiments.page import check_part, replace_part
 
 from lbhash.centers.targets import centers_mark
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, bounded_ratio
-from lbhash.experiments.page import check_part, replace_part
 from lbhash.reproduce.results.interval import Interval
 from lbhash.reproduce.runs.sources import Source
 from lbhash.tuning.space import Choice, Space, check_space, default_space, starting_point, with_params

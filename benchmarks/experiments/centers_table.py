@@ -1,6 +1,6 @@
 """How far apart class centres are, for many numbers of classes and bits. Writes a part of ``docs/centers.md``.
 
-    python -m lbhash.experiments.centers_table
+    python -m benchmarks.experiments.centers_table
 
 Every cell is made anew, without the cache, and every distance is counted over all pairs.
 """
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lbhash.experiments.page import check_part, replace_part
+from benchmarks.experiments.page import check_part, replace_part
 
 CLASSES = (2, 10, 21, 77, 81, 100, 150, 200, 365, 1000, 10000, 21841)
 BITS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 256)

@@ -1,6 +1,6 @@
 """All cyclic codes of small dimension: how ``lbhash.centers.constructions.cyclic`` was found.
 
-    python -m lbhash.experiments.cyclic_codes --length 51 --dimension 8
+    python -m benchmarks.code_search.cyclic_codes --length 51 --dimension 8
 
 prints the largest minimum distance of the cyclic codes of that length and dimension whose check polynomial has at most
 three irreducible factors, and such a polynomial.

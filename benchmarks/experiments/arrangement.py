@@ -1,6 +1,6 @@
 """Who is whose neighbour: what is confused, and where hosts and designs put it. Writes a part of ``docs/guidance.md``.
 
-    python -m lbhash.experiments.arrangement --data cifar10=FILE
+    python -m benchmarks.experiments.arrangement --data cifar10=FILE
 
 Rows are cut from the training split. What is confused is what a linear model takes for each other that has not seen the
 row's label. A plain host has its own centres, the majority of its codes; designed and arranged centres are those of
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from benchmarks.experiments.page import check_part, markdown_table, replace_part
 
 from lbhash.centers import Centers, confused_distance, mean_distance, minimum_distance, pairwise_distances
 from lbhash.centers.targets import ARRANGED, DESIGNED
 from lbhash.evaluation.bound import code_centers
 from lbhash.evaluation.report import evaluate
-from lbhash.experiments.page import check_part, markdown_table, replace_part
 from lbhash.hasher import Hasher
 from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.runs.settings import METHODS, Settings

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from benchmarks.experiments.scored import Scores
 
 from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances, pack, unpack
 from lbhash.data import Dataset, Part
-from lbhash.experiments.scored import Scores
 from lbhash.index import FlatIndex, rerank
 from lbhash.index.rerank import By
 from lbhash.index.scan import nearest

@@ -1,6 +1,6 @@
 """The main table: six host methods, plain and guided, on two sets of embeddings. Writes ``docs/results.md``.
 
-    python -m lbhash.experiments.results --cifar10 FILE --tiny-imagenet FILE
+    python -m benchmarks.experiments.results --cifar10 FILE --tiny-imagenet FILE
 
 Each run leaves a JSON file under ``--runs``; an interrupted table goes on with the runs that are missing.
 """
@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks.experiments.page import markdown_table
+
 from lbhash.centers.targets import centers_mark
-from lbhash.experiments.page import markdown_table
 from lbhash.utils.files import existing_file, write_text
 from lbhash.utils.formatting import number
 from lbhash.utils.parallel import run_missing
@@ -36,7 +37,7 @@ seed: differences of a point or so mean little.
 
 Made by
 
-    python -m lbhash.experiments.results --cifar10 FILE --tiny-imagenet FILE --epochs {epochs} --seed {seed}
+    python -m benchmarks.experiments.results --cifar10 FILE --tiny-imagenet FILE --epochs {epochs} --seed {seed}
 
 - mAP is in expectation over a random order of tied codes; "over ties" gives the worst and the best order.
 - "lift" is the guided mAP minus its host's, in points.

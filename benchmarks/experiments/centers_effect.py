@@ -1,6 +1,6 @@
 """What class centres that are farther apart do to the codes. Writes a part of ``docs/centers.md`` and its picture.
 
-    python -m lbhash.experiments.centers_effect --cifar10 FILE --tiny-imagenet FILE --mosaic FILE
+    python -m benchmarks.experiments.centers_effect --cifar10 FILE --tiny-imagenet FILE --mosaic FILE
 
 CSQ and CSQ_D with six kinds of centres. Kinds that give the same centres share one run. Each run leaves a JSON file
 under ``--runs``; an interrupted table goes on with the runs that are missing.
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from benchmarks.experiments.page import check_part, replace_part
 
 from lbhash.centers.targets import centers_mark
-from lbhash.experiments.page import check_part, replace_part
 from lbhash.utils.files import existing_file, replacing
 from lbhash.utils.parallel import run_missing
 from lbhash.utils.plotting import new_grid

@@ -1,0 +1,1 @@
+"""How the stored generators of linear and cyclic codes were found."""
