@@ -11,7 +11,7 @@
 - "memory-mapped" evaluates a base of 10 million codes that lies in a file, in a process of its own, and reports the
   most memory that this process had.
 
-Codes are random ones around a random centre a class, an eighth of the bits flipped: no two are alike. Trained codes
+Codes are random ones around a random center a class, an eighth of the bits flipped: no two are alike. Trained codes
 repeat, and equal ones are looked at once; ``--queries`` and ``--base`` add a row for such, from files of codes
 (``lbhash encode``).
 """
@@ -61,7 +61,7 @@ print(time.perf_counter() - started, 1024 * resource.getrusage(resource.RUSAGE_S
 
 
 def make(rows: int, bits: int, classes: int, several: bool, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Packed codes and labels of a seed; the centres are the same for all seeds."""
+    """Packed codes and labels of a seed; the centers are the same for all seeds."""
     centers = np.random.default_rng(0).integers(0, 256, (classes, bits // 8), np.uint8)
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, rows)

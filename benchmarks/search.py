@@ -8,7 +8,7 @@
   the memory that it then takes beyond what it took before (resident pages, those of mapped files included).
 - "kinds": the approximate kinds beside the exact one (``lbhash index bench``).
 
-Codes are random ones around one of 1,000 centres, an eighth of the bits flipped.
+Codes are random ones around one of 1,000 centers, an eighth of the bits flipped.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ print(opened, time.perf_counter() - started, psutil.Process().memory_info().rss 
 
 
 def make(rows: int, bits: int, seed: int) -> np.ndarray:
-    """Packed codes of a seed; the centres are the same for all seeds."""
+    """Packed codes of a seed; the centers are the same for all seeds."""
     centers = np.random.default_rng(0).integers(0, 256, (1000, bits // 8), np.uint8)
     rng = np.random.default_rng(seed)
     flips = np.bitwise_and.reduce(rng.integers(0, 256, (3, rows, bits // 8), np.uint8))

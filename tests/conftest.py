@@ -22,7 +22,7 @@ SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 @pytest.fixture(autouse=True, scope="session")
 def cache_of_the_tests(tmp_path_factory):
-    """Class centres are kept where no other run finds them, and no test reads what another version left."""
+    """Class centers are kept where no other run finds them, and no test reads what another version left."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LBHASH_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield

@@ -29,8 +29,8 @@ class Gradients(Callback):
 
     def on_before_optimizer_step(self, trainer, module, optimizer):
         if not self.first:
-            learnt = ((name, parameter.grad) for name, parameter in module.named_parameters())
-            self.first = {name: gradient.clone() for name, gradient in learnt if gradient is not None}
+            learned = ((name, parameter.grad) for name, parameter in module.named_parameters())
+            self.first = {name: gradient.clone() for name, gradient in learned if gradient is not None}
 
 
 def run_all(out: Path, plan: dict) -> None:

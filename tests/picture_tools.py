@@ -33,7 +33,7 @@ TOKENS = {
 
 
 def striped(label, rng):
-    """Noisy stripes in the direction of their class, of four: no colour tells them apart, and no pixel does."""
+    """Noisy stripes in the direction of their class, of four: no color tells them apart, and no pixel does."""
     y, x = np.mgrid[:SIDE, :SIDE]
     along = (x, y, x + y, x - y)[label]
     wave = 60 * np.sin(along * 2 * np.pi / 5 + rng.uniform(0, 2 * np.pi))

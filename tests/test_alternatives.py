@@ -157,9 +157,9 @@ def test_sizes_and_labels(work, csq):
 
 
 def test_what_cannot_be_is_left_out(work, files):
-    assert list(contenders.iterative_quantisation(work, 16, 0)) == []
+    assert list(contenders.iterative_quantization(work, 16, 0)) == []
     assert list(contenders.few_dimensions(work, 16)) == []
-    assert list(contenders.product_quantisation(work, 16, 0)) == []  # 160 train rows for 256 centroids
+    assert list(contenders.product_quantization(work, 16, 0)) == []  # 160 train rows for 256 centroids
     several = contenders.Work(load_dataset(files["several"]))
     assert list(contenders.classifier(several)) == []
     assert list(contenders.discriminants(several, 8, 0)) == []
@@ -207,14 +207,14 @@ def test_faiss_ranks_as_the_scores_do(monkeypatch):
     monkeypatch.setattr(contenders, "OPQ_ROUNDS", 1)
     work = contenders.Work(load_dataset("digits"))
     asked = np.square(work.query).sum(axis=1, keepdims=True)
-    found = list(contenders.product_quantisation(work, 16, 0))
+    found = list(contenders.product_quantization(work, 16, 0))
     assert [(one.name, one.bytes) for one in found] == [("FAISS PQ", 2), ("FAISS OPQ + PQ", 2)]
     distances, ids = found[0].search(slice(0, 20), 10)
     scores = (everything(found[0], work) + asked)[:20]
     np.testing.assert_allclose(np.sort(scores, axis=1)[:, :10], distances, atol=1e-4)
     np.testing.assert_allclose(np.take_along_axis(scores, ids, 1), distances, atol=1e-4)
     assert len(list(contenders.few_dimensions(work, 16))) == 2
-    (itq,) = contenders.iterative_quantisation(work, 16, 0)
+    (itq,) = contenders.iterative_quantization(work, 16, 0)
     (lsh,) = contenders.random_hyperplanes(work, 16, 0)
     maps = [alternatives.measure(one, work, 100)["map"] for one in (itq, lsh)]
     assert maps[0] > maps[1] > 0.2

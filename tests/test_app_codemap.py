@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lbhash.service.projection import neighbourly, principal
+from lbhash.service.projection import neighborly, principal
 
 
 def tsne(signs):
-    return np.frombuffer(neighbourly(signs), np.float32).reshape(-1, 2)
+    return np.frombuffer(neighborly(signs), np.float32).reshape(-1, 2)
 
 
 @pytest.mark.parametrize("project", [principal, tsne])

@@ -90,7 +90,7 @@ def test_search_by_row(page, address):
         assert lines[1] == str(neighbor["label"])
         assert lines[2] == f"row {neighbor['row']}"
         assert ("other class" in lines) == (neighbor["label"] != wanted["query"]["label"])
-    assert "12 neighbours in" in element(page, "status").text
+    assert "12 neighbors in" in element(page, "status").text
     assert element(page, "asked-code").text == wanted["query"]["code"]
     assert page.current_url.endswith("#row=1790")
     assert until(page, "[...document.querySelectorAll('.card img')].every((image) => image.naturalWidth == 8)")
@@ -178,7 +178,7 @@ def test_a_radius_that_holds_nothing(page, address):
     element(page, "row").send_keys(f"{lonely}\n")
     until(page, "document.getElementById('empty-words').innerText.startsWith('No code is within 0 bits')")
     assert cards(page) == []
-    assert "0 neighbours" in element(page, "status").text
+    assert "0 neighbors" in element(page, "status").text
 
 
 def test_numbers_and_map(page):

@@ -22,7 +22,7 @@ CLASSES = 3
 
 
 class MeanColor:
-    """A backbone whose embedding is the mean colour, so that a test can tell it by hand."""
+    """A backbone whose embedding is the mean color, so that a test can tell it by hand."""
 
     def embed(self, pictures):
         return np.stack([np.asarray(picture, np.float32).mean(axis=(0, 1)) for picture in pictures])
@@ -30,7 +30,7 @@ class MeanColor:
 
 @pytest.fixture(scope="module")
 def pictures():
-    """Forty-five plain pictures, of three classes by their colour."""
+    """Forty-five plain pictures, of three classes by their color."""
     rng = np.random.default_rng(0)
     labels = np.arange(45) % CLASSES
     colors = 40 + 150 * np.eye(CLASSES)[labels] + rng.integers(0, 40, (45, 3))

@@ -85,7 +85,7 @@ def test_flips():
 
 
 @given(draws=st.lists(st.floats(0, 1, exclude_max=True), min_size=3, max_size=3), spread=st.floats(0, 0.3))
-def test_colours_are_those_of_pillow(draws, spread):
+def test_colors_are_those_of_pillow(draws, spread):
     picture = noise(16, 16, 90, 150)  # so that no step of Pillow's cuts anything off
     augmentation = Augmentation(crop=(1, 1), flip=0, brightness=spread, contrast=spread, saturation=spread)
     made = changed(augmentation, picture, (16, 16), [0, 0.5, 0, 0, 0.5, *draws])
@@ -138,12 +138,12 @@ def test_bad_settings(settings, error, said):
         Augmentation(**settings)
 
 
-def test_colours_of_a_picture_that_is_made_smaller():
+def test_colors_of_a_picture_that_is_made_smaller():
     """They change once it is small: as those of the small picture do that comes out without them."""
     picture = noise(48, 48, 90, 150)
-    colourful = Augmentation(crop=(1, 1), flip=0, brightness=0.3, contrast=0.3, saturation=0.3)
+    colorful = Augmentation(crop=(1, 1), flip=0, brightness=0.3, contrast=0.3, saturation=0.3)
     draws = [0, 0.5, 0, 0, 0.5, 0.9, 0.2, 0.7]
     small = Image.fromarray(changed(STILL, picture, (16, 16), draws))
-    made = changed(colourful, picture, (16, 16), draws)
-    np.testing.assert_array_equal(made, changed(colourful, small, (16, 16), draws))
+    made = changed(colorful, picture, (16, 16), draws)
+    np.testing.assert_array_equal(made, changed(colorful, small, (16, 16), draws))
     assert np.abs(made - np.asarray(small, int)).max() > 10

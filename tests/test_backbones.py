@@ -144,8 +144,8 @@ def test_batches_and_kinds_of_pictures(folder, pictures):
     for size in (2, 3, 100):
         np.testing.assert_allclose(backbone.embed(iter(pictures), batch_size=size), one, atol=1e-5)
     assert backbone.embed([]).shape == (0, backbone.dim)
-    grey = [picture.convert("L") for picture in pictures]
-    np.testing.assert_array_equal(backbone.embed(grey), backbone.embed([picture.convert("RGB") for picture in grey]))
+    gray = [picture.convert("L") for picture in pictures]
+    np.testing.assert_array_equal(backbone.embed(gray), backbone.embed([picture.convert("RGB") for picture in gray]))
 
 
 def test_a_generator_is_taken_batch_by_batch(folder, pictures):

@@ -1,4 +1,4 @@
-"""Which class gets which centre."""
+"""Which class gets which center."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def distance(a, b):
 
 
 def energy(words, confusion, pull, mean):
-    """E of the module, pair by pair; ``mean`` is the mean distance of the centres before."""
+    """E of the module, pair by pair; ``mean`` is the mean distance of the centers before."""
     n = len(words)
     both = [[confusion[c][d] + confusion[d][c] for d in range(n)] for c in range(n)]
     average = sum(both[c][d] for c in range(n) for d in range(n) if c != d) / (n * (n - 1))
@@ -77,8 +77,8 @@ def test_centers_get_no_worse_and_stay_apart(seed, classes, bits, slack):
     np.testing.assert_array_equal(found, arrange_centers(words, confusion, slack))
 
 
-def test_neighbours_are_what_is_confused():
-    """Classes in a ring, each taken for the next: their centres are nearer than before, and the others' are not."""
+def test_neighbors_are_what_is_confused():
+    """Classes in a ring, each taken for the next: their centers are nearer than before, and the others' are not."""
     classes = 60
     confusion = np.roll(np.eye(classes), 1, axis=1)
     words = class_centers(classes, 16, "best-ratio")[np.random.default_rng(0).permutation(classes)]

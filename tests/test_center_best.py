@@ -1,4 +1,4 @@
-"""The best centres: distances that must be reached, certificates, and the cache."""
+"""The best centers: distances that must be reached, certificates, and the cache."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ LINEAR = {
 }
 
 PAPER = {
-    # Minimum distances of the paper's Reed-Solomon, BCH and Hadamard centres, the largest of the three, at 16, 32 and
-    # 48 bits (its table of centres).
+    # Minimum distances of the paper's Reed-Solomon, BCH and Hadamard centers, the largest of the three, at 16, 32 and
+    # 48 bits (its table of centers).
     10: (8, 16, 21),
     21: (8, 16, 19),
     100: (4, 10, 16),

@@ -1,4 +1,4 @@
-"""Upper bounds on the distance of centres: against slow formulas, exhaustive search, known codes and tables."""
+"""Upper bounds on the distance of centers: against slow formulas, exhaustive search, known codes and tables."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ PAIRS = [(n, d) for n in range(1, 29) for d in range(1, n + 2) if n + d % 2 <= 2
 
 
 def largest_code(words, distance):
-    """Size of the largest set of pairwise distant words, by exhaustive search (Tomita's colouring bound)."""
+    """Size of the largest set of pairwise distant words, by exhaustive search (Tomita's coloring bound)."""
     near = [sum(1 << j for j, w in enumerate(words) if (w ^ v).bit_count() >= distance) for v in words]
 
     def grow(candidates, size):
         nonlocal best
         best = max(best, size)
-        # Words that are pairwise too near share a colour; a code has one word of a colour at most.
-        coloured, left, colour = [], candidates, 0
+        # Words that are pairwise too near share a color; a code has one word of a color at most.
+        colored, left, color = [], candidates, 0
         while left:
-            colour += 1
+            color += 1
             same = left
             while same:
                 bit = same & -same
                 index = bit.bit_length() - 1
-                coloured.append((index, colour))
+                colored.append((index, color))
                 same &= ~bit & ~near[index]
                 left &= ~bit
-        for index, colour in reversed(coloured):
-            if size + colour <= best:
+        for index, color in reversed(colored):
+            if size + color <= best:
                 return
             grow(candidates & near[index], size + 1)
             candidates &= ~(1 << index)
@@ -176,7 +176,7 @@ def test_krawtchouk_polynomials_are_coefficients():
 
 
 def linear_program(n, d):
-    """The largest sum of A_i in floats: all k, nothing normalised, weights that exclude each other pair by pair."""
+    """The largest sum of A_i in floats: all k, nothing normalized, weights that exclude each other pair by pair."""
     from scipy.optimize import linprog
 
     distances = list(range(d, n + 1, 2))

@@ -1,4 +1,4 @@
-"""Every construction of class centres against distances counted over all pairs, and against the literature."""
+"""Every construction of class centers against distances counted over all pairs, and against the literature."""
 
 from __future__ import annotations
 

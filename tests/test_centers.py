@@ -1,4 +1,4 @@
-"""Class centres: every construction against distances counted pair by pair, and against the tables of the codes."""
+"""Class centers: every construction against distances counted pair by pair, and against the tables of the codes."""
 
 from __future__ import annotations
 

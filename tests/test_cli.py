@@ -325,7 +325,7 @@ def others(work, blobs):
 
     write_codes(folder / "bits.npz", replace(table, bits=11))
     write_codes(folder / "model.npz", replace(table, model="0123456789abcdef"))
-    write_codes(folder / "unlabelled.npz", replace(table, labels=None))
+    write_codes(folder / "unlabeled.npz", replace(table, labels=None))
     wide = np.concatenate([table.codes, table.codes], axis=1)
     write_codes(folder / "wide.npz", replace(table, codes=wide, bits=28))
     build_index(CodeTable(wide, 28, table.rows), folder / "wide")
@@ -340,7 +340,7 @@ def others(work, blobs):
         ("bits.npz", "base holds codes of 11 bits and queries has 12; encode both with one model"),
         ("wide.npz", "base holds codes of 28 bits and queries has 12; encode both with one model"),
         ("model.npz", "base was encoded by model 0123456789abcdef and queries by "),
-        ("unlabelled.npz", "base has no labels; an evaluation needs them"),
+        ("unlabeled.npz", "base has no labels; an evaluation needs them"),
         ("text.parquet", "which is damaged or no file of codes"),
         ("no.parquet", "and there is no such file"),
         ("text.faiss", "it must end in .parquet or .npz"),
@@ -372,10 +372,10 @@ def test_bad_figures(inside, command, option, value, said):
         ("wide", (), "index holds codes of 28 bits and the model makes 12"),
         ("text.faiss", (), "which is a file; it must be a folder that holds an index"),
         ("no.faiss", (), "and there is no such folder"),
-        ("unlabelled.npz", ("--row", 1797), "row is 1797; it must be from 0 to 1796"),
-        ("unlabelled.npz", ("--row", -1), "row is -1; it must be from 0 to 1796"),
-        ("unlabelled.npz", ("-k", 0), "k is 0; it must be from 1 to the size of the index (1597)"),
-        ("unlabelled.npz", ("-k", 1598), "k is 1598; it must be from 1 to"),
+        ("unlabeled.npz", ("--row", 1797), "row is 1797; it must be from 0 to 1796"),
+        ("unlabeled.npz", ("--row", -1), "row is -1; it must be from 0 to 1796"),
+        ("unlabeled.npz", ("-k", 0), "k is 0; it must be from 1 to the size of the index (1597)"),
+        ("unlabeled.npz", ("-k", 1598), "k is 1598; it must be from 1 to"),
     ],
 )
 def test_bad_searches(inside, others, command, base, arguments, said):

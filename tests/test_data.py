@@ -183,7 +183,7 @@ def test_base_and_query_files(folder, write_parquet):
     with pytest.raises(ValueError, match="the query split have 5 numbers and those of the train split 6"):
         load_dataset("t.parquet", base="b.parquet", query="q.parquet")
     write_parquet("q.parquet", X[45:], labels=[[int(y)] for y in Y[45:]])
-    with pytest.raises(ValueError, match="the query split is labelled otherwise than the train split"):
+    with pytest.raises(ValueError, match="the query split is labeled otherwise than the train split"):
         load_dataset("t.parquet", base="b.parquet", query="q.parquet")
 
 
@@ -315,32 +315,32 @@ def test_digits():
     assert not np.array_equal(dataset.query.rows, load_dataset("digits", seed=4).query.rows)
 
 
-# -------------------------------------------------------------------------------------------- standardisation
+# -------------------------------------------------------------------------------------------- standardization
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32])
-def test_standardisation_is_numpys(dtype):
+def test_standardization_is_numpys(dtype):
     data = rng.integers(0, 256, (20_001, 4)).astype(dtype)
     data[:, 2] = 9
     rows = np.flatnonzero(rng.random(len(data)) < 0.9)
-    mean, deviation = Part(data, rows, None).standardisation()
+    mean, deviation = Part(data, rows, None).standardization()
     wide = data[rows].astype(np.float64)
     np.testing.assert_allclose(mean, wide.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(deviation, wide.std(axis=0), rtol=1e-10)
     assert (mean[2], deviation[2]) == (9, 0)
 
 
-def test_standardisation_of_data_far_from_zero():
+def test_standardization_of_data_far_from_zero():
     data = (1e6 + rng.normal(size=(9000, 3)) * [1, 8, 0]).astype(np.float32)
-    mean, deviation = Part(data, np.arange(9000), None).standardisation()
+    mean, deviation = Part(data, np.arange(9000), None).standardization()
     wide = data.astype(np.float64)
     np.testing.assert_allclose(mean, wide.mean(axis=0), rtol=1e-14)
     np.testing.assert_allclose(deviation, wide.std(axis=0), rtol=1e-9)
     assert deviation[2] == 0
 
 
-def test_standardisation_of_one_row():
-    mean, deviation = Part(X, np.array([3]), None).standardisation()
+def test_standardization_of_one_row():
+    mean, deviation = Part(X, np.array([3]), None).standardization()
     np.testing.assert_array_equal(mean, X[3])
     assert not deviation.any()
 

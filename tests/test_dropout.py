@@ -21,7 +21,7 @@ def test_mean_and_variance(probability):
 
 
 @pytest.mark.parametrize("probability", [0.5, 0.2])
-def test_neighbours_are_independent(probability):
+def test_neighbors_are_independent(probability):
     torch.manual_seed(1)
     mask = keep_mask(probability, (200_000,), torch.empty(0)).double()
     for lag in (1, 2, 7, 8, 63, 64, 256):

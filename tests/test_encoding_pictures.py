@@ -58,7 +58,7 @@ def model(tmp_path_factory, backbone):
         torch.manual_seed(1)
         head = HashModel(backbone.dim, 32, hidden=0, about={"backbone": backbone.about(), "classes": [0, 1, 2]})
     embeddings = backbone.embed(pictures())
-    head.set_standardisation(embeddings.mean(axis=0), embeddings.std(axis=0))
+    head.set_standardization(embeddings.mean(axis=0), embeddings.std(axis=0))
     head.save_pretrained(folder)
     return folder
 

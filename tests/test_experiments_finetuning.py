@@ -90,7 +90,7 @@ def test_the_runs_and_the_page(place, compare):
         assert (about["guided"], about["centers"]) == said
         assert about["guidance"] == ({"weight": "balanced"} if "balanced" in name else None)
     assert compare(methods="dch", recipes="plain-arranged") == []  # which would be the plain one
-    assert compare(methods="dch", recipes="balanced") == []  # which would be the one with arranged centres
+    assert compare(methods="dch", recipes="balanced") == []  # which would be the one with arranged centers
     assert compare(methods="dch", recipes="plain") == ["dch"]
     assert compare(methods="dch", recipes="plain", centers="random") == []
     assert compare(recipes="paper", centers="random") == ["csq_d"]

@@ -67,7 +67,7 @@ def saved(folder, bits=20, hidden=16, dim=12, **about):
     torch.manual_seed(0)
     model = HashModel(dim, bits, hidden, about=about)
     rng = np.random.default_rng(0)
-    model.set_standardisation(rng.normal(size=dim), rng.uniform(0.5, 2, dim))
+    model.set_standardization(rng.normal(size=dim), rng.uniform(0.5, 2, dim))
     model.save_pretrained(folder)
     return folder
 
@@ -250,7 +250,7 @@ def model_of_pictures(root, kind, processor):
     made = backbone.embed(pictures(40, (48, 48), seed=1))
     torch.manual_seed(3)
     model = HashModel(backbone.dim, 20, 16, about={"backbone": backbone.about()})
-    model.set_standardisation(made.mean(0), made.std(0))
+    model.set_standardization(made.mean(0), made.std(0))
     model.save_pretrained(root / "model")
     return root / "model", vision
 
@@ -354,7 +354,7 @@ def test_the_shared_backbone(tmp_path):
         images = [image["bytes"] for image in next(parquet.iter_batches(32, columns=["image"])).column(0).to_pylist()]
     embeddings = backbone.embed(images)
     model = HashModel(backbone.dim, 64, about={"backbone": backbone.about()})
-    model.set_standardisation(embeddings.mean(0), embeddings.std(0))
+    model.set_standardization(embeddings.mean(0), embeddings.std(0))
     model.save_pretrained(tmp_path / "model")
     export_model(tmp_path / "model", tmp_path / "model.onnx", backbone=vision)
     decoded = [lbhash.models.backbone.as_image(image) for image in images]

@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tuned(folder, tmp_path_factory):
-    """A hasher whose backbone has learnt for a moment, and its folder."""
+    """A hasher whose backbone has learned for a moment, and its folder."""
     pictures, labels = stripes(40)
     hasher = Hasher(**SETTINGS, backbone=str(folder), image_size=20, epochs=2, augment=GENTLE, monitor="ratio")
     hasher.fit_images(pictures, labels)
@@ -128,7 +128,7 @@ def test_a_policy_that_there_is_not():
         image_model(batch_norm="eval")
 
 
-def test_the_standardisation_is_of_the_untrained_backbones_embeddings(folder, monkeypatch, tmp_path):
+def test_the_standardization_is_of_the_untrained_backbones_embeddings(folder, monkeypatch, tmp_path):
     import lbhash.training.images.finetune
     from lbhash.data.images import PicturePart
 
@@ -140,11 +140,11 @@ def test_the_standardisation_is_of_the_untrained_backbones_embeddings(folder, mo
     np.testing.assert_allclose(head.mean.numpy(), embeddings.mean(0), rtol=1e-4, atol=1e-6)
     deviation = np.where(embeddings.std(0) > 0, embeddings.std(0), 1)  # a feature may be 0 in every picture
     np.testing.assert_allclose(head.scale.numpy(), deviation, rtol=1e-3, atol=1e-6)
-    monkeypatch.setattr(lbhash.training.images.finetune, "STANDARDISED", 10)
+    monkeypatch.setattr(lbhash.training.images.finetune, "STANDARDIZED", 10)
     fine_tuning(backbone, head, part, seed=3)
     rows = np.sort(np.random.default_rng([3, 0, 3]).permutation(24)[:10])
     np.testing.assert_allclose(head.mean.numpy(), embeddings[rows].mean(0), rtol=1e-4, atol=1e-6)
-    fine_tuning(backbone, other := HashModel(16, 8), part, standardise=False)
+    fine_tuning(backbone, other := HashModel(16, 8), part, standardize=False)
     assert not other.mean.any()
 
 
@@ -156,11 +156,11 @@ def test_a_backbone_that_learns_beats_a_frozen_one(folder):
     queries, query_labels = stripes(80, seed=1)
     backbone = Backbone.from_pretrained(folder)
     frozen = Hasher(**SETTINGS, epochs=30).fit(backbone.embed(pictures), labels)
-    learnt = Hasher(**SETTINGS, epochs=30, backbone=folder, augment=GENTLE, batch_norm="train").fit_images(
+    learned = Hasher(**SETTINGS, epochs=30, backbone=folder, augment=GENTLE, batch_norm="train").fit_images(
         pictures, labels
     )
-    assert learnt.score(queries, query_labels) > frozen.score(backbone.embed(queries), query_labels) + 0.1
-    assert (learnt.predict(queries, k=10) == query_labels).mean() > 0.8
+    assert learned.score(queries, query_labels) > frozen.score(backbone.embed(queries), query_labels) + 0.1
+    assert (learned.predict(queries, k=10) == query_labels).mean() > 0.8
 
 
 def test_labels_of_any_values_and_several_a_picture(folder):

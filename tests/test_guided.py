@@ -21,7 +21,7 @@ for row in range(ROWS):
 
 
 methods = pytest.mark.parametrize("method", list(METHODS))
-labellings = pytest.mark.parametrize("multi", [False, True])
+labelings = pytest.mark.parametrize("multi", [False, True])
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -109,7 +109,7 @@ def gradients(guided, loss, logits):
 
 
 @methods
-@labellings
+@labelings
 @pytest.mark.parametrize("mode", ["add", "replace"])
 @pytest.mark.parametrize(("weight", "dropout"), [(1.0, 0.5), (0.0, 0.5), (2.5, 0.0)])
 def test_value_and_gradient_are_the_sum_of_their_parts(method, multi, mode, weight, dropout):
@@ -165,7 +165,7 @@ def test_weight_0_leaves_the_model_to_the_host():
     assert torch.equal(logits.grad, own.grad)
 
 
-@labellings
+@labelings
 def test_guidance_is_its_two_losses(multi):
     task = make_task(multi)
     guided = make(Nothing(), task)
@@ -276,7 +276,7 @@ def test_bad_mode(mode):
 
 
 @methods
-@labellings
+@labelings
 @pytest.mark.parametrize("mode", ["add", "replace"])
 def test_one_step_moves_model_and_surrogate(method, multi, mode):
     torch.manual_seed(0)

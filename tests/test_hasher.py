@@ -164,7 +164,7 @@ def test_the_classifier_of_dsdh_is_that_of_the_final_codes(blobs):
 # ------------------------------------------------------------------------------------------------------- parts
 
 
-def test_parts_that_cannot_be_learnt_from(blobs):
+def test_parts_that_cannot_be_learned_from(blobs):
     def part(labels, n=160):
         return Part(blobs.x, np.arange(n), labels)
 

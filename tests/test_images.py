@@ -35,7 +35,7 @@ def test_every_format(form):
     source = gradient()
     decoded = decode_image(encoded(source, form, **options))
     assert (decoded.mode, decoded.size) == ("RGB", source.size)
-    tolerance = {"JPEG": 6, "GIF": 26}.get(form, 0)  # GIF has 256 colours
+    tolerance = {"JPEG": 6, "GIF": 26}.get(form, 0)  # GIF has 256 colors
     assert np.abs(pixels(decoded) - pixels(source)).max() <= tolerance
 
 
@@ -97,7 +97,7 @@ def test_what_is_transparent_lies_on_white():
     assert pixels(decode_image(encoded(half)))[0, 0, 0] == 127
 
 
-def test_a_palette_with_and_without_a_transparent_colour():
+def test_a_palette_with_and_without_a_transparent_color():
     picture = Image.new("P", (2, 1))
     picture.putpalette([200, 0, 0, 0, 0, 200])
     picture.putpixel((1, 0), 1)
@@ -106,13 +106,13 @@ def test_a_palette_with_and_without_a_transparent_colour():
         assert pixels(decode_image(encoded(picture, form, transparency=0))).tolist() == [[[255] * 3, [0, 0, 200]]]
 
 
-def test_a_transparent_colour_without_a_palette():
+def test_a_transparent_color_without_a_palette():
     picture = Image.new("RGB", (2, 1), (1, 2, 3))
     picture.putpixel((1, 0), (4, 5, 6))
     assert pixels(decode_image(encoded(picture, transparency=(1, 2, 3)))).tolist() == [[[255] * 3, [4, 5, 6]]]
 
 
-def test_grey_of_16_bits_is_divided_by_257():
+def test_gray_of_16_bits_is_divided_by_257():
     values = np.array([[0, 257, 257 * 128, 65535]], np.uint16)
     for form in ("PNG", "TIFF"):
         decoded = decode_image(encoded(Image.fromarray(values), form))
@@ -120,7 +120,7 @@ def test_grey_of_16_bits_is_divided_by_257():
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.float32])
-def test_grey_of_32_bits_is_stretched(kind):
+def test_gray_of_32_bits_is_stretched(kind):
     values = np.array([[-100, 0, 100]], kind)
     assert pixels(decode_image(encoded(Image.fromarray(values), "TIFF")))[0, :, 0].tolist() == [0, 128, 255]
     flat = np.full((2, 2), 7, kind)
@@ -133,7 +133,7 @@ def test_a_pixel_that_is_no_number():
         decode_image(encoded(Image.fromarray(values), "TIFF"))
 
 
-def test_other_colour_spaces():
+def test_other_color_spaces():
     for mode, form in (("CMYK", "JPEG"), ("CMYK", "TIFF"), ("YCbCr", "JPEG"), ("1", "PNG"), ("L", "BMP")):
         decoded = decode_image(encoded(gradient().convert(mode), form))
         assert (decoded.mode, decoded.size) == ("RGB", (24, 16))

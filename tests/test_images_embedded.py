@@ -30,7 +30,7 @@ ROWS = 14  # pictures a class
 
 
 def sample(label, rng):
-    """A noisy picture in the colour of its class."""
+    """A noisy picture in the color of its class."""
     noise = rng.integers(-30, 31, (16, 16, 3))
     return Image.fromarray(np.clip(np.array(SHADES[label]) + noise, 0, 255).astype(np.uint8))
 
@@ -191,11 +191,11 @@ import numpy as np
 import lbhash.pipeline.embeddings
 from lbhash.data.images import load_images
 
-class Colours:
+class Colors:
     "Stands for a backbone, without the seconds that torch takes to load."
-    name, dim = "colours", 3
+    name, dim = "colors", 3
     def fingerprint(self):
-        return "colours"
+        return "colors"
     def about(self):
         return {}
     def embed(self, images, batch_size):
@@ -205,7 +205,7 @@ lbhash.pipeline.embeddings.CHUNK = 2
 table = load_images(sys.argv[1])
 read = table.pictures.read
 type(table.pictures).read = lambda self, row: print(row, flush=True) or read(row)
-made = lbhash.pipeline.embeddings.embed_dataset(table, Colours(), batch_size=1)
+made = lbhash.pipeline.embeddings.embed_dataset(table, Colors(), batch_size=1)
 print(made.embeddings.tobytes().hex())
 """
 

@@ -134,7 +134,7 @@ def test_removed_codes_are_never_found(kind):
     index = KINDS[kind](32, options=EXHAUSTIVE[kind])
     index.add(codes)
     near = index.search(codes[:1], 300).ids[0]
-    index.remove(near)  # the neighbourhood of the query is gone, as many as a structure would return first
+    index.remove(near)  # the neighborhood of the query is gone, as many as a structure would return first
     found = index.search(codes[:20], 5)
     assert not np.isin(found.ids, near).any()
     left = np.setdiff1d(np.arange(1500), near)
@@ -507,9 +507,9 @@ def test_another_model_is_refused():
         (lambda i, c: i.codes_of([6]), ValueError, "ids holds 6, which the index does not have"),
         (lambda i, c: i.attributes_of([[1]]), ValueError, r"ids has shape \(1, 1\); it must be \[m\]"),
         (
-            lambda i, c: i.search(c, 1, where={"colour": 1}),
+            lambda i, c: i.search(c, 1, where={"color": 1}),
             ValueError,
-            "where names the attribute 'colour'; the index has",
+            "where names the attribute 'color'; the index has",
         ),
         (
             lambda i, c: i.search(c, 1, where={"label": "x"}),

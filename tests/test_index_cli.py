@@ -153,7 +153,7 @@ def test_search_by_rows_and_by_codes(inside, command):
     assert f"nearest to code {codes[0].tobytes().hex()}" in out
 
 
-def test_neighbours_as_a_file(inside, command):
+def test_neighbors_as_a_file(inside, command):
     build(command, inside / "i")
     out = inside / "n.parquet"
     arguments = ("--model", "model", "--index", inside / "i", "--row", 4, "--row", 9, "-k", 3, "--out", out)
@@ -163,7 +163,7 @@ def test_neighbours_as_a_file(inside, command):
     assert table["query"].to_pylist() == [0, 0, 0, 1, 1, 1]
     assert table["query_row"].to_pylist() == [4, 4, 4, 9, 9, 9]
     assert table["id"].to_pylist() == [hit["id"] for query in found["queries"] for hit in query["neighbors"]]
-    assert "6 neighbours are in " in command("search", *arguments)[1]
+    assert "6 neighbors are in " in command("search", *arguments)[1]
 
 
 @pytest.mark.parametrize("by", ["asymmetric", "outputs", "embeddings"])
@@ -257,7 +257,7 @@ def test_bad_searches(inside, command):
         ((*row, "-k", 0), "k is 0; it must be from 1 to the size of the index (1597)"),
         ((*row, "-k", 0, "--rerank", "asymmetric"), "k is 0; it must be from 1 to"),
         ((*row, "--where", "label"), "where is 'label'; it must be NAME=VALUE"),
-        ((*row, "--where", "colour=red"), "where names the attribute 'colour'; the index has row, label"),
+        ((*row, "--where", "color=red"), "where names the attribute 'color'; the index has row, label"),
         ((*row, "--where", "label=red"), "where wants 'label' to be ['red']; the column holds int64"),
         ((*row, "--rerank", "outputs"), "rerank is 'outputs' and the index keeps no vectors"),
         ((*here, "--code", "0000", "--rerank", "asymmetric"), "rerank needs rows of the data as queries"),
@@ -321,7 +321,7 @@ def test_an_empty_index(inside, command):
         assert_refused(command("search", "--index", inside / "i", "--code", "0000", *further), said)
 
 
-def test_a_bench_of_more_neighbours_than_codes(inside, command):
+def test_a_bench_of_more_neighbors_than_codes(inside, command):
     build(command, inside / "i")
     line = "k is 1598; it must be from 1 to the size of the index (1597)"
     assert_refused(command("index", "bench", "--index", inside / "i", "-k", 1598), line)

@@ -146,7 +146,7 @@ class TestSearch:
         code = pair[0].codes_of([2**63 - 1])
         for wrong, said in (
             (lambda i: i.search(code, 0), "k is 0; it must be from 1 to the size of the index"),
-            (lambda i: i.search(code, 1, where={"colour": 1}), "where names the attribute 'colour'; the index has row"),
+            (lambda i: i.search(code, 1, where={"color": 1}), "where names the attribute 'color'; the index has row"),
             (lambda i: i.search(code, 1, where={"label": "red"}), "where wants 'label' to be 'red'"),
             (lambda i: i.search(code[:, :1], 1), "codes has 1 bytes a row"),
             (lambda i: i.range_search(code, 11), "radius is 11; it must be from 0 to the length of a code"),

@@ -75,7 +75,7 @@ def test_vectors_without_length():
     assert rerank(index, found, [[0, 0]], 2, "embeddings").scores.tolist() == [[1, 1]]
 
 
-def test_re_ranking_finds_more_neighbours(outputs):
+def test_re_ranking_finds_more_neighbors(outputs):
     """What it is for: of 100 candidates the nearest by the real numbers, which the codes alone do not tell."""
     rng = np.random.default_rng(3)
     base = rng.normal(size=(2000, 16)).astype(np.float32)

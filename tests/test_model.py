@@ -22,7 +22,7 @@ def made(hidden=6, seed=0, **settings):
         torch.manual_seed(seed)
         model = HashModel(5, 11, hidden, **settings).eval()
     rng = np.random.default_rng(seed)
-    model.set_standardisation(rng.normal(size=5), rng.random(5) + 0.5)
+    model.set_standardization(rng.normal(size=5), rng.random(5) + 0.5)
     return model
 
 
@@ -65,10 +65,10 @@ def test_zero_is_plus_one():
     assert model.encode(X[:1]).tolist() == [[255, 7]]
 
 
-def test_the_standardisation_is_part_of_the_model(tmp_path):
+def test_the_standardization_is_part_of_the_model(tmp_path):
     model = HashModel(5, 11, 0).eval()
     before = model.outputs(X)
-    model.set_standardisation(np.full(5, 3.0), np.array([2.0, 2, 2, 2, 0]))
+    model.set_standardization(np.full(5, 3.0), np.array([2.0, 2, 2, 2, 0]))
     assert model.scale.tolist() == [2, 2, 2, 2, 1]
     np.testing.assert_allclose(model.outputs(X * [2, 2, 2, 2, 1] + 3), before, atol=1e-5)
     model.save_pretrained(tmp_path)

@@ -56,7 +56,7 @@ BATCHES = {
     "one class": [5, 0],
     "dissimilar": [1, 0, 8],
     "one row": [7],
-    "one row, unlabelled": [4],
+    "one row, unlabeled": [4],
 }
 
 
@@ -159,8 +159,8 @@ def slow_dch(objective, task, rows, sets, index):
         d = distance(rows[i], rows[j])
         s = bool(sets[i] & sets[j])
         total.append(w * (s * math.log(d / gamma) + math.log(1 + gamma / d)))
-    quantisation = mean(math.log(1 + distance([abs(x) for x in row], [1.0] * h) / gamma) for row in rows)
-    return mean(total) + 0.1 * quantisation
+    quantization = mean(math.log(1 + distance([abs(x) for x in row], [1.0] * h) / gamma) for row in rows)
+    return mean(total) + 0.1 * quantization
 
 
 def slow_greedyhash(objective, task, rows, sets, index):
@@ -178,7 +178,7 @@ def slow_greedyhash(objective, task, rows, sets, index):
 
 def slow_csq(objective, task, rows, sets, index):
     ties = objective.tie_break.tolist()
-    total, quantisation = [], []
+    total, quantization = [], []
     for row, labels in zip(rows, sets, strict=True):
         for k, x in enumerate(row):
             votes = sum(task.centers[c, k].item() for c in labels)
@@ -186,8 +186,8 @@ def slow_csq(objective, task, rows, sets, index):
             p = (math.tanh(x) + 1) / 2
             if labels:
                 total.append(-math.log(p if one else 1 - p))
-            quantisation.append((abs(math.tanh(x)) - 1) ** 2)
-    return mean(total) + 1e-4 * mean(quantisation)
+            quantization.append((abs(math.tanh(x)) - 1) ** 2)
+    return mean(total) + 1e-4 * mean(quantization)
 
 
 SLOW = {
@@ -388,7 +388,7 @@ def test_dch_of_a_row_of_zeros_keeps_its_gradient_small():
     assert logits.grad.abs().max() < 1e4
 
 
-def test_dch_quantisation_is_0_on_a_code():
+def test_dch_quantization_is_0_on_a_code():
     task = make_task(bits=8)
     labels = torch.tensor([0])
     code = torch.tensor([[1.0, -1, 1, 1, -1, -1, 1, -1]])

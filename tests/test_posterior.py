@@ -102,17 +102,17 @@ class Reference:
             assert not s.bias2.grad[j, 0, 2**size :].any()
 
 
-def make_batch(surrogate, labelling, seed=0):
-    """Outputs, the indices of their codes, and what they are pulled to: centres by row."""
+def make_batch(surrogate, labeling, seed=0):
+    """Outputs, the indices of their codes, and what they are pulled to: centers by row."""
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(N, surrogate.bits, generator=generator, dtype=torch.float64)
     centers = torch.randn(5, surrogate.bits, generator=generator).sign()
-    if labelling == "single":
+    if labeling == "single":
         rows, classes = torch.arange(N), torch.randint(0, 5, (N,), generator=generator)
-    elif labelling == "multi":  # rows 1 and 5 without a label, rows 0, 2 and 6 with several
+    elif labeling == "multi":  # rows 1 and 5 without a label, rows 0, 2 and 6 with several
         rows = torch.tensor([0, 0, 0, 2, 2, 3, 4, 6, 6])
         classes = torch.tensor([0, 1, 4, 2, 3, 3, 0, 4, 1])
-    elif labelling == "unordered":  # and row 3 twice to the same centre
+    elif labeling == "unordered":  # and row 3 twice to the same center
         rows, classes = torch.tensor([3, 0, 3, 6, 0]), torch.tensor([1, 0, 1, 2, 3])
     else:
         rows, classes = torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)
@@ -167,13 +167,13 @@ def test_initial_weights_are_those_of_linear_layers():
         assert 0.95 * limit < parameter.abs().max() <= limit
 
 
-@pytest.mark.parametrize("labelling", ["single", "multi", "unordered", "none"])
+@pytest.mark.parametrize("labeling", ["single", "multi", "unordered", "none"])
 @pytest.mark.parametrize(("bits", "block_bits"), [(8, 8), (16, 8), (20, 8), (5, 8), (64, 8), (20, 6), (16, 1)])
 @pytest.mark.parametrize("dropout", [None, 0.0, 0.5, 0.2])
-def test_losses_and_their_gradients(bits, block_bits, labelling, dropout):
+def test_losses_and_their_gradients(bits, block_bits, labeling, dropout):
     surrogate = make(bits, block_bits, dropout=0.5 if dropout is None else dropout).train(dropout is not None)
     reference = Reference(surrogate)
-    values, centers, rows, classes = make_batch(surrogate, labelling)
+    values, centers, rows, classes = make_batch(surrogate, labeling)
     logits = values.clone().requires_grad_()
     codes = surrogate.block_index(logits.detach())
     torch.manual_seed(11)
@@ -192,8 +192,8 @@ def test_losses_and_their_gradients(bits, block_bits, labelling, dropout):
     torch.testing.assert_close(pull, expected_pull)
     (expected_gradient,) = torch.autograd.grad(expected_pull, held)
     torch.testing.assert_close(logits.grad, expected_gradient)
-    unlabelled = [row for row in range(N) if row not in rows.tolist()]
-    assert not logits.grad[unlabelled].any()
+    unlabeled = [row for row in range(N) if row not in rows.tolist()]
+    assert not logits.grad[unlabeled].any()
     assert logits.grad[rows].abs().sum(dim=1).gt(0).all()
 
 
@@ -215,10 +215,10 @@ def test_forward_in_training_drops_hidden_units():
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("labelling", ["single", "multi"])
-def test_each_loss_moves_its_own_side_only(training, labelling):
+@pytest.mark.parametrize("labeling", ["single", "multi"])
+def test_each_loss_moves_its_own_side_only(training, labeling):
     surrogate = make(20, dropout=0.5).train(training)
-    values, centers, rows, classes = make_batch(surrogate, labelling)
+    values, centers, rows, classes = make_batch(surrogate, labeling)
     for which in (0, 1):
         surrogate.zero_grad()
         logits = values.clone().requires_grad_()
@@ -367,10 +367,10 @@ def test_it_learns_what_the_marginals_cannot_tell():
         adam.zero_grad()
         fit.backward()
         adam.step()
-    learnt = surrogate.eval().joint(logits[:1])[0, 0]
+    learned = surrogate.eval().joint(logits[:1])[0, 0]
     independent = kl_divergence(truth, product_of_marginals(marginals))
     assert independent > 0.2
-    assert kl_divergence(truth, learnt) < 0.1 * independent
+    assert kl_divergence(truth, learned) < 0.1 * independent
 
 
 def test_it_learns_how_the_joint_depends_on_the_output():

@@ -130,20 +130,20 @@ def test_values_of_pixels_are_the_preprocessings(kind, with_processor):
     np.testing.assert_array_equal(made.transpose(0, 3, 1, 2), expected.numpy())
 
 
-def test_values_without_normalisation(with_processor):
+def test_values_without_normalization(with_processor):
     backbone = with_processor("ViTImageProcessor", do_normalize=False, do_rescale=False)
     pixels = np.arange(256 * 3, dtype=np.int64).reshape(1, 16, 16, 3).astype(np.uint8)
     np.testing.assert_array_equal(PixelValues(backbone)(pixels), pixels.astype(np.float32))
 
 
-class Grey:
-    """Makes pictures grey, so that every channel depends on all three."""
+class Gray:
+    """Makes pictures gray, so that every channel depends on all three."""
 
     do_resize = True
 
     def __call__(self, images, return_tensors):
-        grey = np.stack([np.asarray(image.convert("L"), np.float32) for image in images])
-        return {"pixel_values": torch.from_numpy(grey)[:, None].expand(-1, 3, -1, -1)}
+        gray = np.stack([np.asarray(image.convert("L"), np.float32) for image in images])
+        return {"pixel_values": torch.from_numpy(gray)[:, None].expand(-1, 3, -1, -1)}
 
 
 class Framed:
@@ -161,7 +161,7 @@ class Shaded:
         return {"pixel_values": values + torch.arange(values.shape[-1])}
 
 
-@pytest.mark.parametrize("processor", [Grey(), Framed(), Shaded()])
+@pytest.mark.parametrize("processor", [Gray(), Framed(), Shaded()])
 def test_values_that_cannot_be_looked_up(processor):
     said = (
         rf"^the preprocessing of backbone 'b', a {type(processor).__name__}, does more than scale pictures and their "

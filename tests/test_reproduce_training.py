@@ -169,7 +169,7 @@ def test_a_run_is_named_after_all_that_matters(file, labels_file):
     ]
     assert len({cell.name(0) for cell in (base, *others)} | {base.name(1)}) == len(others) + 2
     assert base.name(0).startswith("blobs-csq-8bits-30epochs-seed0-centers")
-    # A host that does not use class centres is the same run whatever they are, and so is one of which more is wanted.
+    # A host that does not use class centers is the same run whatever they are, and so is one of which more is wanted.
     assert Cell(source, "dch", centers="bch").name(0) == Cell(source, "dch").name(0)
     assert base.wanting(CODES).name(0) == base.name(0)
     assert distinct([base.wanting(CODES), others[0], base.wanting(TRAJECTORY)]) == [base, others[0]]
@@ -428,7 +428,7 @@ def test_ratio(settings, tmp_path):
 
 @pytest.mark.parametrize("epochs", [3, 4])
 def test_few_epochs_of_one_seed_are_drawn(settings, tmp_path, epochs):
-    """Three or four numbers for colours are not taken for a colour."""
+    """Three or four numbers for colors are not taken for a color."""
     result = experiments()["ratio"].run(replace(settings, seeds=1, epochs=epochs))
     check_files("ratio", result, tmp_path)
 
@@ -493,8 +493,8 @@ def test_center_ablation(settings, tmp_path):
     result = experiments()["centers"].run(settings)
     check_files("centers", result, tmp_path)
     table = columns_of(result)
-    assert list(table["centres"]) == ["reed-solomon", "bch", "hadamard", "best"]
-    assert list(table["distance"]) == [minimum_distance(class_centers(4, 16, kind, 0)) for kind in table["centres"]]
+    assert list(table["centers"]) == ["reed-solomon", "bch", "hadamard", "best"]
+    assert list(table["distance"]) == [minimum_distance(class_centers(4, 16, kind, 0)) for kind in table["centers"]]
     assert (table["distance, paper"][1], table["mAP, paper"][1]) == (7, 88.3)
     assert table["mAP, paper"][3] is None
     assert table["− best"][0].mean == pytest.approx(table["mAP"][0].mean - table["mAP"][3].mean)
@@ -565,7 +565,7 @@ def test_tsne_takes_few_rows_of_few_classes():
 
 
 def test_guidance(file, labels_file, folder):
-    """The guidance with both kinds of centres beside the plain host, on rows of the training split alone."""
+    """The guidance with both kinds of centers beside the plain host, on rows of the training split alone."""
     sources = (Source("blobs", file), Source("mosaic", labels_file))
     settings = Settings(2, sources=sources, epochs=2, bits=(8,), methods=("dch", "csq"), runs=folder, hidden=4)
     result = experiments()["guidance"].run(settings)

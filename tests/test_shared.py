@@ -48,6 +48,6 @@ def test_one_epoch_beats_random_codes_clearly(name):
     rng = np.random.default_rng(0)
     at_random = [rng.integers(0, 256, made.shape, dtype=np.uint8) for made in codes]
     labels = dataset.query.labels, dataset.base.labels
-    learnt = evaluate(codes[0], labels[0], codes[1], labels[1]).map
+    learned = evaluate(codes[0], labels[0], codes[1], labels[1]).map
     chance = evaluate(at_random[0], labels[0], at_random[1], labels[1]).map
-    assert learnt > chance + 0.1
+    assert learned > chance + 0.1

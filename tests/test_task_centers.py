@@ -1,4 +1,4 @@
-"""The centres that a hasher trains towards."""
+"""The centers that a hasher trains towards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTINGS = {"bits": 16, "epochs": 1, "hidden": 8}
 
 
 class Own(Objective):
-    """It may look at the centres, for what anybody knows."""
+    """It may look at the centers, for what anybody knows."""
 
     def __init__(self, task):
         super().__init__()
@@ -61,7 +61,7 @@ def test_nothing_is_arranged_for_a_method_that_does_not_look(blobs, monkeypatch,
 
 
 def test_the_methods_that_do_not_look_at_centers_do_not(blobs):
-    """With other centres their models are the same, and those of methods that look are not."""
+    """With other centers their models are the same, and those of methods that look are not."""
     for method in METHODS:
         hashers = [Hasher(**SETTINGS, method=method, guided=False, centers=kind) for kind in ("best", "random")]
         one, other = (hasher.fit(blobs.x, blobs.y).model_.outputs(blobs.x) for hasher in hashers)

@@ -109,7 +109,7 @@ def refused(text, monkeypatch, capsys, *arguments):
     return capsys.readouterr().err.splitlines()[-1]
 
 
-def test_from_sentences_to_neighbours(text, tmp_path, monkeypatch, capsys, command):
+def test_from_sentences_to_neighbors(text, tmp_path, monkeypatch, capsys, command):
     monkeypatch.chdir(tmp_path)
     said = run(text, monkeypatch, capsys, "--out", "text.parquet", "--per-class", 60, "--dim", 32)
     assert said == "180 sentences of 3 packages, 36 of them queries, are in text.parquet\n"

@@ -148,7 +148,7 @@ assert not torch.equal(*theirs), theirs
 
 @pytest.mark.slow
 def test_processes_end_with_the_first_ones_running_statistics(tmp_path):
-    """Batch normalisation takes its statistics of a process's own rows; the codes that are judged have one model."""
+    """Batch normalization takes its statistics of a process's own rows; the codes that are judged have one model."""
     script = """
 import sys, torch
 import torch.distributed as dist

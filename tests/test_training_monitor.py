@@ -324,7 +324,7 @@ EQUAL = coded([[1] * 8] * 6, [0, 0, 0, 1, 1, 1])
 
 
 @pytest.mark.parametrize("monitor", ["ratio", "map", "loss", None])
-def test_codes_on_their_centres_are_judged_by_how_far_apart_these_are(monitor):
+def test_codes_on_their_centers_are_judged_by_how_far_apart_these_are(monitor):
     verdict = judge(monitor, 0.5, APART, APART)
     assert verdict.values["ratio"] == math.inf
     assert verdict.values["validation_ratio"] == 8.0

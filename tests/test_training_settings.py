@@ -40,7 +40,7 @@ class NoisyRows:
 
 
 class Picture(nn.Module):
-    """A model of two parts: a backbone with batch normalisation and a frozen layer, and a head."""
+    """A model of two parts: a backbone with batch normalization and a frozen layer, and a head."""
 
     def __init__(self, bits=8):
         super().__init__()
@@ -81,7 +81,7 @@ def test_rows_of_a_split_and_the_split_are_the_same_training(blobs):
     for rows in (part, EmbeddingRows(part)):
         torch.manual_seed(2)
         model = HashModel(12, 8, 16)
-        model.set_standardisation(*part.standardisation())
+        model.set_standardization(*part.standardization())
         train(model, build_objective("csq", task_of(blobs)), rows, Schedule(epochs=2))
         found.append(model.fingerprint())
     assert found[0] == found[1]

@@ -143,7 +143,7 @@ def kinds(score):
 
 
 def around(centers, each):
-    """So many codes of each class, all on its centre, and their labels."""
+    """So many codes of each class, all on its center, and their labels."""
     return np.repeat(np.array(centers), each, axis=0), np.repeat(np.arange(len(centers)), each)
 
 
@@ -170,14 +170,14 @@ def test_classes_that_share_a_code():
     signs, labels = around([FAR[0], FAR[0], FAR[0], FAR[0], FAR[1]], 10)
     said = kinds(score_codes(pack(signs), labels, 5, 16))
     assert "5 classes have 2 distinct codes among 50 held-out rows (40% of a code each)" in said["collapsed"]
-    assert "4 of 5 classes share their centre with another (classes 0, 1, 2 and 1 more have one)" in said["shared"]
-    signs[::3, 15] *= -1  # now there are codes enough, and yet the centres are the same
+    assert "4 of 5 classes share their center with another (classes 0, 1, 2 and 1 more have one)" in said["shared"]
+    signs[::3, 15] *= -1  # now there are codes enough, and yet the centers are the same
     said = kinds(score_codes(pack(signs), labels, 5, 16))
     assert "collapsed" not in said or "4 distinct" in said["collapsed"]
     assert "min D_inter is 0 whatever the others do" in said["shared"]
 
 
-def test_a_class_without_rows_has_no_centre_to_share():
+def test_a_class_without_rows_has_no_center_to_share():
     signs, labels = around(FAR, 10)
     assert kinds(score_codes(pack(signs), labels, 9, 16)) == {}
 
@@ -203,7 +203,7 @@ def test_rows_that_lie_with_another_class():
     signs, labels = around(FAR, 50)
     labels[:6] = 1  # 6 of 150 rows have class 1 and the code of class 0
     said = kinds(score_codes(pack(signs), labels, 3, 16, 99))
-    assert said["crossed"].startswith("4.0% of the held-out rows lie nearer to another class's centre")
+    assert said["crossed"].startswith("4.0% of the held-out rows lie nearer to another class's center")
     assert "crossed" not in kinds(score_codes(pack(signs), labels, 3, 16, 95))
 
 
@@ -454,7 +454,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize(("moment", "trials"), [("first", 2), ("between", 6), ("within", 5), ("telling", 7)])
 def test_a_killed_search_goes_on_as_if_nothing_had_happened(train, found, tmp_path, moment, trials, monkeypatch):
-    """The last two of ``found`` are proposed by what Optuna learnt of the five before."""
+    """The last two of ``found`` are proposed by what Optuna learned of the five before."""
 
     def options(**more):
         return {"trials": trials, "space": SMALL, "compare": True, "folder": tmp_path / "a b%20#c", **more}

@@ -42,10 +42,10 @@ class Recorder(Callback):
 
 def by_hand(model, objective, part, schedule, *, seed, accumulate=1):
     """Train on a split without Lightning: no dropout, no resuming, nothing logged."""
-    model.set_standardisation(*part.standardisation())
+    model.set_standardization(*part.standardization())
     x, labels = torch.from_numpy(part.take(slice(None))), torch.from_numpy(part.labels)
-    learnt = [*model.parameters(), *objective.parameters()]
-    adam = torch.optim.Adam(learnt, lr=schedule.lr)
+    learned = [*model.parameters(), *objective.parameters()]
+    adam = torch.optim.Adam(learned, lr=schedule.lr)
     model.train()
     objective.train()
     for epoch in range(schedule.epochs):

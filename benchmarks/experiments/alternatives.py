@@ -33,7 +33,7 @@ TIMED_QUERIES, TIMED_K, TIMED_ROUNDS = 100, 100, 3
 
 INTRO = """# What to pick: mAP against bytes a row
 
-The same embeddings, stored in many ways: as codes of this library (CSQ_D, class centres of the kind "best"), with and
+The same embeddings, stored in many ways: as codes of this library (CSQ_D, class centers of the kind "best"), with and
 without a second stage; as what FAISS makes of them without labels; as what a linear model makes of them with labels;
 and as they are. Everything is fitted on the train rows alone, and every query is compared with every base row.
 
@@ -55,8 +55,8 @@ Made by
 - "top 100 by" is the second stage: the 100 nearest codes, ranked anew by −⟨ℓ, b⟩ (asymmetric, which stores nothing
   else), by the cosine of stored outputs ℓ (float16), or of stored embeddings. What comes after them stays as it was.
   The mAP looks at all R places, so that an order of the first 100 shows in it only as far as they matter there.
-- Methods without labels see embeddings of unit length. LSH, ITQ and PCA are centred; PQ has one byte a part; OPQ + PQ
-  makes 4 numbers a part first. "1 bit a dimension" is the sign of the centred embedding; "first dimensions" keeps the
+- Methods without labels see embeddings of unit length. LSH, ITQ and PCA are centerd; PQ has one byte a part; OPQ + PQ
+  makes 4 numbers a part first. "1 bit a dimension" is the sign of the centerd embedding; "first dimensions" keeps the
   first h of these bits.
 - LDA's C − 1 numbers (Ledoit-Wolf shrinkage) are turned at random into h for its signs, and the first h / 16 kept as
   float16. The logistic regression's C is chosen on a fifth of the train rows. "class" is the class that it predicts, as
@@ -123,8 +123,8 @@ def execute(run: Run) -> dict[str, Any]:
         every = (
             of.lbhash_codes(work, run.bits, run.seed, run.epochs),
             of.discriminants(work, run.bits, run.seed),
-            of.iterative_quantisation(work, run.bits, run.seed),
-            of.product_quantisation(work, run.bits, run.seed),
+            of.iterative_quantization(work, run.bits, run.seed),
+            of.product_quantization(work, run.bits, run.seed),
             of.random_hyperplanes(work, run.bits, run.seed),
             of.few_dimensions(work, run.bits),
         )

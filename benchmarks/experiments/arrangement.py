@@ -1,9 +1,9 @@
-"""Who is whose neighbour: what is confused, and where hosts and designs put it. Writes a part of ``docs/guidance.md``.
+"""Who is whose neighbor: what is confused, and where hosts and designs put it. Writes a part of ``docs/guidance.md``.
 
     python -m benchmarks.experiments.arrangement --data cifar10=FILE
 
 Rows are cut from the training split. What is confused is what a linear model takes for each other that has not seen the
-row's label. A plain host has its own centres, the majority of its codes; designed and arranged centres are those of
+row's label. A plain host has its own centers, the majority of its codes; designed and arranged centers are those of
 CSQ_D, whose mAP stands beside them.
 """
 
@@ -40,7 +40,7 @@ COLUMNS = ("centers", "D_inter", "mean D", "D of the confused − mean D", "mAP"
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """Centres ``[C, bits]``, what is confused ``[C, C]``, and the mAP in % of the codes that are around them."""
+    """Centers ``[C, bits]``, what is confused ``[C, C]``, and the mAP in % of the codes that are around them."""
 
     centers: Centers
     confusion: npt.NDArray[np.float64]
@@ -61,7 +61,7 @@ def main() -> None:
         check_part(given.out, PART)
         of = Settings(given.seeds, epochs=given.epochs, bits=(given.bits,))
         if source.dataset().multi_label:
-            raise ValueError(f"data is {source.name!r}, whose rows have several labels; a code is around one centre")
+            raise ValueError(f"data is {source.name!r}, whose rows have several labels; a code is around one center")
     except (ValueError, OSError) as error:
         parser.error(str(error))
     hashers = {
@@ -111,7 +111,7 @@ def row(name: str, found: list[Arrangement]) -> list[str]:
 
 
 def draw(found: dict[str, Arrangement]) -> Figure:
-    """What is confused, and the distances of the centres, class by class."""
+    """What is confused, and the distances of the centers, class by class."""
     shown = {name: one for name, one in found.items() if name.startswith(("HashNet", DESIGNED, ARRANGED))}
     figure, (panels,) = new_grid(1, 1 + len(shown), 3.6, 3.4)
     one = next(iter(found.values())).confusion

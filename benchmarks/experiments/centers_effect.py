@@ -1,8 +1,8 @@
-"""What class centres that are farther apart do to the codes. Writes a part of ``docs/centers.md`` and its picture.
+"""What class centers that are farther apart do to the codes. Writes a part of ``docs/centers.md`` and its picture.
 
     python -m benchmarks.experiments.centers_effect --cifar10 FILE --tiny-imagenet FILE --mosaic FILE
 
-CSQ and CSQ_D with six kinds of centres. Kinds that give the same centres share one run. Each run leaves a JSON file
+CSQ and CSQ_D with six kinds of centers. Kinds that give the same centers share one run. Each run leaves a JSON file
 under ``--runs``; an interrupted table goes on with the runs that are missing.
 """
 
@@ -33,7 +33,7 @@ TITLES = {
 
 
 class Cell(NamedTuple):
-    """One kind of centres for one method, length and seed."""
+    """One kind of centers for one method, length and seed."""
 
     data: str
     guided: bool
@@ -124,7 +124,7 @@ def _name(cell: Cell, classes: int, epochs: int) -> str:
 
 
 def _mean_intra(found: Any) -> float:
-    """Mean distance of a code to its class's centre, in bits."""
+    """Mean distance of a code to its class's center, in bits."""
     counts = found.intra_counts.sum(axis=0)
     return float(counts @ np.arange(len(counts)) / counts.sum())
 
@@ -161,7 +161,7 @@ def _grid(table: Results, measure: str, digits: int) -> str:
 
 
 def _summary(table: Results) -> str:
-    """Rank correlation of mAP with distance, and the best centres against the others, by data set and method."""
+    """Rank correlation of mAP with distance, and the best centers against the others, by data set and method."""
     from scipy.stats import spearmanr
 
     heads = ["data", "method", "rank correlation of mAP and distance", "of ratio and distance"]
@@ -193,7 +193,7 @@ def _summary(table: Results) -> str:
 
 
 def draw(table: Results, file: Path) -> None:
-    """mAP and ratio against the centres' minimum distance, a column a data set."""
+    """mAP and ratio against the centers' minimum distance, a column a data set."""
     import seaborn as sns
 
     colors = dict(zip(BITS, sns.color_palette("viridis", len(BITS)), strict=True))
@@ -209,7 +209,7 @@ def draw(table: Results, file: Path) -> None:
                     name = f"{bits} bits, {'CSQ_D' if guided else 'CSQ'}"
                     axis.scatter(x, y, s=26, alpha=0.75, color=colors[bits], marker=marker, linewidth=0, label=name)
             axis.set_ylabel(label)
-            axis.set_xlabel("minimum distance of the centres / bits")
+            axis.set_xlabel("minimum distance of the centers / bits")
             if row == 0:
                 axis.set_title(title, fontsize=10)
     handles, names = axes[0, 0].get_legend_handles_labels()

@@ -1,4 +1,4 @@
-"""How far apart class centres are, for many numbers of classes and bits. Writes a part of ``docs/centers.md``.
+"""How far apart class centers are, for many numbers of classes and bits. Writes a part of ``docs/centers.md``.
 
     python -m benchmarks.experiments.centers_table
 
@@ -26,7 +26,7 @@ PUBLISHED = {
     "hadamard": {(10, 16): 8, (10, 32): 16, (10, 48): 19, (21, 16): 8, (21, 32): 16, (21, 48): 19}
     | {(100, 16): 3, (100, 32): 8, (100, 48): 14},
 }
-"""Minimum distances in the paper's table of centres; Hadamard stands for "Hadamard or random" with 100 classes."""
+"""Minimum distances in the paper's table of centers; Hadamard stands for "Hadamard or random" with 100 classes."""
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def cell(classes: int, bits: int) -> dict[str, Any]:
-    """The best centres of a cell beside the paper's three constructions."""
+    """The best centers of a cell beside the paper's three constructions."""
     from lbhash.centers import class_centers, minimum_distance
     from lbhash.centers.best import best_centers
     from lbhash.centers.bounds import upper_bound

@@ -185,7 +185,7 @@ def discriminants(work: Work, bits: int, seed: int) -> Iterator[Contender]:
         yield _by_distance("LDA, float16", True, 2 * numbers, query[:, :numbers], held)
 
 
-def iterative_quantisation(work: Work, bits: int, seed: int) -> Iterator[Contender]:
+def iterative_quantization(work: Work, bits: int, seed: int) -> Iterator[Contender]:
     """FAISS's ITQ, with each bit's threshold at its median (``ITQ64,LSHt``)."""
     if bits > min(work.dim, len(work.train) - 1):
         return
@@ -199,7 +199,7 @@ def iterative_quantisation(work: Work, bits: int, seed: int) -> Iterator[Contend
 
 
 def random_hyperplanes(work: Work, bits: int, seed: int) -> Iterator[Contender]:
-    """Signs of the centred embeddings after a random rotation."""
+    """Signs of the centerd embeddings after a random rotation."""
     mean = work.train.mean(axis=0)
     query, base = (pack(_rotated(x - mean, bits, seed)) for x in (work.query, work.base))
     yield _binary("LSH", False, query, base, bits)
@@ -219,7 +219,7 @@ def few_dimensions(work: Work, bits: int) -> Iterator[Contender]:
     yield _binary("first dimensions, signs", False, query, base, bits)
 
 
-def product_quantisation(work: Work, bits: int, seed: int) -> Iterator[Contender]:
+def product_quantization(work: Work, bits: int, seed: int) -> Iterator[Contender]:
     """FAISS's PQ of one byte a part, and the same of 4 numbers a part that OPQ has made of the embedding."""
     parts = bits // 8
     if len(work.train) < 256 or bits % 8:  # a part has 256 centroids
@@ -229,7 +229,7 @@ def product_quantisation(work: Work, bits: int, seed: int) -> Iterator[Contender
     if work.dim % parts == 0:
         index = faiss.IndexPQ(work.dim, parts, 8)
         _plant(index.pq, seed)
-        yield _quantised("FAISS PQ", work, index)
+        yield _quantized("FAISS PQ", work, index)
     if 4 * parts <= work.dim:
         rotation = faiss.OPQMatrix(work.dim, parts, 4 * parts)
         inner = faiss.ProductQuantizer(4 * parts, parts, 8)
@@ -237,7 +237,7 @@ def product_quantisation(work: Work, bits: int, seed: int) -> Iterator[Contender
         rotation.pq, rotation.niter = inner, OPQ_ROUNDS
         index = faiss.IndexPQ(4 * parts, parts, 8)
         _plant(index.pq, seed)
-        yield _quantised("FAISS OPQ + PQ", work, faiss.IndexPreTransform(rotation, index))
+        yield _quantized("FAISS OPQ + PQ", work, faiss.IndexPreTransform(rotation, index))
         del inner  # which the rotation points to while it learns
 
 
@@ -319,7 +319,7 @@ def _reranked(
     return Contender(name, True, size, scores, search)
 
 
-def _quantised(name: str, work: Work, index: Any) -> Contender:
+def _quantized(name: str, work: Work, index: Any) -> Contender:
     """Ranked by the distance of the query from what a row's code stands for, as FAISS's search has it."""
     index.train(work.train)
     index.add(work.base)
@@ -336,9 +336,9 @@ def _quantised(name: str, work: Work, index: Any) -> Contender:
     )
 
 
-def _plant(quantiser: Any, seed: int) -> None:
-    quantiser.cp.seed = 1234 + seed
-    quantiser.cp.min_points_per_centroid = 1  # FAISS would say a hundred times that the training rows are few
+def _plant(quantizer: Any, seed: int) -> None:
+    quantizer.cp.seed = 1234 + seed
+    quantizer.cp.min_points_per_centroid = 1  # FAISS would say a hundred times that the training rows are few
 
 
 def _rotated(x: Floats, bits: int, seed: int) -> Floats:

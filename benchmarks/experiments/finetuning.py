@@ -39,7 +39,7 @@ INTRO = """# {title}
 {methods}, {recipes}, {bits} bits; class centers that are not arranged are of the kind "{centers}".
 {backbone} learns together with the head (a hidden layer of 1,024) from {train:,} training pictures of {data}
 at {size} × {size} pixels: {epochs} epochs, batch 64, Adam at {lr:g} for the head and {backbone_lr:g} for the backbone,
-both falling along a cosine; crops, flips and colours as in [training.md](training.md); seed {seed}. One seed:
+both falling along a cosine; crops, flips and colors as in [training.md](training.md); seed {seed}. One seed:
 differences of a point or so mean little.
 
 Made by
@@ -77,7 +77,7 @@ class Recipe(NamedTuple):
     said: str
     guided: bool
     arranged: bool
-    """Whether the class centres are arranged, or of the kind that is given."""
+    """Whether the class centers are arranged, or of the kind that is given."""
     line: Any
     guidance: dict[str, Any] | None = None
 
@@ -121,7 +121,7 @@ class Run:
 
     @property
     def uses_centers(self) -> bool:
-        """Whether class centres make a difference to it."""
+        """Whether class centers make a difference to it."""
         from lbhash.losses import uses_centers
 
         return uses_centers(self.method, RECIPES[self.recipe].guided)
@@ -133,7 +133,7 @@ class Run:
 
         balanced = RECIPES[self.recipe].guidance is not None
         if balanced and HOSTS[self.method].guidance_weight == 1:
-            return False  # it is the one with arranged centres
+            return False  # it is the one with arranged centers
         return self.uses_centers or self.centers != ARRANGED  # else it is the plain host
 
     def folder(self, data: str) -> str:
@@ -319,7 +319,7 @@ def epochs_table(results: dict[Run, dict[str, Any]], curves: dict[Run, dict[str,
 
 
 def picture(curves: dict[Run, dict[str, list[float]]]) -> Figure:
-    """mAP and ratio by epoch; a method has a colour, and a recipe a line."""
+    """mAP and ratio by epoch; a method has a color, and a recipe a line."""
     figure, axes = new_figure(10.5, 3.6, 1, 1)
     methods = list(dict.fromkeys(run.method for run in curves))
     colors = dict(zip(methods, palette(len(methods)), strict=True))

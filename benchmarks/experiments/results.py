@@ -32,7 +32,7 @@ INTRO = """# Results
 
 Six host methods, plain and with the guidance of "A Lower Bound of Hash Codes' Performance" (X_D), on fixed embeddings
 of an ImageNet-trained MobileNetV2 (1,280 numbers, uint8): a head with one hidden layer of 1,024, {epochs} epochs, batch
-64, Adam at 1e-3 with a decay of 0.1 every 10 epochs, class centres of the kind "best", seed {seed}. One
+64, Adam at 1e-3 with a decay of 0.1 every 10 epochs, class centers of the kind "best", seed {seed}. One
 seed: differences of a point or so mean little.
 
 Made by

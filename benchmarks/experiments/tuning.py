@@ -3,7 +3,7 @@
     python -m benchmarks.experiments.tuning --data cifar10=FILE --data tiny-imagenet=FILE
 
 Random settings of every cell (data, method, bits) are trained once on a part of the training rows, and scored by the
-ratio and by the mAP of the rest, and, for the judgement alone, by the mAP of the queries. Each run leaves a JSON file
+ratio and by the mAP of the rest, and, for the judgment alone, by the mAP of the queries. Each run leaves a JSON file
 under ``--runs``; an interrupted table goes on with the runs that are missing.
 """
 
@@ -86,7 +86,7 @@ class Cell:
         return Hasher(self.bits, self.method, self.guided, centers="best", device="cpu")
 
     def space(self, hidden: Sequence[int]) -> Space:
-        """The default space, with these widths of the hidden layer, and with two kinds of centres where they matter."""
+        """The default space, with these widths of the hidden layer, and with two kinds of centers where they matter."""
         from lbhash.losses import uses_centers
 
         space = default_space(self.method, self.guided, self.bits) | {"hidden": Choice(tuple(hidden))}
@@ -173,11 +173,11 @@ def execute(run: Run) -> dict[str, Any]:
 def synthetic(
     centers: npt.ArrayLike, intra_counts: npt.ArrayLike, count: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Codes of the distribution of others: their centres, and from them as far, in random bits, as those lie.
+    """Codes of the distribution of others: their centers, and from them as far, in random bits, as those lie.
 
     Args:
         centers: ``[classes, bits]`` of 0 and 1.
-        intra_counts: how many codes of each class lie at each distance from its centre, ``[classes, bits + 1]``.
+        intra_counts: how many codes of each class lie at each distance from its center, ``[classes, bits + 1]``.
         count: of the codes.
         rng: of classes, distances and bits.
 
@@ -236,7 +236,7 @@ class Choices:
 
     Attributes:
         values: of each criterion, ``[settings]``: "map", and the ratios by their percentiles (``ratio_name``).
-        query_map: of each setting, for the judgement.
+        query_map: of each setting, for the judgment.
     """
 
     values: dict[str, Floats]

@@ -80,9 +80,9 @@ class Hasher(TransformerMixin, BaseEstimator):
         seed: the same seed gives the same codes on the same machine, bit for bit.
         hidden: width of the head's hidden layer; 0 for a linear head.
         dropout: of the head's inputs in training.
-        centers: "arranged", where classes that are mistaken for each other in the training rows are neighbours
-            (``lbhash.centers.arrange_centers``), or a kind of class centres as they are designed
-            (``lbhash.centers.class_centers``). A method that does not look at centres has none arranged.
+        centers: "arranged", where classes that are mistaken for each other in the training rows are neighbors
+            (``lbhash.centers.arrange_centers``), or a kind of class centers as they are designed
+            (``lbhash.centers.class_centers``). A method that does not look at centers has none arranged.
         batch_size: rows in a step; in each process where there are several.
         lr: Adam's learning rate.
         schedule: how the learning rate falls: "step", the paper's, "cosine", "linear" or "constant"
@@ -115,8 +115,8 @@ class Hasher(TransformerMixin, BaseEstimator):
         model_: the trained ``HashModel``, of embeddings.
         backbone_: the ``Backbone`` that turns pictures into these; loaded when it is first asked for.
         trained_: how the training went, a ``Trained``; of ``fit_seeds`` there is none.
-        classes_: the label values, in the order of the centres.
-        centers_: the class centres, ``int8 [C, bits]`` of ±1.
+        classes_: the label values, in the order of the centers.
+        centers_: the class centers, ``int8 [C, bits]`` of ±1.
         train_codes_: the codes of the training rows, ``uint8 [n, ceil(bits / 8)]``, validation rows among them.
 
     >>> from sklearn.datasets import load_digits
@@ -248,7 +248,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         backbone = self._open_backbone() if isinstance(part, PicturePart) else None
         run = self._prepare(part, classes, backbone, confused)
         resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
-        tuning = None if backbone is None else self._fine_tuning(run, backbone, standardise=not resumed)
+        tuning = None if backbone is None else self._fine_tuning(run, backbone, standardize=not resumed)
         if self.progress:
             from lbhash.training.progress import EpochBar
 
@@ -280,7 +280,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         backbone = Backbone.from_pretrained(self.backbone, device=self._device)
         return backbone if self.image_size is None else resized(backbone, self.image_size)
 
-    def _fine_tuning(self, run: _Run, backbone: Backbone, *, standardise: bool) -> FineTuning:
+    def _fine_tuning(self, run: _Run, backbone: Backbone, *, standardize: bool) -> FineTuning:
         """What is trained on pictures; the run's settings and what its model remembers say so too."""
         from lbhash.training.images import Augmentation, fine_tuning
 
@@ -300,7 +300,7 @@ class Hasher(TransformerMixin, BaseEstimator):
             augmentation=augment or None,
             batch_norm=self.batch_norm,
             seed=self.seed,
-            standardise=standardise,
+            standardize=standardize,
             workers=self.workers,
             progress=self.progress and is_main_process(),
         )
@@ -345,16 +345,16 @@ class Hasher(TransformerMixin, BaseEstimator):
                 )
         hashers = [clone(self).set_params(seed=seed) for seed in seeds]
         given = parts_of_seeds(part, len(seeds))
-        labelled = {id(own): _labelled(own, classes) for own in given}
-        confusions = {key: cache(partial(confusion, own, classes)) for key, own in labelled.items()}
+        labeled = {id(own): _labeled(own, classes) for own in given}
+        confusions = {key: cache(partial(confusion, own, classes)) for key, own in labeled.items()}
         runs = [
-            hasher._prepare(labelled[id(own)], classes, confused=confusions[id(own)])
+            hasher._prepare(labeled[id(own)], classes, confused=confusions[id(own)])
             for hasher, own in zip(hashers, given, strict=True)
         ]
         train_together(
             [run.model for run in runs],
             [run.objective for run in runs],
-            [labelled[id(own)] for own in given],
+            [labeled[id(own)] for own in given],
             runs[0].schedule,
             seeds,
             threads=self.threads,
@@ -380,7 +380,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         dropout = Dropout(_number(self.dropout, "dropout")).probability
         options, guidance = plain(self.options, "options"), self._plain_guidance()
         check_method(self.method, guidance=guidance, options=options)  # before what is confused, which takes longest
-        part = _labelled(part, classes)
+        part = _labeled(part, classes)
         fitted: Part | PicturePart = part
         held: Part | PicturePart | None = None
         if validation:
@@ -659,7 +659,7 @@ def _number(value: Any, name: str) -> float:
     return float(value)
 
 
-def _labelled(part: _PartT, classes: int) -> _PartT:
+def _labeled(part: _PartT, classes: int) -> _PartT:
     """The training rows with labels that are checked."""
     if not len(part):
         raise ValueError("part has no row; training needs at least one")

@@ -1,6 +1,6 @@
-"""Class centres: ±1 codes, one a class, as far apart as possible in Hamming distance.
+"""Class centers: ±1 codes, one a class, as far apart as possible in Hamming distance.
 
-The lower bound of average precision grows with the smallest distance between two centres (D_inter), so that is what
+The lower bound of average precision grows with the smallest distance between two centers (D_inter), so that is what
 the constructions are held against. Each is one file; ``class_centers`` is the way in, ``design_centers`` says besides
 how far from the best possible they are (``bounds``).
 """
@@ -48,7 +48,7 @@ def center_kinds() -> list[str]:
 
 
 def class_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) -> Centers:
-    """Make class centres.
+    """Make class centers.
 
     Args:
         classes: number of classes C, from 1 to ``2**bits``.
@@ -60,8 +60,8 @@ def class_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) ->
         seed: of the random numbers where a construction uses any ("hadamard" when it fills up, and "random").
 
     Returns:
-        ``int8 [C, bits]`` of -1 and +1, all rows distinct; row c is the centre of class c. The same arguments give the
-        same centres.
+        ``int8 [C, bits]`` of -1 and +1, all rows distinct; row c is the center of class c. The same arguments give the
+        same centers.
 
     Raises:
         TypeError: ``classes``, ``bits`` or ``seed`` is not an integer.
@@ -76,7 +76,7 @@ def class_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) ->
 
 
 def design_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) -> CenterDesign:
-    """Make class centres with a certificate; arguments and errors are those of ``class_centers``.
+    """Make class centers with a certificate; arguments and errors are those of ``class_centers``.
 
     >>> design = design_centers(21, 48)
     >>> design.minimum_distance, design.upper_bound, design.optimal
@@ -87,7 +87,7 @@ def design_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) -
 
 
 def compare_centers(classes: int, bits: int, seed: int = 0) -> dict[str, Any]:
-    """All kinds of centres and all upper bounds side by side; arguments and errors are those of ``class_centers``.
+    """All kinds of centers and all upper bounds side by side; arguments and errors are those of ``class_centers``.
 
     Returns:
         ``kinds``, of each kind a dict with ``kind``, ``minimum_distance``, ``mean_distance``, ``bit_balance`` and

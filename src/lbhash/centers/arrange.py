@@ -1,18 +1,18 @@
-"""Which class gets which centre: neighbours for those that are mistaken for each other.
+"""Which class gets which center: neighbors for those that are mistaken for each other.
 
-Centres that are merely far apart are given to the classes in any order. But the rows that a model gets wrong are not
-wrong in any order: a cat is taken for a dog more often than for a ship. Where their centres are neighbours, the code of
+Centers that are merely far apart are given to the classes in any order. But the rows that a model gets wrong are not
+wrong in any order: a cat is taken for a dog more often than for a ship. Where their centers are neighbors, the code of
 such a row is still nearer to its own class than to most, its own class is found next behind the wrong one, and the two
 can share bits, each of which is then easier to learn.
 
-With a_cd the share of the confusions that are between classes c and d, ā its mean and D̄ the mean distance, the centres
+With a_cd the share of the confusions that are between classes c and d, ā its mean and D̄ the mean distance, the centers
 are moved to where
 
     E = mean_cd (D(c, d) − D̄ (1 − κ (a_cd / ā − 1)))²
 
-is least: the more two classes are confused, the nearer their centres; if all are confused alike, all are to be equally
+is least: the more two classes are confused, the nearer their centers; if all are confused alike, all are to be equally
 far apart. The search is simulated annealing (Kirkpatrick, Gelatt, Vecchi, "Optimization by simulated annealing",
-Science 220, 1983). A move exchanges the centres of two classes, which alone would be a quadratic assignment (Koopmans,
+Science 220, 1983). A move exchanges the centers of two classes, which alone would be a quadratic assignment (Koopmans,
 Beckmann, Econometrica 25, 1957), or flips a bit of one where the smallest distance D_inter stays at what it must be.
 """
 
@@ -43,19 +43,19 @@ _HOT, _COLD = 3.0, 0.03  # temperatures, of which a class is one unit
 def arrange_centers(
     centers: npt.ArrayLike, confusion: npt.ArrayLike, slack: float = SLACK, pull: float = PULL, seed: int = 0
 ) -> Centers:
-    """Move centres so that classes that are mistaken for each other are neighbours.
+    """Move centers so that classes that are mistaken for each other are neighbors.
 
     Args:
         centers: ``[C, bits]`` of -1 and +1.
         confusion: ``[C, C]``, at least 0: how much of class c is taken for class d. Both directions are added, and the
             diagonal is left out.
-        slack: the share of D_inter, the smallest distance between two centres, that may be given up for it, from 0 to
+        slack: the share of D_inter, the smallest distance between two centers, that may be given up for it, from 0 to
             1; with 0 it stays what it is.
         pull: κ, at least 0.
         seed: of the search.
 
     Returns:
-        ``int8 [C, bits]``; row c is the centre of class c. They are those given where nothing is confused.
+        ``int8 [C, bits]``; row c is the center of class c. They are those given where nothing is confused.
 
     Raises:
         ValueError: the shapes do not fit, a confusion is negative or not finite, ``slack`` or ``pull`` is out of range,

@@ -1,4 +1,4 @@
-"""The best centres of all constructions: the largest minimum distance, and among those the best by another measure.
+"""The best centers of all constructions: the largest minimum distance, and among those the best by another measure.
 
 Theory gives what is sure of every construction's distance beforehand (``Plan.distance``), so that only those with the
 largest are made, or with up to two less, as more may be counted than is sure. From their words the classes' are chosen
@@ -58,11 +58,11 @@ def plan_for(kind: str, classes: int, bits: int) -> Plan | None:
 
 
 def best_centers(classes: int, bits: int) -> tuple[Centers, str]:
-    """The centres with the largest minimum distance, then mean distance, then balance, and how they were made.
+    """The centers with the largest minimum distance, then mean distance, then balance, and how they were made.
 
     Args:
-        classes: number of centres C, at most ``2**bits``.
-        bits: length h of a centre.
+        classes: number of centers C, at most ``2**bits``.
+        bits: length h of a center.
 
     Returns:
         ``int8 [C, bits]`` of -1 and +1, distinct, and the name of the construction.
@@ -80,7 +80,7 @@ def best_centers(classes: int, bits: int) -> tuple[Centers, str]:
 def best_ratio_centers(classes: int, bits: int) -> tuple[Centers, str]:
     """As ``best_centers``, but after the minimum distance it is the largest distance that counts, which is to be small.
 
-    A code that is taken for another class's lies at that class's centre, so the largest distance between centres bounds
+    A code that is taken for another class's lies at that class's center, so the largest distance between centers bounds
     max D_intra, and with it the ratio min D_inter / max D_intra. Opposite words, which raise the mean distance, are
     what hurts it most; they are avoided where there are enough others.
     """
@@ -93,7 +93,7 @@ def best_ratio_centers(classes: int, bits: int) -> tuple[Centers, str]:
 def _farthest(
     classes: int, bits: int, choose: Callable[[Centers, int], Centers] = choose_balanced
 ) -> list[tuple[Centers, str]]:
-    """Centres of all constructions that may have the largest minimum distance, chosen from their words."""
+    """Centers of all constructions that may have the largest minimum distance, chosen from their words."""
     plans = {plan.name: plan for plan in _plans(classes, bits) if plan is not None}
     farthest = max((plan.distance for plan in plans.values()), default=0)
     if not plans:  # more classes than the linear codes have words, and too many to count their pairs
@@ -117,7 +117,7 @@ def _farthest(
 
 
 def merit(centers: Centers) -> tuple[int, float, float]:
-    """What centres are compared by, larger is better; ``max`` keeps the first of equals."""
+    """What centers are compared by, larger is better; ``max`` keeps the first of equals."""
     return minimum_distance(centers), mean_distance(centers), -bit_balance(centers)
 
 

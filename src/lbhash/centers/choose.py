@@ -1,6 +1,6 @@
-"""Choosing class centres among more words than are needed, so that every bit is +1 in half of them.
+"""Choosing class centers among more words than are needed, so that every bit is +1 in half of them.
 
-A bit that is +1 in p of C centres differs in p (C - p) of their pairs, so the mean distance is largest when every p is
+A bit that is +1 in p of C centers differs in p (C - p) of their pairs, so the mean distance is largest when every p is
 C / 2: the balance of the bits and the mean distance are one aim. With S the sum of the chosen ±1 words, both are best
 where |S|² is least. A code that holds the negative of each of its words reaches that least value by pairs {w, -w}; of
 another, words are exchanged as long as |S|² falls.

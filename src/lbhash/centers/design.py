@@ -1,4 +1,4 @@
-"""Class centres with a certificate: how far apart they are, how far apart any could be, and what made them."""
+"""Class centers with a certificate: how far apart they are, how far apart any could be, and what made them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KINDS = (*SEARCHED, *BLOCKS, *_OTHERS)
 
 @dataclass(frozen=True, eq=False)
 class CenterDesign:
-    """Class centres and what is known of them.
+    """Class centers and what is known of them.
 
     Attributes:
         centers: ``int8 [C, bits]`` of -1 and +1, read-only.
@@ -57,13 +57,13 @@ class CenterDesign:
         return self.minimum_distance == self.upper_bound
 
     def as_dict(self) -> dict[str, Any]:
-        """All but the centres, with the mean distance, the balance and the histogram of distances (``describe``)."""
+        """All but the centers, with the mean distance, the balance and the histogram of distances (``describe``)."""
         certificate = {"upper_bound": self.upper_bound, "bound": self.bound, "optimal": self.optimal}
         return {"kind": self.kind, "construction": self.construction, **describe(self.centers), **certificate}
 
 
 def certified(classes: int, bits: int, kind: str, seed: int) -> CenterDesign:
-    """Centres as of ``make_centers``, with their distance counted and bounded."""
+    """Centers as of ``make_centers``, with their distance counted and bounded."""
     centers, construction = make_centers(classes, bits, kind, seed)
     centers.setflags(write=False)
     bound = _stored_bound(classes, bits)
@@ -71,7 +71,7 @@ def certified(classes: int, bits: int, kind: str, seed: int) -> CenterDesign:
 
 
 def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers, str]:
-    """Centres and the name of their construction; the arguments are in their ranges.
+    """Centers and the name of their construction; the arguments are in their ranges.
 
     Raises:
         ValueError: the kind has not that many words of that length.
@@ -106,7 +106,7 @@ def _stored(kind: str, classes: int, bits: int) -> tuple[Centers, str]:
 
 
 def compared(classes: int, bits: int, seed: int) -> dict[str, Any]:
-    """Every kind of centres and every upper bound, without the centres themselves."""
+    """Every kind of centers and every upper bound, without the centers themselves."""
     kinds: list[dict[str, Any]] = []
     for kind in KINDS:
         try:

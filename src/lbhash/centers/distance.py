@@ -1,8 +1,8 @@
-"""Hamming distances between class centres, counted, and a report on a set of centres.
+"""Hamming distances between class centers, counted, and a report on a set of centers.
 
 For ±1 words a, b of h bits the Hamming distance is (h - <a, b>) / 2, so all pairs come from a matrix product, which is
 exact in float32 (all values are whole and at most h <= 1,024). Products are taken in blocks of rows, so that only what
-is asked for has to fit in memory: for 20,000 centres ``pairwise_distances`` is 800 MB, ``minimum_distance`` and
+is asked for has to fit in memory: for 20,000 centers ``pairwise_distances`` is 800 MB, ``minimum_distance`` and
 ``describe`` need about 100 MB.
 """
 
@@ -17,13 +17,13 @@ import numpy.typing as npt
 from lbhash.codes import check_bits
 
 Centers = npt.NDArray[np.int8]
-"""Class centres: ``int8 [C, bits]`` of -1 and +1."""
+"""Class centers: ``int8 [C, bits]`` of -1 and +1."""
 
 _BLOCK_VALUES = 2**23
 
 
 def check_centers(centers: npt.ArrayLike, name: str = "centers") -> Centers:
-    """Return centres as ``int8 [C, bits]``.
+    """Return centers as ``int8 [C, bits]``.
 
     Raises:
         ValueError: not two-dimensional, no row, too many columns, or a value other than -1 and +1.
@@ -38,7 +38,7 @@ def check_centers(centers: npt.ArrayLike, name: str = "centers") -> Centers:
 
 
 def pairwise_distances(centers: npt.ArrayLike) -> npt.NDArray[np.int16]:
-    """Hamming distance of every centre to every centre.
+    """Hamming distance of every center to every center.
 
     Args:
         centers: ``[C, bits]`` of -1 and +1.
@@ -57,9 +57,9 @@ def pairwise_distances(centers: npt.ArrayLike) -> npt.NDArray[np.int16]:
 
 
 def minimum_distance(centers: npt.ArrayLike) -> int:
-    """Smallest Hamming distance between two centres, counted over all pairs; 0 if two are equal.
+    """Smallest Hamming distance between two centers, counted over all pairs; 0 if two are equal.
 
-    One centre has no pair; its minimum distance is ``bits``, the most that any set can have.
+    One center has no pair; its minimum distance is ``bits``, the most that any set can have.
 
     Args:
         centers: ``[C, bits]`` of -1 and +1.
@@ -77,7 +77,7 @@ def minimum_distance(centers: npt.ArrayLike) -> int:
 
 
 def maximum_distance(centers: npt.ArrayLike) -> int:
-    """Largest Hamming distance between two centres, counted over all pairs; 0 for one centre, which has no pair.
+    """Largest Hamming distance between two centers, counted over all pairs; 0 for one center, which has no pair.
 
     Args:
         centers: ``[C, bits]`` of -1 and +1.
@@ -89,7 +89,7 @@ def maximum_distance(centers: npt.ArrayLike) -> int:
 
 
 def mean_distance(centers: npt.ArrayLike) -> float:
-    """Mean Hamming distance over all pairs of centres, in bits; ``bits`` for one centre, which has no pair.
+    """Mean Hamming distance over all pairs of centers, in bits; ``bits`` for one center, which has no pair.
 
     Args:
         centers: ``[C, bits]`` of -1 and +1.
@@ -98,13 +98,13 @@ def mean_distance(centers: npt.ArrayLike) -> float:
     classes, bits = words.shape
     if classes == 1:
         return float(bits)
-    # A bit that is +1 in p of the C centres differs in p (C - p) pairs.
+    # A bit that is +1 in p of the C centers differs in p (C - p) pairs.
     positive = (words > 0).sum(axis=0, dtype=np.int64)
     return float((positive * (classes - positive)).sum() / (classes * (classes - 1) / 2))
 
 
 def largest_mean_distance(classes: int, bits: int) -> float:
-    """The largest mean distance that any centres have: that of perfectly balanced bits.
+    """The largest mean distance that any centers have: that of perfectly balanced bits.
 
     >>> largest_mean_distance(4, 6)
     4.0
@@ -115,7 +115,7 @@ def largest_mean_distance(classes: int, bits: int) -> float:
 
 
 def bit_balance(centers: npt.ArrayLike) -> float:
-    """The largest |mean over the centres| of a bit: 0 if every bit is +1 in half of the centres, 1 if one is constant.
+    """The largest |mean over the centers| of a bit: 0 if every bit is +1 in half of the centers, 1 if one is constant.
 
     Args:
         centers: ``[C, bits]`` of -1 and +1.
@@ -124,7 +124,7 @@ def bit_balance(centers: npt.ArrayLike) -> float:
 
 
 def describe(centers: npt.ArrayLike) -> dict[str, Any]:
-    """Report on a set of centres.
+    """Report on a set of centers.
 
     Args:
         centers: ``[C, bits]`` of -1 and +1.
@@ -132,7 +132,7 @@ def describe(centers: npt.ArrayLike) -> dict[str, Any]:
     Returns:
         ``classes`` and ``bits`` (int), ``minimum_distance`` (int), ``mean_distance`` (float), ``bit_balance`` (float,
         0 is best) and ``histogram`` (dict from a distance to the number of pairs at it, by rising distance, without
-        zero counts; empty for one centre).
+        zero counts; empty for one center).
 
     >>> describe([[1, 1, 1], [1, -1, -1], [-1, 1, 1]])["histogram"]
     {1: 1, 2: 1, 3: 1}

@@ -1,4 +1,4 @@
-"""Keeping class centres and bounds that took seconds to make, in the user's cache folder.
+"""Keeping class centers and bounds that took seconds to make, in the user's cache folder.
 
 A file is named after what was asked for and after the sources that made it, so that another version of the
 constructions never reads what this one wrote. A cache that cannot be written or read is as good as none.
@@ -23,7 +23,7 @@ from lbhash.utils.files import cache_folder, replacing, write_text
 
 
 def load_centers(kind: str, classes: int, bits: int) -> tuple[Centers, str] | None:
-    """Centres that ``save_centers`` kept, and the name of their construction; None if there are none."""
+    """Centers that ``save_centers`` kept, and the name of their construction; None if there are none."""
     try:
         with np.load(_file(kind, classes, bits, "npz"), allow_pickle=False) as stored:
             centers = unpack(stored["codes"], bits)
@@ -33,7 +33,7 @@ def load_centers(kind: str, classes: int, bits: int) -> tuple[Centers, str] | No
 
 
 def save_centers(kind: str, centers: Centers, construction: str) -> None:
-    """Keep centres, if the folder can be written to."""
+    """Keep centers, if the folder can be written to."""
     file = _file(kind, len(centers), centers.shape[1], "npz")
     with suppress(OSError), replacing(file) as temporary, temporary.open("wb") as opened:
         np.savez(opened, codes=pack(centers), construction=np.array(construction))

@@ -1,4 +1,4 @@
-"""The class centres that a hasher trains towards: as they are designed, or arranged by what its rows are taken for."""
+"""The class centers that a hasher trains towards: as they are designed, or arranged by what its rows are taken for."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def task_center_kinds() -> list[str]:
 
 
 def check_center_kind(kind: object) -> str:
-    """Return a kind of class centres; raises ``ValueError`` where there is none of that name."""
+    """Return a kind of class centers; raises ``ValueError`` where there is none of that name."""
     if not isinstance(kind, str) or kind not in task_center_kinds():
         raise ValueError(f"centers is {kind!r}; it must be one of {', '.join(task_center_kinds())}")
     return kind
 
 
 def task_centers(kind: str, classes: int, bits: int, seed: int, confusion: Confusion) -> Centers:
-    """Centres of one of ``task_center_kinds()``.
+    """Centers of one of ``task_center_kinds()``.
 
     Args:
         kind: "arranged" are those of the kind "best-ratio", moved to where classes that are mistaken for each other are
-            neighbours (``lbhash.centers.arrange_centers``), as long as these are not too many to be arranged
+            neighbors (``lbhash.centers.arrange_centers``), as long as these are not too many to be arranged
             (``lbhash.centers.arrange.MOST_CLASSES``); all others are as of ``lbhash.centers.class_centers``.
         classes: C.
         bits: length of a code.
@@ -46,7 +46,7 @@ def task_centers(kind: str, classes: int, bits: int, seed: int, confusion: Confu
         ``int8 [C, bits]`` of ±1.
 
     Raises:
-        ValueError: there is no such kind, or it has no such centres.
+        ValueError: there is no such kind, or it has no such centers.
     """
     if check_center_kind(kind) != ARRANGED:
         return class_centers(classes, bits, kind=kind, seed=seed)
@@ -61,7 +61,7 @@ def task_centers(kind: str, classes: int, bits: int, seed: int, confusion: Confu
 
 
 def centers_mark(classes: int, bits: int, kind: str, seed: int) -> str:
-    """What stands for class centres in a run's name: of the centres themselves, so that other ones are run anew."""
+    """What stands for class centers in a run's name: of the centers themselves, so that other ones are run anew."""
     if kind == ARRANGED:  # by the rows, which have a mark of their own
         return f"{centers_mark(classes, bits, DESIGNED, seed)}-arranged{arrange.SLACK:g}-{arrange.PULL:g}"
     return f"centers{zlib.crc32(class_centers(classes, bits, kind, seed).tobytes()):08x}"

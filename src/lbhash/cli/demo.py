@@ -103,10 +103,10 @@ def _print_pictures(console: Console, dataset: Dataset, found: list[Neighborhood
 
 
 def _picture(pixels: np.ndarray, color: bool) -> list[Text]:
-    """Four lines of text for 8 × 8 grey values from 0 to 16, two pixels a character; shades where there is no color."""
-    grey = np.clip(pixels.reshape(8, 8).astype(int) * 255 // 16, 0, 255)
+    """Four lines of text for 8 × 8 gray values from 0 to 16, two pixels a character; shades where there is no color."""
+    gray = np.clip(pixels.reshape(8, 8).astype(int) * 255 // 16, 0, 255)
     lines = []
-    for top, bottom in zip(grey[::2], grey[1::2], strict=True):
+    for top, bottom in zip(gray[::2], gray[1::2], strict=True):
         line = Text()
         for upper, lower in zip(top, bottom, strict=True):
             if color:

@@ -54,18 +54,18 @@ PAGE = """<!doctype html>
 </tbody>
 </table></div>
 <p><small>mAP is the expectation over a random order of codes at equal distance; beside it what the worst and the best
-order would give. D_inter is the smallest distance between two class centres of the base's codes, D_intra the largest
-distance of a code from its own class's centre; average precision is bounded from below by their ratio, up to a
+order would give. D_inter is the smallest distance between two class centers of the base's codes, D_intra the largest
+distance of a code from its own class's center; average precision is bounded from below by their ratio, up to a
 constant. k-NN is the accuracy of a vote of the 100 nearest codes, seconds is the time of training. A name with _d is
 guided.</small></p>
 <h2>Precision and recall</h2>
 <p>A point is a Hamming radius, from 0 bits on the left to {bits} on the right: what share of the codes within it is
 relevant, and what share of the relevant ones it holds. A query that finds nothing has precision 0.</p>
 <img alt="Precision against recall, one curve a method" src="{curves}">
-<h2>Nearest neighbours</h2>
+<h2>Nearest neighbors</h2>
 <p>Queries are on the left; to the right the {count} nearest codes of {searched}, with their Hamming distances. A red
 frame marks another digit than the query's.</p>
-<img alt="Queries and their nearest neighbours" src="{neighbors}">
+<img alt="Queries and their nearest neighbors" src="{neighbors}">
 <p><small>lbhash {version}, seed {seed}.</small></p>
 </body>
 </html>
@@ -98,7 +98,7 @@ def write_report(
         results: a mapping a method, as ``lbhash.cli.tables.result_row`` takes it.
         reports: the evaluations by method, for the curves.
         dataset: whose rows are 8 × 8 pictures.
-        found: the queries and their neighbours.
+        found: the queries and their neighbors.
         searched: the method that was searched with.
         seed: to be named.
     """
@@ -128,7 +128,7 @@ def bits_apart(distance: int) -> str:
 
 
 def neighbors_figure(dataset: Dataset, found: Sequence[Neighborhood]) -> Figure:
-    """A row a query: its picture, then its neighbours' with distance and, where the digit differs, a red frame."""
+    """A row a query: its picture, then its neighbors' with distance and, where the digit differs, a red frame."""
     from matplotlib.figure import Figure
 
     columns = 1 + len(found[0].rows)

@@ -20,7 +20,7 @@ class Table:
     Attributes:
         embeddings: ``[n, dim]`` of uint8, float16 or float32, in memory, memory-mapped, or read from a file where they
             are looked at (``lbhash.data.readers.StreamedEmbeddings``). Other number types are taken and cast to float32
-            as they are used, so that float64 keeps seven digits: centre numbers that vary less than that before they
+            as they are used, so that float64 keeps seven digits: center numbers that vary less than that before they
             come here.
         labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``; ``None`` where the file has none.
         flags: split name to ``bool [n]``, where the file says which rows belong to which split.
@@ -86,7 +86,7 @@ class Part:
             digest.update(np.ascontiguousarray(self.labels).tobytes())
         return digest.hexdigest()[:16]
 
-    def standardisation(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def standardization(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Mean and standard deviation of every feature, ``float64 [dim]`` each."""
         total, squares = np.zeros(self.dim), np.zeros(self.dim)
         shift = self.take(slice(0, 1))[0].astype(np.float64)  # so that far-off data keep their digits in the squares
@@ -134,7 +134,7 @@ class Splits(Generic[RowsT]):
             if part.labels is None:
                 raise ValueError(f"the {split} split of {self.name} has no labels")
             if part.labels.ndim != self.train.labels.ndim:  # type: ignore[union-attr]
-                raise ValueError(f"the {split} split is labelled otherwise than the train split: one has several a row")
+                raise ValueError(f"the {split} split is labeled otherwise than the train split: one has several a row")
         absent = np.setdiff1d(_classes(self.train.labels), _classes(self.query.labels))
         if len(absent):
             raise ValueError(

@@ -76,7 +76,7 @@ def validation_dataset(data: Dataset, seed: int = 0) -> Dataset:
 
 
 def _joined(one: Part, other: Part) -> Part:
-    """The rows of both, which are labelled and of one table."""
+    """The rows of both, which are labeled and of one table."""
     assert one.labels is not None
     assert other.labels is not None
     labels = np.concatenate([one.labels, other.labels])

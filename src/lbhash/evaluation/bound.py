@@ -1,13 +1,13 @@
 """The lower bound of the codes' performance: D_inter, D_intra and their ratio.
 
-The source is "A Lower Bound of Hash Codes' Performance" (NeurIPS 2022). Let the centre of a class be the code with
+The source is "A Lower Bound of Hash Codes' Performance" (NeurIPS 2022). Let the center of a class be the code with
 the least total Hamming distance to the codes of the class. With
 
-- D_inter, the Hamming distance between the centres of two classes, and
-- D_intra, the Hamming distance from a code to the centre of its own class,
+- D_inter, the Hamming distance between the centers of two classes, and
+- D_intra, the Hamming distance from a code to the center of its own class,
 
 the paper's theorem says that the average precision of a ranked list is at least a constant times
-``min D_inter / max D_intra``. Codes get better as classes move apart and as codes move onto their centres.
+``min D_inter / max D_intra``. Codes get better as classes move apart and as codes move onto their centers.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Bound:
     intra_per_class: npt.NDArray[np.float64]
     """The same statistic of D_intra in each class, ``[classes]``; NaN for a class without codes."""
     centers: npt.NDArray[np.int8]
-    """The centre of each class, ``[classes, bits]`` of -1 and +1; +1 throughout for a class without codes."""
+    """The center of each class, ``[classes, bits]`` of -1 and +1; +1 throughout for a class without codes."""
     present: npt.NDArray[np.bool_]
     """Which classes have codes, ``[classes]``."""
     intra_counts: npt.NDArray[np.int64]
-    """How many codes of each class lie at each distance from its centre, ``[classes, bits + 1]``."""
+    """How many codes of each class lie at each distance from its center, ``[classes, bits + 1]``."""
     inter_counts: npt.NDArray[np.int64]
-    """How many pairs of classes have their centres at each distance, ``[bits + 1]``."""
+    """How many pairs of classes have their centers at each distance, ``[bits + 1]``."""
 
     @property
     def ratio(self) -> float:
@@ -86,7 +86,7 @@ def quotient(inter: float | None, intra: float | None) -> float:
 def code_centers(
     codes: npt.ArrayLike, labels: Any, classes: int | None = None, bits: int | None = None
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
-    """Centre of each class's codes: the bit-wise majority, a tie giving +1 (as bin(0) = +1).
+    """Center of each class's codes: the bit-wise majority, a tie giving +1 (as bin(0) = +1).
 
     The majority is the code with the least total Hamming distance to the codes of its class. Proof: for codes
     b_1 ... b_n and any code c, the total is ``sum_i sum_k 1{c_k != b_ik} = sum_k #{i: b_ik != c_k}``. Each bit of c
@@ -100,7 +100,7 @@ def code_centers(
         bits: the length h of a code; by default 8 * bytes.
 
     Returns:
-        The centres ``int8 [classes, bits]``, +1 throughout for a class without codes, and which classes have codes,
+        The centers ``int8 [classes, bits]``, +1 throughout for a class without codes, and which classes have codes,
         ``bool [classes]``.
 
     Raises:
@@ -131,7 +131,7 @@ def bound(
         inter_percentile: the same for D_inter, over the pairs of classes, in the place of the minimum.
         classes: the number of classes; by default 1 + the largest class number, or the label columns.
         bits: the length h of a code; by default 8 * bytes. Bits that pad the last byte are 0 in every code and in
-            every centre, so they add nothing to a distance.
+            every center, so they add nothing to a distance.
 
     Raises:
         TypeError, ValueError: codes, labels, classes or bits are not as above, their lengths differ, there are no
@@ -196,7 +196,7 @@ def _centers(
 
 
 def _intra_counts(codes: PackedCodes, labels: Labels, centers: PackedCodes, bits: int) -> npt.NDArray[np.int64]:
-    """How many codes of each class are at each distance from its centre: ``int64 [classes, bits + 1]``."""
+    """How many codes of each class are at each distance from its center: ``int64 [classes, bits + 1]``."""
     counts = np.zeros((len(centers), bits + 1), np.int64)
     for words, members in _members(codes, labels):
         _add_distances(words, members, as_words(centers), counts)
@@ -204,7 +204,7 @@ def _intra_counts(codes: PackedCodes, labels: Labels, centers: PackedCodes, bits
 
 
 def _inter_counts(centers: PackedCodes, bits: int) -> npt.NDArray[np.int64]:
-    """How many pairs of centres are at each distance: ``int64 [bits + 1]``."""
+    """How many pairs of centers are at each distance: ``int64 [bits + 1]``."""
     counts = np.zeros(bits + 1, np.int64)
     _add_pairs(centers, counts)
     return counts

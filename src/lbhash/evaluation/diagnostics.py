@@ -12,7 +12,7 @@ from lbhash.evaluation.bound import Bound
 from lbhash.utils.labels import Labels, one_hot
 
 FEW_ROWS = 5
-"""Held-out rows of a class below which its centre follows them: of n = 3 rows with bits that are wrong by chance in a
+"""Held-out rows of a class below which its center follows them: of n = 3 rows with bits that are wrong by chance in a
 fifth of cases, D_intra is a fifth too small, of 5 rows a fourteenth."""
 
 OUTLIER_PERCENTILE, OUTLIER_FACTOR = 99.0, 2.0
@@ -51,7 +51,7 @@ def cautions_of_rows(labels: Labels, classes: int, percentile: float) -> list[Ca
             Caution(
                 "few",
                 f"{len(small)} of {classes} classes have fewer than {FEW_ROWS} held-out rows (class {least} has "
-                f"{sizes[least]}); their D_intra is too small, for a centre follows the few codes that make it",
+                f"{sizes[least]}); their D_intra is too small, for a center follows the few codes that make it",
             )
         )
     rows = int(sizes.sum())
@@ -91,10 +91,10 @@ def cautions_of_codes(
 
     - equal: all of them are one code, so that the ratio is 0 / 0;
     - collapsed: there are fewer codes than classes, so that classes share them;
-    - shared: classes have the same centre, so that min D_inter is 0 however good the other classes are;
-    - outliers: a few codes lie ``OUTLIER_FACTOR`` times as far from their centre as all the others, so that the ratio
+    - shared: classes have the same center, so that min D_inter is 0 however good the other classes are;
+    - outliers: a few codes lie ``OUTLIER_FACTOR`` times as far from their center as all the others, so that the ratio
       at the maximum is theirs;
-    - crossed: more rows than the percentile leaves out lie nearer to another class's centre than to their own, so that
+    - crossed: more rows than the percentile leaves out lie nearer to another class's center than to their own, so that
       D_intra is a distance between classes and no spread within one.
     """
     present = int(found.present.sum())
@@ -119,7 +119,7 @@ def cautions_of_codes(
     if crossed > 1 - percentile / 100:
         yield Caution(
             "crossed",
-            f"{crossed:.1%} of the held-out rows lie nearer to another class's centre than to their own, and "
+            f"{crossed:.1%} of the held-out rows lie nearer to another class's center than to their own, and "
             f"percentile {percentile:g} leaves out {1 - percentile / 100:.2g} of them; D_intra is then a distance "
             "between classes",
         )
@@ -134,17 +134,17 @@ def _shared(found: Bound) -> Iterator[Caution]:
     more = "" if len(together) <= _NAMED else f" and {len(together) - _NAMED} more"
     yield Caution(
         "shared",
-        f"{counts[counts > 1].sum()} of {len(classes)} classes share their centre with another (classes "
+        f"{counts[counts > 1].sum()} of {len(classes)} classes share their center with another (classes "
         f"{', '.join(map(str, together[:_NAMED]))}{more} have one); min D_inter is 0 whatever the others do",
     )
 
 
 def _crossed(codes: PackedCodes, labels: Labels, found: Bound) -> float:
-    """Share of the rows that are nearer to the centre of a class that is not theirs; of those that have a class."""
+    """Share of the rows that are nearer to the center of a class that is not theirs; of those that have a class."""
     centers = pack(found.centers[found.present])
     if len(centers) < 2:
         return 0.0
-    crossed = labelled = 0
+    crossed = labeled = 0
     for start in range(0, len(codes), _CHUNK):
         part = slice(start, start + _CHUNK)
         own = one_hot(labels[part], len(found.present))[:, found.present].astype(bool)
@@ -154,5 +154,5 @@ def _crossed(codes: PackedCodes, labels: Labels, found: Bound) -> float:
         nearest_other = np.where(own, far, distances).min(axis=1)
         some = own.any(axis=1)
         crossed += int((nearest_other < nearest_own)[some].sum())
-        labelled += int(some.sum())
-    return crossed / labelled if labelled else 0.0
+        labeled += int(some.sum())
+    return crossed / labeled if labeled else 0.0

@@ -1,8 +1,8 @@
 """What held-out codes are worth: by the lower bound, and by their mean average precision.
 
-The ratio is that of the codes against the centres of these same codes (``lbhash.evaluation.bound``), not against the
-centres that were designed. It is the bound's own definition, it holds for methods that know no designed centres, and
-it sees classes that have fallen together: between designed centres D_inter would be the same in every trial.
+The ratio is that of the codes against the centers of these same codes (``lbhash.evaluation.bound``), not against the
+centers that were designed. It is the bound's own definition, it holds for methods that know no designed centers, and
+it sees classes that have fallen together: between designed centers D_inter would be the same in every trial.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Score:
         """The value that is searched for the largest of; it is finite.
 
         A D_intra below one bit counts as one bit: the ratio is then at most h, and of settings that put most codes onto
-        their centres those win whose centres are farther apart. All codes equal, 0 / 0, is 0.
+        their centers those win whose centers are farther apart. All codes equal, 0 / 0, is 0.
         """
         if criterion == "map":
             assert self.map is not None
@@ -145,7 +145,7 @@ def leave_one_out_map(codes: PackedCodes, labels: Labels, bits: int, at: int | N
     """mAP of every row as a query to all the other rows, in expectation over ties.
 
     Both sides are rows that were not trained on, as query and base are in the end. Rows that were trained on would be a
-    poor base: their codes lie on their centres whether or not the settings generalise.
+    poor base: their codes lie on their centers whether or not the settings generalize.
 
     Returns:
         The mean over the rows that share a class with another; 0 where none does.
@@ -156,8 +156,8 @@ def leave_one_out_map(codes: PackedCodes, labels: Labels, bits: int, at: int | N
     # A row finds itself at distance 0, with as many labels in common as it has.
     own = np.ones(len(once), np.int64) if labels.ndim == 1 else labels[once].sum(axis=1, dtype=np.int64)
     total[:, 0] -= 1
-    labelled = np.flatnonzero(own)
-    graded[labelled, own[labelled] - 1, 0] -= 1
+    labeled = np.flatnonzero(own)
+    graded[labeled, own[labeled] - 1, 0] -= 1
     others = len(codes) - 1
     values = average_precision(Ranking(total, graded), others if at is None else min(at, others))[histogram.kind]
     return float(np.nanmean(values)) if np.isfinite(values).any() else 0.0

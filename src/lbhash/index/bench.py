@@ -30,13 +30,13 @@ def compare_kinds(
         codes: ``uint8 [n, ceil(bits / 8)]``.
         bits: h.
         queries: as ``codes``.
-        k: neighbours a query.
+        k: neighbors a query.
         rounds: of which the quickest counts.
         options: of the kinds, by their names.
         say: told what is being built.
 
     Returns:
-        A row a kind: ``recall``, the share of the neighbours it returns that are no farther than the k-th of the exact
+        A row a kind: ``recall``, the share of the neighbors it returns that are no farther than the k-th of the exact
         search (so that any choice among tied codes is right); ``milliseconds`` a query; ``speed``, as a multiple of
         the exact kind's; ``build_seconds``.
 

@@ -6,7 +6,7 @@ from lbhash.index.local import LocalIndex
 
 
 class FlatIndex(LocalIndex):
-    """Exact nearest neighbours by Hamming distance.
+    """Exact nearest neighbors by Hamming distance.
 
     It is nothing but the codes, in memory or in mapped files, and FAISS's scan over them: opening ten million codes
     reads none of them, and a search takes the memory that the codes have.

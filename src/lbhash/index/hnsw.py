@@ -1,4 +1,4 @@
-"""A graph of neighbours: Malkov, Yashunin, "Efficient and Robust Approximate Nearest Neighbor Search Using Hierarchical
+"""A graph of neighbors: Malkov, Yashunin, "Efficient and Robust Approximate Nearest Neighbor Search Using Hierarchical
 Navigable Small World Graphs", PAMI 2020."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from lbhash.index.local import LocalIndex
 
 
 class SmallWorldGraph(LocalIndex):
-    """Every code is linked to ``m`` near ones, and a search walks from neighbour to neighbour.
+    """Every code is linked to ``m`` near ones, and a search walks from neighbor to neighbor.
 
     Where many codes are equal the links of a code all go to its equals: the graph then falls apart, and recall with it.
 

@@ -47,7 +47,7 @@ def within(queries: PackedCodes, codes: PackedCodes, radius: int) -> Within:
 
 
 def first(parts: Sequence[Neighbors], queries: int, k: int) -> Neighbors:
-    """The first k of the neighbours that several searches of the same queries found, fewer where there are fewer."""
+    """The first k of the neighbors that several searches of the same queries found, fewer where there are fewer."""
     if not parts:
         return Neighbors(np.empty((queries, 0), np.int32), np.empty((queries, 0), np.int64))
     if len(parts) == 1:

@@ -38,7 +38,7 @@ def build_objective(
 
     Args:
         method: a name of ``METHODS``, or an ``Objective`` of one's own (its class, or whatever makes it from a task).
-        task: what is to be learnt.
+        task: what is to be learned.
         guided: whether to add the guidance.
         guidance: options of ``Guided``.
         options: options of the method.
@@ -66,7 +66,7 @@ def check_method(
 
 
 def uses_centers(method: Any, guided: bool) -> bool:
-    """Whether class centres make a difference to a method, plain or guided; one of one's own may look at them."""
+    """Whether class centers make a difference to a method, plain or guided; one of one's own may look at them."""
     kind = METHODS.get(method) if isinstance(method, str) else method
     return guided or getattr(kind, "__dict__", {}).get(
         "uses_centers", True

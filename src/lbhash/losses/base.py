@@ -19,7 +19,7 @@ class Task:
         bits: h, the length of a code.
         classes: C, the number of classes.
         labels: the training set's labels in row order: ``int64 [n]``, or multi-hot ``float [n, C]``.
-        centers: the class centres, ``float [C, bits]`` of ±1.
+        centers: the class centers, ``float [C, bits]`` of ±1.
         epochs: the length of training, for schedules.
         seed: for what an objective draws itself.
     """
@@ -73,7 +73,7 @@ class Objective(nn.Module):
 
 
 def check_loss(loss: Any, objective: nn.Module, logits: Tensor) -> Tensor:
-    """Return a loss; raise ``TypeError`` or ``ValueError`` unless it is a scalar that can be learnt from."""
+    """Return a loss; raise ``TypeError`` or ``ValueError`` unless it is a scalar that can be learned from."""
     name = type(objective).__name__
     if not isinstance(loss, Tensor) or loss.ndim:
         what = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)

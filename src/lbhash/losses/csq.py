@@ -10,16 +10,16 @@ from lbhash.losses.base import Objective, Task, check_weight
 
 
 class CSQ(Objective):
-    """Every code is pulled onto the centre of its class by a binary cross-entropy, bit by bit.
+    """Every code is pulled onto the center of its class by a binary cross-entropy, bit by bit.
 
     u = tanh ℓ,  L = mean_ik BCE((u_ik + 1)/2, (c_ik + 1)/2) + λ mean (|u| − 1)²
 
-    With several labels a row, c is the bit-wise majority of the labels' centres, its ties broken by one random code
-    that is drawn once. A row without any label has no centre, and is left out of the cross-entropy.
+    With several labels a row, c is the bit-wise majority of the labels' centers, its ties broken by one random code
+    that is drawn once. A row without any label has no center, and is left out of the cross-entropy.
 
     Args:
-        task: what is to be learnt; its centres are the targets.
-        lam: λ, weight of the quantisation.
+        task: what is to be learned; its centers are the targets.
+        lam: λ, weight of the quantization.
 
     The published λ-term is a log cosh of |u| − 1; the authors' code squares it, as here.
     """
@@ -36,7 +36,7 @@ class CSQ(Objective):
         self.register_buffer("tie_break", 2.0 * coins - 1)
 
     def targets(self, labels: Tensor) -> Tensor:
-        """The centre that each row is pulled to, ``float [n, bits]`` of ±1; of no meaning for a row without label."""
+        """The center that each row is pulled to, ``float [n, bits]`` of ±1; of no meaning for a row without label."""
         if labels.ndim == 1:
             return self.centers[labels]
         votes = labels.float() @ self.centers
@@ -49,7 +49,7 @@ class CSQ(Objective):
         if labels.ndim == 1:
             bce = F.binary_cross_entropy_with_logits(2 * logits, ones)
         else:
-            labelled = labels.any(dim=1)
+            labeled = labels.any(dim=1)
             of_rows = F.binary_cross_entropy_with_logits(2 * logits, ones, reduction="none").mean(dim=1)
-            bce = (of_rows * labelled).sum() / labelled.sum().clamp(min=1)
+            bce = (of_rows * labeled).sum() / labeled.sum().clamp(min=1)
         return bce + self.lam * (logits.tanh().abs() - 1).square().mean()

@@ -16,7 +16,7 @@ class DBDH(Objective):
     i runs over the batch, j over the latest outputs of the whole training set.
 
     Args:
-        task: what is to be learnt.
+        task: what is to be learned.
         alpha: weight of the balance term.
 
     Balance means that every bit is +1 for half of the rows, so the mean is taken over the rows, bit by bit. The

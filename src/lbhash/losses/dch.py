@@ -11,15 +11,15 @@ from lbhash.losses.pairs import balance_weights, distinct_pairs, similar
 
 
 class DCH(Objective):
-    """Cauchy cross-entropy of pairs and Cauchy quantisation (equations 6 to 9).
+    """Cauchy cross-entropy of pairs and Cauchy quantization (equations 6 to 9).
 
     d(x, y) = (h/2)(1 − cos(x, y))
     L = mean over pairs i ≠ j of w_ij [s_ij log(d_ij / γ) + log(1 + γ / d_ij)] + λ mean_i log(1 + d(|ℓ_i|, 1) / γ)
 
     Args:
-        task: what is to be learnt.
+        task: what is to be learned.
         gamma: γ, the scale of the Cauchy distribution, in bits of distance.
-        lam: λ, weight of the quantisation.
+        lam: λ, weight of the quantization.
     """
 
     uses_centers = False
@@ -30,7 +30,7 @@ class DCH(Objective):
         self.lam = check_weight(lam, "lam")
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """The loss of a batch, a scalar; a batch of one row has its quantisation only."""
+        """The loss of a batch, a scalar; a batch of one row has its quantization only."""
         half = logits.shape[1] / 2
         direction = F.normalize(logits, dim=1, eps=1e-3)  # which bounds the gradient of a row of zeros
         # A pair at distance 0 has an infinite loss where it is dissimilar; a thousandth of a bit keeps it finite.
@@ -42,5 +42,5 @@ class DCH(Objective):
         loss = (balance_weights(labels, pairs) * cauchy).sum() / pairs.sum().clamp(min=1)
 
         cos_to_one = direction.abs().mean(dim=1) * logits.shape[1] ** 0.5
-        quantisation = torch.log1p(half * (1 - cos_to_one).clamp(min=0) / self.gamma)
-        return loss + self.lam * quantisation.mean()
+        quantization = torch.log1p(half * (1 - cos_to_one).clamp(min=0) / self.gamma)
+        return loss + self.lam * quantization.mean()

@@ -21,7 +21,7 @@ class DSDH(Objective):
     reaches the network; the paper has it.)
 
     Args:
-        task: what is to be learnt.
+        task: what is to be learned.
         mu: μ, weight of the classification.
         nu: ν, weight of the ridge.
         eta: η, weight of the pull to the discrete codes.

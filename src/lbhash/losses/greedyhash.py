@@ -18,7 +18,7 @@ class GreedyHash(Objective):
     With several labels a row, the cross-entropy is binary, a label at a time.
 
     Args:
-        task: what is to be learnt.
+        task: what is to be learned.
         alpha: weight of the penalty (the authors: 0.1 on CIFAR-10, 1 on ImageNet).
     """
 

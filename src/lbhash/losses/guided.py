@@ -1,4 +1,4 @@
-"""The guidance: any host method, and beside it the pull of the surrogate onto the class centres."""
+"""The guidance: any host method, and beside it the pull of the surrogate onto the class centers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Guided(Objective):
 
     L = L_X + w·L_θ,   L_θ = Σ_blocks −log P(center of the class | ℓ), which moves the model only;
     and at the same time the surrogate P learns, L_π = Σ_blocks −log P(code seen | ℓ), which moves P only. A row
-    with several labels is pulled to the centre of each, and one without any to none.
+    with several labels is pulled to the center of each, and one without any to none.
 
     With ``noise`` σ the surrogate learns the posterior of the noisy code bin(ℓ + σ·ε), ε ~ N(0, 1), in the place of the
     code itself. That is a function of ℓ, so that P is as sure as the outputs are large, whatever is known of them, and
     pulls hardest at bits that are surely wrong.
 
     ``forward`` gives the sum of all three: their gradients part inside ``Surrogate.losses``, so that one backward
-    pass and one optimiser over model and surrogate make both updates of the algorithm.
+    pass and one optimizer over model and surrogate make both updates of the algorithm.
 
     Args:
         host: the method that is guided.
-        task: what is to be learnt; its centres are where the codes are pulled.
+        task: what is to be learned; its centers are where the codes are pulled.
         mode: ``"add"`` the guidance to the host's loss, or let it ``"replace"`` it (the paper's ablation).
         weight: w; the paper's is 1. "balanced" is the host's own (``Objective.guidance_weight``), 0.003 for CSQ and 1
             for the others: with 1 the guidance is so much larger than CSQ's loss that it alone decides

@@ -14,7 +14,7 @@ class HashNet(Objective):
     u = tanh(β ℓ),  L = mean over pairs i ≠ j of the batch of w_ij [log(1 + exp(α⟨u_i, u_j⟩)) − s_ij α⟨u_i, u_j⟩]
 
     Args:
-        task: what is to be learnt.
+        task: what is to be learned.
         alpha: α of the adaptive sigmoid; 10 / bits where it is not given, as in the authors' code, so that the
             largest exponent α·h is 10 at every length.
         continuation: epochs over which β² grows by 1: β = √(1 + epoch / continuation).

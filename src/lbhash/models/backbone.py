@@ -102,7 +102,7 @@ class Backbone:
         return cls(model.to(_device(device)).eval(), processor, name)
 
     def anew(self, device: str = "auto") -> Backbone:
-        """The same after its model has learnt: with a fingerprint of what it is now, and in evaluation mode."""
+        """The same after its model has learned: with a fingerprint of what it is now, and in evaluation mode."""
         return Backbone(self.model.to(_device(device)).eval(), self.processor, self.name)
 
     def embed(

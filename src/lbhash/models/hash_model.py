@@ -52,7 +52,7 @@ class HashModel(
     tags=["learning-to-hash", "image-retrieval"],
     model_card_template=MODEL_CARD,
 ):
-    """Standardisation of the input, then a linear head or one with a hidden layer.
+    """Standardization of the input, then a linear head or one with a hidden layer.
 
     ℓ = W2 · relu(W1 · dropout((x − mean) / scale) + b1) + b2,  code = sign ℓ with bin(0) = +1
 
@@ -68,7 +68,7 @@ class HashModel(
             can hold.
 
     Shape:
-        ``forward(x [n, dim])`` gives ``[n, bits]``. Raw embeddings go in: the standardisation is part of the model.
+        ``forward(x [n, dim])`` gives ``[n, bits]``. Raw embeddings go in: the standardization is part of the model.
     """
 
     mean: Tensor
@@ -107,8 +107,8 @@ class HashModel(
         """Raw outputs ℓ, ``[n, bits]``, of embeddings ``[n, dim]``."""
         return self.head(self.dropout((x - self.mean) / self.scale))
 
-    def set_standardisation(self, mean: np.ndarray, deviation: np.ndarray) -> None:
-        """Centre and scale inputs by these statistics, ``[dim]`` each; a feature that never varies is not scaled."""
+    def set_standardization(self, mean: np.ndarray, deviation: np.ndarray) -> None:
+        """Center and scale inputs by these statistics, ``[dim]`` each; a feature that never varies is not scaled."""
         self.mean.copy_(torch.as_tensor(mean))
         self.scale.copy_(torch.as_tensor(np.where(deviation > 0, deviation, 1.0)))
 

@@ -113,8 +113,8 @@ class Surrogate(nn.Module):
         Args:
             logits: ℓ, ``[n, bits]``.
             codes: block indices of the codes seen, ``int64 [n, blocks]``.
-            centers: block indices of the centres to be pulled to, ``int64 [pairs, blocks]``.
-            rows: the row of ``logits`` that each of these centres pulls, ``int64 [pairs]``; a row with several
+            centers: block indices of the centers to be pulled to, ``int64 [pairs, blocks]``.
+            rows: the row of ``logits`` that each of these centers pulls, ``int64 [pairs]``; a row with several
                 labels has several.
         """
         shape = (self.blocks, len(logits), self.hidden)

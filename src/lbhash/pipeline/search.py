@@ -1,4 +1,4 @@
-"""What the index commands and ``lbhash search`` do: models, files of codes and indexes in, neighbours out."""
+"""What the index commands and ``lbhash search`` do: models, files of codes and indexes in, neighbors out."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def search_index(
     Args:
         index: where to search.
         queries: what to search for.
-        k: how many neighbours, 10 where neither it nor a radius is given.
+        k: how many neighbors, 10 where neither it nor a radius is given.
         radius: all codes within it, in the place of the k nearest.
         where: as of ``Index.search``.
         by: rank the candidates anew by this (``lbhash.index.rerank``).
@@ -279,7 +279,7 @@ def search_index(
 
 
 def write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> None:
-    """Write answers of ``search_index`` to a Parquet file: a row a neighbour, with the place of its query."""
+    """Write answers of ``search_index`` to a Parquet file: a row a neighbor, with the place of its query."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -39,7 +39,7 @@ def train_model(
 
     Where several processes train, the first one does all that follows.
 
-    Classes of the train split get a centre each, whatever their numbers are; the model remembers these. A class that
+    Classes of the train split get a center each, whatever their numbers are; the model remembers these. A class that
     only base or query have is found, or not, without one.
 
     Args:
@@ -84,10 +84,10 @@ def train_model(
     rate = training.pop("rows_per_second")  # so that a resumed run has the metrics of one that was never interrupted
     query, base = hasher.encode_part(dataset.query), hasher.encode_part(dataset.base)
     report = evaluate(query, dataset.query.labels, base, dataset.base.labels, at, bits=hasher.bits)
-    recognised = None
+    recognized = None
     if hasher.model_.classifier is not None and not dataset.multi_label:
         found = classes[classifier_predict(query, hasher.model_.classifier.weight.detach().numpy())]
-        recognised = float(np.mean(found == dataset.query.labels))
+        recognized = float(np.mean(found == dataset.query.labels))
     metrics = {
         "data": dataset.name,
         "protocol": dataset.protocol,
@@ -99,7 +99,7 @@ def train_model(
         "training": training,
         **(_of_pictures(rate) if isinstance(dataset, PictureDataset) else {}),
         **report.as_dict(),
-        "classifier_accuracy": recognised,  # of the method's own classifier, where it has one
+        "classifier_accuracy": recognized,  # of the method's own classifier, where it has one
     }
     hasher.classes_ = classes
     hasher.model_.about |= {"data": dataset.name, "protocol": dataset.protocol, "split seed": split_seed}

@@ -1,4 +1,4 @@
-"""The paper's ablation of the class centres: CSQ_D with the centres of several constructions."""
+"""The paper's ablation of the class centers: CSQ_D with the centers of several constructions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 BITS = (16, 32, 48)
 KINDS = ("reed-solomon", "bch", "hadamard", "best")
 
-TEXT = """CSQ_D with class centres of four constructions, the paper's three and the best that the library has. mAP is
+TEXT = """CSQ_D with class centers of four constructions, the paper's three and the best that the library has. mAP is
 in %, mean over the seeds ± half a 95 % confidence interval (Student's t); "− best" is the mean difference from the best
-centres with the same seed, in points. The distance is the smallest between two centres, in bits, of all the seeds'.
+centers with the same seed, in points. The distance is the smallest between two centers, in bits, of all the seeds'.
 Where Hadamard's construction has too few words, random ones fill it up, as in the paper. A row without figures is a
 construction that has no such words."""
 
@@ -42,7 +42,7 @@ def cells(settings: Settings) -> list[Run]:
 
 
 def run(settings: Settings) -> Result:
-    """mAP and distance of every kind of centres."""
+    """mAP and distance of every kind of centers."""
     wanted = cells(settings)
     runs = completed(settings, wanted)
     found: Found = {
@@ -56,10 +56,10 @@ def run(settings: Settings) -> Result:
         for kind in KINDS
     }
     in_paper = any(source.column in paper.CENTERS for source in settings.all_sources())
-    columns = ["data", "bits", "centres", "distance", *["distance, paper"] * in_paper]
+    columns = ["data", "bits", "centers", "distance", *["distance, paper"] * in_paper]
     columns += ["mAP", *["mAP, paper"] * in_paper, "− best"]
     return Result(
-        "CSQ_D by the construction of the class centres",
+        "CSQ_D by the construction of the class centers",
         columns,
         rows_of(distances, found, in_paper),
         "\n\n".join([TEXT, setting_text(settings, settings.all_sources())]),
@@ -70,7 +70,7 @@ def run(settings: Settings) -> Result:
 
 
 def distance_of(settings: Settings, source: Source, bits: int, kind: str) -> int | None:
-    """The smallest distance of two centres of any seed; ``None`` where the kind has not that many words."""
+    """The smallest distance of two centers of any seed; ``None`` where the kind has not that many words."""
     try:
         made = [class_centers(source.classes(), bits, kind, seed) for seed in settings.all_seeds()]
     except ValueError:

@@ -176,7 +176,7 @@ def place_curve(axes: Axes, found: Found) -> None:
 
 
 def style(found: Found) -> dict[str, Any]:
-    """A colour a method; dashed is the host."""
+    """A color a method; dashed is the host."""
     color = palette(len(METHODS))[METHODS.index(found.run.method)]
     line = "-" if found.run.recipe == "guided" else "--"
     return {"color": color, "linestyle": line, "linewidth": 1.4, "label": found.title}

@@ -1,4 +1,4 @@
-"""The paper's guidance beside the same with arranged centres and in balance, judged by rows held out of training."""
+"""The paper's guidance beside the same with arranged centers and in balance, judged by rows held out of training."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMPARED = {
     BALANCED: ("balanced", ARRANGED),
     ALONE: ("plain", ARRANGED),
 }
-"""Recipe of the guidance and kind of the centres; what a host gains by the last is not the guidance's."""
+"""Recipe of the guidance and kind of the centers; what a host gains by the last is not the guidance's."""
 DIFFERENCE = f"{OWN} − {PAPER}"
 DIFFERENCES = {DIFFERENCE: OWN, f"{BALANCED} − {PAPER}": BALANCED}
 """Rows of one recipe's lift minus the paper's, and which recipe it is."""
@@ -39,10 +39,10 @@ TEXT = """mAP in %, {where}. The lift is X_D − X in points, with the same seed
 a seed the same first weights, batches and dropout of the inputs: the mean of the paired differences ± half a 95 %
 confidence interval (Student's t).
 
-- **paper**: Algorithm 1, with class centres of the kind "{centers}", which those hosts have, too, that have centres.
-- **arranged**: the same with "{arranged}" centres, where classes are neighbours that are mistaken for each other by a
+- **paper**: Algorithm 1, with class centers of the kind "{centers}", which those hosts have, too, that have centers.
+- **arranged**: the same with "{arranged}" centers, where classes are neighbors that are mistaken for each other by a
   linear model that has not seen the row's label (`lbhash.centers.arrange_centers`).
-- **{balanced}**: arranged centres, and the guidance weighed against the host's own loss (`Objective.guidance_weight`):
+- **{balanced}**: arranged centers, and the guidance weighed against the host's own loss (`Objective.guidance_weight`):
   {weights}, and 1, the paper's, for the others, which makes it the same as "{arranged}".
 - **{differences}**: by how much more they lift, in all columns of the row."""
 
@@ -73,7 +73,7 @@ def cells(settings: Settings) -> list[Run]:
 
 
 def run(settings: Settings) -> Result:
-    """How often the guidance helps with either centres, and the lifts of all cells."""
+    """How often the guidance helps with either centers, and the lifts of all cells."""
     return compared(settings, _held_out(settings), "Guidance on held-out rows", HELD_OUT)
 
 
@@ -112,7 +112,7 @@ def compared(settings: Settings, sources: Sequence[Source], title: str, where: s
         differences=", ".join(DIFFERENCES),
     )
     return Result(
-        f"{title}: the paper's recipe, with arranged centres, and in balance with the host",
+        f"{title}: the paper's recipe, with arranged centers, and in balance with the host",
         ("recipe", "data", "cells", "mean lift", *LIFT_COUNTS, "lowest lift", "of"),
         summary(lifts),
         "\n\n".join([text, setting_text(settings, sources)]),
@@ -160,7 +160,7 @@ def all_cells(lifts: Sequence[Lifts]) -> Result:
             ]
             for lift in lifts
         ],
-        f'As above, cell by cell; "{BALANCED}" where it is not the same as "{OWN}", and of the host that has centres '
+        f'As above, cell by cell; "{BALANCED}" where it is not the same as "{OWN}", and of the host that has centers '
         "also what arranged ones do without any guidance.",
         lambda: draw(lifts, limit=6.0),
         digits=2,

@@ -1,4 +1,4 @@
-"""The paper's guidance with arranged centres beside the same without, judged by the data's own queries."""
+"""The paper's guidance with arranged centers beside the same without, judged by the data's own queries."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ CENTERS: dict[str, dict[str, dict[int, tuple[float, int]]]] = {
         "hadamard": {16: (87.9, 3), 32: (89.0, 8), 48: (89.8, 14)},
     },
 }
-"""mAP of CSQ_D and the centres' minimum distance, by data, kind of centres and bits."""
+"""mAP of CSQ_D and the centers' minimum distance, by data, kind of centers and bits."""
 
 SECONDS = {
     "BCE": {16: 38.13, 32: 38.20, 64: 38.52},

@@ -25,8 +25,8 @@ PAPER = (0.079, 0.446, 0.394, 0.081)
 STEPS = 3_000
 
 TEXT = """CSQ (plain, 2 bits, {epochs} epochs, seed {seed}) learns two classes of {name}, {classes[0]} and {classes[1]}:
-those whose training rows' standardised means are nearest to each other, for classes that are told apart without an
-error have codes of two kinds only. Their centres are {centers[0]} and {centers[1]}. {train:,} rows train; the
+those whose training rows' standardized means are nearest to each other, for classes that are told apart without an
+error have codes of two kinds only. Their centers are {centers[0]} and {centers[1]}. {train:,} rows train; the
 frequencies are those of the codes of {held:,} rows that training has not seen, and the surrogate was fitted to the raw
 outputs ℓ of the training rows ({steps:,} steps or more of batch 64, the learning rate × 0.1 after each third) and is
 averaged over the ℓ of those held-out rows. Bits in the order of the code; the paper's column is
@@ -68,7 +68,7 @@ def run(settings: Settings, epochs: int = 30, steps: int = STEPS) -> Result:
         rows,
         text,
         lambda: draw(outputs, labels, classes, truth, naive, said),
-        paper={"paper": None},  # of other data, whose two classes have other centres
+        paper={"paper": None},  # of other data, whose two classes have other centers
     )
 
 

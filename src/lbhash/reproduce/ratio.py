@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BITS = (16, 32, 64)
 
 TEXT = """CSQ_D is evaluated after each epoch: mAP in % of the queries, and the ratio of the base's codes, the smallest
-distance of two classes' centres over the largest distance of a code from its own class's centre. Spearman's ρ is the
+distance of two classes' centers over the largest distance of a code from its own class's center. Spearman's ρ is the
 correlation of their ranks and Pearson's r that of the values, over the epochs of a seed, mean over the seeds ± half a
 95 % confidence interval (Student's t). "ρ, 99.9 %" takes the 99.9th percentile of D_intra in the place of its maximum,
 which a single code decides. "ρ, all" is over the epochs of all seeds together, and the slope, in points of mAP for a

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 BITS = (64,)
 
-TEXT = """The ratio is that of the base's codes when training has ended, the smallest distance of two classes' centres
-over the largest distance of a code from its own class's centre; "99.9 %" takes that percentile of D_intra in the place
+TEXT = """The ratio is that of the base's codes when training has ended, the smallest distance of two classes' centers
+over the largest distance of a code from its own class's center; "99.9 %" takes that percentile of D_intra in the place
 of its maximum. mAP is in %, mean over the seeds ± half a 95 % confidence interval (Student's t)."""
 
 FIT_TEXT = """The line is the least squares of mAP on the ratio through the methods' means over the seeds, as in the

@@ -11,7 +11,7 @@ from lbhash.reproduce.runs.settings import Settings
 
 MEASURE = Measure("Recognition accuracy", lambda final: final["recognition"], paper.RECOGNITION)
 
-TEXT = """The share of the queries whose class is recognised from their code: by the method's own classifier where it
+TEXT = """The share of the queries whose class is recognized from their code: by the method's own classifier where it
 has one (GreedyHash, DSDH), else by a vote of the 100 nearest codes of the base. Data with several labels a row have no
 such figure and are left out."""
 

@@ -122,7 +122,7 @@ def experiments() -> dict[str, Experiment]:
             TRAINED,
         ),
         "centers": Experiment(
-            "the centre ablation: CSQ_D with Reed-Solomon, BCH, Hadamard and the best centres",
+            "the center ablation: CSQ_D with Reed-Solomon, BCH, Hadamard and the best centers",
             "lbhash.reproduce.center_ablation",
             TRAINED,
         ),
@@ -137,7 +137,7 @@ def experiments() -> dict[str, Experiment]:
             TRAINED | {"methods"},
         ),
         "guidance": Experiment(
-            "the paper's guidance, with arranged centres, and in balance with the host, on rows held out of training",
+            "the paper's guidance, with arranged centers, and in balance with the host, on rows held out of training",
             "lbhash.reproduce.guidance",
             TRAINED | {"methods"},
         ),

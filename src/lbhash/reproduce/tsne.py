@@ -35,7 +35,7 @@ are four times Hamming's. They are those of at most {rows:,} queries of the firs
 - **codes**: how many different ones there are.
 - **silhouette**: how much nearer a code is to its own class's than to the next class's, by Hamming distance, from −1 to
   1, mean over the queries (P. J. Rousseeuw, 1987).
-- **KL**: what t-SNE's picture loses, the divergence that it minimises, in nats."""
+- **KL**: what t-SNE's picture loses, the divergence that it minimizes, in nats."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def row_of(found: Map) -> list[Cell]:
 
 
 def draw(maps: Sequence[Map]) -> Figure:
-    """Host on the left, guided on the right, two of such pairs in a row; a colour a class."""
+    """Host on the left, guided on the right, two of such pairs in a row; a color a class."""
     import matplotlib
 
     columns = min(len(maps), 4)

@@ -107,7 +107,7 @@ class Background:
     def _improve(self, index: Index) -> None:
         if not self.map.pending:
             return
-        data = self._compute(codemap.neighbourly, _signs(index, np.array(self.map.ids, np.int64)))
+        data = self._compute(codemap.neighborly, _signs(index, np.array(self.map.ids, np.int64)))
         plane = np.frombuffer(data, np.float32).reshape(-1, 2).astype(np.float64).round(4)
         self.map = self.map.model_copy(
             update={"kind": "tsne", "pending": False, "x": plane[:, 0].tolist(), "y": plane[:, 1].tolist()}
@@ -118,7 +118,7 @@ class Background:
         if evidence is None:
             self.summary = Summary(state="ready", generation=index.generation, notes=notes)
             return
-        figures: dict[str, Any] = json.loads(self._compute(summary.summarise, evidence))
+        figures: dict[str, Any] = json.loads(self._compute(summary.summarize, evidence))
         self.summary = Summary(state="ready", generation=index.generation, notes=notes, **figures)
 
     def _compute(self, function: Any, argument: Any) -> bytes:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
 
 K = 10
-"""How many neighbours an answer has where nothing says it."""
+"""How many neighbors an answer has where nothing says it."""
 
 
 class _Asked:
@@ -49,7 +49,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Found:
-    """Neighbours, and how many are within the radius where that was the question."""
+    """Neighbors, and how many are within the radius where that was the question."""
 
     distances: npt.NDArray[np.int32]
     ids: npt.NDArray[np.int64]

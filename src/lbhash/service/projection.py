@@ -18,10 +18,10 @@ def principal(signs: Any) -> Any:
     return _fitted(np.pad(plane, ((0, 0), (0, 2 - plane.shape[1]))))
 
 
-def neighbourly(signs: Any) -> bytes:
+def neighborly(signs: Any) -> bytes:
     """t-SNE of codes of ±1, ``[n, bits]``, as the bytes of ``float32 [n, 2]``; for a child process, as it takes long.
 
-    Squared Euclidean distance of ±1 is four times Hamming's, so that who is a neighbour is the same.
+    Squared Euclidean distance of ±1 is four times Hamming's, so that who is a neighbor is the same.
     """
     import numpy as np
     from sklearn.manifold import TSNE

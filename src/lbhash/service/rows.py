@@ -54,7 +54,7 @@ class Rows:
 
 
 class DigitRows(Rows):
-    """scikit-learn's digits, whose embeddings are their pictures: 8 × 8 grey values from 0 to 16, ink bright."""
+    """scikit-learn's digits, whose embeddings are their pictures: 8 × 8 gray values from 0 to 16, ink bright."""
 
     pictures = True
 
@@ -62,18 +62,18 @@ class DigitRows(Rows):
         """As a PNG file of 8 × 8 pixels."""
         from PIL import Image
 
-        grey = np.rint(self._table.embeddings[row].reshape(8, 8) * (255 / 16)).astype(np.uint8)
+        gray = np.rint(self._table.embeddings[row].reshape(8, 8) * (255 / 16)).astype(np.uint8)
         file = io.BytesIO()
-        Image.fromarray(grey).save(file, "PNG")
+        Image.fromarray(gray).save(file, "PNG")
         return file.getvalue()
 
     def embed(self, picture: Image) -> npt.NDArray | None:
-        """Of any picture: its mean grey in 8 × 8 fields; dark ink on bright paper, told by the rim, is inverted."""
-        grey = np.asarray(picture.convert("L").resize((8, 8), _box()), np.float32)
-        rim = np.concatenate([grey[0], grey[-1], grey[1:-1, 0], grey[1:-1, -1]])
+        """Of any picture: its mean gray in 8 × 8 fields; dark ink on bright paper, told by the rim, is inverted."""
+        gray = np.asarray(picture.convert("L").resize((8, 8), _box()), np.float32)
+        rim = np.concatenate([gray[0], gray[-1], gray[1:-1, 0], gray[1:-1, -1]])
         if rim.mean() > 127.5:
-            grey = 255 - grey
-        return np.rint(grey * (16 / 255)).astype(np.uint8).ravel()
+            gray = 255 - gray
+        return np.rint(gray * (16 / 255)).astype(np.uint8).ravel()
 
 
 class ImageRows(Rows):

@@ -43,7 +43,7 @@ class Options(BaseModel):
 
     k: Annotated[StrictInt, Field(ge=1, le=MAX_K)] | None = Field(
         default=None,
-        description=f"How many neighbours; 10, or {MAX_K:,} where a radius is given. All of a smaller index.",
+        description=f"How many neighbors; 10, or {MAX_K:,} where a radius is given. All of a smaller index.",
     )
     radius: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, description="None that is farther, in bits.")
     where: dict[StrictStr, _Value | Annotated[list[_Value], Field(max_length=1000)]] | None = Field(
@@ -163,10 +163,10 @@ class ClassNumbers(BaseModel):
 
     label: int
     codes: int
-    intra: float = Field(description="D_intra: the largest distance of a code from the centre of its class.")
+    intra: float = Field(description="D_intra: the largest distance of a code from the center of its class.")
     intra_mean: float
-    inter: float | None = Field(description="The distance of its centre from the nearest other centre.")
-    nearest: int | None = Field(description="Whose centre that is.")
+    inter: float | None = Field(description="The distance of its center from the nearest other center.")
+    nearest: int | None = Field(description="Whose center that is.")
 
 
 class Confusion(BaseModel):

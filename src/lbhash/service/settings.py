@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MAX_K = 1000
-"""The most neighbours of one answer."""
+"""The most neighbors of one answer."""
 
 
 @dataclass(frozen=True)

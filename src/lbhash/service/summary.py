@@ -17,7 +17,7 @@ class Evidence:
     """What the numbers are computed from.
 
     Attributes:
-        codes: of the index's labelled codes, ``uint8 [n, bytes]``.
+        codes: of the index's labeled codes, ``uint8 [n, bytes]``.
         labels: theirs: class numbers, or a list of class numbers for each.
         bits: h.
         query_codes: ``uint8 [m, bytes]``; ``None`` where there are no queries.
@@ -31,7 +31,7 @@ class Evidence:
     query_labels: list[Any] | None = None
 
 
-def summarise(evidence: Evidence) -> bytes:
+def summarize(evidence: Evidence) -> bytes:
     """The fields of ``lbhash.service.schemas.Summary``, as JSON; for a child process, as it can take seconds."""
     from lbhash.utils.labels import check_label_pair, check_labels
 

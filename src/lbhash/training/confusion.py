@@ -2,7 +2,7 @@
 
 A network knows the labels of its training rows by heart; what can be told of a row's class from its embedding, it does
 not show. A ridge regression from embeddings onto the labels' indicators has the answer in closed form: with the hat
-matrix H = 11ᵀ/n + X(XᵀX + λ)⁻¹Xᵀ of the centred embeddings X, the prediction for row i of the model that is fitted
+matrix H = 11ᵀ/n + X(XᵀX + λ)⁻¹Xᵀ of the centerd embeddings X, the prediction for row i of the model that is fitted
 without it is
 
     ŷ₋ᵢ = yᵢ − (yᵢ − ŷᵢ) / (1 − Hᵢᵢ)
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lbhash.data.images import PicturePart
 
 PENALTIES = tuple(float(10 ** (k / 2)) for k in range(-2, 5))
-"""λ in units of ``dim``, which is what a row's squared length is on average once it is standardised."""
+"""λ in units of ``dim``, which is what a row's squared length is on average once it is standardized."""
 
 MOST_DIM = 2048
 """Numbers of a row beyond which it is projected at random onto as many (D. Achlioptas, "Database-friendly random
@@ -54,7 +54,7 @@ def confusion(part: Part, classes: int) -> npt.NDArray[np.float64]:
 
     Args:
         part: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot. The embeddings are read a chunk at a time,
-            three times, and standardised. Of more than ``MOST_ROWS`` rows these are drawn; rows longer than
+            three times, and standardized. Of more than ``MOST_ROWS`` rows these are drawn; rows longer than
             ``MOST_DIM`` are projected.
         classes: C.
 
@@ -119,7 +119,7 @@ class _Ridge:
     mean: Floats
     scale: Floats
     directions: Floats | scipy.sparse.csr_matrix | None
-    """What the standardised rows are projected onto, where they are long or few, ``[axes, dim]``."""
+    """What the standardized rows are projected onto, where they are long or few, ``[axes, dim]``."""
     share: Floats
     """Of the rows, that have each label, ``[C]``."""
     values: Floats
@@ -129,7 +129,7 @@ class _Ridge:
 
     @classmethod
     def of(cls, part: Part, classes: int) -> _Ridge:
-        mean, deviation = part.standardisation()
+        mean, deviation = part.standardization()
         if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
             raise ValueError("part has embeddings that are NaN or infinite; every number must be finite")
         scale = np.where(deviation > 0, deviation, 1.0)
@@ -151,7 +151,7 @@ class _Ridge:
         return cls(len(part), mean, scale, directions, share, values.clip(min=0), vectors, vectors.T @ products)
 
     def rotated(self, x: npt.NDArray) -> Floats:
-        """Some of the rows, standardised, in the eigenvectors' axes, ``[m, dim]``: the longest part of what follows."""
+        """Some of the rows, standardized, in the eigenvectors' axes, ``[m, dim]``: the longest part of what follows."""
         return _projected((x - self.mean) / self.scale, self.directions) @ self.vectors
 
     def without_own_row(self, z: Floats, y: Indicators, penalty: float) -> Floats:

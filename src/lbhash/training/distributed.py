@@ -6,7 +6,7 @@ knows, since the order of the rows follows from seed and epoch. So pairs cross p
 are whole and equal everywhere, and so are the codes that the bound is of. A run of W processes with batches of b rows
 takes the steps that one process with batches of W·b rows takes.
 
-What is not the same: dropout, whose masks a process draws by its own number; and batch normalisation, which takes its
+What is not the same: dropout, whose masks a process draws by its own number; and batch normalization, which takes its
 statistics of the process's own slice on CPUs, the running ones being those of the first process, and of the whole batch
 on GPUs (``SyncBatchNorm``).
 """
@@ -85,6 +85,6 @@ class _Gather(torch.autograd.Function):
 
 
 def share_buffers(module: nn.Module) -> None:
-    """Give all processes the first one's buffers: the running statistics of batch normalisation, say."""
+    """Give all processes the first one's buffers: the running statistics of batch normalization, say."""
     for buffer in module.buffers():
         dist.broadcast(buffer, 0)

@@ -66,10 +66,10 @@ def train_together(
     }
     rows_of = [known[id(own)] for own in parts]
     heads = StackedHeads(models)
-    learnt = [*heads.parameters(), *(p for objective in objectives for p in objective.parameters())]
+    learned = [*heads.parameters(), *(p for objective in objectives for p in objective.parameters())]
     batches = [ShuffledBatches(len(parts[0]), schedule.batch_size, seed) for seed in seeds]
     with cpu_settings(threads), torch.random.fork_rng(devices=[]):
-        optimizer = torch.optim.Adam(learnt, lr=schedule.lr, fused=True)
+        optimizer = torch.optim.Adam(learned, lr=schedule.lr, fused=True)
         for epoch in range(schedule.epochs):
             for objective, order in zip(objectives, batches, strict=True):
                 objective.begin_epoch(epoch)
@@ -108,10 +108,10 @@ def parts_of_seeds(part: Part | Sequence[Part], seeds: int) -> list[Part]:
 
 
 def _rows(part: Part, models: Sequence[HashModel]) -> tuple[Tensor, Tensor]:
-    """Give a part's statistics to the models that learn from it; its standardised embeddings, and its labels."""
-    mean, deviation = part.standardisation()
+    """Give a part's statistics to the models that learn from it; its standardized embeddings, and its labels."""
+    mean, deviation = part.standardization()
     for model in models:
-        model.set_standardisation(mean, deviation)
+        model.set_standardization(mean, deviation)
     assert part.labels is not None
     labels = torch.from_numpy(part.labels)
     inputs = (torch.from_numpy(part.take(slice(None))) - models[0].mean) / models[0].scale
@@ -134,7 +134,7 @@ class StackedHeads(nn.Module):
             self.biases.append(torch.stack([linear.bias.detach()[None] for linear in layer]))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Raw outputs ``[seeds, n, bits]`` of standardised inputs ``[seeds, n, dim]`` behind the dropout."""
+        """Raw outputs ``[seeds, n, bits]`` of standardized inputs ``[seeds, n, dim]`` behind the dropout."""
         first, *others = zip(self.biases, self.weights, strict=True)
         x = torch.baddbmm(first[0], x, first[1])
         for bias, weight in others:

@@ -79,7 +79,7 @@ def train(
         model: any module that gives raw outputs ``[n, bits]``; the parameters of what it calls ``backbone`` learn at
             ``schedule.backbone_lr``, and those without ``requires_grad`` not at all.
         objective: the loss.
-        rows: the training rows. A split of embeddings sets the model's standardisation first.
+        rows: the training rows. A split of embeddings sets the model's standardization first.
         schedule: length and learning rates.
         seed: of batches and dropout; the model's own weights are drawn by who made it.
         directory: where checkpoints (of the last epoch and, with a monitor, of the best) and logs go; neither is
@@ -120,7 +120,7 @@ def train(
     check_map_has_rows(monitor, validation is not None)
     devices, nodes = check_processes(devices, nodes)
     folder = None if directory is None else Path(directory)
-    learnt, held = as_rows(rows), None if validation is None else as_rows(validation)
+    learned, held = as_rows(rows), None if validation is None else as_rows(validation)
     identity = {
         **asdict(schedule),
         "seed": seed,
@@ -130,15 +130,15 @@ def train(
         "monitor": monitor,
         "patience": patience,
         **(settings or {}),
-        "rows": len(learnt),
+        "rows": len(learned),
         "validation rows": 0 if held is None else len(held),
     }
     if folder is not None:
-        identity["fingerprint of the rows"] = learnt.fingerprint()
+        identity["fingerprint of the rows"] = learned.fingerprint()
         identity["fingerprint of the validation rows"] = None if held is None else held.fingerprint()
     checkpoint, epochs_before = checkpoint_to_resume(folder, identity) if resume else (None, 0)
     if isinstance(rows, Part):
-        model.set_standardisation(*rows.standardisation())  # type: ignore[operator]
+        model.set_standardization(*rows.standardization())  # type: ignore[operator]
     keeper = RunCheckpoints(folder, identity, monitor, patience)
     with quiet_lightning(), cpu_settings(threads), _random_state():
         trainer = make_trainer(
@@ -156,8 +156,8 @@ def train(
         world, rank = devices * nodes, trainer.global_rank
         pin = isinstance(trainer.accelerator, CUDAAccelerator)
         size = schedule.batch_size * world
-        turns = Turns(ShuffledBatches(len(learnt), size, seed), rank, world, epochs_before)
-        loader = batch_loader(learnt, turns, workers=workers, persistent=True, pin=pin)
+        turns = Turns(ShuffledBatches(len(learned), size, seed), rank, world, epochs_before)
+        loader = batch_loader(learned, turns, workers=workers, persistent=True, pin=pin)
         validating = None
         if held is not None:
             turns = Turns(in_order(len(held), size), rank, world)
@@ -169,7 +169,7 @@ def train(
             objective,
             schedule,
             seed,
-            learnt.labels,
+            learned.labels,
             validating,
             None if held is None else held.labels,
             monitor,
@@ -190,7 +190,7 @@ def train(
         monitor=monitor,
         value=course.value,
         stopped_early=keeper.out_of_patience and course.epochs < schedule.epochs,
-        rows_per_second=len(learnt) * len(module.times) / sum(module.times) if module.times else None,
+        rows_per_second=len(learned) * len(module.times) / sum(module.times) if module.times else None,
     )
 
 

@@ -107,7 +107,7 @@ class Tuning:
 def best_trial(trials: tuple[Trial, ...] | list[Trial], by: By) -> Trial:
     """The complete trial with the largest value; of equal ratios that with the largest of the paper's, then the first.
 
-    Where most codes lie on their centres, D_intra at its percentile is a bit or less in many trials, and their ratios
+    Where most codes lie on their centers, D_intra at its percentile is a bit or less in many trials, and their ratios
     are equal.
 
     Raises:

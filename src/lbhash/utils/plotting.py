@@ -1,4 +1,4 @@
-"""What all figures share: panels on a white grid, and colours that everybody can tell apart."""
+"""What all figures share: panels on a white grid, and colors that everybody can tell apart."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def whole_numbers(axis: Axis) -> None:
 
 
 def palette(count: int) -> list[Any]:
-    """So many colours that people with any kind of sight can tell apart."""
+    """So many colors that people with any kind of sight can tell apart."""
     import seaborn as sns
 
     return list(sns.color_palette("colorblind", count))

@@ -1,6 +1,6 @@
 """How far apart C binary words of h bits can be at most: upper bounds on the minimum distance.
 
-A construction of class centres is as good as its distance is close to this. If A(h, d), the largest number of words of
+A construction of class centers is as good as its distance is close to this. If A(h, d), the largest number of words of
 h bits with minimum distance d, is proven to be below C, then no C words have minimum distance d or more. So every
 bound on A(h, d) is a bound on the distance: one less than the smallest d at which it is below C.
 """

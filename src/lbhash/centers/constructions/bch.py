@@ -1,4 +1,4 @@
-"""BCH centres: words of narrow-sense primitive binary BCH codes, shortened and punctured to length.
+"""BCH centers: words of narrow-sense primitive binary BCH codes, shortened and punctured to length.
 
 Let alpha generate GF(2^m) and n = 2^m - 1. The BCH code of designed distance delta is the cyclic [n, k, d >= delta]
 code whose words, as polynomials over GF(2), have the roots alpha, alpha^2, ..., alpha^(delta - 1). Its generator
@@ -47,8 +47,8 @@ def bch_centers(classes: int, bits: int, seed: int = 0) -> Centers:
     at either end of the check bits.
 
     Args:
-        classes: number of centres C, at most ``2**bits``.
-        bits: length h of a centre.
+        classes: number of centers C, at most ``2**bits``.
+        bits: length h of a center.
         seed: not used; a BCH code is not random.
 
     Returns:

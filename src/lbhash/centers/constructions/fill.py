@@ -1,7 +1,7 @@
-"""Filling up a set of centres with random words that are far from those present.
+"""Filling up a set of centers with random words that are far from those present.
 
 Source: Yuan et al., Central Similarity Quantization for Efficient Image and Video Retrieval (CVPR 2020), algorithm 1,
-which draws centres at random where the Hadamard matrix has too few rows. Public implementations of it draw the whole
+which draws centers at random where the Hadamard matrix has too few rows. Public implementations of it draw the whole
 rest anew, a few times, until the smallest distance exceeds bits / 4; here every word is the farthest of several draws.
 """
 

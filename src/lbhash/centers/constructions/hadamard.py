@@ -1,4 +1,4 @@
-"""Hadamard centres: rows of a Sylvester matrix and of its negative.
+"""Hadamard centers: rows of a Sylvester matrix and of its negative.
 
 H is the Hadamard matrix of order n = 2^m: n rows of -1 and +1, every two at distance n / 2. With the rows of -H they
 are the first-order Reed-Muller code, [n, m + 1, n / 2]: 2n words at least n / 2 apart, which is as far apart as so many
@@ -27,8 +27,8 @@ def hadamard_centers(classes: int, bits: int, seed: int = 0) -> Centers:
     distance. More than 2n classes are filled up with random words far from those present, as in CSQ.
 
     Args:
-        classes: number of centres C, at most ``2**bits``.
-        bits: length h of a centre.
+        classes: number of centers C, at most ``2**bits``.
+        bits: length h of a center.
         seed: of the words that fill up; up to 2n classes do not depend on it.
 
     Returns:
@@ -55,7 +55,7 @@ def _kept_columns(bits: int) -> list[int]:
 
     In that order rows are maximum-length sequences, whose every stretch looks random; the first ``bits`` columns as
     they stand would leave rows n/2 apart in number at distance ``bits - n/2``, down to 1. The first m powers are the
-    columns 1, 2, 4, ..., which together with column 0 tell all rows of H and -H apart, so centres stay distinct.
+    columns 1, 2, 4, ..., which together with column 0 tell all rows of H and -H apart, so centers stay distinct.
     """
     if bits <= 2:
         return list(range(bits))

@@ -1,6 +1,6 @@
 """Levenshtein's codes: Hadamard codes side by side, which meet the Plotkin bound.
 
-A Hadamard matrix of order m, normalised, gives three codes (length, words, distance):
+A Hadamard matrix of order m, normalized, gives three codes (length, words, distance):
 
     A_m   (m - 1, m, m / 2)      its rows without the first column,
     A'_m  (m - 2, m / 2, m / 2)  the rows of A_m that begin with +1, without that bit,

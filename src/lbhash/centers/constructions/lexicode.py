@@ -26,8 +26,8 @@ def lexicode_centers(classes: int, bits: int, seed: int = 0) -> Centers:
     """The lexicode with the largest distance that has words enough, its first words.
 
     Args:
-        classes: number of centres C, at most ``2**bits``.
-        bits: length h of a centre, at most ``MAX_BITS``.
+        classes: number of centers C, at most ``2**bits``.
+        bits: length h of a center, at most ``MAX_BITS``.
         seed: not used; a lexicode is not random.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Choosing class centres among the words of binary linear codes.
+"""Choosing class centers among the words of binary linear codes.
 
 A binary linear [n, k, d] code is the set of the 2^k sums (XOR) of the k rows of a generator matrix ``[k, n]`` of 0 and
 1; its minimum distance d is its smallest nonzero weight, and two words have as their distance the weight of their sum.

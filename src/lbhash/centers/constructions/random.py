@@ -1,7 +1,7 @@
-"""Random centres: distinct words, each bit an independent fair coin.
+"""Random centers: distinct words, each bit an independent fair coin.
 
 In expectation two words of h bits differ in h / 2 bits, with standard deviation sqrt(h) / 2; the minimum over many
-pairs is well below. CSQ falls back on random centres, there with as many -1 as +1, where a Hadamard matrix does not
+pairs is well below. CSQ falls back on random centers, there with as many -1 as +1, where a Hadamard matrix does not
 serve.
 
 Source: Yuan et al., Central Similarity Quantization for Efficient Image and Video Retrieval (CVPR 2020), algorithm 1.

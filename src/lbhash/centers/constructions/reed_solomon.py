@@ -1,4 +1,4 @@
-"""Reed-Solomon centres: symbols of GF(2^m) written as m bits.
+"""Reed-Solomon centers: symbols of GF(2^m) written as m bits.
 
 A word of the Reed-Solomon code [n, k, n - k + 1] over GF(2^m) holds the values of a polynomial of degree < k at n
 distinct points of the field, n <= 2^m. Written in bits it is a binary linear [nm, km] code. Two words differ in at
@@ -26,8 +26,8 @@ def reed_solomon_centers(classes: int, bits: int, seed: int = 0) -> Centers:
     above it whose code is small enough to be searched; the bits of the last symbol that are too many are cut off.
 
     Args:
-        classes: number of centres C, at most ``2**bits``.
-        bits: length h of a centre.
+        classes: number of centers C, at most ``2**bits``.
+        bits: length h of a center.
         seed: not used; a Reed-Solomon code is not random.
 
     Returns:

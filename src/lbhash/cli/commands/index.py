@@ -212,7 +212,7 @@ def bench(
     queries: Annotated[
         Path | None, typer.Option(help="A file of codes; where not given, codes of the index, each its own nearest.")
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="How many neighbours.")] = 10,
+    k: Annotated[int, typer.Option("-k", help="How many neighbors.")] = 10,
     limit: Annotated[int, typer.Option(min=1, help="Of queries.")] = 1000,
     rounds: Annotated[int, typer.Option(min=1, help="Of which the quickest counts.")] = 5,
     as_json: Json = False,

@@ -32,7 +32,7 @@ def search(
     ] = None,
     code: Annotated[list[str] | None, typer.Option(help="A query: the hexadecimal digits of a code.")] = None,
     k: Annotated[
-        int | None, typer.Option("-k", help="How many neighbours; 10 if not given.", show_default=False)
+        int | None, typer.Option("-k", help="How many neighbors; 10 if not given.", show_default=False)
     ] = None,
     radius: Annotated[int | None, typer.Option(help="All codes within this distance, in the place of -k.")] = None,
     where: Annotated[
@@ -45,7 +45,7 @@ def search(
     candidates: Annotated[
         int | None, typer.Option(help="How many to rank anew; 100 if not given.", show_default=False)
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the neighbours as .parquet.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the neighbors as .parquet.")] = None,
     as_json: Json = False,
 ) -> None:
     """Find the codes nearest to rows of data, or to codes."""
@@ -97,4 +97,4 @@ def search(
         for answer in answers:
             print_neighbors(answer)
     else:
-        typer.echo(f"{sum(len(answer['neighbors']) for answer in answers):,} neighbours are in {out}")
+        typer.echo(f"{sum(len(answer['neighbors']) for answer in answers):,} neighbors are in {out}")

@@ -40,7 +40,7 @@ Backbone = Annotated[
 
 
 class BatchNorm(str, Enum):
-    """The batch normalisation of a backbone that is fine-tuned."""
+    """The batch normalization of a backbone that is fine-tuned."""
 
     freeze = "freeze"
     train = "train"
@@ -96,9 +96,9 @@ def train(
     ] = None,
     batch_norm: Annotated[
         BatchNorm | None,
-        typer.Option(help="Normalise by the backbone's own statistics, the default, or learn them from large batches."),
+        typer.Option(help="Normalize by the backbone's own statistics, the default, or learn them from large batches."),
     ] = None,
-    augment: Annotated[bool, typer.Option(help="Crop, flip and recolour the training pictures at random.")] = True,
+    augment: Annotated[bool, typer.Option(help="Crop, flip and recolor the training pictures at random.")] = True,
     crop_scale: Annotated[
         float | None, typer.Option(help="The least share of a picture's area that a crop keeps; 0.5 if not given.")
     ] = None,

@@ -33,12 +33,12 @@ class Layout:
 
     Attributes:
         read: the reader.
-        recognises: whether a path is of this layout, by a look at its files' names.
+        recognizes: whether a path is of this layout, by a look at its files' names.
         options: the options that the reader takes, of ``images`` and ``classes``.
     """
 
     read: Callable[..., ImageTable]
-    recognises: Callable[[Path], bool]
+    recognizes: Callable[[Path], bool]
     options: tuple[str, ...] = ()
 
 
@@ -101,7 +101,7 @@ def load_images(
 
 def layout_of(data: str | Path) -> str | None:
     """The name of a file's or folder's layout, as the names of its files tell it; ``None`` where it has none."""
-    return next((known for known, one in LAYOUTS.items() if one.recognises(Path(data))), None)
+    return next((known for known, one in LAYOUTS.items() if one.recognizes(Path(data))), None)
 
 
 def is_hub_dataset(data: str | Path) -> bool:

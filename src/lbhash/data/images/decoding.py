@@ -26,7 +26,7 @@ def decode_image(
     """The picture that a file holds, upright and in RGB.
 
     Size and format are read from the header and checked before anything is decoded. Of an animation the first frame is
-    taken. The orientation of EXIF is applied; what is transparent lies on white; 16-bit grey values are divided by 257,
+    taken. The orientation of EXIF is applied; what is transparent lies on white; 16-bit gray values are divided by 257,
     and 32-bit ones, whose range no header gives, are stretched from their smallest to their largest.
 
     Args:
@@ -101,7 +101,7 @@ def _rgb(picture: Image.Image) -> Image.Image:
 
 
 def _eight_bits(picture: Image.Image) -> Image.Image:
-    """Grey values of 16 or 32 bits as 8."""
+    """Gray values of 16 or 32 bits as 8."""
     from PIL import Image
 
     values = np.asarray(picture)

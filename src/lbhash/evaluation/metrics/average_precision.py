@@ -111,7 +111,7 @@ def _expected_cut(
 ) -> float:
     """Expected average where x, the relevant codes on the last ``places`` of n places, is hypergeometric.
 
-    The weights go outwards from the mode by the ratio of neighbours, so none of them overflows, and those that no
+    The weights go outwards from the mode by the ratio of neighbors, so none of them overflows, and those that no
     longer matter are left out.
     """
     mode = min(max(int((places + 1.0) * (r + 1.0) / (n + 2.0)), low), high)

@@ -20,7 +20,7 @@ GAINS = ("exponential", "linear")
 
 
 def ndcg_at(hist: Ranking, k: int | None = None, gain: Gain = "exponential") -> Floats:
-    """Normalised discounted cumulative gain of the first k places, NDCG@k, expected.
+    """Normalized discounted cumulative gain of the first k places, NDCG@k, expected.
 
     ``DCG@k = sum over the ranks i <= k of gain(grade_i) / log2(i + 1)``, over that of the base in descending order of
     grade. The gain is ``2^grade - 1`` for "exponential" (Burges et al., "Learning to rank using gradient descent",

@@ -1,7 +1,7 @@
 """The compiled loops over pairs of a query and a base code.
 
 The base comes word by word, ``[words, n]``, so that loops over codes turn into vector instructions. Every index of a
-count is unsigned, which spares Numba's test for negative ones. Neighbouring codes often have the same distance, and an
+count is unsigned, which spares Numba's test for negative ones. Neighboring codes often have the same distance, and an
 addition to a count has to wait for the one before it to be stored: hence four histograms that take turns. They hold a
 tile at most, so 32 bits are enough.
 

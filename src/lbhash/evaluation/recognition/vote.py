@@ -79,7 +79,7 @@ def knn_accuracy(
 
 
 def check_query_labels(query_codes: npt.ArrayLike, query_labels: Any) -> npt.NDArray[np.int64]:
-    """Return the class numbers of queries to be recognised, of which there must be at least one."""
+    """Return the class numbers of queries to be recognized, of which there must be at least one."""
     codes, labels = check_codes(query_codes, "query_codes"), check_single(query_labels, "query_labels")
     check_lengths(codes, labels, "query")
     if len(codes) == 0:
@@ -91,7 +91,7 @@ def predict_from_counts(
     queries: PackedCodes, base: PackedCodes, labels: Labels, total: Counts, k: int
 ) -> npt.NDArray[np.int64]:
     """``knn_predict`` for checked arguments, where ``total`` already says how many codes lie at each distance."""
-    one, kind = distinct_rows(as_words(queries))  # equal codes have equal neighbours
+    one, kind = distinct_rows(as_words(queries))  # equal codes have equal neighbors
     asked, total = as_words(queries)[one], total[one]
     ends = np.cumsum(total, axis=1)
     radius = np.argmax(ends >= k, axis=1)
@@ -120,7 +120,7 @@ def _count_votes(
     left: Counts,
     votes: Counts,
 ) -> None:
-    # Codes of a class lie together, so put them together: then most groups of neighbours are too far off as a whole.
+    # Codes of a class lie together, so put them together: then most groups of neighbors are too far off as a whole.
     words, members, weights = compress(as_words(base), members)
     if not weights.size:
         weights = np.ones(len(words), np.int32)

@@ -6,7 +6,7 @@ generation, the number of codes, the attributes' types) in a row with the id −
 one collection, which an alias may name and any tool of Milvus may back up.
 
 Milvus returns at most 16,384 codes of a search, and of those at the last distance whichever it met first. With
-``BIN_FLAT`` the neighbours are nevertheless those of a flat index: where a tie is cut, the codes at that distance are
+``BIN_FLAT`` the neighbors are nevertheless those of a flat index: where a tie is cut, the codes at that distance are
 asked for again, by ranges of ids where they are too many.
 
 Milvus has no transactions. A change writes down first what it is about to do, so that one that was cut short is known,
@@ -56,7 +56,7 @@ BATCH_ROWS = 8_192
 BATCH_BYTES = 8 << 20
 """Bytes of codes and attributes that are inserted at once; Milvus takes 64 MiB."""
 ANSWERS = 1 << 19
-"""Neighbours that one request asks for, of all its queries together."""
+"""Neighbors that one request asks for, of all its queries together."""
 CONNECT_SECONDS = 5
 START_SECONDS = 20
 """How long Milvus Lite, which this process starts, may take until it can be connected to."""

@@ -39,7 +39,7 @@ class Cell:
         method: the host method.
         recipe: one of ``RECIPES``.
         bits: length of a code.
-        centers: kind of the class centres.
+        centers: kind of the class centers.
         epochs: passes over the training rows.
         hidden: width of the head's hidden layer.
         batch_size: rows in a step.

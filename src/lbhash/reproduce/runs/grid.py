@@ -11,7 +11,7 @@ from lbhash.reproduce.runs.sources import Source, UnsuitableData
 from lbhash.reproduce.runs.store import Runs, complete
 
 SETTING = """A head with one hidden layer of {hidden:,} on fixed embeddings, {epochs} epochs, batch 64, Adam at {lr:g}
-with a decay of 0.1 every 10 epochs, {seeds}, class centres of the kind "best" unless said otherwise. The paper trains a
+with a decay of 0.1 every 10 epochs, {seeds}, class centers of the kind "best" unless said otherwise. The paper trains a
 ResNet-50 end to end for 100 epochs, so that what carries over is the lift, not the level."""
 
 

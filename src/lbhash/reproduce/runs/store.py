@@ -93,7 +93,7 @@ def complete(cells: Iterable[Cell], seeds: Sequence[int], folder: str | Path, wo
     for cell in distinct(cells):
         missing = runs.missing(cell, seeds)  # which reads the data, so that faults of theirs are said before a training
         if missing:
-            names = " ".join(cell.name(seed) for seed in missing)  # two kinds of centres may be the same runs
+            names = " ".join(cell.name(seed) for seed in missing)  # two kinds of centers may be the same runs
             same = tasks[names][0].wanted if names in tasks else ()
             tasks[names] = (cell.wanting(*same), missing, runs.folder)
     if tasks:

@@ -85,7 +85,7 @@ function show(found) {
   $("empty").hidden = neighbors.length > 0;
   $("samples").replaceChildren();
   $("empty-words").textContent = neighbors.length ? "" : `No code is within ${counted(Number($("radius").value), "bit")} of this query. A larger radius finds more.`;
-  $("status").textContent = `${counted(neighbors.length, "neighbour")} in ${found.milliseconds.total.toFixed(1)} ms`;
+  $("status").textContent = `${counted(neighbors.length, "neighbor")} in ${found.milliseconds.total.toFixed(1)} ms`;
   $("cards").replaceChildren(...neighbors.map((neighbor) => card(neighbor, asked)));
   showAsked(asked);
   codeMap.mark({ id: asked.id, row: asked.row }, neighbors.map((neighbor) => neighbor.id));
@@ -217,7 +217,7 @@ function invite() {
     $("empty-words").textContent = "The index holds no code yet. Add some, and this page finds them.";
     return;
   }
-  $("empty-words").textContent = about.rows === null ? "Give the id of a code to see its neighbours." : `${from}, to see the codes nearest to it.`;
+  $("empty-words").textContent = about.rows === null ? "Give the id of a code to see its neighbors." : `${from}, to see the codes nearest to it.`;
   if (about.rows === null || !about.pictures) return;
   const rows = new Set(Array.from({ length: Math.min(SAMPLES, about.rows) }, randomRow));
   $("samples").replaceChildren(...[...rows].map((row) => {

@@ -1,4 +1,4 @@
-// A code as squares: filled for 1, pale for 0; those that differ from the query are larger, and coloured or hollow.
+// A code as squares: filled for 1, pale for 0; those that differ from the query are larger, and colored or hollow.
 
 import { counted, drawing } from "./dom.js";
 

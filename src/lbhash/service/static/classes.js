@@ -1,4 +1,4 @@
-// A class has a colour (after Okabe and Ito, whom the colour-blind thank) and a shape, so that neither stands alone.
+// A class has a color (after Okabe and Ito, whom the color-blind thank) and a shape, so that neither stands alone.
 
 import { drawing, element } from "./dom.js";
 

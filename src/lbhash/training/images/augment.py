@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _RATIOS = (3 / 4, 4 / 3)
 """The least and the most width over height of a crop."""
 
-_GREY = (0.299, 0.587, 0.114)
+_GRAY = (0.299, 0.587, 0.114)
 """How bright red, green and blue are (ITU-R BT.601), as Pillow has it."""
 
 _PICTURES = 0x9127  # keeps what is drawn for pictures apart from what else is drawn of a seed
@@ -24,13 +24,13 @@ _PICTURES = 0x9127  # keeps what is drawn for pictures apart from what else is d
 
 @dataclass(frozen=True)
 class Augmentation:
-    """A random crop, a flip, and a change of colours, of every training picture anew in every epoch.
+    """A random crop, a flip, and a change of colors, of every training picture anew in every epoch.
 
     The crop is that of Szegedy et al. (*Going deeper with convolutions*, 2015): a share of the picture's area and the
     ratio of its sides are drawn, the one uniformly from ``crop`` and the other, by its logarithm, from 3/4 to 4/3; then
-    a place. It is scaled to the size that the model sees. The colours are changed by three factors f, drawn from
+    a place. It is scaled to the size that the model sees. The colors are changed by three factors f, drawn from
     1 − x to 1 + x, with the definitions of Pillow and torchvision: brightness f·p, contrast m + f·(p − m) with the mean
-    grey m of the picture, saturation g + f·(p − g) with the grey g of the pixel. All are linear, and applied as one,
+    gray m of the picture, saturation g + f·(p − g) with the gray g of the pixel. All are linear, and applied as one,
     before the crop is scaled where that enlarges it and afterwards where it does not.
 
     Attributes:
@@ -80,11 +80,11 @@ class Augmentation:
         height, width = size
         enlarged = picture.width * picture.height < width * height
         box = self._box(picture.size, draws[:4])
-        made = self._recoloured(picture, draws[5:]) if enlarged else picture
+        made = self._recolored(picture, draws[5:]) if enlarged else picture
         made = made.resize((width, height), Image.Resampling(resample), box=box, reducing_gap=2.0)
         if draws[4] < self.flip:
             made = made.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        return made if enlarged else self._recoloured(made, draws[5:])
+        return made if enlarged else self._recolored(made, draws[5:])
 
     def _box(self, size: tuple[int, int], draws: npt.NDArray[np.float64]) -> tuple[float, float, float, float]:
         """Left, top, right and bottom of the crop, in fractions of pixels."""
@@ -96,7 +96,7 @@ class Augmentation:
         left, top = draws[2] * (width - across), draws[3] * (height - down)
         return left, top, min(width, left + across), min(height, top + down)
 
-    def _recoloured(self, picture: Image.Image, draws: npt.NDArray[np.float64]) -> Image.Image:
+    def _recolored(self, picture: Image.Image, draws: npt.NDArray[np.float64]) -> Image.Image:
         """The picture after the three factors: a matrix of 3 × 3 and a constant, rounded and cut off once."""
         spreads = (self.brightness, self.contrast, self.saturation)
         if not any(spreads):
@@ -106,7 +106,7 @@ class Augmentation:
         constant = (1 - contrast) * brightness * float(np.asarray(picture.convert("L")).mean())
         matrix: list[float] = []
         for channel in range(3):
-            shares = [(1 - saturation) * grey for grey in _GREY]
+            shares = [(1 - saturation) * gray for gray in _GRAY]
             shares[channel] += saturation
             matrix += [*(brightness * contrast * share for share in shares), constant]
         return picture.convert("RGB", tuple(matrix))

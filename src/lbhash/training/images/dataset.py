@@ -29,7 +29,7 @@ _BILINEAR = 2  # Pillow's number, and that of the processors of transformers
 class PictureRows:
     """A split of pictures as ``lbhash.training`` takes it (``TrainingRows``): read, decoded and preprocessed as asked.
 
-    With augmentation a picture is cropped, scaled, flipped and recoloured by numbers that follow from seed, epoch and
+    With augmentation a picture is cropped, scaled, flipped and recolored by numbers that follow from seed, epoch and
     its row in the table; its pixels' values are then those of the backbone's preprocessing. Without, the preprocessing
     does it all, as when codes are made. A small split is decoded once.
 

@@ -27,11 +27,11 @@ from lbhash.training.images.dataset import PictureRows
 from lbhash.training.images.model import BatchNorm, ImageModel
 from lbhash.utils.progress import counted
 
-STANDARDISED = 2000
+STANDARDIZED = 2000
 """Training pictures that the mean and the deviation of the embeddings are taken of."""
 
 _BATCH = 32  # pictures in a pass through a backbone that does not learn
-_STANDARDISATION = 3  # keeps this draw apart from the others of a seed
+_STANDARDIZATION = 3  # keeps this draw apart from the others of a seed
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ def fine_tuning(
     augmentation: Augmentation | None = None,
     batch_norm: BatchNorm = "freeze",
     seed: int = 0,
-    standardise: bool = True,
+    standardize: bool = True,
     workers: int = 0,
     progress: bool = False,
 ) -> FineTuning:
     """What a training takes that fine-tunes a backbone.
 
-    The head's standardisation is set here, from what the backbone makes of up to 2,000 training pictures before it
+    The head's standardization is set here, from what the backbone makes of up to 2,000 training pictures before it
     learns anything; it stays as it is from then on.
 
     Args:
@@ -75,20 +75,20 @@ def fine_tuning(
         augmentation: of the training pictures.
         batch_norm: the policy (``ImageModel``).
         seed: of the augmentation.
-        standardise: whether to set the standardisation; a run that is resumed has it from its checkpoint.
+        standardize: whether to set the standardization; a run that is resumed has it from its checkpoint.
         workers: processes that read the pictures ahead.
         progress: show a bar on standard error.
     """
     model = ImageModel(backbone.model, head, batch_norm)
     rows = PictureRows(part, backbone, augmentation=augmentation, seed=seed)
     validation = None if held is None else PictureRows(held, backbone)
-    if standardise:
-        drawn = np.random.default_rng([seed, 0, _STANDARDISATION]).permutation(len(part))[:STANDARDISED]
+    if standardize:
+        drawn = np.random.default_rng([seed, 0, _STANDARDIZATION]).permutation(len(part))[:STANDARDIZED]
         sample = part.rows[np.sort(drawn)]
         with counted("measuring", len(sample), "pictures", show=progress) as advance:
             found = list(_embedded(backbone, part.images, sample, workers, advance))
         embeddings = np.concatenate(found).astype(np.float64)
-        head.set_standardisation(embeddings.mean(axis=0), embeddings.std(axis=0))
+        head.set_standardization(embeddings.mean(axis=0), embeddings.std(axis=0))
     return FineTuning(model, rows, validation)
 
 

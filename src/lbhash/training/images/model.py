@@ -20,10 +20,10 @@ _MOMENTUM = 0.1  # PyTorch's default
 class ImageModel(nn.Module):
     """A vision model and a hash model on its embeddings: ℓ = head(pooled(backbone(pixels))).
 
-    Batch normalisation in the backbone has two policies. ``freeze``, the default: the running statistics stay as they
-    are and are used in training too, while scale and shift are learnt. A step then sees the features that codes are
+    Batch normalization in the backbone has two policies. ``freeze``, the default: the running statistics stay as they
+    are and are used in training too, while scale and shift are learned. A step then sees the features that codes are
     made of, whatever the size of a batch and whatever processes it is cut among; and the backbone's features stay what
-    they were until learning changes them. ``train``: a step normalises by the statistics of its own batch, and the
+    they were until learning changes them. ``train``: a step normalizes by the statistics of its own batch, and the
     running ones, which codes are made with, follow. That is for backbones whose statistics are not those of the
     pictures at all (random weights, other sensors), and wants large batches: in those of 32 or 64 small pictures the
     last layers' statistics are of some hundred values each, and their noise costs more than what they adapt to gains.
