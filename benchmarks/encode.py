@@ -1,18 +1,18 @@
 """What ``lbhash encode`` costs beside the bare model, and the memory that it takes.
 
-    python benchmarks/encode.py --data pictures.parquet --backbone mobilenetv2
+    python benchmarks/encode.py --data images.parquet --backbone mobilenetv2
 
-- "bare": backbone, head and packing in a plain loop over pictures that lie decoded in memory, preprocessed as they are
+- "bare": backbone, head and packing in a plain loop over images that lie decoded in memory, preprocessed as they are
   needed, in a process of its own. It reads nothing, decodes nothing and writes nothing.
-- "encode": ``lbhash encode`` into a folder, of the same pictures in a Parquet file. Its seconds are those that it says,
-  from the first picture to the last shard; "start" is what the whole command takes besides, once.
+- "encode": ``lbhash encode`` into a folder, of the same images in a Parquet file. Its seconds are those that it says,
+  from the first image to the last shard; "start" is what the whole command takes besides, once.
 
-Both take turns, with the same threads. The ratio is bare over encode in seconds a picture, the median of the rounds; 1
+Both take turns, with the same threads. The ratio is bare over encode in seconds an image, the median of the rounds; 1
 is as quick. "memory" is the most that the command takes, its workers among it (proportional set size, looked at every
-second); the last line has it for a quarter of the pictures.
+second); the last line has it for a quarter of the images.
 
-Without ``--data`` the pictures are random; without ``--backbone`` an untrained MobileNetV2 embeds them. The figures
-mean something where the pictures take much longer than the first of them, which loads what is still missing.
+Without ``--data`` the images are random; without ``--backbone`` an untrained MobileNetV2 embeds them. The figures
+mean something where the images take much longer than the first of them, which loads what is still missing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from lbhash.models.hash_model import HashModel
 data, folder, model, precision, size = sys.argv[1:]
 backbone, head = Backbone.from_pretrained(folder), HashModel.from_pretrained(model)
 files = pq.read_table(data, columns=["image"])["image"].to_pylist()
-pictures = [Image.open(BytesIO(file["bytes"])).convert("RGB") for file in files]
+images = [Image.open(BytesIO(file["bytes"])).convert("RGB") for file in files]
 network, processor, codes = backbone.model, backbone.processor, []
 def encode(batch):
     pixels = processor(batch, return_tensors="pt")["pixel_values"].to(memory_format=torch.channels_last)
@@ -54,10 +54,10 @@ def encode(batch):
         embeddings = pooled(network, network(pixel_values=pixels))
     return pack(head(embeddings.float()).numpy())
 with torch.inference_mode():
-    encode(pictures[: int(size)])
+    encode(images[: int(size)])
     started = time.perf_counter()
-    for at in range(0, len(pictures), int(size)):
-        codes.append(encode(pictures[at : at + int(size)]))
+    for at in range(0, len(images), int(size)):
+        codes.append(encode(images[at : at + int(size)]))
 print(time.perf_counter() - started)
 """
 
@@ -65,9 +65,9 @@ print(time.perf_counter() - started)
 def main() -> None:
     """Measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="a Parquet file of pictures; random ones if not given")
+    parser.add_argument("--data", type=Path, help="a Parquet file of images; random ones if not given")
     parser.add_argument("--backbone", type=Path, help="a folder of transformers; an untrained one if not given")
-    parser.add_argument("--rows", type=int, default=4000, help="pictures")
+    parser.add_argument("--rows", type=int, default=4000, help="images")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--shard-rows", type=int, default=65_536)
@@ -80,12 +80,12 @@ def main() -> None:
         place = Path(name)
         backbone = given.backbone or random_backbone(place / "backbone")
         model = random_model(backbone, place / "model")
-        every = pictures(given.data, given.rows, place / "all.parquet")
-        print(f"{given.rows:,} pictures, precision {given.precision}, {given.threads} threads\n")
+        every = images(given.data, given.rows, place / "all.parquet")
+        print(f"{given.rows:,} images, precision {given.precision}, {given.threads} threads\n")
         speeds(given, every, backbone, model, place)
-        quarter = pictures(given.data, given.rows // 4, place / "quarter.parquet")
+        quarter = images(given.data, given.rows // 4, place / "quarter.parquet")
         memory = encode(given, quarter, backbone, model, place)[2]
-        print(f"memory for {given.rows // 4:,} pictures: {memory:,.0f} MiB")
+        print(f"memory for {given.rows // 4:,} images: {memory:,.0f} MiB")
 
 
 def speeds(given: argparse.Namespace, data: Path, backbone: Path, model: Path, place: Path) -> None:
@@ -134,8 +134,8 @@ def held_by(process: psutil.Process) -> int:
     return total
 
 
-def pictures(data: Path | None, rows: int, out: Path) -> Path:
-    """A Parquet file of so many pictures, from the first one of the data on, and again from there if need be."""
+def images(data: Path | None, rows: int, out: Path) -> Path:
+    """A Parquet file of so many images, from the first one of the data on, and again from there if need be."""
     if data is None:
         from PIL import Image
 

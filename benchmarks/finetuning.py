@@ -1,6 +1,6 @@
 """What fine-tuning costs beside a plain PyTorch loop, and what the guidance adds to it, side by side in one run.
 
-    python benchmarks/finetuning.py --data PICTURES --backbone FOLDER --image-size 96
+    python benchmarks/finetuning.py --data IMAGES --backbone FOLDER --image-size 96
     python benchmarks/finetuning.py --device gpu --precision 16 --image-size 224 --steps 100
 
 - "plain": cross-entropy of a linear layer on the same backbone, in the loop that everybody writes: a ``DataLoader``,
@@ -9,11 +9,11 @@
 - host and guided: ``lbhash.training.train`` with everything that it does in an epoch: losses, surrogate, the memory of
   the training set, the bound, the log.
 
-All read the same pictures with the same augmentation and the same workers, and take turns in one process. A round is an
+All read the same images with the same augmentation and the same workers, and take turns in one process. A round is an
 epoch of so many steps for each; the first, in which much is loaded, is left out. The figures are medians over the
 rounds, and the ratios medians of those of each round.
 
-Without ``--data`` the pictures are random values that lie in memory, so that the training alone is measured; without
+Without ``--data`` the images are random values that lie in memory, so that the training alone is measured; without
 ``--backbone`` it is a ResNet-50 of random weights.
 """
 
@@ -39,7 +39,7 @@ from lbhash.losses import Task, build_objective
 from lbhash.models.backbone import Backbone, pooled_output
 from lbhash.models.hash_model import HashModel
 from lbhash.training import Schedule, train
-from lbhash.training.images import Augmentation, ImageModel, PictureRows, resized
+from lbhash.training.images import Augmentation, ImageModel, ImageRows, resized
 
 CLASSES = 10
 
@@ -76,7 +76,7 @@ class Batches:
 
 
 def plain(rows: Any, backbone: Backbone, given: argparse.Namespace, *, prepared: bool) -> float:
-    """Pictures a second of the loop that everybody writes."""
+    """Images a second of the loop that everybody writes."""
     device = torch.device("cuda" if given.device == "gpu" else "cpu")
     layout = torch.channels_last if prepared else torch.contiguous_format
     network = copy.deepcopy(backbone.model).to(device, memory_format=layout).train()
@@ -114,7 +114,7 @@ def plain(rows: Any, backbone: Backbone, given: argparse.Namespace, *, prepared:
 
 
 def ours(rows: Any, backbone: Backbone, given: argparse.Namespace, bits: int, guided: bool) -> float:
-    """Pictures a second of lbhash's training."""
+    """Images a second of lbhash's training."""
     centers = torch.from_numpy(class_centers(CLASSES, bits)).float()
     objective = build_objective(given.method, Task(bits, CLASSES, rows.labels, centers), guided=guided)
     model = ImageModel(copy.deepcopy(backbone.model), HashModel(backbone.dim, bits))
@@ -135,7 +135,7 @@ def ours(rows: Any, backbone: Backbone, given: argparse.Namespace, bits: int, gu
 def main() -> None:
     """Measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="pictures; random pixels if not given")
+    parser.add_argument("--data", help="images; random pixels if not given")
     parser.add_argument("--backbone", help="a folder of transformers; an untrained ResNet-50 if not given")
     parser.add_argument("--method", default="csq")
     parser.add_argument("--bits", type=int, nargs="+", default=[16, 32, 64])
@@ -151,7 +151,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = given.backbone or random_backbone(Path(place))
         prepared = resized(Backbone.from_pretrained(folder), given.image_size)
-        loaded, rows = as_loaded(folder, prepared), pictures(given, prepared)
+        loaded, rows = as_loaded(folder, prepared), images(given, prepared)
         turns: dict[str, Callable[[], float]] = {
             "plain, as loaded": lambda: plain(rows, loaded, given, prepared=False),
             "plain, prepared": lambda: plain(rows, prepared, given, prepared=True),
@@ -171,8 +171,8 @@ def main() -> None:
 
 def report(rates: dict[str, list[float]], given: argparse.Namespace, count: int) -> None:
     """Print the two tables."""
-    print(f"{count:,} pictures an epoch, {given.image_size} px, batch {given.batch_size}, precision {given.precision}")
-    print("\n| what | pictures a second | seconds an epoch | / plain, as loaded | / plain, prepared |")
+    print(f"{count:,} images an epoch, {given.image_size} px, batch {given.batch_size}, precision {given.precision}")
+    print("\n| what | images a second | seconds an epoch | / plain, as loaded | / plain, prepared |")
     print("|:--|--:|--:|--:|--:|")
     for name, seen in rates.items():
         rate = statistics.median(seen)
@@ -188,21 +188,21 @@ def report(rates: dict[str, list[float]], given: argparse.Namespace, count: int)
         print(f"| {bits} | {cost:.3f} |")
 
 
-def pictures(given: argparse.Namespace, backbone: Backbone) -> Any:
-    """The rows: of the data's training pictures, or random ones."""
+def images(given: argparse.Namespace, backbone: Backbone) -> Any:
+    """The rows: of the data's training images, or random ones."""
     count = given.steps * given.batch_size
     if given.data is None:
         return RandomRows(count, given.image_size)
     from dataclasses import replace
 
-    from lbhash.data.images import load_images, picture_dataset
+    from lbhash.data.images import image_dataset, load_images
 
     table = load_images(given.data)
-    part = picture_dataset(table, np.ones(len(table), bool)).train
+    part = image_dataset(table, np.ones(len(table), bool)).train
     if len(part) < count:
-        raise SystemExit(f"steps is {given.steps}; the training pictures, {len(part):,}, make fewer")
+        raise SystemExit(f"steps is {given.steps}; the training images, {len(part):,}, make fewer")
     part = replace(part, rows=part.rows[:count], labels=part.labels[:count])
-    rows = PictureRows(part, backbone, augmentation=Augmentation())
+    rows = ImageRows(part, backbone, augmentation=Augmentation())
     rows.inputs(np.arange(count), 0)  # they are held decoded from now on
     return rows
 

@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from lbhash import Hasher
-from lbhash.data import Part
+from lbhash.data import EmbeddingSplit
 from lbhash.losses import METHODS
 
 
@@ -34,7 +34,7 @@ def main() -> None:
     x = (rng.normal(size=(given.classes, given.dim))[labels] + rng.normal(size=(given.rows, given.dim))).astype(
         np.float32
     )
-    part = Part(x, np.arange(given.rows), labels)
+    part = EmbeddingSplit(x, np.arange(given.rows), labels)
     seeds = range(given.seeds)
     print("| bits | method | one by one, s | together, s | one by one / together |")
     print("|--:|:--|--:|--:|--:|")
@@ -46,7 +46,7 @@ def main() -> None:
                 for _ in range(given.rounds):
                     started = time.process_time()
                     for seed in seeds:
-                        hasher.set_params(seed=seed).fit_part(part, given.classes)
+                        hasher.set_params(seed=seed).fit_split(part, given.classes)
                     alone.append(time.process_time() - started)
                     started = time.process_time()
                     hasher.fit_seeds(part, given.classes, seeds)

@@ -173,10 +173,10 @@ def prepare(folder: Path) -> None:
     from lbhash.index import build_index
 
     dataset = load_dataset("digits")
-    hasher = Hasher(BITS, hidden=64, epochs=2, batch_size=16).fit_part(dataset.train, 10)
+    hasher = Hasher(BITS, hidden=64, epochs=2, batch_size=16).fit_split(dataset.train, 10)
     hasher.model_.about |= {"data": "digits", "protocol": "digits", "split seed": 0}
     hasher.save_pretrained(folder / "model")
-    codes = hasher.encode_part(dataset.base)
+    codes = hasher.encode_split(dataset.base)
     table = CodeTable(codes, BITS, dataset.base.rows, dataset.base.labels, hasher.model_.fingerprint())
     build_index(table, folder / "index")
 

@@ -1,4 +1,4 @@
-"""Sentences with labels, as embeddings: text through the same commands as pictures. ``docs/text.md`` shows the way.
+"""Sentences with labels, as embeddings: text through the same commands as images. ``docs/text.md`` shows the way.
 
     python examples/text.py --out text.parquet
 

@@ -41,7 +41,7 @@ def run_all(out: Path, plan: dict) -> None:
         folder = out / run["name"]
         gradients = Gradients()
         part = part_of(blobs, run.get("rows"))
-        hasher.fit_part(part, 4, directory=folder, logger="csv", callbacks=[gradients])
+        hasher.fit_split(part, 4, directory=folder, logger="csv", callbacks=[gradients])
         trained = vars(hasher.trained_) | {"rows_per_second": None}
         found = {"fingerprint": hasher.model_.fingerprint(), "trained": trained}
         (out / f"{run['name']}-{rank}.json").write_text(json.dumps(found))

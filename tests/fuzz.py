@@ -51,18 +51,18 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
     return bytes(content)
 
 
-def pictures() -> list[bytes]:
-    """A small picture in every format and every mode that it can hold."""
+def images() -> list[bytes]:
+    """A small image in every format and every mode that it can hold."""
     pixels = np.random.default_rng(0).integers(0, 256, (19, 23, 3)).astype(np.uint8)
     made = []
     for form in FORMATS:
         for mode in MODES:
             try:
-                picture = Image.fromarray(pixels).convert("L" if mode == "I;16" else mode)
+                image = Image.fromarray(pixels).convert("L" if mode == "I;16" else mode)
                 if mode == "I;16":
-                    picture = Image.fromarray(pixels[..., 0].astype(np.uint16) * 257)
+                    image = Image.fromarray(pixels[..., 0].astype(np.uint16) * 257)
                 file = BytesIO()
-                picture.save(file, form, **({"progressive": True} if form == "JPEG" and mode == "L" else {}))
+                image.save(file, form, **({"progressive": True} if form == "JPEG" and mode == "L" else {}))
             except (OSError, ValueError):
                 continue
             made.append(file.getvalue())
@@ -70,20 +70,20 @@ def pictures() -> list[bytes]:
 
 
 def fuzz_decoder(minutes: float) -> Counter[str]:
-    """Whatever comes is a picture in RGB within a second, or one line of ``ValueError``."""
-    whole, found = pictures(), Counter[str]()
+    """Whatever comes is an image in RGB within a second, or one line of ``ValueError``."""
+    whole, found = images(), Counter[str]()
 
     def decodes(data: st.DataObject) -> None:
         content = data.draw(st.one_of(damaged(data.draw(st.sampled_from(whole))), st.binary(max_size=400)))
         started = time.process_time()
         try:
-            picture = decode_image(content, max_pixels=1_000_000)
+            image = decode_image(content, max_pixels=1_000_000)
         except ValueError as refused:
             _check_line(refused)
             found["refused"] += 1
         else:
-            assert picture.mode == "RGB"
-            assert picture.width * picture.height <= 1_000_000
+            assert image.mode == "RGB"
+            assert image.width * image.height <= 1_000_000
             found["decoded"] += 1
         assert time.process_time() - started < 2
 

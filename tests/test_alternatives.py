@@ -269,13 +269,13 @@ def test_where_it_loses():
     assert "Nothing of as few bytes has more; next is C" in alternatives.losses([own, line("C", 2, 0.4)])
 
 
-def test_the_picture(made, tmp_path):
+def test_the_image(made, tmp_path):
     from matplotlib.image import imread
 
     alternatives.draw(made, tmp_path / "p.png")
-    picture = imread(tmp_path / "p.png")
-    assert picture.shape[0] > 500
-    assert len(np.unique(picture.reshape(-1, picture.shape[-1]), axis=0)) > 50
+    image = imread(tmp_path / "p.png")
+    assert image.shape[0] > 500
+    assert len(np.unique(image.reshape(-1, image.shape[-1]), axis=0)) > 50
 
 
 def test_the_command_goes_on_where_it_was(made, files, tmp_path, monkeypatch, capsys):
@@ -285,7 +285,7 @@ def test_the_command_goes_on_where_it_was(made, files, tmp_path, monkeypatch, ca
         (runs / f"{run.name(4)}.json").write_text(json.dumps(result))
     assert (runs / "blobs@50-fixed.json").exists()
     arguments = ["--data", f"blobs@50={files['one']}", "--bits", "8", "--seeds", "2", "--epochs", "1"]
-    arguments += ["--runs", runs, "--out", tmp_path / "s.md", "--picture", tmp_path / "s.png"]
+    arguments += ["--runs", runs, "--out", tmp_path / "s.md", "--image", tmp_path / "s.png"]
     monkeypatch.setattr("sys.argv", ["program", *map(str, arguments)])
     alternatives.main()
     assert capsys.readouterr().err == ""  # nothing was missing

@@ -178,7 +178,7 @@ def test_row_images(client):
 def test_the_summary_is_an_evaluation_of_the_index(client, digits_service, hasher):
     body = wait_for(client, "/summary", lambda body: body["state"] != "computing")
     dataset = load_dataset("digits")
-    codes = [hasher.encode_part(part) for part in (dataset.query, dataset.base)]
+    codes = [hasher.encode_split(part) for part in (dataset.query, dataset.base)]
     report = evaluate(codes[0], dataset.query.labels, codes[1], dataset.base.labels, bits=BITS)
     assert body["state"] == "ready"
     for name in ("map", "map_worst", "map_best", "knn_accuracy", "queries"):

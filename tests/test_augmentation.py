@@ -19,8 +19,8 @@ def noise(width, height, low=60, high=180, seed=0):
     return Image.fromarray(rng.integers(low, high, (height, width, 3), dtype=np.uint8))
 
 
-def changed(augmentation, picture, size, draws):
-    return np.asarray(augmentation.apply(picture, size, np.array(draws, float), BILINEAR))
+def changed(augmentation, image, size, draws):
+    return np.asarray(augmentation.apply(image, size, np.array(draws, float), BILINEAR))
 
 
 def test_draws_follow_from_seed_epoch_and_row():
@@ -39,7 +39,7 @@ def test_draws_follow_from_seed_epoch_and_row():
     least=st.floats(0.01, 1),
     draws=st.lists(st.floats(0, 1, exclude_max=True), min_size=4, max_size=4),
 )
-def test_the_crop_is_a_box_in_the_picture(width, height, least, draws):
+def test_the_crop_is_a_box_in_the_image(width, height, least, draws):
     augmentation = Augmentation(crop=(least, 1.0))
     left, top, right, bottom = augmentation._box((width, height), np.array(draws))
     assert 0 <= left < right <= width
@@ -47,7 +47,7 @@ def test_the_crop_is_a_box_in_the_picture(width, height, least, draws):
     share = least + draws[0] * (1 - least)
     ratio = math.exp(math.log(3 / 4) + draws[1] * (math.log(4 / 3) - math.log(3 / 4)))
     across, down = math.sqrt(share * width * height * ratio), math.sqrt(share * width * height / ratio)
-    if across <= width and down <= height:  # else the picture is not as wide, or as high, and cuts it
+    if across <= width and down <= height:  # else the image is not as wide, or as high, and cuts it
         assert (right - left) * (bottom - top) == pytest.approx(share * width * height, rel=1e-6)
         assert (right - left) / (bottom - top) == pytest.approx(ratio, rel=1e-6)
     else:
@@ -64,33 +64,33 @@ def test_places_of_the_crop_reach_all_corners():
 
 
 def test_pixels_of_the_crop():
-    picture = noise(40, 40)
+    image = noise(40, 40)
     augmentation = Augmentation(crop=(0.25, 0.25), flip=0, brightness=0, contrast=0, saturation=0)
-    made = changed(augmentation, picture, (20, 20), [0, 0.5, 0.5, 0.25, 0, 0, 0, 0])
-    np.testing.assert_array_equal(made, np.asarray(picture)[5:25, 10:30])
+    made = changed(augmentation, image, (20, 20), [0, 0.5, 0.5, 0.25, 0, 0, 0, 0])
+    np.testing.assert_array_equal(made, np.asarray(image)[5:25, 10:30])
 
 
 def test_nothing_changes_where_nothing_may():
-    picture = noise(24, 24)
-    np.testing.assert_array_equal(changed(STILL, picture, (24, 24), [0.3, 0.5] + 6 * [0.9]), np.asarray(picture))
+    image = noise(24, 24)
+    np.testing.assert_array_equal(changed(STILL, image, (24, 24), [0.3, 0.5] + 6 * [0.9]), np.asarray(image))
 
 
 def test_flips():
-    picture = noise(24, 24)
+    image = noise(24, 24)
     flipping = Augmentation(crop=(1, 1), flip=0.3, brightness=0, contrast=0, saturation=0)
     for draw in (0, 0.29, 0.31, 0.99):
-        made = changed(flipping, picture, (24, 24), [0, 0.5, 0, 0, draw, 0, 0, 0])
-        expected = np.asarray(picture)[:, ::-1] if draw < 0.3 else np.asarray(picture)
+        made = changed(flipping, image, (24, 24), [0, 0.5, 0, 0, draw, 0, 0, 0])
+        expected = np.asarray(image)[:, ::-1] if draw < 0.3 else np.asarray(image)
         np.testing.assert_array_equal(made, expected)
 
 
 @given(draws=st.lists(st.floats(0, 1, exclude_max=True), min_size=3, max_size=3), spread=st.floats(0, 0.3))
 def test_colors_are_those_of_pillow(draws, spread):
-    picture = noise(16, 16, 90, 150)  # so that no step of Pillow's cuts anything off
+    image = noise(16, 16, 90, 150)  # so that no step of Pillow's cuts anything off
     augmentation = Augmentation(crop=(1, 1), flip=0, brightness=spread, contrast=spread, saturation=spread)
-    made = changed(augmentation, picture, (16, 16), [0, 0.5, 0, 0, 0.5, *draws])
+    made = changed(augmentation, image, (16, 16), [0, 0.5, 0, 0, 0.5, *draws])
     brightness, contrast, saturation = (1 + spread * (2 * draw - 1) for draw in draws)
-    expected = ImageEnhance.Brightness(picture).enhance(brightness)
+    expected = ImageEnhance.Brightness(image).enhance(brightness)
     expected = ImageEnhance.Contrast(expected).enhance(contrast)
     expected = ImageEnhance.Color(expected).enhance(saturation)
     difference = np.asarray(expected, int) - made
@@ -100,18 +100,18 @@ def test_colors_are_those_of_pillow(draws, spread):
 @pytest.mark.parametrize("at", range(3))
 def test_each_factor_is_one_of_its_own(at):
     """The names are not exchanged: one spread alone has the effect of Pillow's filter of that name."""
-    picture = noise(16, 16, 90, 150)
+    image = noise(16, 16, 90, 150)
     names = ("brightness", "contrast", "saturation")
     filters = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
     spreads = dict.fromkeys(names, 0.0) | {names[at]: 0.5}
     draws = [0, 0.5, 0, 0, 0.5, 0.5, 0.5, 0.5]
     draws[5 + at] = 0.9
-    made = changed(Augmentation(crop=(1, 1), flip=0, **spreads), picture, (16, 16), draws)
-    assert np.abs(np.asarray(filters[at](picture).enhance(1.4), int) - made).max() <= 1
+    made = changed(Augmentation(crop=(1, 1), flip=0, **spreads), image, (16, 16), draws)
+    assert np.abs(np.asarray(filters[at](image).enhance(1.4), int) - made).max() <= 1
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 300), (300, 1), (3, 50), (500, 400)])
-def test_pictures_of_any_shape(size):
+def test_images_of_any_shape(size):
     for row in range(5):
         made = changed(Augmentation(crop=(0.08, 1.0)), noise(*size), (32, 24), draws_of(0, 0, row))
         assert made.shape == (32, 24, 3)
@@ -138,12 +138,12 @@ def test_bad_settings(settings, error, said):
         Augmentation(**settings)
 
 
-def test_colors_of_a_picture_that_is_made_smaller():
-    """They change once it is small: as those of the small picture do that comes out without them."""
-    picture = noise(48, 48, 90, 150)
+def test_colors_of_a_image_that_is_made_smaller():
+    """They change once it is small: as those of the small image do that comes out without them."""
+    image = noise(48, 48, 90, 150)
     colorful = Augmentation(crop=(1, 1), flip=0, brightness=0.3, contrast=0.3, saturation=0.3)
     draws = [0, 0.5, 0, 0, 0.5, 0.9, 0.2, 0.7]
-    small = Image.fromarray(changed(STILL, picture, (16, 16), draws))
-    made = changed(colorful, picture, (16, 16), draws)
+    small = Image.fromarray(changed(STILL, image, (16, 16), draws))
+    made = changed(colorful, image, (16, 16), draws)
     np.testing.assert_array_equal(made, changed(colorful, small, (16, 16), draws))
     assert np.abs(made - np.asarray(small, int)).max() > 10

@@ -70,7 +70,7 @@ def tiny(kind):
     }[kind]
     torch.manual_seed(0)
     model = made().eval()
-    for weights in model.parameters():  # wider than models are made, so that pictures differ in a small one's outputs
+    for weights in model.parameters():  # wider than models are made, so that images differ in a small one's outputs
         torch.nn.init.normal_(weights, std=1.0 if kind == "mobilenet_v2" else 0.3)
     return model
 
@@ -82,7 +82,7 @@ def save(model, folder, **processor):
 
 
 @pytest.fixture(scope="module")
-def pictures():
+def images():
     rng = np.random.default_rng(3)
     return [Image.fromarray(rng.integers(0, 256, (*size, 3), dtype=np.uint8)) for size in ((32, 32), (40, 20), (3, 50))]
 
@@ -92,9 +92,9 @@ def folder(tmp_path_factory):
     return save(tiny("vit"), tmp_path_factory.mktemp("vit"))
 
 
-def pixel_values(pictures):
+def pixel_values(images):
     """The preprocessing in the open: 32 × 32 by bilinear interpolation, to [−1, 1]."""
-    resized = [np.asarray(picture.resize((32, 32), Image.Resampling.BILINEAR), np.float32) for picture in pictures]
+    resized = [np.asarray(image.resize((32, 32), Image.Resampling.BILINEAR), np.float32) for image in images]
     return torch.from_numpy(np.stack(resized).transpose(0, 3, 1, 2) / 127.5 - 1)
 
 
@@ -113,15 +113,15 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("kind", EXPECTED)
-def test_the_rule_of_pooling(kind, tmp_path, pictures):
+def test_the_rule_of_pooling(kind, tmp_path, images):
     model = tiny(kind)
     backbone = Backbone.from_pretrained(save(model, tmp_path))
     with torch.inference_mode():
-        expected = EXPECTED[kind](model, pixel_values(pictures)).numpy()
-    made = backbone.embed(pictures, batch_size=2)
+        expected = EXPECTED[kind](model, pixel_values(images)).numpy()
+    made = backbone.embed(images, batch_size=2)
     assert (made.dtype, made.shape) == (np.float32, (3, backbone.dim))
     np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-5)
-    assert np.ptp(made, axis=0).max() > 1e-4  # pictures differ, so that the comparison says something
+    assert np.ptp(made, axis=0).max() > 1e-4  # images differ, so that the comparison says something
 
 
 def test_tokens_without_a_class_token_are_averaged():
@@ -133,28 +133,28 @@ def test_tokens_without_a_class_token_are_averaged():
     assert torch.equal(pooled(with_token, Outputs()), Outputs.last_hidden_state[:, 0])
 
 
-def test_batches_and_kinds_of_pictures(folder, pictures):
+def test_batches_and_kinds_of_images(folder, images):
     backbone = Backbone.from_pretrained(folder)
     held = []
-    for picture in pictures:
+    for image in images:
         data = BytesIO()
-        picture.save(data, "PNG")
+        image.save(data, "PNG")
         held.append(data.getvalue())
     one = backbone.embed(held, batch_size=1)
     for size in (2, 3, 100):
-        np.testing.assert_allclose(backbone.embed(iter(pictures), batch_size=size), one, atol=1e-5)
+        np.testing.assert_allclose(backbone.embed(iter(images), batch_size=size), one, atol=1e-5)
     assert backbone.embed([]).shape == (0, backbone.dim)
-    gray = [picture.convert("L") for picture in pictures]
-    np.testing.assert_array_equal(backbone.embed(gray), backbone.embed([picture.convert("RGB") for picture in gray]))
+    gray = [image.convert("L") for image in images]
+    np.testing.assert_array_equal(backbone.embed(gray), backbone.embed([image.convert("RGB") for image in gray]))
 
 
-def test_a_generator_is_taken_batch_by_batch(folder, pictures):
+def test_a_generator_is_taken_batch_by_batch(folder, images):
     taken = []
 
     def generator():
         for at in range(5):
             taken.append(at)
-            yield pictures[at % 3]
+            yield images[at % 3]
 
     batches = Backbone.from_pretrained(folder).embed_batches(generator(), 2)
     assert taken == []
@@ -162,19 +162,19 @@ def test_a_generator_is_taken_batch_by_batch(folder, pictures):
     assert taken == [0, 1]
 
 
-def test_small_and_narrow_pictures(folder):
+def test_small_and_narrow_images(folder):
     # Three rows or columns could be taken for channels.
     backbone = Backbone.from_pretrained(folder)
     for size in ((1, 1), (3, 3), (1, 3), (3, 200), (4, 1)):
-        picture = Image.new("RGB", size, (200, 30, 90))
+        image = Image.new("RGB", size, (200, 30, 90))
         expected = backbone.embed([Image.new("RGB", (32, 32), (200, 30, 90))])
-        np.testing.assert_allclose(backbone.embed([picture]), expected, atol=1e-5)
+        np.testing.assert_allclose(backbone.embed([image]), expected, atol=1e-5)
 
 
-def test_pictures_of_several_sizes_are_a_line(tmp_path, pictures):
+def test_images_of_several_sizes_are_a_line(tmp_path, images):
     backbone = Backbone.from_pretrained(save(tiny("resnet"), tmp_path, do_resize=False))
     with pytest.raises(ValueError, match=r"^the preprocessing of backbone '.*' failed: "):
-        backbone.embed(pictures)
+        backbone.embed(images)
 
     class Patches:
         def __call__(self, images, return_tensors):
@@ -182,19 +182,19 @@ def test_pictures_of_several_sizes_are_a_line(tmp_path, pictures):
 
     backbone.processor = Patches()
     with pytest.raises(
-        ValueError, match=r"gives \[3, 4, 8\]; it must give pictures of one size, \[n, channels, height, w"
+        ValueError, match=r"gives \[3, 4, 8\]; it must give images of one size, \[n, channels, height, w"
     ):
-        backbone.embed(pictures)
+        backbone.embed(images)
 
 
-def test_what_is_no_picture_is_named(folder, pictures):
+def test_what_is_no_image_is_named(folder, images):
     backbone = Backbone.from_pretrained(folder)
-    with pytest.raises(ValueError, match=r"^image 1 is no picture"):
-        backbone.embed([pictures[0], b"junk"])
+    with pytest.raises(ValueError, match=r"^image 1 is no image"):
+        backbone.embed([images[0], b"junk"])
     with pytest.raises(TypeError, match=r"^image 0 is of type str"):
         backbone.embed(["photo.jpg"])
     with pytest.raises(ValueError, match=r"^batch_size is 0; it must be at least 1"):
-        backbone.embed(pictures, batch_size=0)
+        backbone.embed(images, batch_size=0)
 
 
 def test_the_fingerprint_tells_weights_and_preprocessing(folder, tmp_path):
@@ -213,11 +213,11 @@ def test_the_fingerprint_tells_weights_and_preprocessing(folder, tmp_path):
     assert len(made | {known}) == 4
 
 
-def test_a_pooler_that_would_be_random_is_none(tmp_path, pictures):
+def test_a_pooler_that_would_be_random_is_none(tmp_path, images):
     folder = save(tiny("vit without a pooler"), tmp_path)
     first, second = Backbone.from_pretrained(folder), Backbone.from_pretrained(folder)
     assert first.fingerprint() == second.fingerprint()
-    np.testing.assert_array_equal(first.embed(pictures), second.embed(pictures))
+    np.testing.assert_array_equal(first.embed(images), second.embed(images))
 
 
 def test_loading_leaves_the_generator_as_it_was(folder):
@@ -233,8 +233,8 @@ def test_loading_says_nothing(folder, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_bar_is_on_standard_error(folder, pictures, capfd):
-    Backbone.from_pretrained(folder).embed(pictures, progress=True)
+def test_the_bar_is_on_standard_error(folder, images, capfd):
+    Backbone.from_pretrained(folder).embed(images, progress=True)
     out, err = capfd.readouterr()
     assert out == ""
     assert "3/3 images" in err
@@ -305,7 +305,7 @@ def test_damaged_weights(tmp_path):
 def test_a_model_of_text(tmp_path):
     t = transformers
     save(t.BertModel(t.BertConfig(**TEXT)), tmp_path)
-    refused(tmp_path, r"a BertModel, which takes no pictures")
+    refused(tmp_path, r"a BertModel, which takes no images")
 
 
 @pytest.mark.parametrize("package", ["transformers", "PIL"])
@@ -328,7 +328,7 @@ def test_a_model_of_timm_without_timm(tmp_path):
 # ------------------------------------------------------------------------------------------------- with a Hasher
 
 
-def test_a_hasher_takes_the_embeddings_and_knows_the_backbone(folder, tmp_path, pictures):
+def test_a_hasher_takes_the_embeddings_and_knows_the_backbone(folder, tmp_path, images):
     backbone = Backbone.from_pretrained(folder)
     rng = np.random.default_rng(0)
     shades = [Image.fromarray(rng.integers(0, 99, (8, 8, 3), dtype=np.uint8) + 156 * (at % 2)) for at in range(40)]

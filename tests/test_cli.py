@@ -95,7 +95,7 @@ def test_encode_writes_the_codes_of_a_split(work):
     hasher, dataset = Hasher.from_pretrained(work / "model"), load_dataset("digits")
     for split, name in (("base", "base.parquet"), ("query", "query.npz")):
         held, part = read_codes(work / name), dataset.part(split)
-        np.testing.assert_array_equal(held.codes, hasher.encode_part(part))
+        np.testing.assert_array_equal(held.codes, hasher.encode_split(part))
         np.testing.assert_array_equal(held.rows, part.rows)
         np.testing.assert_array_equal(held.labels, part.labels)
         assert (held.bits, held.model) == (12, hasher.model_.fingerprint())

@@ -10,7 +10,16 @@ import pytest
 from sklearn.datasets import load_digits
 
 import lbhash.data.readers
-from lbhash.data import PROTOCOLS, SPLITS, Dataset, Part, Protocol, load_dataset, load_table, validation_dataset
+from lbhash.data import (
+    PROTOCOLS,
+    SPLITS,
+    Dataset,
+    EmbeddingSplit,
+    Protocol,
+    load_dataset,
+    load_table,
+    validation_dataset,
+)
 
 rng = np.random.default_rng(5)
 X = rng.integers(0, 200, (60, 6)).astype(np.float32)
@@ -323,7 +332,7 @@ def test_standardization_is_numpys(dtype):
     data = rng.integers(0, 256, (20_001, 4)).astype(dtype)
     data[:, 2] = 9
     rows = np.flatnonzero(rng.random(len(data)) < 0.9)
-    mean, deviation = Part(data, rows, None).standardization()
+    mean, deviation = EmbeddingSplit(data, rows, None).standardization()
     wide = data[rows].astype(np.float64)
     np.testing.assert_allclose(mean, wide.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(deviation, wide.std(axis=0), rtol=1e-10)
@@ -332,7 +341,7 @@ def test_standardization_is_numpys(dtype):
 
 def test_standardization_of_data_far_from_zero():
     data = (1e6 + rng.normal(size=(9000, 3)) * [1, 8, 0]).astype(np.float32)
-    mean, deviation = Part(data, np.arange(9000), None).standardization()
+    mean, deviation = EmbeddingSplit(data, np.arange(9000), None).standardization()
     wide = data.astype(np.float64)
     np.testing.assert_allclose(mean, wide.mean(axis=0), rtol=1e-14)
     np.testing.assert_allclose(deviation, wide.std(axis=0), rtol=1e-9)
@@ -340,7 +349,7 @@ def test_standardization_of_data_far_from_zero():
 
 
 def test_standardization_of_one_row():
-    mean, deviation = Part(X, np.array([3]), None).standardization()
+    mean, deviation = EmbeddingSplit(X, np.array([3]), None).standardization()
     np.testing.assert_array_equal(mean, X[3])
     assert not deviation.any()
 
@@ -349,19 +358,19 @@ def test_standardization_of_one_row():
 
 
 def test_classes_without_gaps():
-    part = Part(X, np.arange(4), np.array([100, 7, 7, 3]))
+    part = EmbeddingSplit(X, np.arange(4), np.array([100, 7, 7, 3]))
     compact, classes = part.compact()
     assert (compact.labels.tolist(), classes.tolist()) == ([2, 1, 1, 0], [3, 7, 100])
     assert compact.embeddings is X
-    same = Part(X, np.arange(60), Y).compact()[0]
+    same = EmbeddingSplit(X, np.arange(60), Y).compact()[0]
     assert same.labels.dtype == Y.dtype
     np.testing.assert_array_equal(same.labels, Y)
-    assert same.fingerprint() == Part(X, np.arange(60), Y).fingerprint()
-    hot = Part(X, np.arange(3), np.array([[0, 1, 0, 1], [0, 0, 0, 0], [0, 0, 0, 1]], np.uint8))
+    assert same.fingerprint() == EmbeddingSplit(X, np.arange(60), Y).fingerprint()
+    hot = EmbeddingSplit(X, np.arange(3), np.array([[0, 1, 0, 1], [0, 0, 0, 0], [0, 0, 0, 1]], np.uint8))
     compact, classes = hot.compact()
     assert (compact.labels.tolist(), classes.tolist()) == ([[1, 1], [0, 0], [0, 1]], [1, 3])
     with pytest.raises(ValueError, match="no row of the split has a label"):
-        Part(X, np.arange(3), np.zeros((3, 2), np.uint8)).compact()
+        EmbeddingSplit(X, np.arange(3), np.zeros((3, 2), np.uint8)).compact()
 
 
 # --------------------------------------------------------------------------------------------------- bad input
@@ -604,7 +613,7 @@ def test_a_class_without_a_query(folder, write_parquet):
     with pytest.raises(ValueError, match="class 1 has no query"):
         load_dataset("d.parquet")
     with pytest.raises(ValueError, match="the query split of d has no row"):
-        Dataset("d", "", *(Part(X, np.arange(n), Y[:n]) for n in (60, 60, 0)))
+        Dataset("d", "", *(EmbeddingSplit(X, np.arange(n), Y[:n]) for n in (60, 60, 0)))
 
 
 def test_bad_flags(folder, write_parquet):
@@ -648,8 +657,8 @@ def test_validation_is_cut_from_the_training_rows(multi):
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(5), [10, 20, 40, 50, 60])
     labels = np.eye(5, dtype=np.uint8)[y] if multi else y
-    train = Part(rng.normal(size=(400, 3)), rng.permutation(400)[:180], labels)
-    other = Part(train.embeddings, np.setdiff1d(np.arange(400), train.rows), labels[np.arange(220) % 180])
+    train = EmbeddingSplit(rng.normal(size=(400, 3)), rng.permutation(400)[:180], labels)
+    other = EmbeddingSplit(train.embeddings, np.setdiff1d(np.arange(400), train.rows), labels[np.arange(220) % 180])
     data = Dataset("some", "flags", train, other, other)
     cut = validation_dataset(data, seed=3)
     parts = [cut.train, cut.base, cut.query]
@@ -670,10 +679,10 @@ def test_validation_is_cut_from_the_training_rows(multi):
 def test_the_validation_base_holds_training_rows_where_the_base_does(own, other, count):
     """As large a share of it, as far as there are any: 200 rows are cut into 120 to train, 60 in the base, 20."""
     table, labels = np.arange(900.0).reshape(300, 3), np.arange(200) % 4
-    train = Part(table, np.arange(200), labels)
+    train = EmbeddingSplit(table, np.arange(200), labels)
     rows = np.r_[:own, 200 : 200 + other]
-    base = Part(table, rows, rows % 4)
-    data = Dataset("some", "flags", train, base, Part(table, np.arange(290, 300), np.arange(10) % 4))
+    base = EmbeddingSplit(table, rows, rows % 4)
+    data = Dataset("some", "flags", train, base, EmbeddingSplit(table, np.arange(290, 300), np.arange(10) % 4))
     cut = validation_dataset(data, seed=1)
     assert np.isin(cut.train.rows, cut.base.rows).sum() == count
     assert len(cut.base) == len(set(cut.base.rows.tolist())) == 60 + count

@@ -37,7 +37,7 @@ def test_it_leaves_a_model_and_an_index_of_the_base(demo):
     hasher, index = Hasher.from_pretrained(demo / "model"), open_index(demo / "index")
     base = load_dataset("digits").base
     assert (hasher.name, hasher.bits, len(index)) == ("csq_d", 16, len(base))
-    distances, rows = index.search(hasher.encode_part(base), 1)
+    distances, rows = index.search(hasher.encode_split(base), 1)
     assert not distances.any()
     assert np.isin(rows, base.rows).all()
     assert index.model == hasher.model_.fingerprint()

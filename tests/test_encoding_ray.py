@@ -25,7 +25,7 @@ from lbhash.pipeline.encoding.shards import find_done
 from lbhash.pipeline.encoding.source import mark_of
 
 ROWS, DIM = 400, 12
-PICTURES, LOST = 500, 333  # of which one is damaged
+IMAGES, LOST = 500, 333  # of which one is damaged
 MEMORY = 100 * 2**20  # of an object store
 
 
@@ -103,12 +103,12 @@ def test_what_a_worker_finds_otherwise_is_refused(model, data, tmp_path):
 
 def test_paths_lead_there_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("model", "pictures", "backbone"):
+    for name in ("model", "images", "backbone"):
         (tmp_path / name).mkdir()
-    images = ImageOptions("backbone", images="pictures")
+    images = ImageOptions("backbone", images="images")
     job = Job("model", "digits", images=images, split_seed=3).anywhere()
     assert (job.model, job.data, job.base, job.split_seed) == (f"{tmp_path}/model", "digits", None, 3)
-    assert job.images == ImageOptions(f"{tmp_path}/backbone", images=f"{tmp_path}/pictures")
+    assert job.images == ImageOptions(f"{tmp_path}/backbone", images=f"{tmp_path}/images")
     assert Job("user/model", "x", images=ImageOptions("user/backbone")).anywhere().images.backbone == "user/backbone"
 
 
@@ -171,8 +171,8 @@ def read_embeddings(data):
 
 
 @pytest.fixture
-def pictures(tmp_path):
-    """Pictures that take some 30 ms each, a backbone and a model."""
+def images(tmp_path):
+    """Images that take some 30 ms each, a backbone and a model."""
     import io
 
     import pyarrow.parquet as pq
@@ -196,15 +196,15 @@ def pictures(tmp_path):
         held = io.BytesIO()
         Image.fromarray(rng.integers(0, 256, (480, 480, 3), np.uint8)).save(held, "PNG", compress_level=1)
         distinct.append({"bytes": held.getvalue(), "path": None})
-    files = [distinct[row % 23] for row in range(PICTURES)]
+    files = [distinct[row % 23] for row in range(IMAGES)]
     files[LOST] = {"bytes": b"junk", "path": None}
-    labels = np.arange(PICTURES) % 7
+    labels = np.arange(IMAGES) % 7
     pq.write_table(pa.table({"image": files, "label": labels}), tmp_path / "data.parquet", row_group_size=90)
     return ("--model", tmp_path / "model", "--data", tmp_path / "data.parquet", "--damaged", "skip", "--workers", 0)
 
 
 @pytest.mark.slow
-def test_a_node_is_killed_and_no_row_is_lost_or_there_twice(pictures, tmp_path, ray_of_the_test, program):
+def test_a_node_is_killed_and_no_row_is_lost_or_there_twice(images, tmp_path, ray_of_the_test, program):
     import psutil
     from ray.cluster_utils import Cluster
 
@@ -215,7 +215,7 @@ def test_a_node_is_killed_and_no_row_is_lost_or_there_twice(pictures, tmp_path, 
         node = cluster.add_node(**node_args)
         raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
         out = tmp_path / "codes"
-        run = program(out, *pictures, "--shard-rows", 20, "--ray-address", cluster.address)
+        run = program(out, *images, "--shard-rows", 20, "--ray-address", cluster.address)
         while len(there := list(out.glob("part-*"))) < 6 or not reads(raylet, tmp_path / "data.parquet"):
             assert run.poll() is None, run.communicate()[1]
             assert len(there) < 20, "the second node had no part in it"
@@ -230,9 +230,9 @@ def test_a_node_is_killed_and_no_row_is_lost_or_there_twice(pictures, tmp_path, 
     facts = json.loads(told)
     assert (facts["codes"], facts["damaged"], facts["rows"], facts["shards"]) == (499, 1, 500, 25)
     found = read_codes(out)
-    assert found.rows.tolist() == [row for row in range(PICTURES) if row != LOST]
+    assert found.rows.tolist() == [row for row in range(IMAGES) if row != LOST]
     assert found.labels.tolist() == [row % 7 for row in found.rows.tolist()]
-    options = dict(zip(pictures[::2], map(str, pictures[1::2]), strict=True))
+    options = dict(zip(images[::2], map(str, images[1::2]), strict=True))
     job = Job(options["--model"], options["--data"], images=ImageOptions(damaged="skip"), workers=0)
     encode_folder(job, tmp_path / "local", shard_rows=20, progress=False)
     assert contents(out) == contents(tmp_path / "local")

@@ -6,7 +6,7 @@ import torch
 
 import lbhash.training.confusion
 from lbhash import Hasher
-from lbhash.data import Part
+from lbhash.data import EmbeddingSplit
 from lbhash.losses import METHODS, Objective
 from lbhash.models.hash_model import HashModel
 from lbhash.training import Schedule
@@ -15,7 +15,7 @@ from lbhash.training.ensemble import StackedHeads, train_together
 
 
 def part_of(x, y):
-    return Part(x, np.arange(len(x)), y)
+    return EmbeddingSplit(x, np.arange(len(x)), y)
 
 
 def agree(together, alone, part):
@@ -34,7 +34,7 @@ def test_each_seed_ends_as_a_run_of_its_own(blobs, method, guided):
     part = part_of(blobs.x, blobs.y)
     hasher = Hasher(16, method, guided, epochs=3, hidden=20, batch_size=32)
     for found, seed in zip(hasher.fit_seeds(part, 4, [3, 0, 8]), [3, 0, 8], strict=True):
-        alone = Hasher(16, method, guided, epochs=3, seed=seed, hidden=20, batch_size=32).fit_part(part, 4)
+        alone = Hasher(16, method, guided, epochs=3, seed=seed, hidden=20, batch_size=32).fit_split(part, 4)
         assert found.seed == seed
         assert found.model_.about == alone.model_.about
         agree(found.model_, alone.model_, part)
@@ -48,7 +48,7 @@ def test_heads_of_all_shapes(blobs, settings):
     part = part_of(blobs.x, blobs.hot)
     hasher = Hasher(12, "csq", epochs=2, **{"hidden": 9, "batch_size": 64, **settings})
     for found, seed in zip(hasher.fit_seeds(part, 4, [1, 2]), [1, 2], strict=True):
-        alone = hasher.set_params(seed=seed).fit_part(part, 4)
+        alone = hasher.set_params(seed=seed).fit_split(part, 4)
         agree(found.model_, alone.model_, part)
 
 
@@ -59,7 +59,7 @@ def test_seeds_with_rows_of_their_own(blobs):
     parts.append(parts[1])
     hasher = Hasher(16, "csq", epochs=2, hidden=20, batch_size=32, centers="arranged")
     for found, part, seed in zip(hasher.fit_seeds(parts, 4, [3, 0, 8]), parts, [3, 0, 8], strict=True):
-        agree(found.model_, hasher.set_params(seed=seed).fit_part(part, 4).model_, part)
+        agree(found.model_, hasher.set_params(seed=seed).fit_split(part, 4).model_, part)
 
 
 def test_what_is_confused_is_asked_once_for_all_seeds(blobs, monkeypatch):
@@ -100,7 +100,7 @@ def test_the_losses_are_those_that_a_run_logs(blobs, tmp_path):
     part = part_of(blobs.x, blobs.y)
     hasher = Hasher(8, epochs=2, hidden=8, batch_size=48)
     hasher.fit_seeds(part, 4, [0], after_epoch=lambda epoch, models, found: losses.extend(found))
-    hasher.fit_part(part, 4, directory=tmp_path, logger="csv")
+    hasher.fit_split(part, 4, directory=tmp_path, logger="csv")
     logged = np.genfromtxt(tmp_path / "logs" / "metrics.csv", delimiter=",", names=True)["loss"]
     np.testing.assert_allclose(losses, logged, rtol=1e-3)
 

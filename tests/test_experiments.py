@@ -75,13 +75,13 @@ def test_the_page_of_the_effect(effect):
     assert "| -" in last
 
 
-def test_the_picture_of_the_effect(effect, tmp_path):
+def test_the_image_of_the_effect(effect, tmp_path):
     from matplotlib.image import imread
 
     centers_effect.draw(effect, tmp_path / "p.png")
-    picture = imread(tmp_path / "p.png")
-    assert picture.shape[0] > 500
-    assert len(np.unique(picture.reshape(-1, picture.shape[-1]), axis=0)) > 100
+    image = imread(tmp_path / "p.png")
+    assert image.shape[0] > 500
+    assert len(np.unique(image.reshape(-1, image.shape[-1]), axis=0)) > 100
 
 
 @pytest.mark.parametrize("module", [centers_effect, centers_table])

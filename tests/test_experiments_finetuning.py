@@ -10,7 +10,7 @@ import pytest
 from benchmarks.experiments import finetuning
 from PIL import Image
 
-from picture_tools import write_backbone, write_stripes
+from image_tools import write_backbone, write_stripes
 
 pytest.importorskip("transformers")
 
@@ -18,7 +18,7 @@ pytest.importorskip("transformers")
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     root = tmp_path_factory.mktemp("finetuning")
-    write_stripes(root / "pictures", 160)
+    write_stripes(root / "images", 160)
     write_backbone(root / "small")
     return root
 
@@ -35,7 +35,7 @@ def compare(place, monkeypatch):
 
     def call(**options):
         begun.clear()
-        given = {"data": place / "pictures", "backbone": place / "small", "methods": "csq", "bits": 8, "epochs": 3}
+        given = {"data": place / "images", "backbone": place / "small", "methods": "csq", "bits": 8, "epochs": 3}
         given |= {"image-size": 16, "runs": place / "runs", "out": place / "page.md"} | options
         words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
         monkeypatch.setattr("sys.argv", ["finetuning", *words])
@@ -53,7 +53,7 @@ def cells(line):
 
 def test_the_runs_and_the_page(place, compare):
     assert compare() == ["csq", "csq_d"]
-    folders = {name: place / "runs" / f"pictures-{name}-8bits-16px-3epochs-seed0" for name in ("csq", "csq_d")}
+    folders = {name: place / "runs" / f"images-{name}-8bits-16px-3epochs-seed0" for name in ("csq", "csq_d")}
     metrics = {name: json.loads((folder / "metrics.json").read_text()) for name, folder in folders.items()}
     page = (place / "page.md").read_text()
     rows = {cells(line)[0]: cells(line) for line in page.split("## Learning curves")[0].splitlines() if "| csq" in line}
@@ -85,7 +85,7 @@ def test_the_runs_and_the_page(place, compare):
         "_d-balanced": (True, "arranged"),
         "-arranged": (False, "arranged"),
     }.items():
-        file = place / f"runs/pictures-csq{name}-8bits-16px-3epochs-seed0/config.json"
+        file = place / f"runs/images-csq{name}-8bits-16px-3epochs-seed0/config.json"
         about = json.loads(file.read_text())["about"]
         assert (about["guided"], about["centers"]) == said
         assert about["guidance"] == ({"weight": "balanced"} if "balanced" in name else None)

@@ -181,7 +181,7 @@ def test_the_file_tells_nothing_of_the_machine(written):
         assert word.encode() not in file.read_bytes()
 
 
-# ------------------------------------------------------------------------------------------------- pictures
+# ------------------------------------------------------------------------------------------------- images
 
 CROPPED = {
     "image_processor_type": "MobileNetV2ImageProcessor",
@@ -202,7 +202,7 @@ AS_THEY_ARE = CROPPED | {"do_resize": False, "do_center_crop": False}
 
 
 def tiny(kind):
-    """A small random vision model whose outputs tell pictures apart."""
+    """A small random vision model whose outputs tell images apart."""
     transformers = pytest.importorskip("transformers")
     made = {
         "resnet": lambda: transformers.ResNetModel(
@@ -236,18 +236,18 @@ def with_processor(vision, folder, processor):
     return folder
 
 
-def pictures(count=12, size=None, seed=5):
+def sample_images(count=12, size=None, seed=5):
     rng = np.random.default_rng(seed)
     sizes = [size or tuple(rng.integers(20, 90, 2)) for _ in range(count)]
     coarse = [Image.fromarray(rng.integers(0, 256, (6, 6, 3), dtype=np.uint8)) for _ in range(count)]
     return [one.resize(tuple(map(int, to)), Image.Resampling.BICUBIC) for one, to in zip(coarse, sizes, strict=True)]
 
 
-def model_of_pictures(root, kind, processor):
+def model_of_images(root, kind, processor):
     """A model folder, and that of the backbone whose embeddings it takes."""
     vision = with_processor(tiny(kind), root / "vision", processor)
     backbone = Backbone.from_pretrained(vision)
-    made = backbone.embed(pictures(40, (48, 48), seed=1))
+    made = backbone.embed(sample_images(40, (48, 48), seed=1))
     torch.manual_seed(3)
     model = HashModel(backbone.dim, 20, 16, about={"backbone": backbone.about()})
     model.set_standardization(made.mean(0), made.std(0))
@@ -261,9 +261,9 @@ def slow(kind):
 
 @pytest.fixture(scope="module", params=["vit", slow("resnet"), slow("mobilenet_v2")])
 def exported(request, tmp_path_factory):
-    """A model of pictures, its backbone, the exported file, and what the export said."""
+    """A model of images, its backbone, the exported file, and what the export said."""
     root = tmp_path_factory.mktemp(request.param)
-    model, vision = model_of_pictures(root, request.param, SQUARED if request.param == "resnet" else CROPPED)
+    model, vision = model_of_images(root, request.param, SQUARED if request.param == "resnet" else CROPPED)
     shutil.copytree(vision, model / "backbone")
     return model, vision, root / "model.onnx", export_model(model, root / "model.onnx")
 
@@ -287,10 +287,10 @@ def by_hand(images, said):
     return np.stack(made).transpose(0, 3, 1, 2).astype(np.float32)
 
 
-def test_codes_of_pictures(exported):
+def test_codes_of_images(exported):
     model, vision, file, facts = exported
     hasher, backbone = Hasher.from_pretrained(model), Backbone.from_pretrained(vision)
-    images = pictures()
+    images = sample_images()
     embeddings = backbone.embed(images)
     pixels = np.asarray(backbone.processor(images, return_tensors="np")["pixel_values"], np.float32)
     assert_same(run(file, pixels), hasher.encode(embeddings), hasher.model_.outputs(embeddings))
@@ -302,7 +302,7 @@ def test_codes_of_pictures(exported):
 def test_the_metadata_suffice_to_do_the_preprocessing_again(exported):
     model, vision, file, _ = exported
     said = {entry.key: entry.value for entry in onnx.load(file).metadata_props}
-    images = pictures()
+    images = sample_images()
     hasher = Hasher.from_pretrained(model)
     found = run(file, by_hand(images, json.loads(said["lbhash.preprocessing"])))
     logits = hasher.model_.outputs(Backbone.from_pretrained(vision).embed(images))
@@ -321,13 +321,13 @@ def test_a_backbone_from_elsewhere(exported, tmp_path, command, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["resnet", slow("vit")])
-def test_pictures_of_any_size(tmp_path, kind):
-    model, vision = model_of_pictures(tmp_path, kind, AS_THEY_ARE)
+def test_images_of_any_size(tmp_path, kind):
+    model, vision = model_of_images(tmp_path, kind, AS_THEY_ARE)
     facts = export_model(model, tmp_path / "model.onnx", backbone=vision)
     assert facts["inputs"] == [{"name": "pixel_values", "type": "float32", "shape": ["n", 3, "height", "width"]}]
     hasher, backbone = Hasher.from_pretrained(model), Backbone.from_pretrained(vision)
     for size in ((32, 32), (51, 40)):
-        images = pictures(size=size)
+        images = sample_images(size=size)
         embeddings = backbone.embed(images)
         pixels = backbone.processor(images, return_tensors="np")["pixel_values"]
         found = run(tmp_path / "model.onnx", pixels)
@@ -336,8 +336,8 @@ def test_pictures_of_any_size(tmp_path, kind):
 
 @pytest.mark.slow
 def test_sizes_that_cannot_be_exported(tmp_path):
-    # Its padding follows from the size of the picture, by Python, and is in the file that of one size.
-    model, vision = model_of_pictures(tmp_path, "mobilenet_v2", AS_THEY_ARE)
+    # Its padding follows from the size of the image, by Python, and is in the file that of one size.
+    model, vision = model_of_images(tmp_path, "mobilenet_v2", AS_THEY_ARE)
     with pytest.raises(ValueError, match=r"^the (outputs of the )?exported model .*under onnxruntime"):
         export_model(model, tmp_path / "model.onnx", backbone=vision)
     assert not (tmp_path / "model.onnx").exists()
@@ -453,8 +453,8 @@ def test_a_model_that_cannot_be_exported(exported, model, tmp_path, monkeypatch)
     said = r"could not be exported to ONNX: no such$"
     refused(rf"^the backbone, a \w+Model, {said}", exported[0], tmp_path / "model.onnx")
     refused(rf"^the model {said}", model, tmp_path / "model.onnx")
-    free, vision = model_of_pictures(tmp_path, "resnet", AS_THEY_ARE)
-    said = r"ONNX for pictures of any size, as its preprocessing leaves them: no such$"
+    free, vision = model_of_images(tmp_path, "resnet", AS_THEY_ARE)
+    said = r"ONNX for images of any size, as its preprocessing leaves them: no such$"
     refused(said, free, tmp_path / "model.onnx", backbone=vision)
 
 

@@ -27,9 +27,9 @@ def test_curves_are_written(reports, tmp_path):
     assert {file.name for file in files} == {file.name for file in (tmp_path / "new" / "curves").iterdir()}
     for file in files:
         if file.suffix == ".png":
-            picture = imread(file)
-            assert picture.shape[:2] == (675, 1200)
-            assert picture[..., :3].std() > 0.02
+            image = imread(file)
+            assert image.shape[:2] == (675, 1200)
+            assert image[..., :3].std() > 0.02
     for name, key, curve in (("ranks.csv", "k", "rank_curve"), ("radii.csv", "radius", "curve")):
         with (tmp_path / "new" / "curves" / name).open(newline="") as lines:
             rows = list(csv.DictReader(lines))

@@ -15,6 +15,7 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
+from image_tools import model_of, stored, stripes, write_backbone, write_stripes
 from lbhash import Hasher
 from lbhash.centers import arrange_centers, class_centers
 from lbhash.data.images import load_images
@@ -22,8 +23,7 @@ from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import find_backbone, load_backbone, save_backbone
 from lbhash.models.hash_model import HashModel
 from lbhash.training.confusion import confusion
-from lbhash.training.images import Augmentation, ImageModel, encode_pictures, fine_tuning
-from picture_tools import model_of, stored, stripes, write_backbone, write_stripes
+from lbhash.training.images import Augmentation, ImageModel, encode_images, fine_tuning
 from training_tools import Stop
 
 pytest.importorskip("transformers")
@@ -41,9 +41,9 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tuned(folder, tmp_path_factory):
     """A hasher whose backbone has learned for a moment, and its folder."""
-    pictures, labels = stripes(40)
+    images, labels = stripes(40)
     hasher = Hasher(**SETTINGS, backbone=str(folder), image_size=20, epochs=2, augment=GENTLE, monitor="ratio")
-    hasher.fit_images(pictures, labels)
+    hasher.fit_images(images, labels)
     model = tmp_path_factory.mktemp("tuned") / "model"
     hasher.save_pretrained(model)
     return hasher, model
@@ -130,15 +130,15 @@ def test_a_policy_that_there_is_not():
 
 def test_the_standardization_is_of_the_untrained_backbones_embeddings(folder, monkeypatch, tmp_path):
     import lbhash.training.images.finetune
-    from lbhash.data.images import PicturePart
+    from lbhash.data.images import ImageSplit
 
-    table = load_images(write_stripes(tmp_path / "pictures", 24))
+    table = load_images(write_stripes(tmp_path / "images", 24))
     backbone, head = Backbone.from_pretrained(folder), HashModel(16, 8)
     embeddings = backbone.embed([table.read(row) for row in range(24)])
-    part = PicturePart(table, np.arange(24), table.labels)
+    part = ImageSplit(table, np.arange(24), table.labels)
     fine_tuning(backbone, head, part)
     np.testing.assert_allclose(head.mean.numpy(), embeddings.mean(0), rtol=1e-4, atol=1e-6)
-    deviation = np.where(embeddings.std(0) > 0, embeddings.std(0), 1)  # a feature may be 0 in every picture
+    deviation = np.where(embeddings.std(0) > 0, embeddings.std(0), 1)  # a feature may be 0 in every image
     np.testing.assert_allclose(head.scale.numpy(), deviation, rtol=1e-3, atol=1e-6)
     monkeypatch.setattr(lbhash.training.images.finetune, "STANDARDIZED", 10)
     fine_tuning(backbone, head, part, seed=3)
@@ -152,42 +152,42 @@ def test_the_standardization_is_of_the_untrained_backbones_embeddings(folder, mo
 
 
 def test_a_backbone_that_learns_beats_a_frozen_one(folder):
-    pictures, labels = stripes(120)
+    images, labels = stripes(120)
     queries, query_labels = stripes(80, seed=1)
     backbone = Backbone.from_pretrained(folder)
-    frozen = Hasher(**SETTINGS, epochs=30).fit(backbone.embed(pictures), labels)
+    frozen = Hasher(**SETTINGS, epochs=30).fit(backbone.embed(images), labels)
     learned = Hasher(**SETTINGS, epochs=30, backbone=folder, augment=GENTLE, batch_norm="train").fit_images(
-        pictures, labels
+        images, labels
     )
     assert learned.score(queries, query_labels) > frozen.score(backbone.embed(queries), query_labels) + 0.1
     assert (learned.predict(queries, k=10) == query_labels).mean() > 0.8
 
 
-def test_labels_of_any_values_and_several_a_picture(folder):
-    pictures, labels = stripes(40)
+def test_labels_of_any_values_and_several_a_image(folder):
+    images, labels = stripes(40)
     names = np.array([3, 10, 20, 25])
-    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder).fit_images([stored(one) for one in pictures], names[labels])
+    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder).fit_images([stored(one) for one in images], names[labels])
     assert hasher.classes_.tolist() == names.tolist()
-    assert set(hasher.predict(pictures[:5], k=3)) <= set(names)
+    assert set(hasher.predict(images[:5], k=3)) <= set(names)
     hot = np.eye(4, dtype=np.uint8)[labels]
     hot[::3, 0] = 1
-    many = Hasher(**SETTINGS, epochs=1, backbone=folder, validation=0.25, monitor="map").fit_images(pictures, hot)
-    assert many.encode(pictures).shape == (40, 2)
+    many = Hasher(**SETTINGS, epochs=1, backbone=folder, validation=0.25, monitor="map").fit_images(images, hot)
+    assert many.encode(images).shape == (40, 2)
     assert many.trained_.monitor == "map"
 
 
 def test_a_table_brings_its_labels(folder, tmp_path, cache):
-    table = load_images(write_stripes(tmp_path / "pictures", 24))
+    table = load_images(write_stripes(tmp_path / "images", 24))
     hasher = Hasher(**SETTINGS, epochs=1, backbone=folder).fit_images(table)
-    pictures = [table.read(row) for row in range(24)]
-    np.testing.assert_array_equal(hasher.encode(pictures), hasher.train_codes_)
-    np.testing.assert_array_equal(hasher.encode(iter(pictures)), hasher.train_codes_)
+    images = [table.read(row) for row in range(24)]
+    np.testing.assert_array_equal(hasher.encode(images), hasher.train_codes_)
+    np.testing.assert_array_equal(hasher.encode(iter(images)), hasher.train_codes_)
     assert hasher.encode(iter(())).shape == (0, 2)
-    assert hasher.transform(pictures[:2]).shape == (2, 16)
+    assert hasher.transform(images[:2]).shape == (2, 16)
 
 
 def test_the_same_seed_gives_the_same_codes_whatever_reads(folder, tmp_path, cache):
-    table = load_images(write_stripes(tmp_path / "pictures", 24))
+    table = load_images(write_stripes(tmp_path / "images", 24))
     made = [
         Hasher(**SETTINGS, epochs=2, backbone=folder, workers=workers).fit_images(table).train_codes_
         for workers in (0, 2)
@@ -198,18 +198,18 @@ def test_the_same_seed_gives_the_same_codes_whatever_reads(folder, tmp_path, cac
 @pytest.mark.parametrize("kind", ["vit without a pooler", "dinov2", "clip", "siglip", "convnext", "mobilenet_v2"])
 def test_families_learn_and_are_stored(kind, tmp_path):
     """Parameters that no output depends on (a mask token, the text tower's) are no obstacle."""
-    pictures, labels = stripes(16)
+    images, labels = stripes(16)
     settings = {"bits": 8, "hidden": 0, "epochs": 1, "batch_size": 8, "augment": GENTLE, "image_size": 24}
-    hasher = Hasher(**settings, backbone=write_backbone(tmp_path / "backbone", kind)).fit_images(pictures, labels)
+    hasher = Hasher(**settings, backbone=write_backbone(tmp_path / "backbone", kind)).fit_images(images, labels)
     hasher.save_pretrained(tmp_path / "model")
     loaded = Hasher.from_pretrained(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.encode(pictures), hasher.train_codes_)
+    np.testing.assert_array_equal(loaded.encode(images), hasher.train_codes_)
     before = Backbone.from_pretrained(tmp_path / "backbone").fingerprint()
     assert loaded.backbone_.fingerprint() == hasher.backbone_.fingerprint() != before
 
 
-def test_centers_are_arranged_by_the_pictures_as_the_untrained_backbone_sees_them(folder, monkeypatch, tmp_path, cache):
-    table = load_images(write_stripes(tmp_path / "pictures", 24))
+def test_centers_are_arranged_by_the_images_as_the_untrained_backbone_sees_them(folder, monkeypatch, tmp_path, cache):
+    table = load_images(write_stripes(tmp_path / "images", 24))
     asked = []
     monkeypatch.setattr("lbhash.hasher.confusion", lambda *given: asked.append(given) or confusion(*given))
     settings = SETTINGS | {"centers": "arranged", "validation": 0.25}
@@ -227,7 +227,7 @@ def test_centers_are_arranged_by_the_pictures_as_the_untrained_backbone_sees_the
 
 @pytest.mark.parametrize(("batch_norm", "centers"), [("train", "best"), ("freeze", "best"), ("freeze", "arranged")])
 def test_a_stopped_run_goes_on_to_the_same_model(folder, tmp_path, cache, batch_norm, centers):
-    table = load_images(write_stripes(tmp_path / "pictures", 44))
+    table = load_images(write_stripes(tmp_path / "images", 44))
     settings = SETTINGS | {"batch_size": 10, "centers": centers}
     hasher = Hasher(**settings, epochs=3, backbone=folder, batch_norm=batch_norm, monitor="ratio")
     whole = clone(hasher).fit_images(table, directory=tmp_path / "whole")
@@ -259,10 +259,10 @@ class Say(Callback):
     def on_train_batch_end(self, trainer, module, outputs, batch, index):
         print(trainer.current_epoch, index, flush=True)
 
-pictures, backbone, folder = sys.argv[1:]
+images, backbone, folder = sys.argv[1:]
 settings = {"bits": 16, "hidden": 0, "batch_size": 10, "lr": 0.01, "epochs": 3, "monitor": "ratio"}
 hasher = Hasher(**settings, backbone=backbone)
-hasher.fit_images(load_images(pictures), directory=folder, resume=Path(folder).exists(), callbacks=[Say()])
+hasher.fit_images(load_images(images), directory=folder, resume=Path(folder).exists(), callbacks=[Say()])
 hasher.save_pretrained(folder)
 """
 
@@ -270,10 +270,10 @@ hasher.save_pretrained(folder)
 @pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_model(folder, tmp_path, cache):
     """Killed in the middle of the second epoch: weights, backbone and codes are those of a run that was not."""
-    pictures = write_stripes(tmp_path / "pictures", 44)
+    images = write_stripes(tmp_path / "images", 44)
 
     def run(out):
-        return [sys.executable, "-c", RUN, str(pictures), str(folder), str(tmp_path / out)]
+        return [sys.executable, "-c", RUN, str(images), str(folder), str(tmp_path / out)]
 
     whole = subprocess.run(run("whole"), capture_output=True, text=True, timeout=120)
     assert whole.returncode == 0, whole.stderr
@@ -304,14 +304,14 @@ print(hasher.encode([Image.open(path) for path in sys.argv[2:]]).tobytes().hex()
 """
 
 
-def test_a_fresh_process_encodes_pictures_to_the_same_codes(tuned, tmp_path, python_script):
+def test_a_fresh_process_encodes_images_to_the_same_codes(tuned, tmp_path, python_script):
     hasher, model = tuned
-    pictures, _ = stripes(7, seed=5)
+    images, _ = stripes(7, seed=5)
     paths = [tmp_path / f"{at}.png" for at in range(7)]
-    for path, picture in zip(paths, pictures, strict=True):
-        path.write_bytes(stored(picture))
+    for path, image in zip(paths, images, strict=True):
+        path.write_bytes(stored(image))
     moved = shutil.copytree(model, tmp_path / "moved")
-    expected = hasher.encode(pictures)
+    expected = hasher.encode(images)
     assert len(np.unique(expected, axis=0)) > 1
     assert python_script(ENCODE, moved, *paths).split() == 2 * [expected.tobytes().hex()]
 
@@ -330,8 +330,8 @@ def test_what_the_folder_holds(tuned, folder):
         "preprocessor_config.json",
     ]
     card = (model / "README.md").read_text()
-    assert "It turns a picture, by way of an embedding of 16 numbers, into a binary code of 16 bits" in card
-    assert "hasher.encode(pictures)" in card
+    assert "It turns an image, by way of an embedding of 16 numbers, into a binary code of 16 bits" in card
+    assert "hasher.encode(images)" in card
     about = json.loads((model / "config.json").read_text())["about"]
     stored_one = Backbone.from_pretrained(model / "backbone")  # as anything that takes a backbone does
     facts = {"name": str(folder), "fingerprint": stored_one.fingerprint(), "dim": 16, "tuned": True}
@@ -343,18 +343,18 @@ def test_what_the_folder_holds(tuned, folder):
     }
     loaded = Hasher.from_pretrained(model)
     assert (loaded.augment, loaded.image_size, loaded.batch_norm) == (GENTLE, 20, "freeze")
-    pictures, _ = stripes(3)
-    np.testing.assert_array_equal(loaded.encode(stored_one.embed(pictures)), loaded.encode(pictures))
+    images, _ = stripes(3)
+    np.testing.assert_array_equal(loaded.encode(stored_one.embed(images)), loaded.encode(images))
 
 
 def test_a_loaded_model_is_stored_whole_again(tuned, tmp_path):
     _, model = tuned
-    pictures, _ = stripes(3)
+    images, _ = stripes(3)
     loaded = Hasher.from_pretrained(shutil.copytree(model, tmp_path / "first"))
-    expected = Hasher.from_pretrained(model).encode(pictures)
+    expected = Hasher.from_pretrained(model).encode(images)
     for place in (tmp_path / "first", tmp_path / "second"):
         loaded.save_pretrained(place)
-        np.testing.assert_array_equal(Hasher.from_pretrained(place).encode(pictures), expected)
+        np.testing.assert_array_equal(Hasher.from_pretrained(place).encode(images), expected)
         assert not list(place.glob(".saving*"))
 
 
@@ -427,30 +427,30 @@ def test_a_model_of_embeddings_takes_the_place_of_a_tuned_one(tuned, tmp_path, b
 
 
 def test_a_hasher_that_is_fitted_anew_forgets_its_backbone(folder, blobs):
-    pictures, labels = stripes(16)
-    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder).fit_images(pictures, labels).fit(blobs.x, blobs.y)
+    images, labels = stripes(16)
+    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder).fit_images(images, labels).fit(blobs.x, blobs.y)
     with pytest.raises(ValueError, match=r"^the model was trained on embeddings and knows no backbone"):
-        hasher.encode(pictures)
+        hasher.encode(images)
 
 
 def test_a_model_remembers_the_name_of_a_frozen_backbone(folder, tmp_path):
-    pictures, labels = stripes(16)
+    images, labels = stripes(16)
     moved = shutil.copytree(folder, tmp_path / "moved")
     backbone = Backbone.from_pretrained(moved)
-    hasher = Hasher(bits=8, epochs=1).fit(backbone.embed(pictures), labels)
+    hasher = Hasher(bits=8, epochs=1).fit(backbone.embed(images), labels)
     hasher.model_.about["backbone"] = backbone.about()
     hasher.save_pretrained(tmp_path / "model")
     loaded = Hasher.from_pretrained(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.encode(pictures), hasher.encode(backbone.embed(pictures)))
+    np.testing.assert_array_equal(loaded.encode(images), hasher.encode(backbone.embed(images)))
     shutil.rmtree(moved)
     said = (
         r"^backbone is '.*moved', and there is no such folder.* \(the model remembers this one; say where it is now\)$"
     )
     with pytest.raises(ValueError, match=said):
-        Hasher.from_pretrained(tmp_path / "model").encode(pictures)
+        Hasher.from_pretrained(tmp_path / "model").encode(images)
     write_backbone(moved, "vit")
     with pytest.raises(ValueError, match=r"weights and preprocessing must be the same"):
-        Hasher.from_pretrained(tmp_path / "model").encode(pictures)
+        Hasher.from_pretrained(tmp_path / "model").encode(images)
 
 
 def test_where_a_backbone_is():
@@ -510,8 +510,8 @@ def test_to_the_hub_and_back(tuned, tmp_path, monkeypatch):
     assert (hub.tokens[-1], hub.made) == ("secret", [("user/model", True, True)])
     loaded = Hasher.from_pretrained("user/model")
     assert not (tmp_path / "cached").exists()  # the backbone comes when it is needed
-    pictures, _ = stripes(5)
-    np.testing.assert_array_equal(loaded.encode(pictures), hasher.encode(pictures))
+    images, _ = stripes(5)
+    np.testing.assert_array_equal(loaded.encode(images), hasher.encode(images))
 
 
 # ------------------------------------------------------------------------------------------------- bad input
@@ -520,7 +520,7 @@ def test_to_the_hub_and_back(tuned, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "error", "said"),
     [
-        ({"backbone": None}, ValueError, r"^backbone is not given; pictures need one: a folder or Hub id of a vision"),
+        ({"backbone": None}, ValueError, r"^backbone is not given; images need one: a folder or Hub id of a vision"),
         ({"backbone": "absent"}, ValueError, r"^backbone is 'absent', and there is no such folder"),
         ({"batch_norm": "eval"}, ValueError, r"^batch_norm is 'eval'; it must be freeze or train"),
         ({"image_size": -3}, ValueError, r"^image_size is -3; it must be at least 1"),
@@ -530,57 +530,57 @@ def test_to_the_hub_and_back(tuned, tmp_path, monkeypatch):
     ],
 )
 def test_bad_settings(folder, settings, error, said):
-    pictures, labels = stripes(8)
+    images, labels = stripes(8)
     with pytest.raises(error, match=said):
-        Hasher(**{**SETTINGS, "epochs": 1, "backbone": folder, **settings}).fit_images(pictures, labels)
+        Hasher(**{**SETTINGS, "epochs": 1, "backbone": folder, **settings}).fit_images(images, labels)
 
 
-def test_bad_pictures(folder):
-    pictures, labels = stripes(8)
+def test_bad_images(folder):
+    images, labels = stripes(8)
     hasher = Hasher(**SETTINGS, epochs=1, backbone=folder)
-    said = r"^image 1 is no picture.* \(1 of 2 pictures are damaged or missing\); mend or remove them, or skip them"
+    said = r"^image 1 is no image.* \(1 of 2 images are damaged or missing\); mend or remove them, or skip them"
     with pytest.raises(ValueError, match=said):
-        hasher.fit_images([pictures[0], b"junk"], labels[:2])
+        hasher.fit_images([images[0], b"junk"], labels[:2])
     with pytest.raises(
         ValueError, match=r"^y is not given, and images has no labels; training needs one for each pict"
     ):
-        hasher.fit_images(pictures)
-    with pytest.raises(ValueError, match=r"^images has no picture"):
+        hasher.fit_images(images)
+    with pytest.raises(ValueError, match=r"^images has no image"):
         hasher.fit_images([], labels)
     with pytest.raises(ValueError, match=r"8 rows and 7 labels"):
-        hasher.fit_images(pictures, labels[:7])
+        hasher.fit_images(images, labels[:7])
 
 
-def test_pictures_that_keep_their_sizes(tmp_path):
+def test_images_that_keep_their_sizes(tmp_path):
     write_backbone(tmp_path, do_resize=False)
-    pictures, labels = stripes(8)
+    images, labels = stripes(8)
     with pytest.raises(
-        ValueError, match=r"leaves pictures in sizes of their own; give image_size, the side of the squares"
+        ValueError, match=r"leaves images in sizes of their own; give image_size, the side of the squares"
     ):
-        Hasher(**SETTINGS, epochs=1, backbone=tmp_path).fit_images(pictures, labels)
-    hasher = Hasher(**SETTINGS, epochs=1, backbone=tmp_path, augment=False).fit_images(pictures, labels)
-    assert hasher.encode(pictures).shape == (8, 2)  # of one size, and so in batches as they are
+        Hasher(**SETTINGS, epochs=1, backbone=tmp_path).fit_images(images, labels)
+    hasher = Hasher(**SETTINGS, epochs=1, backbone=tmp_path, augment=False).fit_images(images, labels)
+    assert hasher.encode(images).shape == (8, 2)  # of one size, and so in batches as they are
 
 
-def test_a_damaged_picture_is_named_where_codes_are_made(tuned, tmp_path):
+def test_a_damaged_image_is_named_where_codes_are_made(tuned, tmp_path):
     hasher, _ = tuned
-    table = load_images(write_stripes(tmp_path / "pictures", 8))
-    (tmp_path / "pictures" / "class1" / "001.png").write_bytes(b"junk")
-    with pytest.raises(ValueError, match=r"^picture 'class1/001.png' is no picture"):
-        encode_pictures(hasher.backbone_, hasher.model_, table, np.arange(8))
-    with pytest.raises(ValueError, match=r"^image 1 is no picture"):
+    table = load_images(write_stripes(tmp_path / "images", 8))
+    (tmp_path / "images" / "class1" / "001.png").write_bytes(b"junk")
+    with pytest.raises(ValueError, match=r"^image 'class1/001.png' is no image"):
+        encode_images(hasher.backbone_, hasher.model_, table, np.arange(8))
+    with pytest.raises(ValueError, match=r"^image 1 is no image"):
         hasher.encode([stripes(1)[0][0], b"junk"])
 
 
 @pytest.mark.shared
-def test_the_shared_backbone_learns_from_shared_pictures(one_thread):
-    """A few steps on real pictures: the loss falls, and codes and weights are finite."""
+def test_the_shared_backbone_learns_from_shared_images(one_thread):
+    """A few steps on real images: the loss falls, and codes and weights are finite."""
     table = load_images(SHARED / "data" / "cifar10-images.parquet")
     rows = np.concatenate([np.flatnonzero(table.labels == label)[:32] for label in (0, 1)])
-    pictures = [table.read(int(row)) for row in rows]
+    images = [table.read(int(row)) for row in rows]
     backbone = SHARED / "models" / "mobilenetv2"
     settings = {"bits": 16, "hidden": 0, "batch_size": 16, "backbone": backbone, "image_size": 64, "monitor": "loss"}
-    hasher = Hasher(**settings, epochs=4, backbone_lr=5e-4).fit_images(pictures, table.labels[rows])
+    hasher = Hasher(**settings, epochs=4, backbone_lr=5e-4).fit_images(images, table.labels[rows])
     assert hasher.trained_.epoch == 3
-    assert hasher.score(pictures, table.labels[rows]) > 0.75  # half by chance
+    assert hasher.score(images, table.labels[rows]) > 0.75  # half by chance
     assert all(torch.isfinite(weight).all() for weight in hasher.backbone_.model.parameters())

@@ -9,11 +9,11 @@ import shutil
 import numpy as np
 import pytest
 
+from image_tools import write_backbone, write_stripes
 from lbhash import Hasher
 from lbhash.codes.io import read_codes
-from lbhash.data.images import load_images, picture_dataset
+from lbhash.data.images import image_dataset, load_images
 from lbhash.models.backbone import Backbone
-from picture_tools import write_backbone, write_stripes
 
 pytest.importorskip("transformers")
 
@@ -22,9 +22,9 @@ TRAIN = ["train", "--bits", 16, "--hidden", 0, "--epochs", 2, "--lr", 0.01, "--b
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Pictures and a backbone."""
+    """Images and a backbone."""
     place = tmp_path_factory.mktemp("place")
-    write_stripes(place / "pictures", 88)
+    write_stripes(place / "images", 88)
     write_backbone(place / "backbone")
     return place
 
@@ -41,7 +41,7 @@ def trained(place):
 
     arguments = [
         "--data",
-        "pictures",
+        "images",
         "--backbone",
         "backbone",
         "--out",
@@ -72,7 +72,7 @@ def here(place, trained, monkeypatch):
 def test_what_a_training_leaves(here, trained):
     out, err = trained
     metrics = json.loads((here / "model" / "metrics.json").read_text())
-    assert (metrics["data"], metrics["protocol"], metrics["epochs"]) == ("pictures", "holdout", 2)
+    assert (metrics["data"], metrics["protocol"], metrics["epochs"]) == ("images", "holdout", 2)
     assert metrics["training"]["monitor"] == "map"
     assert metrics["images_per_second"] > 0
     assert metrics["peak_bytes"] > 1e8
@@ -90,32 +90,32 @@ def test_what_a_training_leaves(here, trained):
     tuned, before = Backbone.from_pretrained("model/backbone"), Backbone.from_pretrained("backbone")
     assert tuned.fingerprint() != before.fingerprint()
     assert "images a second" in err
-    assert out.splitlines()[-1] == "next: lbhash encode --model model --data pictures --split base --out base.parquet"
+    assert out.splitlines()[-1] == "next: lbhash encode --model model --data images --split base --out base.parquet"
 
 
 def test_encode_knows_the_backbone(here, trained, command):
     status, _, err = command(*trained[0].splitlines()[-1].split()[2:])
     assert status == 0, err
-    table = load_images("pictures")
-    dataset = picture_dataset(table, np.ones(len(table), bool))
+    table = load_images("images")
+    dataset = image_dataset(table, np.ones(len(table), bool))
     held = read_codes("base.parquet", "base")
     assert held.rows.tolist() == dataset.base.rows.tolist()
-    assert f"{len(dataset.base)}/{len(dataset.base)} pictures" in err  # and no others are embedded
+    assert f"{len(dataset.base)}/{len(dataset.base)} images" in err  # and no others are embedded
     expected = Hasher.from_pretrained("model").encode(table.read(int(row)) for row in dataset.base.rows)
     np.testing.assert_array_equal(held.codes, expected)
     status, _, err = command(
-        "encode", "--model", "model", "--data", "pictures", "--backbone", "model/backbone", "--out", "all.parquet"
+        "encode", "--model", "model", "--data", "images", "--backbone", "model/backbone", "--out", "all.parquet"
     )
     assert status == 0, err
     np.testing.assert_array_equal(read_codes("all.parquet", "codes").codes[held.rows], held.codes)
-    status, _, err = command("encode", "--model", "model", "--data", "pictures", "--split", "base", "--out", "shards/")
+    status, _, err = command("encode", "--model", "model", "--data", "images", "--split", "base", "--out", "shards/")
     assert status == 0, err
     np.testing.assert_array_equal(read_codes("shards", "codes").codes, held.codes)
 
 
 def test_the_metrics_are_those_of_the_codes(here, command):
     for split in ("base", "query"):
-        command("encode", "--model", "model", "--data", "pictures", "--split", split, "--out", f"{split}.parquet")
+        command("encode", "--model", "model", "--data", "images", "--split", split, "--out", f"{split}.parquet")
     status, out, _ = command("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
     assert status == 0
     assert json.loads(out)["map"] == json.loads((here / "model" / "metrics.json").read_text())["map"]
@@ -123,30 +123,30 @@ def test_the_metrics_are_those_of_the_codes(here, command):
 
 def test_embeddings_of_a_tuned_backbone_are_not_kept(here, command, tmp_path, monkeypatch):
     monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "cache"))
-    command("encode", "--model", "model", "--data", "pictures", "--out", str(tmp_path / "codes.parquet"))
+    command("encode", "--model", "model", "--data", "images", "--out", str(tmp_path / "codes.parquet"))
     assert not (tmp_path / "cache" / "embeddings").exists()
 
 
 def test_index_and_search_know_the_backbone(here, command, tmp_path):
     index = tmp_path / "index"
     status, _, err = command(
-        "index", "build", "--model", "model", "--data", "pictures", "--split", "base", "--out", index
+        "index", "build", "--model", "model", "--data", "images", "--split", "base", "--out", index
     )
     assert status == 0, err
     status, out, err = command(
-        "index", "add", "--index", index, "--model", "model", "--data", "pictures", "--split", "query"
+        "index", "add", "--index", index, "--model", "model", "--data", "images", "--split", "query"
     )
     assert status == 0, err
-    table = load_images("pictures")
+    table = load_images("images")
     assert json.loads(command("index", "info", "--index", index, "--json")[1])["codes"] == len(table)
     status, out, err = command(
-        "search", "--index", index, "--model", "model", "--data", "pictures", "--row", 5, "--row", 7, "-k", 1, "--json"
+        "search", "--index", index, "--model", "model", "--data", "images", "--row", 5, "--row", 7, "-k", 1, "--json"
     )
     assert status == 0, err
     answers = json.loads(out)["queries"]
     assert [answer["neighbors"][0]["distance"] for answer in answers] == [0, 0]
     assert [answer["label"] for answer in answers] == table.labels[[5, 7]].tolist()
-    status, _, err = command("search", "--index", index, "--model", "model", "--data", "pictures", "--row", 88)
+    status, _, err = command("search", "--index", index, "--model", "model", "--data", "images", "--row", 88)
     assert (status, err) == (2, "lbhash: error: row is 88; it must be from 0 to 87\n")
 
 
@@ -156,8 +156,8 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
     from lbhash.service.settings import Settings
 
     index = tmp_path / "index"
-    command("index", "build", "--model", "model", "--data", "pictures", "--split", "base", "--out", index)
-    picture = (here / "pictures" / "class0" / "000.png").read_bytes()
+    command("index", "build", "--model", "model", "--data", "images", "--split", "base", "--out", index)
+    image = (here / "images" / "class0" / "000.png").read_bytes()
     settings = Settings(model="model", index=str(index))
 
     class Plain(Decoder):
@@ -166,28 +166,28 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
         def __init__(self):
             pass
 
-        def picture(self, file):
+        def image(self, file):
             from lbhash.data.images.decoding import decode_image
 
             return decode_image(file)
 
     engine = Engine(settings, Plain())
-    assert engine.takes_pictures
-    code = Hasher.from_pretrained("model").encode([picture])
-    assert engine.encode(None, picture).code == code.tobytes().hex()
+    assert engine.takes_images
+    code = Hasher.from_pretrained("model").encode([image])
+    assert engine.encode(None, image).code == code.tobytes().hex()
     frozen = shutil.copytree("model", tmp_path / "model")
     shutil.rmtree(frozen / "backbone")
     config = json.loads((frozen / "config.json").read_text())
     config["about"]["backbone"] |= {"tuned": False, "name": str(tmp_path / "absent")}
     (frozen / "config.json").write_text(json.dumps(config))
-    assert not Engine(Settings(model=frozen, index=str(index)), Plain()).takes_pictures
+    assert not Engine(Settings(model=frozen, index=str(index)), Plain()).takes_images
     shutil.copytree(here / "model" / "backbone", tmp_path / "absent")
-    assert Engine(Settings(model=frozen, index=str(index)), Plain()).encode(None, picture).code == code.tobytes().hex()
+    assert Engine(Settings(model=frozen, index=str(index)), Plain()).encode(None, image).code == code.tobytes().hex()
 
 
 def test_a_resumed_training_has_nothing_left_to_do(here, command, tmp_path):
     out = shutil.copytree("model", tmp_path / "model")
-    arguments = ["--data", "pictures", "--backbone", "backbone", "--out", out, "--image-size", 20, "--monitor", "map"]
+    arguments = ["--data", "images", "--backbone", "backbone", "--out", out, "--image-size", 20, "--monitor", "map"]
     arguments += ["--backbone-lr", 0.005, "--crop-scale", 0.9, "--flip", 0, "--jitter", 0.1, "--validation", 0.2]
     status, _, err = command(*TRAIN, *arguments, "--resume")
     assert status == 0, err
@@ -199,16 +199,16 @@ def test_a_resumed_training_has_nothing_left_to_do(here, command, tmp_path):
     assert (status, "which already holds a model" in err) == (2, True)
 
 
-def test_damaged_pictures_are_skipped_everywhere(place, command, tmp_path, monkeypatch):
-    """Splits are drawn from the sound pictures, in training and afterwards."""
+def test_damaged_images_are_skipped_everywhere(place, command, tmp_path, monkeypatch):
+    """Splits are drawn from the sound images, in training and afterwards."""
     monkeypatch.chdir(tmp_path)
-    pictures = shutil.copytree(place / "pictures", tmp_path / "pictures")
-    (pictures / "class0" / "000.png").write_bytes(b"junk")
-    given = ["--data", "pictures", "--backbone", place / "backbone", "--out", "model"]
+    images = shutil.copytree(place / "images", tmp_path / "images")
+    (images / "class0" / "000.png").write_bytes(b"junk")
+    given = ["--data", "images", "--backbone", place / "backbone", "--out", "model"]
     status, _, err = command(*TRAIN, *given)
     assert status == 2
-    assert err.splitlines()[-1].startswith("lbhash: error: picture 'class0/000.png' is no picture")
-    assert "(1 of 88 pictures are damaged or missing); mend or remove them" in err
+    assert err.splitlines()[-1].startswith("lbhash: error: image 'class0/000.png' is no image")
+    assert "(1 of 88 images are damaged or missing); mend or remove them" in err
     assert not (tmp_path / "model").exists()
     status, _, err = command(*TRAIN, *given, "--damaged", "skip", "--no-augment", "--batch-norm", "train")
     assert (status, "they are skipped" in err) == (0, True)
@@ -221,7 +221,7 @@ def test_damaged_pictures_are_skipped_everywhere(place, command, tmp_path, monke
             "--model",
             "model",
             "--data",
-            "pictures",
+            "images",
             "--damaged",
             "skip",
             "--split",
@@ -249,7 +249,7 @@ def test_cores_are_shared_by_processes(monkeypatch):
     ("arguments", "said"),
     [
         (["--backbone", "absent"], "backbone is 'absent', and there is no such folder"),
-        (["--backbone", "backbone", "--labels", "l.npy"], "labels is 'l.npy' and the data are pictures, which are one"),
+        (["--backbone", "backbone", "--labels", "l.npy"], "labels is 'l.npy' and the data are images, which are one"),
         (["--backbone", "backbone", "--layout", "x"], "layout is 'x'; it must be one of parquet, lists, cifar"),
         (["--backbone", "backbone", "--image-size", "0"], "image_size is 0; it must be at least 1"),
         (["--backbone", "backbone", "--crop-scale", "0"], "crop-scale is 0.0; it must be above 0 and up to 1"),
@@ -275,13 +275,13 @@ def test_cores_are_shared_by_processes(monkeypatch):
             "batch-norm is train with --freeze; it is for",
         ),
         (["--backbone", "backbone", "--freeze", "--backbone-lr", "1"], "backbone-lr is 1.0 with --freeze; it is for a"),
-        (["--layout", "folder"], "layout is 'folder' without a backbone; it is for pictures: give --backbone too"),
-        ([], "data is 'pictures', which holds pictures; give what embeds them (--backbone FOLDER)"),
+        (["--layout", "folder"], "layout is 'folder' without a backbone; it is for images: give --backbone too"),
+        ([], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
     ],
 )
 def test_bad_trainings(place, command, monkeypatch, tmp_path, arguments, said):
     monkeypatch.chdir(place)
-    status, out, err = command(*TRAIN, "--data", "pictures", "--out", tmp_path / "model", *arguments)
+    status, out, err = command(*TRAIN, "--data", "images", "--out", tmp_path / "model", *arguments)
     assert (status, out) == (2, "")
     assert err.splitlines()[-1].startswith(f"lbhash: error: {said}")
     assert not (tmp_path / "model").exists()

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lbhash import Hasher, evaluate
 from lbhash.codes import pack, unpack
-from lbhash.data import Part
+from lbhash.data import EmbeddingSplit
 from lbhash.losses import CSQ, METHODS, Objective
 from lbhash.models.surrogate import Surrogate
 
@@ -166,7 +166,7 @@ def test_the_classifier_of_dsdh_is_that_of_the_final_codes(blobs):
 
 def test_parts_that_cannot_be_learned_from(blobs):
     def part(labels, n=160):
-        return Part(blobs.x, np.arange(n), labels)
+        return EmbeddingSplit(blobs.x, np.arange(n), labels)
 
     for given, classes, message in (
         (part(None), 4, "part has no labels; training needs one for each row"),
@@ -177,12 +177,12 @@ def test_parts_that_cannot_be_learned_from(blobs):
         (part(blobs.y), 0, "classes is 0; it must be at least 1"),
     ):
         with pytest.raises(ValueError, match=f"^{message}"):
-            Hasher(**SMALL).fit_part(given, classes)
+            Hasher(**SMALL).fit_split(given, classes)
 
 
 def test_codes_of_no_row(blobs):
     hasher = Hasher(**SMALL).fit(blobs.x, blobs.y)
-    codes = hasher.encode_part(Part(blobs.x, np.arange(0), None))
+    codes = hasher.encode_split(EmbeddingSplit(blobs.x, np.arange(0), None))
     assert (codes.dtype, codes.shape) == (np.uint8, (0, 2))
 
 

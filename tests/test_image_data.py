@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lbhash.data import SPLITS
-from lbhash.data.images import LAYOUTS, PART_PROTOCOLS, holds_pictures, load_images, split_images
+from lbhash.data.images import LAYOUTS, PART_PROTOCOLS, holds_images, load_images, split_images
 from lbhash.data.images.cifar import read_pickle
-from lbhash.pipeline.columns import PicturePaths
+from lbhash.pipeline.columns import ImagePaths
 
 
-def picture(shade):
+def image(shade):
     return Image.new("RGB", (4, 4), (shade, 0, 255 - shade))
 
 
 def data_of(shade):
     held = BytesIO()
-    picture(shade).save(held, "PNG")
+    image(shade).save(held, "PNG")
     return held.getvalue()
 
 
@@ -38,7 +38,7 @@ def put(path, shade):
 
 
 def shades(table, rows=None):
-    """The shade of each picture, by which the tests know it."""
+    """The shade of each image, by which the tests know it."""
     rows = range(len(table)) if rows is None else rows
     return [np.asarray(table.read(row))[0, 0, 0] for row in rows]
 
@@ -66,8 +66,8 @@ def test_parquet(tmp_path, struct, row_group_size):
     table = load_images(path)
     assert (shades(table), table.labels.tolist(), table.flags) == (wanted, [0, 1, 0, 1, 2], {})
     assert shades(table, [4, 0, 3, 3, 1]) == [50, 10, 40, 40, 20]
-    assert not len(table.pictures.missing())
-    assert table.pictures.where(3) == "picture 3 of p.parquet"
+    assert not len(table.store.missing())
+    assert table.store.where(3) == "image 3 of p.parquet"
 
 
 def test_parquet_flags_and_several_labels(tmp_path):
@@ -105,7 +105,7 @@ def test_parquet_in_the_folder_data(tmp_path):
     write_images(tmp_path / "data" / "val-00000-of-00001.parquet", [3], label=[0])
     write_images(tmp_path / "data" / "test-00000-of-00001.parquet", [4], label=[1])
     (tmp_path / "README.md").write_text("")
-    assert holds_pictures(tmp_path)
+    assert holds_images(tmp_path)
     table = load_images(tmp_path)
     assert sorted(shades(table, np.flatnonzero(table.parts["held"]))) == [3, 4]
     assert shades(table, np.flatnonzero(table.parts["train"])) == [1, 2]
@@ -118,27 +118,27 @@ def test_parquet_files_of_the_splits(tmp_path):
     assert [shades(table, np.flatnonzero(table.flags[split])) for split in SPLITS] == [[1, 2], [3, 4], [5]]
 
 
-def test_parquet_with_pictures_beside(tmp_path):
+def test_parquet_with_images_beside(tmp_path):
     put(tmp_path / "sub" / "a.png", 77)
     rows = [{"bytes": data_of(5), "path": None}, {"bytes": None, "path": "sub/a.png"}, {"bytes": None, "path": "b.png"}]
     pq.write_table(pa.table({"image": [*rows, None], "label": [0, 1, 0, 1]}), tmp_path / "p.parquet")
     table = load_images(tmp_path / "p.parquet")
     assert shades(table, [0, 1]) == [5, 77]
-    assert table.pictures.missing().tolist() == [2, 3]
-    with pytest.raises(ValueError, match=r"^picture 2 of p.parquet cannot be read: No such file or directory: b.png"):
+    assert table.store.missing().tolist() == [2, 3]
+    with pytest.raises(ValueError, match=r"^image 2 of p.parquet cannot be read: No such file or directory: b.png"):
         table.read(2)
-    with pytest.raises(ValueError, match=r"^picture 3 of p.parquet is empty"):
+    with pytest.raises(ValueError, match=r"^image 3 of p.parquet is empty"):
         table.read(3)
 
 
-def test_a_picture_beside_that_changes(tmp_path):
+def test_a_image_beside_that_changes(tmp_path):
     put(tmp_path / "a.png", 1)
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     pq.write_table(pa.table({"image": pa.array([{"path": "a.png"}], kind)}), tmp_path / "p.parquet")
-    known = load_images(tmp_path / "p.parquet").pictures.fingerprint()
+    known = load_images(tmp_path / "p.parquet").images.fingerprint()
     put(tmp_path / "a.png", 200)
     os.utime(tmp_path / "a.png", ns=(1, 1))
-    assert load_images(tmp_path / "p.parquet").pictures.fingerprint() != known
+    assert load_images(tmp_path / "p.parquet").images.fingerprint() != known
 
 
 def test_a_damaged_row_group(tmp_path):
@@ -159,9 +159,7 @@ def test_bad_parquet(tmp_path):
     with pytest.raises(ValueError, match=r"which has no column 'image' \(it has label\)"):
         load_images(tmp_path / "a.parquet")
     pq.write_table(pa.table({"image": [1, 2]}), tmp_path / "b.parquet")
-    with pytest.raises(
-        TypeError, match=r"^column 'image' of data holds int64; it must hold bytes of pictures, or struc"
-    ):
+    with pytest.raises(TypeError, match=r"^column 'image' of data holds int64; it must hold bytes of images, or struc"):
         load_images(tmp_path / "b.parquet")
     with pytest.raises(ValueError, match=r"^column 'label' of data is missing in row 1; every row must have a label"):
         load_images(write_images(tmp_path / "c.parquet", [1, 2], label=[0, None]))
@@ -177,7 +175,7 @@ def test_bad_parquet(tmp_path):
     ):
         load_images(tmp_path / "f")
     pq.write_table(pa.table({"image": pa.array([], pa.binary())}), tmp_path / "g.parquet")
-    with pytest.raises(ValueError, match=r"^g.parquet has no picture"):
+    with pytest.raises(ValueError, match=r"^g.parquet has no image"):
         load_images(tmp_path / "g.parquet")
 
 
@@ -190,7 +188,7 @@ def test_a_folder_a_class(tmp_path):
     put(tmp_path / ".hidden" / "x.png", 9)
     table = load_images(tmp_path)
     assert table.classes == ("cat", "dog")
-    assert table.pictures.files == ["cat/deep/er/3.webp", "dog/1.png", "dog/2.JPG"]
+    assert table.store.files == ["cat/deep/er/3.webp", "dog/1.png", "dog/2.JPG"]
     assert (table.labels.tolist(), shades(table), table.protocol) == ([0, 1, 1], [2, 1, 0], "holdout")
 
 
@@ -239,20 +237,20 @@ def test_a_train_without_its_others(tmp_path, others):
         load_images(tmp_path)
 
 
-def test_pictures_without_labels(tmp_path):
+def test_images_without_labels(tmp_path):
     for at, file in enumerate(["b.png", "a.JFIF", ".hidden.png", "c.txt"]):
         put(tmp_path / file, at)
     (tmp_path / "empty").mkdir()
-    assert holds_pictures(tmp_path)
+    assert holds_images(tmp_path)
     table = load_images(tmp_path)
-    assert (table.pictures.files, table.labels, shades(table)) == (["a.JFIF", "b.png"], None, [1, 0])
+    assert (table.store.files, table.labels, shades(table)) == (["a.JFIF", "b.png"], None, [1, 0])
     with pytest.raises(ValueError, match="has no labels; splits need them"):
         split_images(table, all_kept(table))
     put(tmp_path / "2026" / "d.png", 7)
     assert shades(load_images(tmp_path, layout="files")) == [7, 1, 0]
-    with pytest.raises(ValueError, match=r"which has 'a.JFIF' beside the folders of its classes; a picture must be in"):
+    with pytest.raises(ValueError, match=r"which has 'a.JFIF' beside the folders of its classes; an image must be in"):
         load_images(tmp_path)
-    with pytest.raises(ValueError, match=r"empty', which has no picture \(.jpg, "):
+    with pytest.raises(ValueError, match=r"empty', which has no image \(.jpg, "):
         load_images(tmp_path / "empty", layout="files")
     with pytest.raises(ValueError, match="and there is no such folder"):
         load_images(tmp_path / "b.png", layout="files")
@@ -265,7 +263,7 @@ def test_bad_folders(tmp_path):
         load_images(tmp_path)
     put(tmp_path / "a" / "1.png", 1)
     (tmp_path / "b").mkdir()
-    with pytest.raises(ValueError, match=r"whose folder 'b' has no picture .*; every class must have one"):
+    with pytest.raises(ValueError, match=r"whose folder 'b' has no image .*; every class must have one"):
         load_images(tmp_path)
 
 
@@ -278,7 +276,7 @@ def write_lists(folder, train, base, query):
         (folder / f"{file}.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
-def test_lists_of_one_class_a_picture(tmp_path):
+def test_lists_of_one_class_a_image(tmp_path):
     for shade in (1, 2, 3, 4):
         put(tmp_path / "images" / f"a b {shade}.png", shade)
     write_lists(
@@ -302,12 +300,12 @@ def test_lists_of_several_labels_and_of_numbers(tmp_path):
     assert load_images(tmp_path / "numbers").labels.tolist() == [12, 3, 12]
 
 
-def test_lists_with_pictures_elsewhere(tmp_path):
-    put(tmp_path / "pictures" / "a.png", 3)
+def test_lists_with_images_elsewhere(tmp_path):
+    put(tmp_path / "images" / "a.png", 3)
     write_lists(tmp_path / "lists", ["a.png 1 0"], ["a.png 1 0"], ["b.png 0 1"])
-    table = load_images(tmp_path / "lists", images=tmp_path / "pictures")
+    table = load_images(tmp_path / "lists", images=tmp_path / "images")
     assert shades(table, [0]) == [3]
-    assert table.pictures.missing().tolist() == [1]
+    assert table.store.missing().tolist() == [1]
     with pytest.raises(ValueError, match=r"^images is '.*nowhere', and there is no such folder"):
         load_images(tmp_path / "lists", images=tmp_path / "nowhere")
 
@@ -330,7 +328,7 @@ def test_bad_lists(tmp_path, line, said):
 
 def test_an_empty_and_an_absent_list(tmp_path):
     write_lists(tmp_path, ["a.png 1 0"], ["b.png 1 0"], [])
-    with pytest.raises(ValueError, match=r"^test.txt of data names no picture"):
+    with pytest.raises(ValueError, match=r"^test.txt of data names no image"):
         load_images(tmp_path)
     (tmp_path / "test.txt").unlink()
     with pytest.raises(ValueError, match=r"^test.txt of data is '.*', and there is no such file"):
@@ -531,13 +529,13 @@ def test_bad_batches(tmp_path):
 
 @pytest.fixture
 def nuswide(tmp_path):
-    """25 labels over 60 pictures; label k has 60 - 2k of them, so that the first 21 are the most frequent."""
+    """25 labels over 60 images; label k has 60 - 2k of them, so that the first 21 are the most frequent."""
     rng = np.random.default_rng(0)
     hot = np.zeros((60, 25), np.uint8)
     for label in range(25):
         hot[rng.permutation(60)[: 60 - 2 * label], label] = 1
     hot[[5, 9]] = 0
-    hot[5, 24] = 1  # a picture with a rare label only, and one with none
+    hot[5, 24] = 1  # an image with a rare label only, and one with none
     names = [f"label{(7 * label) % 25:02}" for label in range(25)]
     (tmp_path / "Groundtruth" / "AllLabels").mkdir(parents=True)
     for label, name in enumerate(names):
@@ -561,7 +559,7 @@ def test_nuswide(nuswide):
     rows = [row for row in range(60) if hot[row, chosen].any()]
     assert not {5, 9} & set(rows)
     assert table.labels.tolist() == hot[np.ix_(rows, chosen)].tolist()
-    assert table.pictures.missing().tolist() == [rows.index(11)]
+    assert table.store.missing().tolist() == [rows.index(11)]
     assert shades(table, [0, 20]) == [rows[0], rows[20]]
     assert table.protocol == "nuswide21"
 
@@ -588,7 +586,7 @@ def test_bad_nuswide(nuswide):
 
 
 def test_the_sizes_of_the_papers_protocols():
-    # The paper's own numbers of rows, with random labels in the place of the pictures' own.
+    # The paper's own numbers of rows, with random labels in the place of the images' own.
     from lbhash.data import PROTOCOLS
 
     rng = np.random.default_rng(0)
@@ -638,7 +636,7 @@ def test_coco(tmp_path):
     table = load_images(tmp_path)
     assert (shades(table), table.labels.tolist()) == ([2, 9, 1], [[0, 1, 0], [1, 0, 1], [0, 0, 1]])
     assert (table.classes, table.protocol) == (("person", "car", "toothbrush"), "coco")
-    assert not len(table.pictures.missing())
+    assert not len(table.store.missing())
 
 
 @pytest.mark.parametrize(
@@ -648,7 +646,7 @@ def test_coco(tmp_path):
         ("[]", r"^instances_a.json of data is no file of COCO's instances: "),
         ('{"images": []}', r"'categories' is missing"),
         (coco_json([(1, "a.jpg")], [(1, 2)]), r"an object has the category 2, which is none"),
-        (coco_json([(1, "a.jpg")], []), r"^.* has no picture"),
+        (coco_json([(1, "a.jpg")], []), r"^.* has no image"),
     ],
 )
 def test_bad_coco(tmp_path, text, said):
@@ -679,7 +677,7 @@ def test_mirflickr(tmp_path):
     assert (shades(table), table.labels.tolist()) == ([1, 3, 10], [[0, 1], [1, 1], [0, 1]])
     assert (table.classes, table.protocol) == (("baby", "sky"), "mirflickr25k")
     (notes / "baby.txt").write_text("3\nim4\n")
-    with pytest.raises(ValueError, match=r"^line 2 of baby.txt is 'im4'; it must be the number of a picture"):
+    with pytest.raises(ValueError, match=r"^line 2 of baby.txt is 'im4'; it must be the number of an image"):
         load_images(tmp_path)
     with pytest.raises(ValueError, match=r"which has no mirflickr25k_annotations\*/LABEL.txt"):
         load_images(tmp_path / "mirflickr", layout="mirflickr")
@@ -717,7 +715,7 @@ def test_imagenet_of_listed_classes(imagenet, tmp_path):
     assert (table.classes, table.protocol) == ((WORDS[2], WORDS[0]), "imagenet100")
     assert (shades(table), table.labels.tolist()) == ([10, 11, 12, 13, 14, 0, 1, 2, 3, 4], [0] * 5 + [1] * 5)
     same = load_images(imagenet, classes=[WORDS[2], WORDS[0]])
-    assert (same.classes, same.pictures.files) == (table.classes, table.pictures.files)
+    assert (same.classes, same.images.files) == (table.classes, table.store.files)
     with pytest.raises(ValueError, match=r"^classes is a list, which lists none"):
         load_images(imagenet, classes=[])
     for text, said in (
@@ -742,7 +740,7 @@ def test_imagenet_with_a_flat_validation_set(imagenet):
     (imagenet / "val.txt").write_text("\n".join(lines))
     assert shades(load_images(imagenet)) == list(range(15))
     (imagenet / "val.txt").write_text("\n".join(lines[:4]))
-    with pytest.raises(ValueError, match=rf"^val.txt has no picture of class {WORDS[2]} \(1 classes have none\)"):
+    with pytest.raises(ValueError, match=rf"^val.txt has no image of class {WORDS[2]} \(1 classes have none\)"):
         load_images(imagenet)
     (imagenet / "val.txt").write_text(f"{lines[0]}\nfile 1000\n")
     with pytest.raises(ValueError, match=r"^line 2 of val.txt is 'file 1000'; it must be a file and its class"):
@@ -752,7 +750,7 @@ def test_imagenet_with_a_flat_validation_set(imagenet):
 def test_bad_imagenet(imagenet):
     for file in (imagenet / "val" / WORDS[1]).iterdir():
         file.unlink()
-    with pytest.raises(ValueError, match=rf"^data has no picture of class {WORDS[1]} in val \(1 classes have none\)"):
+    with pytest.raises(ValueError, match=rf"^data has no image of class {WORDS[1]} in val \(1 classes have none\)"):
         load_images(imagenet)
     (imagenet / "val").rename(imagenet / "elsewhere")
     with pytest.raises(ValueError, match=r"which has no folder 'val'; it must have train and val"):
@@ -803,16 +801,16 @@ def test_bad_protocols(imagenet):
         split_images(table, kept, "official", -1)
     with pytest.raises(ValueError, match=r"^protocol is 'mine'; it must be one of holdout, .*, official, imagenet1000"):
         split_images(table, kept, "mine")
-    hot = type(table)(table.pictures, np.eye(3, dtype=np.uint8)[table.labels], "x", parts=table.parts)
+    hot = type(table)(table.store, np.eye(3, dtype=np.uint8)[table.labels], "x", parts=table.parts)
     with pytest.raises(ValueError, match=r"^the protocol draws by class, and the data have several labels a row"):
         split_images(hot, kept, "imagenet100")
-    whole = type(table)(table.pictures, table.labels, "x")
+    whole = type(table)(table.store, table.labels, "x")
     with pytest.raises(
         ValueError, match=r"^protocol is 'official', which needs a training set and a test or valid.*; x is"
     ):
         split_images(whole, kept, "official")
     with pytest.raises(ValueError, match=r"^x has no labels; splits need them"):
-        split_images(type(table)(table.pictures, None, "x"), kept)
+        split_images(type(table)(table.store, None, "x"), kept)
     five = np.zeros(15, bool)
     five[10:] = True
     few = {"train": ~five, "held": five}
@@ -826,9 +824,7 @@ def test_bad_flags(tmp_path):
     with pytest.raises(ValueError, match=r"^a.parquet has no flag in_base; it must have one for train, base and query"):
         split_images(table, all_kept(table))
     table = load_images(write_images(tmp_path / "a.parquet", [1, 2], label=[0, 1], in_base=[False, True], **flags))
-    with pytest.raises(
-        ValueError, match=r"^picture 0 of a.parquet is in query and in train \(1 pictures are\); a query"
-    ):
+    with pytest.raises(ValueError, match=r"^image 0 of a.parquet is in query and in train \(1 images are\); a query"):
         split_images(table, all_kept(table))
 
 
@@ -843,54 +839,54 @@ def test_options_that_do_not_go_together(imagenet, tmp_path):
     with pytest.raises(ValueError, match=r"^classes is 'x', and data is of the layout 'folder', which takes none"):
         load_images(imagenet, layout="folder", classes="x")
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(ValueError, match=r"a.txt', which is no .parquet file and no folder of pictures"):
+    with pytest.raises(ValueError, match=r"a.txt', which is no .parquet file and no folder of images"):
         load_images(tmp_path / "a.txt")
 
 
-def test_what_looks_like_pictures(imagenet, nuswide, tmp_path, write_parquet):
-    assert holds_pictures(imagenet)
+def test_what_looks_like_images(imagenet, nuswide, tmp_path, write_parquet):
+    assert holds_images(imagenet)
     embedded = tmp_path / "embedded"
     embedded.mkdir()
     for split in SPLITS:
         write_parquet(embedded / f"{split}.parquet", np.ones((2, 3), np.float32), label=[0, 1])
-    assert not holds_pictures(embedded)
-    assert not holds_pictures(embedded / "base.parquet")
-    assert holds_pictures(write_images(tmp_path / "p.parquet", [1], label=[0]))
-    assert not holds_pictures(tmp_path / "absent.parquet")
-    assert not holds_pictures(tmp_path / "absent")
+    assert not holds_images(embedded)
+    assert not holds_images(embedded / "base.parquet")
+    assert holds_images(write_images(tmp_path / "p.parquet", [1], label=[0]))
+    assert not holds_images(tmp_path / "absent.parquet")
+    assert not holds_images(tmp_path / "absent")
     (tmp_path / "runs" / "logs").mkdir(parents=True)
-    assert not holds_pictures(tmp_path / "runs")
+    assert not holds_images(tmp_path / "runs")
     assert list(LAYOUTS)[-1] == "folder"
 
 
-def test_pictures_that_have_no_paths(tmp_path):
+def test_images_that_have_no_paths(tmp_path):
     files = tmp_path / "files"
     for name in "bca":
         put(files / f"{name}.png", 1)
-    assert PicturePaths(load_images(files)).take(np.array([2, 0])).to_pydict() == {"path": ["c.png", "a.png"]}
+    assert ImagePaths(load_images(files)).take(np.array([2, 0])).to_pydict() == {"path": ["c.png", "a.png"]}
     write_cifar10(tmp_path / "cifar")
-    with pytest.raises(ValueError, match=r"^carry is path, and the pictures of cifar are not in files of their own"):
-        PicturePaths(load_images(tmp_path / "cifar"))
+    with pytest.raises(ValueError, match=r"^carry is path, and the images of cifar are not in files of their own"):
+        ImagePaths(load_images(tmp_path / "cifar"))
 
 
-def test_fingerprints_change_with_the_pictures(tmp_path):
+def test_fingerprints_change_with_the_images(tmp_path):
     put(tmp_path / "a" / "1.png", 1)
     put(tmp_path / "b" / "1.png", 2)
-    first = load_images(tmp_path).pictures.fingerprint()
-    assert load_images(tmp_path).pictures.fingerprint() == first
+    first = load_images(tmp_path).images.fingerprint()
+    assert load_images(tmp_path).images.fingerprint() == first
     known = (tmp_path / "a" / "1.png").stat()
     os.utime(tmp_path / "a" / "1.png", ns=(known.st_atime_ns, known.st_mtime_ns + 1))
-    second = load_images(tmp_path).pictures.fingerprint()
+    second = load_images(tmp_path).images.fingerprint()
     put(tmp_path / "b" / "2.png", 3)
-    third = load_images(tmp_path).pictures.fingerprint()
+    third = load_images(tmp_path).images.fingerprint()
     (tmp_path / "b" / "2.png").rename(tmp_path / "b" / "3.png")
-    assert len({first, second, third, load_images(tmp_path).pictures.fingerprint()}) == 4
+    assert len({first, second, third, load_images(tmp_path).images.fingerprint()}) == 4
     write_cifar10(tmp_path / "c")
-    cifar = load_images(tmp_path / "c").pictures
+    cifar = load_images(tmp_path / "c").images
     known = cifar.fingerprint()
     cifar.pixels[3, 4, 5, 0] ^= 1
     assert cifar.fingerprint() != known
     path = write_images(tmp_path / "p.parquet", [1, 2], label=[0, 1])
-    known = load_images(path).pictures.fingerprint()
+    known = load_images(path).images.fingerprint()
     write_images(path, [1, 2, 3], label=[0, 1, 1])
-    assert load_images(path).pictures.fingerprint() != known
+    assert load_images(path).images.fingerprint() != known

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import lbhash.data.images.hub
-from lbhash.data.images import HUB_DATASETS, holds_pictures, is_hub_dataset, load_images, split_images
+from lbhash.data.images import HUB_DATASETS, holds_images, is_hub_dataset, load_images, split_images
 from lbhash.data.images.hub import HubDataset
 
 datasets = pytest.importorskip("datasets")
@@ -74,9 +74,9 @@ def test_a_data_set_is_downloaded_once(downloads, cache, pixels, name, protocol)
         np.testing.assert_array_equal([np.asarray(table.read(row)) for row in rows], pixels[part])
         assert table.labels[rows].tolist() == [row % 3 for row in range(SIZES[part])]
     assert downloads == [HUB_DATASETS[name].repository]
-    known = table.pictures.fingerprint()
+    known = table.store.fingerprint()
     assert sorted(path.name for path in (cache / "datasets" / name).iterdir()) == ["test.parquet", "train.parquet"]
-    assert load_images(name).pictures.fingerprint() == known
+    assert load_images(name).images.fingerprint() == known
     assert len(downloads) == 1
 
 
@@ -140,12 +140,12 @@ def test_options_that_are_for_files(cache, option):
         load_images("cifar10", **{option: "parquet"})
 
 
-def test_they_hold_pictures(cache, command):
-    assert holds_pictures("cifar10")
-    assert not holds_pictures("digits")
+def test_they_hold_images(cache, command):
+    assert holds_images("cifar10")
+    assert not holds_images("digits")
     status, out, errors = command("train", "--data", "cifar10", "--out", "model")
     assert (status, out) == (2, "")
-    assert "data is 'cifar10', which holds pictures; give what embeds them (--backbone FOLDER)" in errors
+    assert "data is 'cifar10', which holds images; give what embeds them (--backbone FOLDER)" in errors
     said = r"^data is 'cifar', and there is no such file or folder; it must be one, or cifar10 or cifar100$"
     with pytest.raises(ValueError, match=said):
         load_images("cifar")

@@ -13,20 +13,20 @@ from PIL import ExifTags, Image
 from lbhash.data.images.decoding import FORMATS, as_image, decode_image
 
 
-def encoded(picture, form="PNG", **options):
+def encoded(image, form="PNG", **options):
     held = BytesIO()
-    picture.save(held, form, **options)
+    image.save(held, form, **options)
     return held.getvalue()
 
 
 def gradient(width=24, height=16):
-    """A picture whose four corners differ, and whose rows and columns do."""
+    """An image whose four corners differ, and whose rows and columns do."""
     x, y = np.meshgrid(np.linspace(0, 255, width), np.linspace(0, 255, height))
     return Image.fromarray(np.stack([x, y, 255 - (x + y) / 2], axis=2).astype(np.uint8))
 
 
-def pixels(picture):
-    return np.asarray(picture).astype(int)
+def pixels(image):
+    return np.asarray(image).astype(int)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -41,14 +41,14 @@ def test_every_format(form):
 
 def test_other_formats_are_refused():
     for form in ("PPM", "ICO", "TGA", "PDF", "EPS"):
-        with pytest.raises(ValueError, match=r"^image is no picture, or damaged .* formats JPEG, PNG, WEBP, GIF, BMP"):
+        with pytest.raises(ValueError, match=r"^image is no image, or damaged .* formats JPEG, PNG, WEBP, GIF, BMP"):
             decode_image(encoded(gradient(), form))
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "TIFF"])
 def test_exif_orientation(orientation, form):
-    # By the EXIF standard: what turns the stored picture upright.
+    # By the EXIF standard: what turns the stored image upright.
     upright = {
         1: lambda a: a,
         2: lambda a: a[:, ::-1],
@@ -67,7 +67,7 @@ def test_exif_orientation(orientation, form):
     assert np.abs(pixels(decoded) - upright(pixels(gradient()))).max() <= (6 if form == "JPEG" else 0)
 
 
-def test_orientation_of_a_picture_that_is_not_rgb():
+def test_orientation_of_a_image_that_is_not_rgb():
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = 6
     decoded = decode_image(encoded(gradient().convert("L"), "JPEG", exif=exif, quality=98))
@@ -88,28 +88,28 @@ def test_the_first_frame_of_an_animation():
 
 
 def test_what_is_transparent_lies_on_white():
-    picture = Image.new("RGBA", (2, 1), (0, 0, 0, 0))
-    picture.putpixel((1, 0), (10, 20, 30, 255))
+    image = Image.new("RGBA", (2, 1), (0, 0, 0, 0))
+    image.putpixel((1, 0), (10, 20, 30, 255))
     for form in ("PNG", "WEBP", "TIFF"):
-        decoded = decode_image(encoded(picture, form, **({"lossless": True} if form == "WEBP" else {})))
+        decoded = decode_image(encoded(image, form, **({"lossless": True} if form == "WEBP" else {})))
         assert pixels(decoded).tolist() == [[[255, 255, 255], [10, 20, 30]]]
     half = Image.new("LA", (1, 1), (0, 128))
     assert pixels(decode_image(encoded(half)))[0, 0, 0] == 127
 
 
 def test_a_palette_with_and_without_a_transparent_color():
-    picture = Image.new("P", (2, 1))
-    picture.putpalette([200, 0, 0, 0, 0, 200])
-    picture.putpixel((1, 0), 1)
-    assert pixels(decode_image(encoded(picture))).tolist() == [[[200, 0, 0], [0, 0, 200]]]
+    image = Image.new("P", (2, 1))
+    image.putpalette([200, 0, 0, 0, 0, 200])
+    image.putpixel((1, 0), 1)
+    assert pixels(decode_image(encoded(image))).tolist() == [[[200, 0, 0], [0, 0, 200]]]
     for form in ("PNG", "GIF"):
-        assert pixels(decode_image(encoded(picture, form, transparency=0))).tolist() == [[[255] * 3, [0, 0, 200]]]
+        assert pixels(decode_image(encoded(image, form, transparency=0))).tolist() == [[[255] * 3, [0, 0, 200]]]
 
 
 def test_a_transparent_color_without_a_palette():
-    picture = Image.new("RGB", (2, 1), (1, 2, 3))
-    picture.putpixel((1, 0), (4, 5, 6))
-    assert pixels(decode_image(encoded(picture, transparency=(1, 2, 3)))).tolist() == [[[255] * 3, [4, 5, 6]]]
+    image = Image.new("RGB", (2, 1), (1, 2, 3))
+    image.putpixel((1, 0), (4, 5, 6))
+    assert pixels(decode_image(encoded(image, transparency=(1, 2, 3)))).tolist() == [[[255] * 3, [4, 5, 6]]]
 
 
 def test_gray_of_16_bits_is_divided_by_257():
@@ -142,19 +142,19 @@ def test_other_color_spaces():
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_truncated_picture(form):
+def test_a_truncated_image(form):
     noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
     data = encoded(noise, form)
     for share in (0.2, 0.5, 0.9):
-        with pytest.raises(ValueError, match=r"^image is (a damaged or truncated|no picture, or damaged from)"):
+        with pytest.raises(ValueError, match=r"^image is (a damaged or truncated|no image, or damaged from)"):
             decode_image(data[: int(share * len(data))])
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"\xff\xd8\xff", b"GIF89a", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"x" * 99]
 )
-def test_what_is_no_picture(data):
-    with pytest.raises(ValueError, match=r"^the upload is (empty|no picture)"):
+def test_what_is_no_image(data):
+    with pytest.raises(ValueError, match=r"^the upload is (empty|no image)"):
         decode_image(data, name="the upload")
 
 
@@ -220,7 +220,7 @@ SAMPLES = {form: encoded(gradient(), form) for form in FORMATS}
     st.floats(0, 1),
 )
 @pytest.mark.filterwarnings("ignore")
-def test_whatever_comes_is_a_picture_or_a_line(form, changes, share):
+def test_whatever_comes_is_a_image_or_a_line(form, changes, share):
     data = bytearray(SAMPLES[form])
     for place, value in changes:
         data[int(place * len(data))] = value
@@ -240,12 +240,12 @@ def test_whatever_comes_is_a_picture_or_a_line(form, changes, share):
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200))
-def test_noise_is_no_picture(data):
+def test_noise_is_no_image(data):
     with pytest.raises(ValueError, match=r"^image is"):
         decode_image(data)
 
 
-def test_as_image_takes_pictures_and_bytes():
+def test_as_image_takes_images_and_bytes():
     source = gradient()
     assert as_image(source) is source
     assert as_image(encoded(source)).size == source.size

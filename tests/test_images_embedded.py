@@ -16,21 +16,21 @@ import pytest
 from PIL import Image
 
 import lbhash.pipeline.embeddings
+from image_tools import stored, striped, write_small_resnet
 from lbhash import Hasher
 from lbhash.codes.io import read_codes
 from lbhash.data import SPLITS
 from lbhash.data.images import load_images
 from lbhash.pipeline.embeddings import embed_dataset, embedding_key
-from picture_tools import stored, striped, write_small_resnet
 
 pytest.importorskip("transformers")
 
 SHADES = ((220, 30, 30), (30, 220, 30), (30, 30, 220))
-ROWS = 14  # pictures a class
+ROWS = 14  # images a class
 
 
 def sample(label, rng):
-    """A noisy picture in the color of its class."""
+    """A noisy image in the color of its class."""
     noise = rng.integers(-30, 31, (16, 16, 3))
     return Image.fromarray(np.clip(np.array(SHADES[label]) + noise, 0, 255).astype(np.uint8))
 
@@ -66,12 +66,12 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def table(tmp_path):
-    return load_images(write_folder(tmp_path / "pictures"))
+    return load_images(write_folder(tmp_path / "images"))
 
 
 @pytest.fixture
 def counted(backbone, monkeypatch):
-    """How many pictures the backbone embeds."""
+    """How many images the backbone embeds."""
     calls = []
     embed = type(backbone).embed
     monkeypatch.setattr(
@@ -91,7 +91,7 @@ def test_embeddings_are_computed_once(table, backbone, cache, counted):
     assert made.embeddings.dtype == np.float32
     np.testing.assert_allclose(made.embeddings, direct(table, backbone), atol=1e-4)
     counted.clear()
-    again = embed_dataset(load_images(table.pictures.folder), backbone)
+    again = embed_dataset(load_images(table.store.folder), backbone)
     assert counted == []
     np.testing.assert_array_equal(again.embeddings, made.embeddings)
     assert (again.damaged, again.backbone) == ({}, made.backbone)
@@ -131,7 +131,7 @@ def test_a_run_waits_for_another_and_says_so(table, backbone, cache, monkeypatch
     found = []
     waiting = Thread(target=lambda: found.append(embed_dataset(table, backbone)))
     waiting.start()
-    while "another run embeds the same pictures" not in said.getvalue():
+    while "another run embeds the same images" not in said.getvalue():
         assert waiting.is_alive()
         time.sleep(0.01)
     (folder / "damaged.json").write_text(kept)
@@ -145,7 +145,7 @@ def test_the_key(table, backbone, backbone_folder, tmp_path):
     from lbhash.models.backbone import Backbone
 
     known = embedding_key(table, backbone)
-    moved = shutil.copytree(table.pictures.folder, tmp_path / "moved")  # which keeps the times of change
+    moved = shutil.copytree(table.store.folder, tmp_path / "moved")  # which keeps the times of change
     assert embedding_key(load_images(moved), backbone) == known
     other = shutil.copytree(backbone_folder, tmp_path / "other")
     processor = json.loads((other / "preprocessor_config.json").read_text())
@@ -167,18 +167,18 @@ def test_a_run_that_broke_off_is_taken_up(table, backbone, cache, counted, monke
     monkeypatch.setattr(lbhash.pipeline.embeddings, "CHUNK", 10)
     whole = embed_dataset(table, backbone, cache=False).embeddings
     counted.clear()
-    read = type(table.pictures).read
+    read = type(table.store).read
 
     def breaking(self, row):
         if row == 25:
             raise KeyboardInterrupt
         return read(self, row)
 
-    monkeypatch.setattr(type(table.pictures), "read", breaking)
+    monkeypatch.setattr(type(table.store), "read", breaking)
     with pytest.raises(KeyboardInterrupt):
         embed_dataset(table, backbone, batch_size=10)
     assert len(counted) == 20
-    monkeypatch.setattr(type(table.pictures), "read", read)
+    monkeypatch.setattr(type(table.store), "read", read)
     found = embed_dataset(table, backbone, batch_size=10)
     assert len(counted) == len(table)
     np.testing.assert_allclose(found.embeddings, whole, atol=1e-5)
@@ -203,8 +203,8 @@ class Colors:
 
 lbhash.pipeline.embeddings.CHUNK = 2
 table = load_images(sys.argv[1])
-read = table.pictures.read
-type(table.pictures).read = lambda self, row: print(row, flush=True) or read(row)
+read = table.store.read
+type(table.store).read = lambda self, row: print(row, flush=True) or read(row)
 made = lbhash.pipeline.embeddings.embed_dataset(table, Colors(), batch_size=1)
 print(made.embeddings.tobytes().hex())
 """
@@ -212,7 +212,7 @@ print(made.embeddings.tobytes().hex())
 
 def test_killed_runs_and_two_at_once(table, cache):
     """Runs are killed at every few rows, and then two go on together: no row is lost, and every one is right."""
-    command = [sys.executable, "-c", SCRIPT, str(table.pictures.folder)]
+    command = [sys.executable, "-c", SCRIPT, str(table.store.folder)]
     for last in (6, 23):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
             for line in run.stdout:
@@ -233,8 +233,8 @@ def test_killed_runs_and_two_at_once(table, cache):
 
 @pytest.fixture
 def broken(table):
-    """Two pictures damaged."""
-    root = table.pictures.folder
+    """Two images damaged."""
+    root = table.store.folder
     (root / "class1" / "03.png").write_bytes(b"junk")
     whole = (root / "class2" / "05.png").read_bytes()
     (root / "class2" / "05.png").write_bytes(whole[: len(whole) // 2])
@@ -242,22 +242,20 @@ def broken(table):
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_damaged_pictures_are_refused(broken, backbone, cache, kept):
-    said = (
-        r"^picture 'class1/03.png' is no picture.* \(2 of 42 pictures are damaged or missing\); mend or remove them, or"
-    )
+def test_damaged_images_are_refused(broken, backbone, cache, kept):
+    said = r"^image 'class1/03.png' is no image.* \(2 of 42 images are damaged or missing\); mend or remove them, or"
     with pytest.raises(ValueError, match=said):
         embed_dataset(broken, backbone, cache=kept)
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_damaged_pictures_are_skipped(broken, backbone, cache, capsys, kept):
+def test_damaged_images_are_skipped(broken, backbone, cache, capsys, kept):
     made = embed_dataset(broken, backbone, damaged="skip", cache=kept)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("picture 'class1/03.png' is no picture")
-    assert err.endswith("(2 of 42 pictures are damaged or missing); they are skipped\n")
-    lost = [broken.pictures.files.index(file) for file in ("class1/03.png", "class2/05.png")]
+    assert err.startswith("image 'class1/03.png' is no image")
+    assert err.endswith("(2 of 42 images are damaged or missing); they are skipped\n")
+    lost = [broken.images.files.index(file) for file in ("class1/03.png", "class2/05.png")]
     assert list(made.damaged) == lost
     assert np.flatnonzero(~made.kept).tolist() == lost
     part = made.part()
@@ -271,17 +269,15 @@ def test_damaged_pictures_are_skipped(broken, backbone, cache, capsys, kept):
 
 def test_what_was_skipped_is_still_refused(broken, backbone, cache):
     embed_dataset(broken, backbone, damaged="skip")
-    with pytest.raises(ValueError, match=r"^picture 'class1/03.png' is no picture.*\(2 of 42 pictures are damaged"):
+    with pytest.raises(ValueError, match=r"^image 'class1/03.png' is no image.*\(2 of 42 images are damaged"):
         embed_dataset(broken, backbone)
 
 
-def test_no_picture_at_all(table, backbone, cache):
-    for file in table.pictures.files:
-        (table.pictures.folder / file).write_bytes(b"junk")
-    with pytest.raises(
-        ValueError, match=r"^no picture of pictures could be read: picture 'class0/00.png' is no picture"
-    ):
-        embed_dataset(load_images(table.pictures.folder), backbone, damaged="skip")
+def test_no_image_at_all(table, backbone, cache):
+    for file in table.store.files:
+        (table.store.folder / file).write_bytes(b"junk")
+    with pytest.raises(ValueError, match=r"^no image of images could be read: image 'class0/00.png' is no image"):
+        embed_dataset(load_images(table.store.folder), backbone, damaged="skip")
 
 
 def write_lists(folder, root):
@@ -296,17 +292,15 @@ def write_lists(folder, root):
         (folder / f"{file}.txt").write_text("".join(chosen))
 
 
-def test_missing_pictures_are_named_before_any_work(table, backbone, cache, tmp_path, counted, capsys):
-    write_lists(tmp_path / "lists", "pictures")
-    (table.pictures.folder / "class2" / "13.png").unlink()
+def test_missing_images_are_named_before_any_work(table, backbone, cache, tmp_path, counted, capsys):
+    write_lists(tmp_path / "lists", "images")
+    (table.store.folder / "class2" / "13.png").unlink()
     lists = load_images(tmp_path / "lists", images=tmp_path)
-    with pytest.raises(
-        ValueError, match=r"^picture 'pictures/class2/13.png' is missing \(1 of 42 are\); mend or remove"
-    ):
+    with pytest.raises(ValueError, match=r"^image 'images/class2/13.png' is missing \(1 of 42 are\); mend or remove"):
         embed_dataset(lists, backbone)
     assert counted == []
     made = embed_dataset(lists, backbone, damaged="skip")
-    assert "picture 'pictures/class2/13.png' is missing (1 of 42 are); they are skipped\n" in capsys.readouterr().err
+    assert "image 'images/class2/13.png' is missing (1 of 42 are); they are skipped\n" in capsys.readouterr().err
     assert made.kept.sum() == 41
 
 
@@ -323,50 +317,50 @@ def test_bad_arguments(table, backbone):
 TRAIN = ["train", "--bits", 16, "--epochs", 2, "--hidden", 0]
 
 
-def test_train_and_encode_pictures(table, backbone, backbone_folder, cache, tmp_path, command, monkeypatch):
+def test_train_and_encode_images(table, backbone, backbone_folder, cache, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = ["--data", "pictures", "--backbone", backbone_folder]
+    given = ["--data", "images", "--backbone", backbone_folder]
     status, out, err = command(*TRAIN, *given, "--freeze", "--out", "model", "--epochs", 10, "--lr", 0.05)
     assert (status, "embedding" in err) == (0, True)
     metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
-    assert (metrics["data"], metrics["protocol"]) == ("pictures", "holdout")
+    assert (metrics["data"], metrics["protocol"]) == ("images", "holdout")
     assert metrics["map"] > 0.8  # a third by chance
     model = Hasher.from_pretrained("model").model_
     assert model.about["backbone"] == {"name": str(backbone_folder), "fingerprint": backbone.fingerprint(), "dim": 12}
     following = out.splitlines()[-1].removeprefix("next: lbhash ").split()
-    assert following[:5] == ["encode", "--model", "model", "--data", "pictures"]
+    assert following[:5] == ["encode", "--model", "model", "--data", "images"]
     status, out, err = command(*following)
     assert (status, "embedding" in err) == (0, False)  # they were kept
     dataset = embed_dataset(table, backbone).dataset("holdout")
     held = read_codes("base.parquet", "base")
     assert held.rows.tolist() == dataset.base.rows.tolist()
-    np.testing.assert_array_equal(held.codes, Hasher.from_pretrained("model").encode_part(dataset.base))
+    np.testing.assert_array_equal(held.codes, Hasher.from_pretrained("model").encode_split(dataset.base))
     status, out, _ = command("encode", "--model", "model", *given, "--out", "all.parquet", "--json")
     assert (status, json.loads(out)["codes"]) == (0, len(table))
     assert pq.read_table("all.parquet")["row"].to_pylist() == list(range(len(table)))
 
 
-def test_paths_of_pictures_travel_with_their_codes(table, backbone_folder, cache, tmp_path, command, monkeypatch):
+def test_paths_of_images_travel_with_their_codes(table, backbone_folder, cache, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = ("--data", "pictures", "--backbone", backbone_folder)
+    given = ("--data", "images", "--backbone", backbone_folder)
     assert command(*TRAIN, *given, "--freeze", "--out", "model")[0] == 0
     given = (*given, "--model", "model", "--carry", "path")
     for out in ("base.parquet", "base/"):
         status, _, err = command("encode", *given, "--split", "base", "--out", out)
         assert status == 0, err
         held = read_codes(out)
-        assert held.further["path"].to_pylist() == [table.pictures.files[row] for row in held.rows]
+        assert held.further["path"].to_pylist() == [table.store.files[row] for row in held.rows]
     status, _, err = command("index", "build", *given, "--split", "all", "--out", "index")
     assert status == 0, err
     status, out, err = command(
-        "search", "--model", "model", "--index", "index", "--data", "pictures", "--row", 3, "--json"
+        "search", "--model", "model", "--index", "index", "--data", "images", "--row", 3, "--json"
     )
     assert status == 0, err
     for neighbor in json.loads(out)["queries"][0]["neighbors"]:
-        assert neighbor["attributes"]["path"] == table.pictures.files[neighbor["id"]]
+        assert neighbor["attributes"]["path"] == table.store.files[neighbor["id"]]
     status, _, err = command("encode", *given[:-1], "name", "--out", "codes/")
     assert (status, err.count("\n")) == (2, 1)
-    assert "carry is name and data is 'pictures'; it must be one .parquet file, or for 'path' a folder" in err
+    assert "carry is name and data is 'images'; it must be one .parquet file, or for 'path' a folder" in err
 
 
 @pytest.mark.parametrize("freeze", [True, False])
@@ -395,9 +389,9 @@ def test_a_model_knows_the_class_list(backbone_folder, cache, tmp_path, command,
 
 def test_the_backbone_must_be_the_trainings(table, backbone_folder, cache, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    command(*TRAIN, "--data", "pictures", "--backbone", backbone_folder, "--freeze", "--out", "model")
+    command(*TRAIN, "--data", "images", "--backbone", backbone_folder, "--freeze", "--out", "model")
     moved = shutil.copytree(backbone_folder, tmp_path / "moved")
-    encode = ["encode", "--model", "model", "--data", "pictures", "--out", "codes.parquet"]
+    encode = ["encode", "--model", "model", "--data", "images", "--out", "codes.parquet"]
     assert command(*encode, "--backbone", moved)[0] == 0
     processor = json.loads((moved / "preprocessor_config.json").read_text())
     (moved / "preprocessor_config.json").write_text(json.dumps(processor | {"image_std": [0.5] * 3}))
@@ -410,8 +404,8 @@ def test_the_backbone_must_be_the_trainings(table, backbone_folder, cache, tmp_p
 def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     moved = shutil.copytree(backbone_folder, tmp_path / "moved")
-    command(*TRAIN, "--data", "pictures", "--backbone", moved, "--freeze", "--out", "model")
-    encode = ["encode", "--model", "model", "--data", "pictures", "--out", "codes.parquet"]
+    command(*TRAIN, "--data", "images", "--backbone", moved, "--freeze", "--out", "model")
+    encode = ["encode", "--model", "model", "--data", "images", "--out", "codes.parquet"]
     assert command(*encode, "--layout", "folder")[0] == 0
     found = read_codes("codes.parquet", "codes").codes
     assert command(*encode, "--backbone", backbone_folder)[0] == 0
@@ -425,14 +419,14 @@ def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, com
 
 def test_skipping_on_the_command_line(broken, backbone_folder, cache, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = ["--data", "pictures", "--backbone", backbone_folder, "--freeze", "--out", "model"]
+    given = ["--data", "images", "--backbone", backbone_folder, "--freeze", "--out", "model"]
     status, _, err = command(*TRAIN, *given)
-    assert (status, err.splitlines()[-1].startswith("lbhash: error: picture 'class1/03.png' is no picture")) == (
+    assert (status, err.splitlines()[-1].startswith("lbhash: error: image 'class1/03.png' is no image")) == (
         2,
         True,
     )
     status, out, err = command(*TRAIN, *given, "--damaged", "skip")
-    assert (status, "2 of 42 pictures are damaged or missing); they are skipped" in err) == (0, True)
+    assert (status, "2 of 42 images are damaged or missing); they are skipped" in err) == (0, True)
     assert "--damaged skip" in out
 
 
@@ -440,22 +434,22 @@ def test_skipping_on_the_command_line(broken, backbone_folder, cache, tmp_path, 
     ("arguments", "said"),
     [
         (["--freeze"], "freeze is given without a backbone; there is nothing to freeze"),
-        ([], "data is 'pictures', which holds pictures; give what embeds them (--backbone FOLDER)"),
+        ([], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
         (["--backbone", "B"], "backbone is 'B', and there is no such folder"),
         (["--backbone", "B", "--freeze"], "backbone is 'B', and there is no such folder"),
         (
             ["--backbone", "B", "--freeze", "--labels", "l.npy"],
-            "labels is 'l.npy' and the data are pictures, which are one file or folder",
+            "labels is 'l.npy' and the data are images, which are one file or folder",
         ),
         (["--backbone", "B", "--freeze", "--layout", "x"], "layout is 'x'; it must be one of parquet, lists, cifar"),
-        (["--layout", "coco"], "layout is 'coco' without a backbone; it is for pictures: give --backbone too"),
-        (["--damaged", "skip"], "damaged is 'skip' without a backbone; it is for pictures: give --backbone too"),
+        (["--layout", "coco"], "layout is 'coco' without a backbone; it is for images: give --backbone too"),
+        (["--damaged", "skip"], "damaged is 'skip' without a backbone; it is for images: give --backbone too"),
         (["--data", "none", "--backbone", "B", "--freeze"], "data is 'none', and there is no such file or folder"),
     ],
 )
-def test_bad_trainings_on_pictures(table, tmp_path, command, monkeypatch, arguments, said):
+def test_bad_trainings_on_images(table, tmp_path, command, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
-    status, out, err = command(*TRAIN, "--data", "pictures", "--out", "model", *arguments)
+    status, out, err = command(*TRAIN, "--data", "images", "--out", "model", *arguments)
     assert (status, out) == (2, "")
     assert err.startswith(f"lbhash: error: {said}")
     assert not (tmp_path / "model").exists()

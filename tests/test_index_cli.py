@@ -24,14 +24,14 @@ def work(tmp_path_factory):
     """A folder with a model of digits, the codes of its base, and an index of them that keeps the outputs."""
     folder = tmp_path_factory.mktemp("work")
     data = load_dataset("digits")
-    hasher = Hasher(bits=12, epochs=1, hidden=16).fit_part(data.train, data.classes)
+    hasher = Hasher(bits=12, epochs=1, hidden=16).fit_split(data.train, data.classes)
     hasher.model_.about |= {"data": "digits", "protocol": "digits", "split seed": 0}
     hasher.save_pretrained(folder / "model")
     base = data.base
-    table = CodeTable(hasher.encode_part(base), 12, base.rows, base.labels, hasher.model_.fingerprint())
+    table = CodeTable(hasher.encode_split(base), 12, base.rows, base.labels, hasher.model_.fingerprint())
     write_codes(folder / "base.parquet", table)
     write_codes(
-        folder / "query.npz", replace(table, codes=hasher.encode_part(data.query), rows=data.query.rows, labels=None)
+        folder / "query.npz", replace(table, codes=hasher.encode_split(data.query), rows=data.query.rows, labels=None)
     )
     return folder
 

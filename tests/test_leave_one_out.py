@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge
 
-from lbhash.data import Part
+from lbhash.data import EmbeddingSplit
 from lbhash.training import confusion as module
 from lbhash.training.confusion import PENALTIES, confusion
 
 
 def part_of(x, labels):
-    return Part(np.asarray(x), np.arange(len(x)), np.asarray(labels))
+    return EmbeddingSplit(np.asarray(x), np.arange(len(x)), np.asarray(labels))
 
 
 def leave_one_out(part, classes):

@@ -1,4 +1,4 @@
-"""Sizes and pixel values of the preprocessing of backbones, and backbones with pictures of another size."""
+"""Sizes and pixel values of the preprocessing of backbones, and backbones with images of another size."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pytest
 import torch
 from PIL import Image
 
+from image_tools import model_of, stripes, write_backbone
 from lbhash.data.images.preprocessing import preprocess
 from lbhash.models.backbone import Backbone
 from lbhash.models.tf_padding import drop_idle_padding
-from lbhash.training.images import PixelValues, picture_size, resized
-from picture_tools import model_of, stripes, write_backbone
+from lbhash.training.images import PixelValues, input_size, resized
 
 transformers = pytest.importorskip("transformers")
 
 
 class Takes(torch.nn.Module):
-    """Stands for a model that takes pictures of any size."""
+    """Stands for a model that takes images of any size."""
 
     def forward(self, pixel_values):
         class Outputs:
@@ -42,7 +42,7 @@ def with_processor(tmp_path):
     return made
 
 
-# A processor, what it makes of any picture, and its sizes for pictures of 96.
+# A processor, what it makes of any image, and its sizes for images of 96.
 SIZES = {
     "scaled to a square": ("ViTImageProcessor", {}, 224, {"size": {"height": 96, "width": 96}}),
     "shortest edge, then cut": (
@@ -93,13 +93,13 @@ def test_sizes(kind, with_processor):
     before = backbone.preprocessing()
     if side is None:
         with pytest.raises(
-            ValueError, match=r"^the preprocessing of backbone '.*' leaves pictures in sizes of their own; "
+            ValueError, match=r"^the preprocessing of backbone '.*' leaves images in sizes of their own; "
         ):
-            picture_size(backbone)
+            input_size(backbone)
     else:
-        assert picture_size(backbone) == (side, side)
+        assert input_size(backbone) == (side, side)
     other = resized(backbone, 96)
-    assert picture_size(other) == (96, 96)
+    assert input_size(other) == (96, 96)
     said = other.preprocessing()
     assert {key: said[key] for key in sizes} == sizes
     assert backbone.preprocessing() == before
@@ -137,7 +137,7 @@ def test_values_without_normalization(with_processor):
 
 
 class Gray:
-    """Makes pictures gray, so that every channel depends on all three."""
+    """Makes images gray, so that every channel depends on all three."""
 
     do_resize = True
 
@@ -147,7 +147,7 @@ class Gray:
 
 
 class Framed:
-    """Puts a frame around pictures."""
+    """Puts a frame around images."""
 
     def __call__(self, images, return_tensors):
         return {"pixel_values": torch.zeros(len(images), 3, 70, 70)}
@@ -164,7 +164,7 @@ class Shaded:
 @pytest.mark.parametrize("processor", [Gray(), Framed(), Shaded()])
 def test_values_that_cannot_be_looked_up(processor):
     said = (
-        rf"^the preprocessing of backbone 'b', a {type(processor).__name__}, does more than scale pictures and their "
+        rf"^the preprocessing of backbone 'b', a {type(processor).__name__}, does more than scale images and their "
         "channels, which augmented ones could not be given; train without augmentation"
     )
     with pytest.raises(ValueError, match=said):
@@ -207,24 +207,24 @@ def test_a_model_of_one_size(tmp_path):
 @pytest.mark.parametrize("kind", ["resnet", "mobilenet_v2", "vit", "vit without a pooler", "dinov2", "clip", "siglip"])
 def test_backbones_at_another_size(kind, tmp_path):
     """They embed, are the same after they have been stored, and know their size then."""
-    pictures, _ = stripes(4)
+    images, _ = stripes(4)
     backbone = resized(Backbone.from_pretrained(write_backbone(tmp_path / "first", kind)), 40)
-    made = backbone.embed(pictures)
+    made = backbone.embed(images)
     assert made.shape == (4, backbone.dim)
     backbone.save_pretrained(tmp_path / "second")
     stored = Backbone.from_pretrained(tmp_path / "second")
-    assert picture_size(stored) == (40, 40)
+    assert input_size(stored) == (40, 40)
     assert stored.fingerprint() == backbone.fingerprint()
-    np.testing.assert_array_equal(stored.embed(pictures), made)
+    np.testing.assert_array_equal(stored.embed(images), made)
 
 
 def test_positions_are_interpolated(tmp_path):
     backbone = resized(Backbone.from_pretrained(write_backbone(tmp_path, "vit")), 32)
-    pictures, _ = stripes(2)
-    pixels = preprocess(backbone.processor, pictures, "x")
+    images, _ = stripes(2)
+    pixels = preprocess(backbone.processor, images, "x")
     with torch.inference_mode():
         expected = backbone.model(pixel_values=pixels, interpolate_pos_encoding=True).pooler_output.numpy()
-    np.testing.assert_allclose(backbone.embed(pictures), expected, atol=1e-6)
+    np.testing.assert_allclose(backbone.embed(images), expected, atol=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------- padding

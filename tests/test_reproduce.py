@@ -206,16 +206,16 @@ def test_lists():
 
 
 def check_files(name, result, out):
-    """All files are there, the pictures are pictures, and the tables hold the rows."""
+    """All files are there, the images are images, and the tables hold the rows."""
     parts = result.parts(name)
     expected = {f"{name}.md"} | {f"{part}.{kind}" for part in parts for kind in ("csv", "png", "svg")}
     assert {file.name for file in out.iterdir()} == expected
     page = (out / f"{name}.md").read_text()
     for part, table in parts.items():
-        picture = imread(out / f"{part}.png")
-        assert picture.shape[0] > 400
-        assert picture.shape[1] > 800
-        assert picture[..., :3].std() > 0.02
+        image = imread(out / f"{part}.png")
+        assert image.shape[0] > 400
+        assert image.shape[1] > 800
+        assert image[..., :3].std() > 0.02
         assert "<svg" in (out / f"{part}.svg").read_text()
         with (out / f"{part}.csv").open(newline="") as lines:
             rows = list(csv.reader(lines))
@@ -300,14 +300,14 @@ def test_posterior_2bits(tmp_path, blobs, write_parquet):
 
 
 def test_the_nearest_classes(blobs):
-    from lbhash.data import Part
+    from lbhash.data import EmbeddingSplit
 
     x = np.zeros((8, 2), np.float32)
     y = np.repeat([0, 1, 3, 5], 2)
     x[:, 0] = np.repeat([0, 9, 4, 5], 2)
-    assert posterior_2bits.nearest_classes(Part(x, np.arange(8), y)) == (3, 5)
+    assert posterior_2bits.nearest_classes(EmbeddingSplit(x, np.arange(8), y)) == (3, 5)
     with pytest.raises(ValueError, match="data has 1 class"):
-        posterior_2bits.nearest_classes(Part(x, np.arange(2), y[:2]))
+        posterior_2bits.nearest_classes(EmbeddingSplit(x, np.arange(2), y[:2]))
 
 
 def test_theory(tmp_path):

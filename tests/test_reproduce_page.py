@@ -134,8 +134,8 @@ def test_all(only, file, tmp_path, capsys):
     page = Outline(text)
     assert {link.removeprefix("#") for link in page.links} == set(few) <= set(page.ids)
     assert len(page.ids) == len(set(page.ids))
-    pictures = [result for name in ("map", "theory") for result in found[name].parts(name)]
-    assert len(page.images) == len(pictures)
+    images = [result for name in ("map", "theory") for result in found[name].parts(name)]
+    assert len(page.images) == len(images)
     assert all(image["src"].startswith("data:image/png;base64,") and image["alt"] for image in page.images)
     assert not re.search(r'(src|href)="(?!#|data:)', text)
     assert 'name="viewport"' in text

@@ -76,7 +76,7 @@ def columns_of(result):
 
 
 def check_files(name, result, out):
-    """All files are there, the pictures are pictures, and the tables hold the rows."""
+    """All files are there, the images are images, and the tables hold the rows."""
     write_result(name, result, out, "the command")
     parts = result.parts(name)
     expected = {f"{name}.md"} | {f"{part}.{kind}" for part in parts for kind in ("csv", "png", "svg")}
@@ -85,9 +85,9 @@ def check_files(name, result, out):
     assert "Made by `the command`." in page
     assert re.search(r"\{\w+\}", page) is None
     for part, table in parts.items():
-        picture = imread(out / f"{part}.png")
-        assert min(picture.shape[:2]) > 300
-        assert picture[..., :3].std() > 0.02
+        image = imread(out / f"{part}.png")
+        assert min(image.shape[:2]) > 300
+        assert image[..., :3].std() > 0.02
         with (out / f"{part}.csv").open(newline="") as lines:
             assert len(list(csv.reader(lines))) == len(table.rows) + 1
 
@@ -182,8 +182,8 @@ def test_a_run_is_named_after_all_that_matters(file, labels_file):
 
 def test_a_run_that_is_watched_is_the_run(small):
     data = small.source.dataset()
-    hasher = Hasher(8, "csq", True, 2, 5, hidden=4, centers="best", device="cpu").fit_part(data.train, 4)
-    query, base = hasher.encode_part(data.query), hasher.encode_part(data.base)
+    hasher = Hasher(8, "csq", True, 2, 5, hidden=4, centers="best", device="cpu").fit_split(data.train, 4)
+    query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
     outcome = execute(small.wanting(TRAJECTORY, CODES, SECONDS), [5])[5]
     np.testing.assert_array_equal(outcome.codes["query"], query)
     np.testing.assert_array_equal(outcome.codes["base"], base)
@@ -204,7 +204,7 @@ def test_a_run_that_is_watched_is_the_run(small):
 
 def test_the_loss_by_epoch_is_the_trainings(small, tmp_path):
     data = small.source.dataset()
-    Hasher(8, "csq", True, 2, 5, hidden=4, centers="best", device="cpu").fit_part(
+    Hasher(8, "csq", True, 2, 5, hidden=4, centers="best", device="cpu").fit_split(
         data.train, 4, directory=tmp_path, logger="csv"
     )
     with (tmp_path / "logs" / "metrics.csv").open(newline="") as lines:
@@ -226,9 +226,9 @@ def test_recognition_is_by_the_methods_own_classifier(small):
 
     data = small.source.dataset()
     cell = Cell(small.source, "greedyhash", "guided", 8, epochs=2, hidden=4)
-    hasher = Hasher(8, "greedyhash", True, 2, 0, hidden=4, centers="best", device="cpu").fit_part(data.train, 4)
+    hasher = Hasher(8, "greedyhash", True, 2, 0, hidden=4, centers="best", device="cpu").fit_split(data.train, 4)
     weights = hasher.model_.classifier.weight.detach().numpy()
-    own = classifier_accuracy(hasher.encode_part(data.query), data.query.labels, weights)
+    own = classifier_accuracy(hasher.encode_split(data.query), data.query.labels, weights)
     final = execute(cell, [0])[0].final
     assert final["recognition"] == own != final["report"]["knn_accuracy"]
 
@@ -554,11 +554,11 @@ def test_tsne(settings, labels_file, tmp_path):
 
 
 def test_tsne_takes_few_rows_of_few_classes():
-    from lbhash.data import Part
+    from lbhash.data import EmbeddingSplit
     from lbhash.reproduce.tsne import chosen_rows
 
     labels = np.arange(3000) % 15
-    rows = chosen_rows(Part(np.zeros((3000, 1)), np.arange(3000), labels), 0)
+    rows = chosen_rows(EmbeddingSplit(np.zeros((3000, 1)), np.arange(3000), labels), 0)
     assert len(rows) == 1000
     assert (np.diff(rows) > 0).all()
     assert set(labels[rows]) == set(range(10))

@@ -43,8 +43,8 @@ def test_the_files_are_as_their_readme_says(name, sizes, classes, per_class, dis
 @pytest.mark.parametrize("name", ["cifar10-mobilenetv2", "mosaic21-mobilenetv2"])
 def test_one_epoch_beats_random_codes_clearly(name):
     dataset = load_dataset(SHARED / f"{name}.parquet")
-    hasher = Hasher(bits=32, hidden=64, epochs=1).fit_part(dataset.train, dataset.classes)
-    codes = [hasher.encode_part(part) for part in (dataset.query, dataset.base)]
+    hasher = Hasher(bits=32, hidden=64, epochs=1).fit_split(dataset.train, dataset.classes)
+    codes = [hasher.encode_split(part) for part in (dataset.query, dataset.base)]
     rng = np.random.default_rng(0)
     at_random = [rng.integers(0, 256, made.shape, dtype=np.uint8) for made in codes]
     labels = dataset.query.labels, dataset.base.labels

@@ -8,7 +8,7 @@ import pytest
 from lbhash import Hasher
 from lbhash.centers import arrange_centers, center_kinds, class_centers
 from lbhash.centers.targets import ARRANGED, check_center_kind, task_center_kinds, task_centers
-from lbhash.data import Part
+from lbhash.data import EmbeddingSplit
 from lbhash.losses import METHODS, Objective, uses_centers
 from lbhash.training.confusion import confusion
 
@@ -70,24 +70,24 @@ def test_the_methods_that_do_not_look_at_centers_do_not(blobs):
 
 @pytest.mark.parametrize("multi", [False, True])
 def test_arranged_centers_are_by_the_rows_that_are_trained_on(blobs, multi):
-    part = Part(blobs.x, np.arange(len(blobs.x)), blobs.hot if multi else blobs.y)
+    part = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.hot if multi else blobs.y)
     words = class_centers(4, 16, "best-ratio")
     expected = arrange_centers(words, confusion(part, 4), seed=2)
-    hasher = Hasher(**SETTINGS, method="csq", seed=2, centers="arranged").fit_part(part, 4)
+    hasher = Hasher(**SETTINGS, method="csq", seed=2, centers="arranged").fit_split(part, 4)
     np.testing.assert_array_equal(hasher.centers_, expected)
     (together,) = Hasher(**SETTINGS, method="csq", centers="arranged").fit_seeds(part, 4, [2])
     np.testing.assert_array_equal(together.centers_, expected)
-    np.testing.assert_array_equal(hasher.encode_part(part), together.encode_part(part))
+    np.testing.assert_array_equal(hasher.encode_split(part), together.encode_split(part))
 
 
 def test_rows_held_out_of_the_training_have_no_say(blobs, monkeypatch):
     asked = []
-    part = Part(blobs.x, np.arange(len(blobs.x)), blobs.y)
+    part = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
     monkeypatch.setattr(
         "lbhash.hasher.confusion", lambda rows, classes: asked.append(len(rows)) or confusion(rows, classes)
     )
     hasher = Hasher(**SETTINGS, centers="arranged", validation=0.25)
-    hasher.fit_part(part, 4)
+    hasher.fit_split(part, 4)
     assert asked == [round(0.75 * len(blobs.x))]
 
 

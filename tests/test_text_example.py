@@ -1,4 +1,4 @@
-"""Text through the product's own commands: nothing in it assumes pictures."""
+"""Text through the product's own commands: nothing in it assumes images."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 
 import lbhash.training.loggers
 from lbhash.codes import pack
-from lbhash.data import Part, load_dataset
+from lbhash.data import EmbeddingSplit, load_dataset
 from lbhash.evaluation.bound import bound
 from lbhash.hasher import Hasher
 from lbhash.losses import CSQ, METHODS, Task, build_objective
@@ -48,7 +48,7 @@ class Watch(Callback):
 def fitted(blobs, *, callbacks=None, folder=None, resume=False, logger=None, **settings):
     hasher = Hasher(**{**SETTINGS, **settings})
     more = {} if callbacks is None else {"callbacks": callbacks}
-    return hasher.fit_part(part_of(blobs), 4, directory=folder, resume=resume, logger=logger, **more)
+    return hasher.fit_split(part_of(blobs), 4, directory=folder, resume=resume, logger=logger, **more)
 
 
 def assert_same_model(left, right):
@@ -158,16 +158,16 @@ def test_resuming_with_other_settings_is_refused(blobs, tmp_path_factory, other,
 
 def test_resuming_with_other_rows_is_refused(blobs, tmp_path):
     fitted(blobs, folder=tmp_path, epochs=1)
-    part = Part(blobs.x, np.arange(150), blobs.y[:150])
+    part = EmbeddingSplit(blobs.x, np.arange(150), blobs.y[:150])
     with pytest.raises(ValueError, match=r"^rows is 150, and the checkpoint in .* was made with 160"):
-        Hasher(**{**SETTINGS, "epochs": 1}).fit_part(part, 4, directory=tmp_path, resume=True)
+        Hasher(**{**SETTINGS, "epochs": 1}).fit_split(part, 4, directory=tmp_path, resume=True)
 
 
 def test_resuming_with_as_many_other_rows_is_refused(blobs, tmp_path):
     fitted(blobs, folder=tmp_path, epochs=1)
-    part = Part(blobs.x + np.float32(1e-3), np.arange(160), blobs.y)
+    part = EmbeddingSplit(blobs.x + np.float32(1e-3), np.arange(160), blobs.y)
     with pytest.raises(ValueError, match=r"^fingerprint of the rows is '\w{16}', and the checkpoint in"):
-        Hasher(**{**SETTINGS, "epochs": 1}).fit_part(part, 4, directory=tmp_path, resume=True)
+        Hasher(**{**SETTINGS, "epochs": 1}).fit_split(part, 4, directory=tmp_path, resume=True)
 
 
 @pytest.mark.parametrize("content", [b"", b"no checkpoint", "half"])
@@ -535,7 +535,7 @@ def test_a_loss_that_is_no_number_stops_the_training(blobs):
 
 
 def test_one_training_row():
-    part = Part(np.ones((1, 3), np.float32), np.array([0]), np.array([0]))
+    part = EmbeddingSplit(np.ones((1, 3), np.float32), np.array([0]), np.array([0]))
     task = Task(8, 1, torch.tensor([0]), torch.ones(1, 8), epochs=1)
     model = HashModel(3, 8, 0)
     train(model, build_objective("hashnet", task), part, Schedule(epochs=1))

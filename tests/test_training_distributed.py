@@ -121,7 +121,7 @@ def test_processes_draw_dropout_of_their_own(tmp_path):
     script = """
 import json, sys
 import numpy as np, torch
-from lbhash.data import Part
+from lbhash.data import EmbeddingSplit
 from lbhash.hasher import Hasher
 from lightning.pytorch.callbacks import Callback
 import torch.distributed as dist
@@ -131,10 +131,10 @@ class Outputs(Callback):
         module.model.register_forward_hook(lambda model, x, out: found.append(out.detach()))
 
 found = []
-part = Part(np.ones((8, 6), np.float32) * np.arange(6, dtype=np.float32), np.arange(8), np.arange(8) % 2)
+part = EmbeddingSplit(np.ones((8, 6), np.float32) * np.arange(6, dtype=np.float32), np.arange(8), np.arange(8) % 2)
 part.embeddings[0] += 1
 hasher = Hasher(bits=8, hidden=0, epochs=1, batch_size=4, dropout=0.5, device="cpu")
-hasher.fit_part(part, 2, callbacks=[Outputs()])
+hasher.fit_split(part, 2, callbacks=[Outputs()])
 mine = found[0].contiguous()
 theirs = [torch.empty_like(mine) for _ in range(2)]
 dist.all_gather(theirs, mine)
@@ -153,9 +153,9 @@ def test_processes_end_with_the_first_ones_running_statistics(tmp_path):
 import sys, torch
 import torch.distributed as dist
 from conftest import Blobs
-from test_training_settings import EmbeddingLike, picture_run
+from test_training_settings import EmbeddingLike, image_run
 
-model, trained = picture_run(Blobs(), validation=EmbeddingLike(Blobs()), monitor="ratio", workers=1, device="cpu")
+model, trained = image_run(Blobs(), validation=EmbeddingLike(Blobs()), monitor="ratio", workers=1, device="cpu")
 states = [None, None]
 dist.all_gather_object(states, (model.state_dict(), trained.epoch, trained.value))
 assert states[0][1:] == states[1][1:]
@@ -264,7 +264,7 @@ def test_killed_processes_resume_bit_for_bit(tmp_path):
 )
 def test_bad_processes(blobs, changed, error, message):
     with pytest.raises(error, match=message):
-        Hasher(**{**SETTINGS, **changed}).fit_part(part_of(blobs), 4)
+        Hasher(**{**SETTINGS, **changed}).fit_split(part_of(blobs), 4)
 
 
 def test_processes_of_torchrun_need_not_be_named(monkeypatch):

@@ -55,7 +55,9 @@ def log_of(folder):
 def fitted(blobs, *, folder=None, resume=False, callbacks=(), **changed):
     hasher = Hasher(**{**SETTINGS, "method": Turncoat, "guided": False, **changed})
     logger = None if folder is None else "csv"
-    return hasher.fit_part(part_of(blobs), 4, directory=folder, resume=resume, logger=logger, callbacks=list(callbacks))
+    return hasher.fit_split(
+        part_of(blobs), 4, directory=folder, resume=resume, logger=logger, callbacks=list(callbacks)
+    )
 
 
 def weights_of(recorder, epoch):
@@ -176,7 +178,7 @@ def test_validation_rows_are_cut_from_the_training_rows_and_judged_after_the_epo
     rest, held = hold_out(part, 0.25, 3)
     codes = Codes(held)
     hasher = Hasher(**SETTINGS, monitor="map", validation=0.25)
-    hasher.fit_part(part, 4, directory=tmp_path, logger="csv", callbacks=[codes])
+    hasher.fit_split(part, 4, directory=tmp_path, logger="csv", callbacks=[codes])
     assert (len(rest), len(held)) == (120, 40)
     for row, found in zip(log_of(tmp_path), codes.codes, strict=True):
         at = bound(found, held.labels, 75, inter_percentile=10, classes=4, bits=12)
@@ -199,7 +201,7 @@ def test_validation_alone_is_logged_and_changes_nothing_else(blobs, tmp_path):
     assert "validation_map" not in log_of(tmp_path)[0]
     rest, held = hold_out(part_of(blobs), 0.2, 3)
     assert (
-        Hasher(**{**SETTINGS, "method": Turncoat, "guided": False}).fit_part(rest, 4).model_.fingerprint()
+        Hasher(**{**SETTINGS, "method": Turncoat, "guided": False}).fit_split(rest, 4).model_.fingerprint()
         == watched.model_.fingerprint()
     )
     assert len(held) == 32

@@ -55,7 +55,7 @@ def watched(blobs, monkeypatch):
         bar = EpochBar("csq_d", unit)
         look = Pass(clock, bar)
         hasher = Hasher(**{**SETTINGS, **changed})
-        hasher.fit_part(part_of(blobs), 4, callbacks=[bar, look, *callbacks])
+        hasher.fit_split(part_of(blobs), 4, callbacks=[bar, look, *callbacks])
         return look, bar
 
     return run
@@ -78,7 +78,7 @@ def test_the_bar_moves_with_the_steps(watched):
 
 def test_the_bar_says_what_was_logged(watched, tmp_path, blobs):
     look, bar = watched(monitor="map", unit="images")
-    Hasher(**SETTINGS, monitor="map").fit_part(part_of(blobs), 4, directory=tmp_path, logger="csv")
+    Hasher(**SETTINGS, monitor="map").fit_split(part_of(blobs), 4, directory=tmp_path, logger="csv")
     rows = np.genfromtxt(tmp_path / "logs" / "metrics.csv", delimiter=",", names=True)
     said = [*look.after_epochs, bar.said]
     assert len(said) == 3
@@ -97,7 +97,7 @@ def test_the_bar_is_updated_a_few_times_a_second_at_most(blobs, monkeypatch):
     monkeypatch.setattr(lbhash.training.progress, "time", clock)
     moves = []
     monkeypatch.setattr(bar._bar, "update", lambda task, **what: moves.append(what))
-    Hasher(**{**SETTINGS, "epochs": 1}).fit_part(part_of(blobs), 4, callbacks=[bar])
+    Hasher(**{**SETTINGS, "epochs": 1}).fit_split(part_of(blobs), 4, callbacks=[bar])
     assert len(moves) == 2  # its beginning and its end, with no time for more
 
 
@@ -110,12 +110,12 @@ def test_the_terminal_is_given_back(watched):
 
 def test_a_resumed_bar_counts_the_time_of_its_own_epochs(watched, blobs, tmp_path, monkeypatch):
     with pytest.raises(KeyError, match="stopped"):
-        Hasher(**SETTINGS).fit_part(part_of(blobs), 4, directory=tmp_path, callbacks=[Stop(1)])
+        Hasher(**SETTINGS).fit_split(part_of(blobs), 4, directory=tmp_path, callbacks=[Stop(1)])
     clock = Clock()
     monkeypatch.setattr(lbhash.training.progress, "time", clock)
     bar = EpochBar("csq_d")
     look = Pass(clock, bar)
-    Hasher(**SETTINGS).fit_part(part_of(blobs), 4, directory=tmp_path, resume=True, callbacks=[bar, look])
+    Hasher(**SETTINGS).fit_split(part_of(blobs), 4, directory=tmp_path, resume=True, callbacks=[bar, look])
     assert look.said[0].startswith("1.2/3 epochs · 16 rows a second · 0:00:18 left\n")
 
 
@@ -132,7 +132,7 @@ def test_tensorboard_has_rates_and_speed(blobs, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     hasher = Hasher(**SETTINGS, schedule="linear", monitor="ratio")
-    hasher.fit_part(part_of(blobs), 4, directory=tmp_path, logger="tensorboard")
+    hasher.fit_split(part_of(blobs), 4, directory=tmp_path, logger="tensorboard")
     events = EventAccumulator(str(tmp_path / "logs")).Reload()
 
     def values(name):

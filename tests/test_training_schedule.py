@@ -99,7 +99,7 @@ def test_bad_schedules(settings, error, message):
 def test_adam_gets_the_rate_of_every_step(blobs, name):
     watch = Recorder()
     settings = {"schedule": name, "warmup": 1.5, "lr": 0.01, "epochs": 4, "batch_size": 50}
-    Hasher(bits=8, hidden=0, guided=False, **settings).fit_part(part_of(blobs), 4, callbacks=[watch])
+    Hasher(bits=8, hidden=0, guided=False, **settings).fit_split(part_of(blobs), 4, callbacks=[watch])
     assert watch.rates == rates(Schedule(**settings), 4)[: len(watch.rates)]
     assert len(watch.rates) == 4 * 4  # 50, 50, 50, 10
 
@@ -109,7 +109,7 @@ def test_seeds_together_follow_the_same_rates(blobs, name):
     settings = {"schedule": name, "warmup": 0.7, "lr": 0.02, "epochs": 3, "batch_size": 32, "hidden": 8}
     part = part_of(blobs)
     for found in Hasher(bits=8, **settings).fit_seeds(part, 4, [1, 5]):
-        alone = Hasher(bits=8, seed=found.seed, **settings).fit_part(part, 4)
+        alone = Hasher(bits=8, seed=found.seed, **settings).fit_split(part, 4)
         wanted = alone.model_.state_dict()
         for name, tensor in found.model_.state_dict().items():
             torch.testing.assert_close(tensor, wanted[name], rtol=2e-3, atol=2e-4, msg=name)

@@ -23,7 +23,7 @@ def task_of(blobs, bits=8):
 
 
 class NoisyRows:
-    """Rows whose inputs are drawn anew in every epoch, as augmented pictures are."""
+    """Rows whose inputs are drawn anew in every epoch, as augmented images are."""
 
     def __init__(self, blobs, seed=5):
         self.x, self.labels, self.seed = blobs.x, torch.from_numpy(blobs.y), seed
@@ -39,7 +39,7 @@ class NoisyRows:
         return "noisy"
 
 
-class Picture(nn.Module):
+class Image(nn.Module):
     """A model of two parts: a backbone with batch normalization and a frozen layer, and a head."""
 
     def __init__(self, bits=8):
@@ -52,9 +52,9 @@ class Picture(nn.Module):
         return self.head(self.backbone(x))
 
 
-def picture_run(blobs, *, callbacks=(), objective="csq", schedule=None, rows=None, **options):
+def image_run(blobs, *, callbacks=(), objective="csq", schedule=None, rows=None, **options):
     torch.manual_seed(2)
-    model, loss = Picture(), build_objective(objective, task_of(blobs), guided=True)
+    model, loss = Image(), build_objective(objective, task_of(blobs), guided=True)
     rows = NoisyRows(blobs) if rows is None else rows
     schedule = Schedule(epochs=4, batch_size=32) if schedule is None else schedule
     trained = train(model, loss, rows, schedule, seed=1, callbacks=list(callbacks), **options)
@@ -96,7 +96,7 @@ def test_inputs_are_asked_for_by_row_and_epoch(blobs):
             return super().inputs(index, epoch)
 
     watch = Recorder()
-    picture_run(blobs, rows=Asked(blobs), callbacks=[watch])
+    image_run(blobs, rows=Asked(blobs), callbacks=[watch])
     assert [epoch for epoch, _ in asked] == [0] * 5 + [1] * 5 + [2] * 5 + [3] * 5
     for (_, index), rows in zip(asked, watch.rows, strict=True):
         np.testing.assert_array_equal(index, rows)
@@ -104,21 +104,21 @@ def test_inputs_are_asked_for_by_row_and_epoch(blobs):
 
 def test_codes_do_not_depend_on_the_workers(blobs, tmp_path):
     judged = {"validation": EmbeddingLike(blobs), "monitor": "ratio"}
-    one, alone = picture_run(blobs, **judged)
-    two, together = picture_run(blobs, workers=2, **judged)
+    one, alone = image_run(blobs, **judged)
+    two, together = image_run(blobs, workers=2, **judged)
     assert same(one, two)
     assert (alone.epoch, alone.value) == (together.epoch, together.value)
     assert multiprocessing.active_children() == []
     with pytest.raises(KeyError, match="stopped"):
-        picture_run(blobs, workers=2, directory=tmp_path, callbacks=[Stop(epoch=2)], **judged)
+        image_run(blobs, workers=2, directory=tmp_path, callbacks=[Stop(epoch=2)], **judged)
     assert multiprocessing.active_children() == []
-    resumed, again = picture_run(blobs, workers=2, directory=tmp_path, resume=True, **judged)
+    resumed, again = image_run(blobs, workers=2, directory=tmp_path, resume=True, **judged)
     assert same(one, resumed)
     assert (alone.epoch, alone.value) == (again.epoch, again.value)
 
 
 class EmbeddingLike(NoisyRows):
-    """The same pictures without noise, every fourth of them."""
+    """The same images without noise, every fourth of them."""
 
     def __init__(self, blobs):
         self.x, self.labels = blobs.x[::4], torch.from_numpy(blobs.y[::4])
@@ -149,8 +149,8 @@ def test_a_backbone_learns_at_its_own_rate_and_a_frozen_layer_not_at_all(blobs):
     watch = Recorder()
     schedule = Schedule(epochs=3, batch_size=32, lr=0.01, backbone_lr=0.002, schedule="linear", warmup=1)
     torch.manual_seed(2)
-    before = Picture().state_dict()
-    model, _ = picture_run(blobs, schedule=schedule, callbacks=[watch])
+    before = Image().state_dict()
+    model, _ = image_run(blobs, schedule=schedule, callbacks=[watch])
     assert watch.groups == [
         [schedule.rate(epoch, step, 5), schedule.backbone_rate(epoch, step, 5)]
         for epoch in range(3)
@@ -164,16 +164,16 @@ def test_a_backbone_learns_at_its_own_rate_and_a_frozen_layer_not_at_all(blobs):
 
 def test_a_rate_of_next_to_nothing_leaves_a_backbone_alone(blobs):
     torch.manual_seed(2)
-    before = Picture().state_dict()
+    before = Image().state_dict()
     schedule = Schedule(epochs=1, batch_size=32, lr=0.01, backbone_lr=1e-12)
-    after = picture_run(blobs, schedule=schedule)[0].state_dict()
+    after = image_run(blobs, schedule=schedule)[0].state_dict()
     torch.testing.assert_close(after["backbone.4.weight"], before["backbone.4.weight"], rtol=0, atol=1e-9)
     assert (after["head.weight"] - before["head.weight"]).abs().max() > 0.01
 
 
 def test_a_frozen_backbone_needs_no_rate(blobs, tmp_path):
     torch.manual_seed(2)
-    model = Picture()
+    model = Image()
     model.backbone.requires_grad_(False)
     watch = Recorder()
     train(model, build_objective("csq", task_of(blobs)), NoisyRows(blobs), Schedule(epochs=1), callbacks=[watch])
@@ -183,17 +183,17 @@ def test_a_frozen_backbone_needs_no_rate(blobs, tmp_path):
 @pytest.mark.parametrize("options", [{}, {"accumulate": 2}, {"precision": "bf16"}])
 def test_a_backbone_is_resumed_bit_for_bit(blobs, tmp_path, options):
     options = {**options, "schedule": Schedule(epochs=4, batch_size=32, schedule="linear", warmup=2.5)}
-    whole, _ = picture_run(blobs, **options)
+    whole, _ = image_run(blobs, **options)
     with pytest.raises(KeyError, match="stopped"):
-        picture_run(blobs, directory=tmp_path, callbacks=[Stop(epoch=2)], **options)
-    assert same(whole, picture_run(blobs, directory=tmp_path, resume=True, **options)[0])
+        image_run(blobs, directory=tmp_path, callbacks=[Stop(epoch=2)], **options)
+    assert same(whole, image_run(blobs, directory=tmp_path, resume=True, **options)[0])
 
 
 def test_the_log_has_both_rates(blobs, tmp_path):
-    picture_run(blobs, directory=tmp_path / "two", logger="csv", schedule=Schedule(epochs=2, lr=0.5, backbone_lr=0.25))
+    image_run(blobs, directory=tmp_path / "two", logger="csv", schedule=Schedule(epochs=2, lr=0.5, backbone_lr=0.25))
     logged = np.genfromtxt(tmp_path / "two" / "logs" / "metrics.csv", delimiter=",", names=True)
     assert (logged["lr"].tolist(), logged["backbone_lr"].tolist()) == ([0.5, 0.5], [0.25, 0.25])
-    Hasher(**SETTINGS).fit_part(part_of(blobs), 4, directory=tmp_path / "one", logger="csv")
+    Hasher(**SETTINGS).fit_split(part_of(blobs), 4, directory=tmp_path / "one", logger="csv")
     logged = np.genfromtxt(tmp_path / "one" / "logs" / "metrics.csv", delimiter=",", names=True)
     assert "backbone_lr" not in logged.dtype.names
     np.testing.assert_allclose(logged["lr"], 1e-3)
@@ -217,7 +217,7 @@ class Types(Objective):
 
 @pytest.mark.parametrize(("precision", "inside"), [("32", torch.float32), ("bf16", torch.bfloat16)])
 def test_the_model_computes_in_the_precision_and_the_objective_in_float32(blobs, precision, inside):
-    model, objective, layers = Picture(), Types(), set()
+    model, objective, layers = Image(), Types(), set()
     model.head.register_forward_hook(lambda layer, x, out: layers.add((layer.training, out.dtype)))
     train(model, objective, NoisyRows(blobs), Schedule(epochs=1), precision=precision, validation=EmbeddingLike(blobs))
     assert layers == {(True, inside), (False, inside)}
@@ -244,7 +244,7 @@ def test_other_precisions_are_refused(blobs, precision):
 
 def test_float16_needs_a_gpu(blobs, tmp_path):
     with pytest.raises(ValueError, match="precision is '16' and device 'cpu', and there is no GPU in use"):
-        Hasher(**SETTINGS, precision="16", device="cpu").fit_part(part_of(blobs), 4, directory=tmp_path / "out")
+        Hasher(**SETTINGS, precision="16", device="cpu").fit_split(part_of(blobs), 4, directory=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -280,16 +280,16 @@ def test_resuming_with_other_settings_is_refused(blobs, tmp_path_factory, other,
     folder = tmp_path_factory.getbasetemp() / "resume-other-settings"
     settings = {**SETTINGS, "epochs": 1}
     if not folder.exists():
-        Hasher(**settings).fit_part(part_of(blobs), 4, directory=folder)
+        Hasher(**settings).fit_split(part_of(blobs), 4, directory=folder)
     with pytest.raises(ValueError, match=f"^{name} is .*, and the checkpoint in .* was made with .*; resume with"):
-        Hasher(**settings, **other).fit_part(part_of(blobs), 4, directory=folder, resume=True)
+        Hasher(**settings, **other).fit_split(part_of(blobs), 4, directory=folder, resume=True)
 
 
 def test_workers_and_threads_may_differ_in_a_resumed_run(blobs, tmp_path):
-    whole = Hasher(**SETTINGS).fit_part(part_of(blobs), 4)
+    whole = Hasher(**SETTINGS).fit_split(part_of(blobs), 4)
     with pytest.raises(KeyError, match="stopped"):
-        Hasher(**SETTINGS).fit_part(part_of(blobs), 4, directory=tmp_path, callbacks=[Stop(epoch=1)])
-    resumed = Hasher(**SETTINGS, workers=1).fit_part(part_of(blobs), 4, directory=tmp_path, resume=True)
+        Hasher(**SETTINGS).fit_split(part_of(blobs), 4, directory=tmp_path, callbacks=[Stop(epoch=1)])
+    resumed = Hasher(**SETTINGS, workers=1).fit_split(part_of(blobs), 4, directory=tmp_path, resume=True)
     assert whole.model_.fingerprint() == resumed.model_.fingerprint()
 
 

@@ -13,9 +13,10 @@ from benchmarks.experiments import tuning as experiment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from image_tools import write_backbone, write_stripes
 from lbhash import Hasher, bound, evaluate
 from lbhash.codes import pack
-from lbhash.data import Part
+from lbhash.data import EmbeddingSplit
 from lbhash.data.dataset import Dataset
 from lbhash.evaluation.diagnostics import FEW_ROWS, cautions_of_rows, cautions_of_values
 from lbhash.evaluation.held_out import leave_one_out_map
@@ -27,13 +28,12 @@ from lbhash.tuning.space import check_space, starting_point, with_fractions, wit
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import best_trial
 from lbhash.tuning.tuner import _Judge
-from picture_tools import write_backbone, write_stripes
 
 SMALL = {"lr": Range(1e-4, 1e-1, log=True), "hidden": Choice((0, 6)), "guidance.weight": Range(0.1, 2.0)}
 
 
 def part_of(x, y):
-    return Part(x, np.arange(len(x)), y)
+    return EmbeddingSplit(x, np.arange(len(x)), y)
 
 
 def small(**changes):
@@ -52,7 +52,7 @@ def train(blobs):
 @settings(deadline=None, max_examples=60)
 def test_every_class_gives_its_share_and_keeps_a_row(classes, share, seed):
     labels = np.array([*classes, 0, 0, 1, 1])
-    part = Part(np.zeros((len(labels) + 3, 2)), np.arange(3, len(labels) + 3), labels)
+    part = EmbeddingSplit(np.zeros((len(labels) + 3, 2)), np.arange(3, len(labels) + 3), labels)
     fitted, held = hold_out(part, share, seed)
     assert sorted([*fitted.rows, *held.rows]) == sorted(part.rows)
     for some in (fitted, held):
@@ -240,7 +240,7 @@ def test_what_is_confused_is_asked_once_for_all_trials(blobs, monkeypatch):
     asked = []
     for module in ("lbhash.hasher", "lbhash.tuning.tuner"):
         monkeypatch.setattr(f"{module}.confusion", lambda *given: asked.append(given) or confusion(*given))
-    part = Part(blobs.x, np.arange(len(blobs.x)), blobs.y)
+    part = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
     search(Hasher(8, epochs=1, hidden=4), part, 4, trials=3, prune=False)
     ((rows, classes),) = asked
     assert (len(rows), classes) == (round(0.8 * len(part)), 4)
@@ -397,7 +397,7 @@ def test_the_first_trial_is_the_hasher_as_it_is(found, train):
     first = found.trials[0]
     assert first.params == {"lr": 1e-3, "hidden": 6, "guidance.weight": 1.0}
     fitted, held = hold_out(train, 0.2, 0)
-    codes = small().fit_part(fitted, 4).encode_part(held)
+    codes = small().fit_split(fitted, 4).encode_split(held)
     again = score_codes(codes, held.labels, 4, 8, found.percentile, with_map=True)
     assert (first.score.inter, first.score.intra, first.score.map) == (again.inter, again.intra, again.map)
     assert first.epochs == 2
@@ -420,14 +420,14 @@ def test_the_map_is_not_computed_unless_it_is_asked_for(train):
 
 def test_tune_fits_the_best_on_all_training_rows(train, blobs):
     tuned = tune(small(), train, 4, trials=2, space=SMALL)
-    alone = with_params(small(), tuned.best_params).fit_part(train, 4)
+    alone = with_params(small(), tuned.best_params).fit_split(train, 4)
     assert tuned.hasher.model_.fingerprint() == alone.model_.fingerprint()
     assert len(tuned.hasher.train_codes_) == len(train)
 
 
 def test_a_data_set_is_tuned_by_its_train_split_alone(blobs, train):
     query = part_of(blobs.query_x, 3 * blobs.query_y)
-    gone = Part(np.full_like(blobs.x, np.nan), np.arange(len(blobs.x)), 3 * blobs.y)
+    gone = EmbeddingSplit(np.full_like(blobs.x, np.nan), np.arange(len(blobs.x)), 3 * blobs.y)
     data = Dataset("blobs", "files", part_of(blobs.x, 3 * blobs.y), gone, query)  # with classes 0, 3, 6 and 9
     tuned = tune(small(), data, trials=2, space=SMALL)
     assert tuned.hasher.classes_.tolist() == [0, 3, 6, 9]
@@ -459,7 +459,7 @@ def test_a_killed_search_goes_on_as_if_nothing_had_happened(train, found, tmp_pa
     def options(**more):
         return {"trials": trials, "space": SMALL, "compare": True, "folder": tmp_path / "a b%20#c", **more}
 
-    fit, count = Hasher.fit_part, 0
+    fit, count = Hasher.fit_split, 0
 
     def dies(self, *arguments, **more):
         nonlocal count
@@ -482,7 +482,7 @@ def test_a_killed_search_goes_on_as_if_nothing_had_happened(train, found, tmp_pa
         return close(self, asked, held)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Hasher, "fit_part", dies)
+        patch.setattr(Hasher, "fit_split", dies)
         patch.setattr(Study, "_close", stays_open)
         with pytest.raises(Killed):
             search(small(), train, 4, **options(after_trial=ends))
@@ -495,7 +495,7 @@ def test_a_killed_search_goes_on_as_if_nothing_had_happened(train, found, tmp_pa
 def test_a_search_that_is_done_trains_nothing(train, tmp_path, monkeypatch):
     options = {"trials": 2, "space": SMALL, "folder": tmp_path}
     done = search(small(), train, 4, **options)
-    monkeypatch.setattr(Hasher, "fit_part", None)
+    monkeypatch.setattr(Hasher, "fit_split", None)
     assert search(small(), train, 4, **options, resume=True).trials == done.trials
 
 
@@ -564,7 +564,7 @@ def test_trials_below_the_median_are_ended(train, monkeypatch):
         ({"seed": 0.5}, TypeError, "seed is 0.5; it must be an integer"),
         ({"held_out": 1.0}, ValueError, "held_out is 1.0"),
         ({"classes": None}, ValueError, "classes is missing"),
-        ({"data": [1, 2]}, TypeError, "data is of type list; it must be a Dataset or a Part"),
+        ({"data": [1, 2]}, TypeError, "data is of type list; it must be a Dataset or an EmbeddingSplit"),
         ({"hasher": Hasher(8, "cqs")}, ValueError, "method is 'cqs'; it must be one of"),
         ({"hasher": Hasher(0)}, ValueError, "bits is 0"),
     ],
@@ -673,9 +673,9 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
         (["--method", "cqs"], "method is 'cqs'"),
         (["--data", "nowhere.parquet"], "nowhere.parquet"),
         (["--by", "loss"], "--by"),
-        (["--layout", "folder"], "layout is 'folder' without a backbone; it is for pictures: give --backbone too"),
+        (["--layout", "folder"], "layout is 'folder' without a backbone; it is for images: give --backbone too"),
         (["--damaged", "skip"], "damaged is 'skip' without a backbone"),
-        (["--backbone", "b", "--labels", "y.npy"], "labels is 'y.npy' and the data are pictures"),
+        (["--backbone", "b", "--labels", "y.npy"], "labels is 'y.npy' and the data are images"),
     ],
 )
 def test_what_the_command_refuses(command, tmp_path, arguments, line):
@@ -686,14 +686,14 @@ def test_what_the_command_refuses(command, tmp_path, arguments, line):
     assert line in errors
 
 
-def test_pictures_are_embedded_once(command, tmp_path, space_file):
-    write_stripes(tmp_path / "pictures", 20)
+def test_images_are_embedded_once(command, tmp_path, space_file):
+    write_stripes(tmp_path / "images", 20)
     write_backbone(tmp_path / "backbone")
-    given = ("--data", tmp_path / "pictures", "--bits", 8, "--epochs", 1, "--space", space_file, "--trials", 2)
+    given = ("--data", tmp_path / "images", "--bits", 8, "--epochs", 1, "--space", space_file, "--trials", 2)
     given += ("--out", tmp_path / "out", "--json")
     status, _, errors = command("tune", *given)
     assert status == 2
-    assert "which holds pictures; give what embeds them (--backbone FOLDER)" in errors
+    assert "which holds images; give what embeds them (--backbone FOLDER)" in errors
     assert not (tmp_path / "out").exists()
     status, printed, errors = command("tune", *given, "--backbone", tmp_path / "backbone")
     assert status == 0, errors
@@ -754,12 +754,12 @@ def test_the_clock_measures_both(tmp_path):
 
 
 def test_the_experiment_writes_its_part(tmp_path, monkeypatch, capsys):
-    page, picture = tmp_path / "page.md", tmp_path / "p.png"
+    page, image = tmp_path / "page.md", tmp_path / "p.png"
     page.write_text("# Head\n\n<!-- tuning: begin -->\n<!-- tuning: end -->\n\nFoot\n")
     monkeypatch.setattr(experiment, "run_missing", run_here)
     monkeypatch.setattr(experiment, "_ROUNDS", 1)
     given = ["--data", "digits", "--methods", "csq", "--bits", "8", "--hidden", "0", "--settings", "3", "--epochs", "1"]
-    given += ["--sizes", "500", "--out", str(page), "--picture", str(picture), "--runs", str(tmp_path / "runs")]
+    given += ["--sizes", "500", "--out", str(page), "--image", str(image), "--runs", str(tmp_path / "runs")]
     monkeypatch.setattr("sys.argv", ["program", *given])
     experiment.main()
     text = page.read_text()
@@ -770,7 +770,7 @@ def test_the_experiment_writes_its_part(tmp_path, monkeypatch, capsys):
     assert "| D_inter, 10 % / D_intra, 75 % (the default) |" in text
     assert "| digits | csq | 8 |" in text
     assert "| 500 | 8 |" in text
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert image.read_bytes().startswith(b"\x89PNG")
 
 
 def run_here(runs, execute, folder, workers, say):
@@ -815,7 +815,7 @@ def test_what_the_experiment_refuses(tmp_path, monkeypatch, capsys, arguments, l
     ("setting", "line"), [({"threads": 0}, "threads is 0"), ({"device": "abacus"}, "device is 'abacus'")]
 )
 def test_what_would_fail_every_trial_is_refused_before_the_first(blobs, tmp_path, setting, line):
-    part = Part(blobs.x, np.arange(len(blobs.x)), blobs.y)
+    part = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
     with pytest.raises(ValueError, match=line):
         search(Hasher(8, epochs=1, hidden=4, **setting), part, 4, trials=2, folder=tmp_path / "t")
     assert not (tmp_path / "t").exists()

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from lbhash.data import Part
+from lbhash.data import EmbeddingSplit
 
 
 def part_of(blobs, rows=None):
-    return Part(blobs.x[:rows], np.arange(len(blobs.x[:rows])), blobs.y[:rows])
+    return EmbeddingSplit(blobs.x[:rows], np.arange(len(blobs.x[:rows])), blobs.y[:rows])
 
 
 class Stop(Callback):

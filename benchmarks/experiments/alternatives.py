@@ -1,4 +1,4 @@
-"""What a user would pick instead: mAP and recall against bytes a row. Writes ``docs/search.md`` and its picture.
+"""What a user would pick instead: mAP and recall against bytes a row. Writes ``docs/search.md`` and its image.
 
     python -m benchmarks.experiments.alternatives --data cifar10=FILE --data tiny-imagenet@1000=FILE
 
@@ -199,14 +199,14 @@ def _time(contender: Contender, work: Work) -> float | None:
 
 
 def main() -> None:
-    """Run what is missing, and write the page and the picture."""
+    """Run what is missing, and write the page and the image."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", required=True, metavar="NAME[@R]=FILE", help="may be given often")
     parser.add_argument("--bits", default="16,32,64,128", help="lengths of the codes")
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--out", type=Path, default=Path("docs/search.md"))
-    parser.add_argument("--picture", type=Path, default=Path("docs/search.png"))
+    parser.add_argument("--image", type=Path, default=Path("docs/search.png"))
     parser.add_argument("--runs", type=Path, default=Path("runs/alternatives"), help="folder of the runs' JSON files")
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
     given = parser.parse_args()
@@ -231,8 +231,8 @@ def main() -> None:
         lambda result: f"mAP {result['contenders'][0]['map']:.4f}",
     )
     table = {run: results[name] for run, name in names.items()}
-    draw(table, given.picture)
-    write_text(given.out, page(table, given.picture.name))
+    draw(table, given.image)
+    write_text(given.out, page(table, given.image.name))
 
 
 def parse_data(text: str) -> Data:
@@ -282,7 +282,7 @@ def lines_of(results: Mapping[Run, dict[str, Any]], data: Data) -> list[Line]:
     return sorted(lines, key=lambda line: (line.bytes, -line.map))
 
 
-def page(results: Mapping[Run, dict[str, Any]], picture: str) -> str:
+def page(results: Mapping[Run, dict[str, Any]], image: str) -> str:
     """The page in Markdown."""
     sets = list(dict.fromkeys(run.data for run in results))
     seeds, epochs = 1 + max(run.seed for run in results), next(iter(results)).epochs
@@ -293,7 +293,7 @@ def page(results: Mapping[Run, dict[str, Any]], picture: str) -> str:
         f"python -m benchmarks.experiments.alternatives {asked} --bits {lengths} --seeds {seeds} --epochs {epochs}"
     )
     parts = [INTRO.format(command=command, k=TIMED_K, queries=TIMED_QUERIES, rounds=TIMED_ROUNDS)]
-    parts.append(f"![mAP against bytes a row]({picture})\n")
+    parts.append(f"![mAP against bytes a row]({image})\n")
     for data in sets:
         lines = lines_of(results, data)
         sizes = next(result["sizes"] for run, result in results.items() if run.data == data)
@@ -372,7 +372,7 @@ def _bytes(line: Line) -> str:
     return f"{line.bytes:,} byte{'' if line.bytes == 1 else 's'}"
 
 
-# -------------------------------------------------------------------------------------------------------- the picture
+# -------------------------------------------------------------------------------------------------------- the image
 
 DRAWN = {
     "CSQ_D": ("o", "-"),
@@ -390,7 +390,7 @@ DRAWN = {
     "1 bit a dimension": ("D", ""),
     "float exact, cosine": ("*", ""),
 }
-"""Marker and line of the methods in the picture; of the others the table tells. Hollow ones do not know the labels."""
+"""Marker and line of the methods in the image; of the others the table tells. Hollow ones do not know the labels."""
 
 
 def draw(results: Mapping[Run, dict[str, Any]], file: Path) -> None:

@@ -48,7 +48,7 @@ class Arrangement:
 
 
 def main() -> None:
-    """Train, and write the table and the picture."""
+    """Train, and write the table and the image."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Source.of, default=DIGITS, help="NAME=FILE or digits, of one label a row")
     parser.add_argument("--bits", type=int, default=16)
@@ -89,7 +89,7 @@ def arrangements(hasher: Hasher, source: Source, seeds: range) -> list[Arrangeme
         if not hasher.guided:
             own = code_centers(trained.train_codes_, part.labels, bits=hasher.bits)[0]
         data = source.dataset(trained.seed)
-        query, base = trained.encode_part(data.query), trained.encode_part(data.base)
+        query, base = trained.encode_split(data.query), trained.encode_split(data.base)
         report = evaluate(query, data.query.labels, base, data.base.labels, source.at(), bits=hasher.bits)
         made.append(Arrangement(own, confusion(part, source.classes()), 100 * report.map))
     return made
@@ -129,11 +129,11 @@ def _matrix(
     """Of pairs of classes."""
     values = values.astype(np.float64)
     np.fill_diagonal(values, np.nan)
-    picture = axes.imshow(values, cmap=colors, vmin=limits[0], vmax=limits[1])
+    image = axes.imshow(values, cmap=colors, vmin=limits[0], vmax=limits[1])
     axes.set_title(title, fontsize=10)
     axes.set_xlabel("class")
     axes.grid(visible=False)
-    figure.colorbar(picture, ax=axes, shrink=0.8)
+    figure.colorbar(image, ax=axes, shrink=0.8)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What class centers that are farther apart do to the codes. Writes a part of ``docs/centers.md`` and its picture.
+"""What class centers that are farther apart do to the codes. Writes a part of ``docs/centers.md`` and its image.
 
     python -m benchmarks.experiments.centers_effect --cifar10 FILE --tiny-imagenet FILE --mosaic FILE
 
@@ -60,8 +60,8 @@ def execute(cell: Cell, file: str, epochs: int) -> dict[str, Any]:
 
     data = _dataset(file)
     hasher = Hasher(cell.bits, "csq", cell.guided, epochs, cell.seed, centers=cell.kind, device="cpu")
-    hasher.fit_part(data.train, data.classes)
-    query, base = hasher.encode_part(data.query), hasher.encode_part(data.base)
+    hasher.fit_split(data.train, data.classes)
+    query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
     report = evaluate(query, data.query.labels, base, data.base.labels, AT[cell.data])
     return {
         "minimum_distance": minimum_distance(hasher.centers_),
@@ -76,7 +76,7 @@ def execute(cell: Cell, file: str, epochs: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run what is missing, and write the table and the picture."""
+    """Run what is missing, and write the table and the image."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cifar10", required=True, help="Parquet of CIFAR-10 embeddings with split flags")
     parser.add_argument("--tiny-imagenet", required=True, help="Parquet of Tiny ImageNet embeddings with split flags")
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--seeds", type=int, default=3, help="at least 2, for the standard deviations")
     parser.add_argument("--out", type=Path, default=Path("docs/centers.md"))
-    parser.add_argument("--picture", type=Path, default=Path("docs/centers.png"))
+    parser.add_argument("--image", type=Path, default=Path("docs/centers.png"))
     parser.add_argument("--runs", type=Path, default=Path("runs/centers"), help="folder of the runs' JSON files")
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
     given = parser.parse_args()
@@ -104,7 +104,7 @@ def main() -> None:
         runs.setdefault(name, (cell, files[cell.data], given.epochs))
     results, minutes = run_missing(runs, execute, given.runs, given.workers, lambda result: f"mAP {result['map']:.4f}")
     table = {cell: results[name] for cell, name in names.items()}
-    draw(table, given.picture)
+    draw(table, given.image)
     replace_part(given.out, "effect", report(table, given.epochs, len(runs), minutes))
 
 

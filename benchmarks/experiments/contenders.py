@@ -15,7 +15,7 @@ import numpy.typing as npt
 from benchmarks.experiments.scored import Scores
 
 from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances, pack, unpack
-from lbhash.data import Dataset, Part
+from lbhash.data import Dataset, EmbeddingSplit
 from lbhash.index import FlatIndex, rerank
 from lbhash.index.rerank import By
 from lbhash.index.scan import nearest
@@ -66,7 +66,7 @@ class Work:
         self.dataset = dataset
         order = np.random.default_rng(seed).permutation(len(dataset.base))
         assert dataset.base.labels is not None
-        self.base_part = Part(dataset.base.embeddings, dataset.base.rows[order], dataset.base.labels[order])
+        self.base_part = EmbeddingSplit(dataset.base.embeddings, dataset.base.rows[order], dataset.base.labels[order])
         self.stored = self.base_part.embeddings[self.base_part.rows]
         self.base_labels, self.query_labels = self.base_part.labels, dataset.query.labels
         self.train, self.base, self.query = (
@@ -144,9 +144,9 @@ def lbhash_codes(work: Work, bits: int, seed: int, epochs: int) -> Iterator[Cont
     from lbhash.hasher import Hasher
 
     hasher = Hasher(bits, "csq", True, epochs, seed, centers="best", device="cpu")
-    hasher.fit_part(work.dataset.train, work.dataset.classes)
+    hasher.fit_split(work.dataset.train, work.dataset.classes)
     model = hasher.model_
-    query, base = hasher.encode_part(work.dataset.query), hasher.encode_part(work.base_part)
+    query, base = hasher.encode_split(work.dataset.query), hasher.encode_split(work.base_part)
     asked, outputs = (
         np.concatenate([model.outputs(chunk) for chunk in part.chunks()])
         for part in (work.dataset.query, work.base_part)

@@ -1,6 +1,6 @@
-"""Backbones that learn from pictures: methods, plain and guided, side by side. Writes a page and its learning curves.
+"""Backbones that learn from images: methods, plain and guided, side by side. Writes a page and its learning curves.
 
-    python -m benchmarks.experiments.finetuning --data PICTURES --backbone FOLDER --methods csq --out docs/finetuning.md
+    python -m benchmarks.experiments.finetuning --data IMAGES --backbone FOLDER --methods csq --out docs/finetuning.md
 
 Each run is a model folder under ``--runs``, as ``lbhash train`` leaves it; runs that are there are not run again, and
 one that was interrupted goes on from its last epoch.
@@ -32,12 +32,12 @@ from lbhash.utils.plotting import new_figure, palette, whole_numbers
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lbhash.data.images import PictureDataset
+    from lbhash.data.images import ImageDataset
 
 INTRO = """# {title}
 
 {methods}, {recipes}, {bits} bits; class centers that are not arranged are of the kind "{centers}".
-{backbone} learns together with the head (a hidden layer of 1,024) from {train:,} training pictures of {data}
+{backbone} learns together with the head (a hidden layer of 1,024) from {train:,} training images of {data}
 at {size} × {size} pixels: {epochs} epochs, batch 64, Adam at {lr:g} for the head and {backbone_lr:g} for the backbone,
 both falling along a cosine; crops, flips and colors as in [training.md](training.md); seed {seed}. One seed:
 differences of a point or so mean little.
@@ -59,9 +59,9 @@ Made by
 WATCHED = """
 ## Learning curves
 
-![mAP and ratio by epoch]({picture})
+![mAP and ratio by epoch]({image})
 
-A share of {share:g} of each class's training pictures is not trained on. Their mAP, each a query to the others,
+A share of {share:g} of each class's training images is not trained on. Their mAP, each a query to the others,
 decides which epoch is kept; their ratio is at percentiles, as [training.md](training.md#which-epoch-is-kept) says.
 "rank correlation" is of the two over the epochs, which are counted from 0.
 
@@ -173,7 +173,7 @@ def execute(run: Run, data: str, backbone: str, out: Path) -> dict[str, Any]:
 def main() -> None:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="pictures with splits of their own, a file or a folder")
+    parser.add_argument("--data", required=True, help="images with splits of their own, a file or a folder")
     parser.add_argument("--backbone", required=True, help="a folder of a vision model of transformers")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     said = "what is done with each host; a lift is that over the plain one"
@@ -185,13 +185,13 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--backbone-lr", type=float, default=1e-4)
-    said = "share of the training pictures; 0 for none"
+    said = "share of the training images; 0 for none"
     parser.add_argument("--validation", type=float, default=VALIDATION_SHARE, help=said)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("--runs", type=Path, default=Path("runs/finetuning"), help="folder of the runs")
     parser.add_argument("--title", default="Fine-tuning")
-    parser.add_argument("--out", type=Path, required=True, help="the page; its picture is beside it")
+    parser.add_argument("--out", type=Path, required=True, help="the page; its image is beside it")
     given = parser.parse_args()
     try:
         dataset = open_dataset(given.data)
@@ -214,16 +214,16 @@ def main() -> None:
     write_text(given.out, page(given, dataset, results, curves))
     if curves:
         with replacing(given.out.with_suffix(".png")) as temporary:
-            picture(curves).savefig(temporary, format="png", dpi=150)
+            image(curves).savefig(temporary, format="png", dpi=150)
 
 
-def open_dataset(data: str) -> PictureDataset:
-    """Train, base and query of the pictures, all of which must be sound."""
-    from lbhash.data.images import load_images, picture_dataset
-    from lbhash.training.images import check_pictures
+def open_dataset(data: str) -> ImageDataset:
+    """Train, base and query of the images, all of which must be sound."""
+    from lbhash.data.images import image_dataset, load_images
+    from lbhash.training.images import check_images
 
     table = load_images(data)
-    return picture_dataset(table, check_pictures(table))
+    return image_dataset(table, check_images(table))
 
 
 def is_done(folder: Path) -> bool:
@@ -249,12 +249,12 @@ def curve(folder: Path) -> dict[str, list[float]]:
 
 def page(
     given: argparse.Namespace,
-    dataset: PictureDataset,
+    dataset: ImageDataset,
     results: dict[Run, dict[str, Any]],
     curves: dict[Run, dict[str, list[float]]],
 ) -> str:
     """The page in Markdown."""
-    arguments = {"data": "PICTURES", "backbone": "FOLDER", "methods": " ".join(given.methods)}
+    arguments = {"data": "IMAGES", "backbone": "FOLDER", "methods": " ".join(given.methods)}
     arguments |= {"recipes": " ".join(given.recipes), "centers": given.centers}
     arguments |= {"bits": given.bits, "image-size": given.image_size}
     arguments |= {"epochs": given.epochs, "lr": given.lr}
@@ -278,7 +278,7 @@ def page(
     if not curves:
         return text
     found = epochs_table(results, curves)
-    return text + WATCHED.format(picture=given.out.with_suffix(".png").name, share=given.validation, table=found)
+    return text + WATCHED.format(image=given.out.with_suffix(".png").name, share=given.validation, table=found)
 
 
 def scores(results: dict[Run, dict[str, Any]]) -> str:
@@ -318,7 +318,7 @@ def epochs_table(results: dict[Run, dict[str, Any]], curves: dict[Run, dict[str,
     return markdown_table(columns, rows, left=0)
 
 
-def picture(curves: dict[Run, dict[str, list[float]]]) -> Figure:
+def image(curves: dict[Run, dict[str, list[float]]]) -> Figure:
     """mAP and ratio by epoch; a method has a color, and a recipe a line."""
     figure, axes = new_figure(10.5, 3.6, 1, 1)
     methods = list(dict.fromkeys(run.method for run in curves))
@@ -327,7 +327,7 @@ def picture(curves: dict[Run, dict[str, list[float]]]) -> Figure:
         style: dict[str, Any] = {"color": colors[run.method], "linestyle": RECIPES[run.recipe].line}
         for axis, name in zip(axes, ("validation_map", "validation_ratio"), strict=True):
             axis.plot(range(len(course[name])), course[name], label=run.shown, **style)
-    for axis, label in zip(axes, ("mAP of the validation pictures", "D_inter / D_intra of the same"), strict=True):
+    for axis, label in zip(axes, ("mAP of the validation images", "D_inter / D_intra of the same"), strict=True):
         axis.set(xlabel="epoch, from 0", ylabel=label)
         whole_numbers(axis.xaxis)
     axes[1].set_yscale("symlog", linthresh=1)  # the ratio is 0 where classes share a code, and h at most

@@ -84,9 +84,9 @@ def execute(run: Run, file: str) -> dict[str, Any]:
     dataset = _dataset(file)
     hasher = Hasher(run.bits, run.method, run.guided, run.epochs, run.seed, centers="best", device="cpu")
     started = time.perf_counter()
-    hasher.fit_part(dataset.train, dataset.classes)
+    hasher.fit_split(dataset.train, dataset.classes)
     seconds = time.perf_counter() - started
-    query, base = hasher.encode_part(dataset.query), hasher.encode_part(dataset.base)
+    query, base = hasher.encode_split(dataset.query), hasher.encode_split(dataset.base)
     whole, top = (evaluate(query, dataset.query.labels, base, dataset.base.labels, at) for at in (None, AT))
     return {
         **asdict(run),

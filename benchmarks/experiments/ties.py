@@ -51,8 +51,8 @@ def mean_average_precisions(dataset: Any, bits: int, epochs: int, seed: int) -> 
     from lbhash.hasher import Hasher
 
     hasher = Hasher(bits, "csq", guided=False, epochs=epochs, seed=seed, centers="best", device="cpu")
-    hasher.fit_part(dataset.train, dataset.classes)
-    query, base = hasher.encode_part(dataset.query), hasher.encode_part(dataset.base)
+    hasher.fit_split(dataset.train, dataset.classes)
+    query, base = hasher.encode_split(dataset.query), hasher.encode_split(dataset.base)
     wanted, labels = dataset.query.labels, dataset.base.labels
     report = evaluate(query, wanted, base, labels)
     by_class = np.argsort(labels, kind="stable")

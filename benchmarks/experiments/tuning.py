@@ -137,12 +137,12 @@ def execute(run: Run) -> dict[str, Any]:
     assert held.labels is not None
     hasher = with_params(cell.hasher, {**run.settings, "epochs": run.epochs, "seed": run.seed})
     started = time.perf_counter()
-    hasher.fit_part(fitted, len(classes))
+    hasher.fit_split(fitted, len(classes))
     seconds = time.perf_counter() - started
-    codes = hasher.encode_part(held)
+    codes = hasher.encode_split(held)
     found = bound(codes, held.labels, classes=len(classes), bits=cell.bits)
     at = cell.data.at()
-    query, base = hasher.encode_part(data.query), hasher.encode_part(data.base)
+    query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
     histogram = RankHistogram.from_codes(query, data.query.labels, base, data.base.labels, cell.bits)
     ratios = {}
     for percentile, inter in product(PERCENTILES, INTER_PERCENTILES):
@@ -362,7 +362,7 @@ def _mean(values: Sequence[float]) -> str:
     return f"{np.mean(known):.2f}" if known else "–"
 
 
-def draw(table: Mapping[Cell, Choices], picture: Path) -> None:
+def draw(table: Mapping[Cell, Choices], image: Path) -> None:
     """Left, query mAP against the ratio, within each cell by rank; right, what each criterion costs."""
     figure, (left, right) = new_figure(11, 4.6, 1, 1)
     colors = palette(len(table))
@@ -387,7 +387,7 @@ def draw(table: Mapping[Cell, Choices], picture: Path) -> None:
     right.set(
         xlabel="chosen by held-out mAP, or by D_inter / D_intra", ylabel="below the best setting, points of query mAP"
     )
-    with replacing(picture) as temporary:
+    with replacing(image) as temporary:
         figure.savefig(temporary, format="png", dpi=150)
 
 
@@ -398,7 +398,7 @@ def _ranks(values: Floats) -> Floats:
 
 
 def main() -> None:
-    """Run what is missing, and write the page's part and its picture."""
+    """Run what is missing, and write the page's part and its image."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", required=True, help="NAME=FILE, FILE or digits; may be given often")
     parser.add_argument("--methods", nargs="+", default=["csq", "hashnet", "dch"])
@@ -411,7 +411,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sizes", nargs="+", type=int, default=[50_000, 1_000_000], help="bases that are timed")
     parser.add_argument("--out", type=Path, default=Path("docs/tuning.md"))
-    parser.add_argument("--picture", type=Path, default=Path("docs/tuning.png"))
+    parser.add_argument("--image", type=Path, default=Path("docs/tuning.png"))
     parser.add_argument("--runs", type=Path, default=Path("runs/tuning"), help="folder of the runs' JSON files")
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
     given = parser.parse_args()
@@ -463,7 +463,7 @@ def main() -> None:
         lambda result: f"mAP {result['seconds']['map']:.2f} s, ratio {result['seconds']['ratio']:.4f} s",
     )
     table = {cell: Choices.of([results[name] for name in names[cell]]) for cell in cells}
-    draw(table, given.picture)
+    draw(table, given.image)
     said = (
         f"{len(cells)} cells of {given.settings} settings each ({', '.join(str(source) for source in sources)}), "
         f"{given.epochs} epochs, seed {given.seed}, hidden layers of {', '.join(map(str, given.hidden))}; a fifth of "

@@ -21,9 +21,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.codes import PackedCodes, check_bits, code_bytes, unpack
-from lbhash.data import Part, check_embeddings
+from lbhash.data import EmbeddingSplit, check_embeddings
 from lbhash.data.holdout import held_rows
-from lbhash.data.images import ImageTable, ListedPictures, PicturePart
+from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.losses import Objective, Task, build_objective, check_method, method_name, uses_centers
@@ -50,7 +50,7 @@ _OF_ONE_TRAINING = ("precision", "accumulate", "devices", "nodes", "monitor", "p
 """Settings that seeds which are trained together do not have."""
 
 
-_PartT = TypeVar("_PartT", bound="Part | PicturePart")
+_PartT = TypeVar("_PartT", bound="EmbeddingSplit | ImageSplit")
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ class _Run:
 
     model: HashModel
     objective: Objective
-    part: Part | PicturePart
-    fitted: Part | PicturePart
+    part: EmbeddingSplit | ImageSplit
+    fitted: EmbeddingSplit | ImageSplit
     """The rows of ``part`` that are trained on."""
-    held: Part | PicturePart | None
+    held: EmbeddingSplit | ImageSplit | None
     """Those that validate."""
     schedule: Schedule
     centers: npt.NDArray[np.int8]
@@ -70,7 +70,7 @@ class _Run:
 
 
 class Hasher(TransformerMixin, BaseEstimator):
-    """Learns to turn embeddings, or pictures, into binary codes.
+    """Learns to turn embeddings, or images, into binary codes.
 
     Args:
         bits: h, the length of a code, 1 to 1,024.
@@ -101,8 +101,8 @@ class Hasher(TransformerMixin, BaseEstimator):
         guidance: of the guidance, a dict, for instance ``{"mode": "replace"}``. Of a ``surrogate`` the model remembers
             the shape only.
         backbone: a folder or Hub id of a vision model of ``transformers``, which ``fit_images`` fine-tunes.
-        image_size: side of the square pictures that the backbone sees; its preprocessing's own where it is not given.
-        augment: whether to change training pictures at random, or how (``lbhash.training.images.Augmentation``).
+        image_size: side of the square images that the backbone sees; its preprocessing's own where it is not given.
+        augment: whether to change training images at random, or how (``lbhash.training.images.Augmentation``).
         batch_norm: of the backbone in training, "freeze" or "train" (``lbhash.training.images.ImageModel``).
         device: where to train: auto, cpu, gpu …
         threads: of PyTorch while it trains on a CPU.
@@ -113,7 +113,7 @@ class Hasher(TransformerMixin, BaseEstimator):
 
     Attributes:
         model_: the trained ``HashModel``, of embeddings.
-        backbone_: the ``Backbone`` that turns pictures into these; loaded when it is first asked for.
+        backbone_: the ``Backbone`` that turns images into these; loaded when it is first asked for.
         trained_: how the training went, a ``Trained``; of ``fit_seeds`` there is none.
         classes_: the label values, in the order of the centers.
         centers_: the class centers, ``int8 [C, bits]`` of ±1.
@@ -201,42 +201,42 @@ class Hasher(TransformerMixin, BaseEstimator):
         labels, classes = _encode_labels(_dense(y))
         rows = np.asarray(X)
         check_embeddings(rows, "X")
-        part = Part(rows, np.arange(len(rows)), labels)
-        self.fit_part(part, len(classes))
+        part = EmbeddingSplit(rows, np.arange(len(rows)), labels)
+        self.fit_split(part, len(classes))
         self.classes_ = classes
         return self
 
     def fit_images(
         self, images: ImageTable | Sequence[Image | bytes], y: npt.ArrayLike | None = None, **training: Any
     ) -> Hasher:
-        """Learn from pictures: fine-tune ``backbone``, with a head on its embeddings.
+        """Learn from images: fine-tune ``backbone``, with a head on its embeddings.
 
         Args:
-            images: a table of pictures (``lbhash.data.images.load_images``), PIL images, or bytes of picture files.
+            images: a table of images (``lbhash.data.images.load_images``), PIL images, or bytes of image files.
             y: labels as of ``fit``; the table's own where they are not given.
             training: further arguments of ``lbhash.training.train``.
 
         Raises:
-            ValueError: a setting is not as it must be, the backbone cannot be loaded or takes no pictures of
-                ``image_size``, a picture is damaged or missing, or what ``fit`` refuses.
+            ValueError: a setting is not as it must be, the backbone cannot be loaded or takes no images of
+                ``image_size``, an image is damaged or missing, or what ``fit`` refuses.
         """
-        from lbhash.training.images import check_pictures
+        from lbhash.training.images import check_images
 
         if not isinstance(images, ImageTable):
-            images = ImageTable(ListedPictures(list(images)), None, "images")
+            images = ImageTable(ListedImages(list(images)), None, "images")
         labels = images.labels if y is None else y
         if labels is None:
-            raise ValueError(f"y is not given, and {images.name} has no labels; training needs one for each picture")
+            raise ValueError(f"y is not given, and {images.name} has no labels; training needs one for each image")
         known, classes = _encode_labels(_dense(labels))
-        check_pictures(images, workers=self.workers, progress=self.progress)
-        self.fit_part(PicturePart(images, np.arange(len(images)), known), len(classes), **training)
+        check_images(images, workers=self.workers, progress=self.progress)
+        self.fit_split(ImageSplit(images, np.arange(len(images)), known), len(classes), **training)
         self.classes_ = classes
         return self
 
-    def fit_part(
-        self, part: Part | PicturePart, classes: int, *, confused: Confusion | None = None, **training: Any
+    def fit_split(
+        self, part: EmbeddingSplit | ImageSplit, classes: int, *, confused: Confusion | None = None, **training: Any
     ) -> Hasher:
-        """Learn from a split of a data set, without a copy of it: of pictures, by fine-tuning ``backbone``.
+        """Learn from a split of a data set, without a copy of it: of images, by fine-tuning ``backbone``.
 
         Args:
             part: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot.
@@ -245,7 +245,7 @@ class Hasher(TransformerMixin, BaseEstimator):
                 have it from one place; it is computed where it is not given, or where some rows validate.
             training: further arguments of ``lbhash.training.train``.
         """
-        backbone = self._open_backbone() if isinstance(part, PicturePart) else None
+        backbone = self._open_backbone() if isinstance(part, ImageSplit) else None
         run = self._prepare(part, classes, backbone, confused)
         resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
         tuning = None if backbone is None else self._fine_tuning(run, backbone, standardize=not resumed)
@@ -276,12 +276,12 @@ class Hasher(TransformerMixin, BaseEstimator):
         from lbhash.training.images import resized
 
         if self.backbone is None:
-            raise ValueError("backbone is not given; pictures need one: a folder or Hub id of a vision model")
+            raise ValueError("backbone is not given; images need one: a folder or Hub id of a vision model")
         backbone = Backbone.from_pretrained(self.backbone, device=self._device)
         return backbone if self.image_size is None else resized(backbone, self.image_size)
 
     def _fine_tuning(self, run: _Run, backbone: Backbone, *, standardize: bool) -> FineTuning:
-        """What is trained on pictures; the run's settings and what its model remembers say so too."""
+        """What is trained on images; the run's settings and what its model remembers say so too."""
         from lbhash.training.images import Augmentation, fine_tuning
 
         augment = Augmentation() if self.augment is True else self.augment
@@ -291,7 +291,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         said |= {"augment": plain(asdict(augment), "augment") if augment else False}
         run.model.about |= said
         run.settings.update(said, backbone=backbone.fingerprint())
-        assert isinstance(run.fitted, PicturePart)
+        assert isinstance(run.fitted, ImageSplit)
         return fine_tuning(
             backbone,
             run.model,
@@ -317,7 +317,7 @@ class Hasher(TransformerMixin, BaseEstimator):
 
     def fit_seeds(
         self,
-        part: Part | Sequence[Part],
+        part: EmbeddingSplit | Sequence[EmbeddingSplit],
         classes: int,
         seeds: Sequence[int],
         after_epoch: EpochHook | None = None,
@@ -325,15 +325,15 @@ class Hasher(TransformerMixin, BaseEstimator):
         """Learn from a split of a data set once a seed, all seeds as one computation (``lbhash.training.ensemble``).
 
         Args:
-            part: as of ``fit_part``, or one a seed, of equally many rows.
+            part: as of ``fit_split``, or one a seed, of equally many rows.
             classes: C.
-            seeds: each gives the hasher that ``fit_part`` gives with it on a CPU, up to the rounding of sums.
+            seeds: each gives the hasher that ``fit_split`` gives with it on a CPU, up to the rounding of sums.
             after_epoch: see ``lbhash.training.ensemble.train_together``.
 
         Returns:
             A fitted hasher a seed; this one is not fitted.
         """
-        from lbhash.training.ensemble import parts_of_seeds, train_together
+        from lbhash.training.ensemble import splits_of_seeds, train_together
 
         if not len(seeds):
             raise ValueError("seeds is empty; there must be one at least")
@@ -344,7 +344,7 @@ class Hasher(TransformerMixin, BaseEstimator):
                     f"{name} is {value!r}, and seeds that are trained together have {default!r}; fit them one by one"
                 )
         hashers = [clone(self).set_params(seed=seed) for seed in seeds]
-        given = parts_of_seeds(part, len(seeds))
+        given = splits_of_seeds(part, len(seeds))
         labeled = {id(own): _labeled(own, classes) for own in given}
         confusions = {key: cache(partial(confusion, own, classes)) for key, own in labeled.items()}
         runs = [
@@ -364,12 +364,12 @@ class Hasher(TransformerMixin, BaseEstimator):
 
     def _prepare(
         self,
-        part: Part | PicturePart,
+        part: EmbeddingSplit | ImageSplit,
         classes: int,
         backbone: Backbone | None = None,
         confused: Confusion | None = None,
     ) -> _Run:
-        """What a training starts from; every setting is checked. Pictures have a backbone."""
+        """What a training starts from; every setting is checked. Images have a backbone."""
         bits = check_bits(self.bits)
         kind = check_center_kind(self.centers)
         epochs, batch_size = _whole(self.epochs, "epochs", 1), _whole(self.batch_size, "batch_size", 2)
@@ -381,8 +381,8 @@ class Hasher(TransformerMixin, BaseEstimator):
         options, guidance = plain(self.options, "options"), self._plain_guidance()
         check_method(self.method, guidance=guidance, options=options)  # before what is confused, which takes longest
         part = _labeled(part, classes)
-        fitted: Part | PicturePart = part
-        held: Part | PicturePart | None = None
+        fitted: EmbeddingSplit | ImageSplit = part
+        held: EmbeddingSplit | ImageSplit | None = None
         if validation:
             chosen = held_rows(part.labels, validation, seed, name="validation", purpose="validation")
             fitted, held = part.where(~chosen), part.where(chosen)
@@ -404,7 +404,7 @@ class Hasher(TransformerMixin, BaseEstimator):
             classifier = classes if has_classifier else 0
             about = self._about(schedule, seed, len(fitted)) | {"options": options, "guidance": guidance}
             draw_from(seed, 1)  # so that a host and its guided form start from the same weights
-            embedded = part if isinstance(part, Part) else backbone
+            embedded = part if isinstance(part, EmbeddingSplit) else backbone
             assert embedded is not None
             dim = embedded.dim
             model = HashModel(dim, bits, hidden, dropout, classifier, about)
@@ -413,17 +413,17 @@ class Hasher(TransformerMixin, BaseEstimator):
         settings |= {"options": options, "guidance": guidance, "validation": validation}
         return _Run(model, objective, part, fitted, held, schedule, centers, settings)
 
-    def _embedded(self, part: Part | PicturePart, backbone: Backbone | None = None) -> Part:
-        """What tells of rows what they are confused with: of pictures what the backbone sees before it learns."""
-        if isinstance(part, Part):
+    def _embedded(self, part: EmbeddingSplit | ImageSplit, backbone: Backbone | None = None) -> EmbeddingSplit:
+        """What tells of rows what they are confused with: of images what the backbone sees before it learns."""
+        if isinstance(part, EmbeddingSplit):
             return part
-        from lbhash.training.images import embed_pictures
+        from lbhash.training.images import embed_images
 
         assert backbone is not None
         part = drawn(part)
         progress = self.progress and is_main_process()
-        made = embed_pictures(backbone, part.images, part.rows, workers=self.workers, progress=progress)
-        return Part(made, np.arange(len(made)), part.labels)
+        made = embed_images(backbone, part.images, part.rows, workers=self.workers, progress=progress)
+        return EmbeddingSplit(made, np.arange(len(made)), part.labels)
 
     def _schedule(self, epochs: int, batch_size: int) -> Schedule:
         backbone_lr = None if self.backbone_lr is None else _number(self.backbone_lr, "backbone_lr")
@@ -445,7 +445,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         self.model_ = run.model
         self.classes_ = np.arange(classes)
         self.centers_ = run.centers
-        self.train_codes_ = self.encode_part(run.part)
+        self.train_codes_ = self.encode_split(run.part)
         self.train_labels_: Any = run.part.labels
         self.n_features_in_ = run.model.dim
         return self
@@ -457,28 +457,28 @@ class Hasher(TransformerMixin, BaseEstimator):
         return f"{host}_d" if self.guided else host
 
     def encode(self, X: npt.ArrayLike | Iterable[Image | bytes]) -> PackedCodes:
-        """Codes of embeddings ``[n, dim]`` or of pictures: ``uint8 [n, ceil(bits / 8)]``.
+        """Codes of embeddings ``[n, dim]`` or of images: ``uint8 [n, ceil(bits / 8)]``.
 
-        Pictures are a list, or an iterator that is taken as it is needed, of PIL images or bytes of picture files. They
+        Images are a list, or an iterator that is taken as it is needed, of PIL images or bytes of image files. They
         take the backbone that the model was trained with (``backbone_``).
         """
         check_is_fitted(self)
-        pictures = _pictures(X)
-        if pictures is not None:
+        images = _images(X)
+        if images is not None:
             none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
-            return np.concatenate([none, *map(self.model_.encode, self.backbone_.embed_batches(pictures))])
+            return np.concatenate([none, *map(self.model_.encode, self.backbone_.embed_batches(images))])
         rows = validate_data(self, X, reset=False, dtype=[np.float32, np.float64, np.uint8, np.float16])
         check_embeddings(rows, "X")
         return self.model_.encode(rows)
 
-    def encode_part(self, part: Part | PicturePart) -> PackedCodes:
+    def encode_split(self, part: EmbeddingSplit | ImageSplit) -> PackedCodes:
         """Codes of a split of a data set, ``uint8 [n, ceil(bits / 8)]``, with the memory of a chunk."""
         check_is_fitted(self)
-        if isinstance(part, PicturePart):
-            from lbhash.training.images import encode_pictures
+        if isinstance(part, ImageSplit):
+            from lbhash.training.images import encode_images
 
             progress = self.progress and is_main_process()
-            return encode_pictures(
+            return encode_images(
                 self.backbone_, self.model_, part.images, part.rows, workers=self.workers, progress=progress
             )
         if part.dim != self.model_.dim:
@@ -509,7 +509,7 @@ class Hasher(TransformerMixin, BaseEstimator):
 
     @property
     def backbone_(self) -> Backbone:
-        """What turns pictures into the embeddings that the model takes.
+        """What turns images into the embeddings that the model takes.
 
         Raises:
             ValueError: the model knows none, or it cannot be loaded, or it is not the one of the training.
@@ -671,8 +671,8 @@ def _labeled(part: _PartT, classes: int) -> _PartT:
     return replace(part, labels=labels)
 
 
-def _pictures(X: Any) -> Iterator[Image | bytes] | None:
-    """What ``X`` holds, where it holds pictures; an iterator can hold nothing else that is encoded."""
+def _images(X: Any) -> Iterator[Image | bytes] | None:
+    """What ``X`` holds, where it holds images; an iterator can hold nothing else that is encoded."""
     if isinstance(X, Iterator):
         return X
     if not isinstance(X, (list, tuple)) or not X:

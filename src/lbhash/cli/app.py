@@ -109,7 +109,7 @@ def evaluate(
         EmptyQueries, typer.Option(help="Queries without a relevant code: leave them out, or score them 0.")
     ] = EmptyQueries.skip,
     probe: Annotated[bool, typer.Option("--probe", help="Fit a linear probe to single-label codes too.")] = False,
-    curves: Annotated[Path | None, typer.Option(help="Write pictures and CSV files of the curves here.")] = None,
+    curves: Annotated[Path | None, typer.Option(help="Write images and CSV files of the curves here.")] = None,
     as_json: Json = False,
 ) -> None:
     """Tell how good codes are: mAP with its range over ties, and all that goes with it."""

@@ -51,10 +51,10 @@ def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
     hasher.model_.about |= {"data": "digits", "protocol": "digits", "split seed": seed}
     hasher.save_pretrained(folder / "model")
     base = dataset.base
-    table = CodeTable(hasher.encode_part(base), BITS, base.rows, base.labels, hasher.model_.fingerprint())
+    table = CodeTable(hasher.encode_split(base), BITS, base.rows, base.labels, hasher.model_.fingerprint())
     index = build_index(table, folder / "index", overwrite=True)
     found = search_examples(hasher, index, dataset)
-    _print_pictures(console, dataset, found, hasher.name)
+    _print_images(console, dataset, found, hasher.name)
 
     write_report(folder / "report.html", results, reports, dataset, found, searched=hasher.name, seed=seed)
     console.print(f"\nThe report is {folder / 'report.html'}; open it in a browser.", soft_wrap=True)
@@ -77,32 +77,32 @@ def search_examples(hasher: Hasher, index: Index, dataset: Dataset) -> list[Neig
     labels = dataset.query.labels
     assert labels is not None
     first = np.array([np.flatnonzero(labels == label)[0] for label in range(QUERIES)])
-    codes = hasher.encode_part(dataset.query)[first]
+    codes = hasher.encode_split(dataset.query)[first]
     distances, rows = index.search(codes, NEIGHBORS)
     return [Neighborhood(int(dataset.query.rows[q]), r, d) for q, r, d in zip(first, rows, distances, strict=True)]
 
 
 def _run(hasher: Hasher, dataset: Dataset) -> tuple[dict[str, Any], Report]:
     started = time.perf_counter()
-    hasher.fit_part(dataset.train, dataset.classes)
+    hasher.fit_split(dataset.train, dataset.classes)
     seconds = time.perf_counter() - started
-    query, base = hasher.encode_part(dataset.query), hasher.encode_part(dataset.base)
+    query, base = hasher.encode_split(dataset.query), hasher.encode_split(dataset.base)
     report = evaluate(query, dataset.query.labels, base, dataset.base.labels)
     return {"method": hasher.name, "train_seconds": seconds, **report.as_dict()}, report
 
 
-def _print_pictures(console: Console, dataset: Dataset, found: list[Neighborhood], name: str) -> None:
+def _print_images(console: Console, dataset: Dataset, found: list[Neighborhood], name: str) -> None:
     console.print(f"\nThree queries (left) and their {NEIGHBORS} nearest codes by {name}, with their distances:")
     color = console.color_system is not None
     for hood in found:
-        pictures = [_picture(dataset.base.embeddings[row], color) for row in (hood.query, *hood.rows)]
+        images = [_image(dataset.base.embeddings[row], color) for row in (hood.query, *hood.rows)]
         for line in range(4):
-            console.print(Text("  ").join([picture[line] for picture in pictures]))
+            console.print(Text("  ").join([image[line] for image in images]))
         captions = ["query".ljust(8)] + [bits_apart(distance).ljust(8) for distance in hood.distances]
         console.print(Text("  ".join(captions), style="dim"))
 
 
-def _picture(pixels: np.ndarray, color: bool) -> list[Text]:
+def _image(pixels: np.ndarray, color: bool) -> list[Text]:
     """Four lines of text for 8 × 8 gray values from 0 to 16, two pixels a character; shades where there is no color."""
     gray = np.clip(pixels.reshape(8, 8).astype(int) * 255 // 16, 0, 255)
     lines = []

@@ -1,4 +1,4 @@
-"""The demo's report: one HTML file with its table, curves and pictures inside it."""
+"""The demo's report: one HTML file with its table, curves and images inside it."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def write_report(
         path: of the HTML file.
         results: a mapping a method, as ``lbhash.cli.tables.result_row`` takes it.
         reports: the evaluations by method, for the curves.
-        dataset: whose rows are 8 × 8 pictures.
+        dataset: whose rows are 8 × 8 images.
         found: the queries and their neighbors.
         searched: the method that was searched with.
         seed: to be named.
@@ -128,7 +128,7 @@ def bits_apart(distance: int) -> str:
 
 
 def neighbors_figure(dataset: Dataset, found: Sequence[Neighborhood]) -> Figure:
-    """A row a query: its picture, then its neighbors' with distance and, where the digit differs, a red frame."""
+    """A row a query: its image, then its neighbors' with distance and, where the digit differs, a red frame."""
     from matplotlib.figure import Figure
 
     columns = 1 + len(found[0].rows)

@@ -187,7 +187,7 @@ def _read_folder(folder: Path, name: str) -> CodeTable:
 
     manifest, shards = complete_shards(folder, name)
     tables = [_read_parquet(folder / shard.name, name) for shard in shards]
-    held = [table for table in tables if len(table.codes)] or tables[:1]  # all pictures of a shard may be damaged
+    held = [table for table in tables if len(table.codes)] or tables[:1]  # all images of a shard may be damaged
     count = sum(len(table.codes) for table in held)
     if {(table.bits, table.model) for table in held} != {(manifest["bits"], manifest["model"])}:
         raise ValueError(f"{name} is {str(folder)!r}, whose shards are not all of the model that its manifest names")

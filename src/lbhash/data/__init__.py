@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lbhash.data.dataset import SPLITS, Dataset, Part, Table
+from lbhash.data.dataset import SPLITS, Dataset, EmbeddingSplit, Table
 from lbhash.data.digits import digits
 from lbhash.data.holdout import hold_out, validation_dataset
 from lbhash.data.protocols import PROTOCOLS, Protocol
@@ -84,8 +84,8 @@ def load_table(data: str | Path, labels: str | Path | None = None, *, stream: bo
     return DATASETS[str(data)]()
 
 
-def _part(table: Table, rows: np.ndarray) -> Part:
-    return Part(table.embeddings, rows, None if table.labels is None else table.labels[rows])
+def _part(table: Table, rows: np.ndarray) -> EmbeddingSplit:
+    return EmbeddingSplit(table.embeddings, rows, None if table.labels is None else table.labels[rows])
 
 
 def _from_flags(table: Table) -> Dataset:
@@ -110,7 +110,7 @@ def _from_tables(name: str, *tables: Table) -> Dataset:
     return Dataset(name, "files", *(widened(part, classes) for part in parts))
 
 
-def widened(part: Part, classes: int) -> Part:
+def widened(part: EmbeddingSplit, classes: int) -> EmbeddingSplit:
     """With at least so many columns of multi-hot labels: a file of lists has as many as its largest label asks for."""
     if part.labels is None or part.labels.ndim == 1 or part.labels.shape[1] >= classes:
         return part
@@ -124,5 +124,5 @@ def _file_in(folder: Path, split: str) -> Path:
     raise ValueError(f"data is {str(folder)!r}, which has no file {split} ({', '.join(SUFFIXES)})")
 
 
-__all__ = ["DATASETS", "PROTOCOLS", "SPLITS", "Dataset", "Part", "Protocol", "Table"]
+__all__ = ["DATASETS", "PROTOCOLS", "SPLITS", "Dataset", "EmbeddingSplit", "Protocol", "Table"]
 __all__ += ["check_embeddings", "hold_out", "load_dataset", "load_table", "validation_dataset", "widened"]

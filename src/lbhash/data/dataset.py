@@ -34,7 +34,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Part:
+class EmbeddingSplit:
     """One split: some rows of a table, without a copy of their embeddings.
 
     Attributes:
@@ -64,11 +64,11 @@ class Part:
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> Part:
+    def where(self, chosen: npt.NDArray[np.bool_]) -> EmbeddingSplit:
         """Some of the rows, in their order; ``chosen`` is ``bool [n]``."""
         return replace(self, rows=self.rows[chosen], labels=None if self.labels is None else self.labels[chosen])
 
-    def compact(self) -> tuple[Part, npt.NDArray[np.int64]]:
+    def compact(self) -> tuple[EmbeddingSplit, npt.NDArray[np.int64]]:
         """The split with its classes numbered 0 … C − 1 without gaps, and what their numbers were.
 
         Raises:
@@ -161,7 +161,7 @@ class Splits(Generic[RowsT]):
 
 
 @dataclass(frozen=True)
-class Dataset(Splits[Part]):
+class Dataset(Splits[EmbeddingSplit]):
     """Train, base and query of embeddings.
 
     Raises:

@@ -8,7 +8,7 @@ from lbhash.data.dataset import Table
 
 
 def digits() -> Table:
-    """1,797 pictures of 8 × 8 gray values from 0 to 16, as ``uint8 [1797, 64]``, with their digits as labels.
+    """1,797 images of 8 × 8 gray values from 0 to 16, as ``uint8 [1797, 64]``, with their digits as labels.
 
     Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI 1998, as scikit-learn ships it.
     """

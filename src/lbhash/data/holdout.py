@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.dataset import Dataset, Part
+from lbhash.data.dataset import Dataset, EmbeddingSplit
 from lbhash.utils.labels import check_labels
 
 
 def hold_out(
-    part: Part, share: float = 0.2, seed: int = 0, *, name: str = "held_out", purpose: str = "tuning"
-) -> tuple[Part, Part]:
+    part: EmbeddingSplit, share: float = 0.2, seed: int = 0, *, name: str = "held_out", purpose: str = "tuning"
+) -> tuple[EmbeddingSplit, EmbeddingSplit]:
     """Split a training part in two: the rows to fit, and those that are held out.
 
     Of every class the same share is held out, at least one row where it has two, and never its last. With several
@@ -75,7 +75,7 @@ def validation_dataset(data: Dataset, seed: int = 0) -> Dataset:
     return Dataset(f"{data.name}, validation", "validation", train, base, query)
 
 
-def _joined(one: Part, other: Part) -> Part:
+def _joined(one: EmbeddingSplit, other: EmbeddingSplit) -> EmbeddingSplit:
     """The rows of both, which are labeled and of one table."""
     assert one.labels is not None
     assert other.labels is not None

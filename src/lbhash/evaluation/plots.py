@@ -1,4 +1,4 @@
-"""Curves of evaluations, as pictures and as CSV."""
+"""Curves of evaluations, as images and as CSV."""
 
 from __future__ import annotations
 

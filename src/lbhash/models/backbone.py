@@ -1,4 +1,4 @@
-"""Backbones: models of others that turn a picture into an embedding."""
+"""Backbones: models of others that turn an image into an embedding."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Backbone:
 
     One rule finds the embedding (``pooled``): the model's ``pooler_output`` where it has one; else, of a
     ``last_hidden_state [n, tokens, d]``, the class token where the model has one and the mean of the tokens where it
-    has none; else, of one ``[n, c, h, w]``, the mean over the picture. A pooler whose weights the checkpoint lacks is
-    none: it would be random. Of a model of pictures and text (CLIP, SigLIP) the image tower alone is used, and its
+    has none; else, of one ``[n, c, h, w]``, the mean over the image. A pooler whose weights the checkpoint lacks is
+    none: it would be random. Of a model of images and text (CLIP, SigLIP) the image tower alone is used, and its
     output before the projection to the space that text shares.
 
     Args:
@@ -95,7 +95,7 @@ class Backbone:
             what = "which" if Path(name).exists() else "which is no folder, and as a model of the Hub"
             raise ValueError(f"backbone is {name!r}, {what} could not be loaded: {line}") from None
         if getattr(model, "main_input_name", None) != "pixel_values":
-            raise ValueError(f"backbone is {name!r}, a {type(model).__name__}, which takes no pictures")
+            raise ValueError(f"backbone is {name!r}, a {type(model).__name__}, which takes no images")
         drop_idle_padding(model)
         # The layout that convolutions are quickest in; a model without any does not mind.
         model.to(memory_format=torch.channels_last)
@@ -108,16 +108,16 @@ class Backbone:
     def embed(
         self, images: Iterable[Image.Image | bytes], batch_size: int = 32, *, progress: bool = False
     ) -> npt.NDArray[np.float32]:
-        """Embeddings ``float32 [n, dim]`` of pictures, in their order.
+        """Embeddings ``float32 [n, dim]`` of images, in their order.
 
         Args:
-            images: PIL images, or the bytes of picture files (``decode_image``); taken as they are
+            images: PIL images, or the bytes of image files (``decode_image``); taken as they are
                 needed, so that a generator is never held in memory.
-            batch_size: pictures in a pass through the model.
+            batch_size: images in a pass through the model.
             progress: show a bar on standard error.
 
         Raises:
-            TypeError, ValueError: a picture is none; the message says which, counted from 0.
+            TypeError, ValueError: an image is none; the message says which, counted from 0.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
@@ -159,7 +159,7 @@ class Backbone:
         return {"name": self.name, "fingerprint": self.fingerprint(), "dim": self.dim}
 
     def preprocessing(self) -> dict[str, Any]:
-        """What is done to a picture before the model sees it, as the image processor says it."""
+        """What is done to an image before the model sees it, as the image processor says it."""
         return _said(self.processor.to_dict())
 
     @cached_property
@@ -175,7 +175,7 @@ class Backbone:
         return digest.hexdigest()[:16]
 
     def embed_pixels(self, pixels: Tensor, precision: Precision = "32") -> npt.NDArray[np.float32]:
-        """Embeddings ``float32 [n, dim]`` of pictures that are preprocessed (``preprocess``), in one pass.
+        """Embeddings ``float32 [n, dim]`` of images that are preprocessed (``preprocess``), in one pass.
 
         Args:
             pixels: ``[n, channels, height, width]``.
@@ -203,9 +203,9 @@ def check_backbone_name(name_or_folder: str | Path) -> str:
 
 
 def pooled_output(model: nn.Module, pixels: Tensor) -> Tensor:
-    """The embeddings ``[n, dim]`` of preprocessed pictures ``[n, channels, height, width]``, with their gradient.
+    """The embeddings ``[n, dim]`` of preprocessed images ``[n, channels, height, width]``, with their gradient.
 
-    Of pictures of another size than the model was trained with, a model that can interpolate the encodings of its
+    Of images of another size than the model was trained with, a model that can interpolate the encodings of its
     patches' positions is asked to.
     """
     usual: Any = getattr(getattr(model, "config", None), "image_size", None)

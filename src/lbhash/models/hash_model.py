@@ -160,11 +160,11 @@ class HashModel(
         config["classifier"] = 0 if self.classifier is None else self.classifier.out_features
         config["about"] = {**about, "fingerprint": self.fingerprint()}
         facts = "\n".join(f"| {key} | {value} |" for key, value in about.items())
-        of_pictures = self.has_tuned_backbone
+        of_images = self.has_tuned_backbone
         card: dict[str, Any] = {"bits": self.bits, "code_bytes": code_bytes(self.bits), "facts": facts}
         embedding = f"an embedding of {self.dim} numbers"
-        card["what"] = f"a picture, by way of {embedding}," if of_pictures else embedding
-        card["given"] = "pictures" if of_pictures else "embeddings"
+        card["what"] = f"an image, by way of {embedding}," if of_images else embedding
+        card["given"] = "images" if of_images else "embeddings"
         target.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target, prefix=".saving-") as temporary:
             super().save_pretrained(temporary, config=config, model_card_kwargs=card)

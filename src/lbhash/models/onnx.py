@@ -37,7 +37,7 @@ LIMIT = 1e-4
 MAX_BYTES = 2_000_000_000
 """The most bytes of weights: an ONNX file is a Protocol Buffers message, which ends at 2^31."""
 
-_SIZES = ((1, 64, 64), (3, 96, 72), (4, 80, 112))  # of the checked batches of pictures: how many, width, height
+_SIZES = ((1, 64, 64), (3, 96, 72), (4, 80, 112))  # of the checked batches of images: how many, width, height
 _ROWS = (1, 7, 248)  # of the checked batches of embeddings
 
 
@@ -77,7 +77,7 @@ def export_model(
     """Write a model as an ONNX file, run it by onnxruntime, and keep it where its codes are the library's.
 
     The file takes ``embeddings``, ``float32 [n, dim]``, or where a backbone goes with it ``pixel_values``,
-    ``float32 [n, 3, height, width]``, pictures after the backbone's preprocessing. It gives ``codes``,
+    ``float32 [n, 3, height, width]``, images after the backbone's preprocessing. It gives ``codes``,
     ``uint8 [n, ceil(bits / 8)]``, packed as ``lbhash.codes.pack`` does, and ``logits``, the raw outputs ℓ,
     ``float32 [n, bits]``. n is free, from 1 on; so are height and width where the preprocessing does not fix them. Its
     metadata say what the codes are: see ``docs/export.md``.
@@ -113,7 +113,7 @@ def export_model(
         check_backbone(loaded, vision)
     network = CodeNetwork(loaded, None if vision is None else vision.model).eval()
     _check_size(network)
-    batches = _rows(loaded) if vision is None else _pictures(vision)
+    batches = _rows(loaded) if vision is None else _images(vision)
     with replacing(file) as temporary:  # before the work, so that a place that cannot be written is known at once
         proto = _exported(network, batches, opset)
         _describe(proto, _metadata(loaded, vision))
@@ -155,7 +155,7 @@ def _exported(network: CodeNetwork, batches: list[Tensor], opset: int) -> Any:
             )
     except torch.onnx.OnnxExporterError as error:
         what = "the model" if network.backbone is None else f"the backbone, a {type(network.backbone).__name__},"
-        sizes = " for pictures of any size, as its preprocessing leaves them" if len(free) > 1 else ""
+        sizes = " for images of any size, as its preprocessing leaves them" if len(free) > 1 else ""
         raise ValueError(f"{what} could not be exported to ONNX{sizes}: {_line(error.__cause__ or error)}") from None
     assert program is not None
     proto = program.model_proto
@@ -213,17 +213,17 @@ def _rows(model: HashModel) -> list[Tensor]:
     return [torch.from_numpy(mean + scale * rng.normal(size=(rows, model.dim)).astype(np.float32)) for rows in _ROWS]
 
 
-def _pictures(backbone: Backbone) -> list[Tensor]:
-    """Batches of preprocessed pictures; each of another size where the preprocessing leaves it at that."""
+def _images(backbone: Backbone) -> list[Tensor]:
+    """Batches of preprocessed images; each of another size where the preprocessing leaves it at that."""
     from PIL import Image
 
     rng = np.random.default_rng(0)
 
-    def picture(width: int, height: int) -> Image.Image:
+    def image(width: int, height: int) -> Image.Image:
         coarse = Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8))
         return coarse.resize((width, height), Image.Resampling.BICUBIC)
 
-    made = [[picture(width, height) for _ in range(count)] for count, width, height in _SIZES]
+    made = [[image(width, height) for _ in range(count)] for count, width, height in _SIZES]
     return [preprocess(backbone.processor, batch, backbone.name).float() for batch in made]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.io import OWN_COLUMNS
-from lbhash.data.images import FilePictures, ImageTable, holds_pictures
+from lbhash.data.images import FileImages, ImageTable, holds_images
 from lbhash.pipeline.embeddings import ImageOptions
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lbhash.hasher import Hasher
 
 PATH = "path"
-"""The column of pictures in files of their own: where each lies, seen from the data's folder."""
+"""The column of images in files of their own: where each lies, seen from the data's folder."""
 
 
 class Carried(Protocol):
@@ -29,20 +29,20 @@ class Carried(Protocol):
         """These rows of them, in this order."""
 
 
-class PicturePaths:
-    """Where pictures lie, as the column ``path``.
+class ImagePaths:
+    """Where images lie, as the column ``path``.
 
     Args:
-        table: pictures in files.
+        table: images in files.
 
     Raises:
         ValueError: they lie elsewhere.
     """
 
     def __init__(self, table: ImageTable) -> None:
-        if not isinstance(table.pictures, FilePictures):
-            raise ValueError(f"carry is {PATH}, and the pictures of {table.name} are not in files of their own")
-        self._files = table.pictures.files
+        if not isinstance(table.store, FileImages):
+            raise ValueError(f"carry is {PATH}, and the images of {table.name} are not in files of their own")
+        self._files = table.store.files
 
     def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
         """The paths of these rows."""
@@ -55,7 +55,7 @@ def check_carry(data: str | Path, names: Sequence[str], *, alone: bool = True) -
     """The names of further columns, each once.
 
     Args:
-        data: one Parquet file, whose columns they are; or pictures in files, which have ``path``.
+        data: one Parquet file, whose columns they are; or images in files, which have ``path``.
         names: of the columns.
         alone: whether ``data`` are all rows, and not one of several files of them.
 
@@ -68,11 +68,11 @@ def check_carry(data: str | Path, names: Sequence[str], *, alone: bool = True) -
     import pyarrow.parquet as pq
 
     if not alone or not Path(data).is_file() or Path(data).suffix != ".parquet":
-        if set(names) == {PATH} and alone and holds_pictures(data):
+        if set(names) == {PATH} and alone and holds_images(data):
             return [PATH]
         raise ValueError(
             f"carry is {', '.join(names)} and data is {str(data)!r}; it must be one .parquet file, or for {PATH!r} a "
-            "folder of pictures"
+            "folder of images"
         )
     try:
         known = pq.read_schema(data).names
@@ -93,8 +93,8 @@ def carried_columns(
     Args:
         data: as of ``check_carry``.
         names: what that returned.
-        hasher: the model, which knows which pictures of an ImageNet are meant.
-        images: how pictures are found.
+        hasher: the model, which knows which images of an ImageNet are meant.
+        images: how images are found.
     """
     if not names:
         return None
@@ -103,7 +103,7 @@ def carried_columns(
 
     if Path(data).suffix != ".parquet":
         table = (images or ImageOptions()).table(data, hasher)
-        return PicturePaths(table).take(np.arange(len(table)))
+        return ImagePaths(table).take(np.arange(len(table)))
     try:
         return pq.read_table(data, columns=list(names))
     except (OSError, pa.ArrowInvalid) as error:

@@ -1,4 +1,4 @@
-"""Embeddings of pictures by a frozen backbone: computed once, kept on disk, and then read like any others."""
+"""Embeddings of images by a frozen backbone: computed once, kept on disk, and then read like any others."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.dataset import SPLITS, Dataset, Part
-from lbhash.data.images import ImageTable, holds_pictures, layout_of, load_images, split_images
+from lbhash.data.dataset import SPLITS, Dataset, EmbeddingSplit
+from lbhash.data.images import ImageTable, holds_images, layout_of, load_images, split_images
 from lbhash.data.images.corrupt import MEND, Damaged, damaged_line, missing_line, refuse_or_skip
 from lbhash.utils.files import cache_folder, replacing, write_json
 from lbhash.utils.progress import counted
@@ -36,7 +36,7 @@ _FORMAT = 1  # of the files; raise it with any change of what an embedding is, b
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """How pictures become embeddings, as the commands say it.
+    """How images become embeddings, as the commands say it.
 
     Attributes:
         backbone: the name or folder of the backbone (``Backbone.from_pretrained``); where it is not given, the one that
@@ -44,7 +44,7 @@ class ImageOptions:
         layout: of the data (``lbhash.data.images.load_images``).
         images: as ``layout``.
         classes: as ``layout``.
-        damaged: what becomes of missing and damaged pictures (``embed_dataset``).
+        damaged: what becomes of missing and damaged images (``embed_dataset``).
     """
 
     backbone: str | None = None
@@ -54,7 +54,7 @@ class ImageOptions:
     damaged: Damaged = "refuse"
 
     def table(self, data: str | Path, hasher: Hasher | None = None) -> ImageTable:
-        """The pictures of ``data``; of an ImageNet those of the classes that ``hasher``'s model was trained with."""
+        """The images of ``data``; of an ImageNet those of the classes that ``hasher``'s model was trained with."""
         layout = self.layout or layout_of(data)
         classes: str | Path | list[str] | None = self.classes
         if classes is None and hasher is not None and layout == "imagenet":
@@ -62,11 +62,11 @@ class ImageOptions:
         return load_images(data, layout=layout, images=self.images, classes=classes)
 
     def about(self, table: ImageTable) -> dict[str, Any]:
-        """What a model is to remember of how its pictures were found."""
+        """What a model is to remember of how its images were found."""
         return {} if self.classes is None else {CLASS_LIST: list(table.classes)}
 
     def open(self, data: str | Path, hasher: Hasher | None = None) -> tuple[ImageTable, Backbone]:
-        """The pictures of ``data`` and what embeds them, which must be what ``hasher``'s model was trained with."""
+        """The images of ``data`` and what embeds them, which must be what ``hasher``'s model was trained with."""
         from lbhash.models.backbone import Backbone
         from lbhash.models.backbone_files import check_backbone
 
@@ -81,7 +81,7 @@ class ImageOptions:
         return table, backbone
 
     def embed(self, data: str | Path, hasher: Hasher | None = None, *, progress: bool = True) -> Embedded:
-        """Embed the pictures of ``data``, by what ``hasher``'s model was trained with.
+        """Embed the images of ``data``, by what ``hasher``'s model was trained with.
 
         The embeddings are kept but for those of a backbone that was fine-tuned with its head, which no other uses.
         """
@@ -89,19 +89,19 @@ class ImageOptions:
         return embed_dataset(*self.open(data, hasher), damaged=self.damaged, cache=not own, progress=progress)
 
 
-def picture_options(data: str | Path, images: ImageOptions | None) -> ImageOptions | None:
-    """How ``data`` become embeddings where they are pictures, as is said or seen; ``None`` of embeddings."""
-    return ImageOptions() if images is None and holds_pictures(data) else images
+def data_image_options(data: str | Path, images: ImageOptions | None) -> ImageOptions | None:
+    """How ``data`` become embeddings where they are images, as is said or seen; ``None`` of embeddings."""
+    return ImageOptions() if images is None and holds_images(data) else images
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """A table of pictures with an embedding a row.
+    """A table of images with an embedding a row.
 
     Attributes:
         images: the table.
         embeddings: ``float32 [n, dim]``, memory-mapped where they come from the cache; 0 in a row that is damaged.
-        damaged: what is wrong with the pictures that have no embedding, by row.
+        damaged: what is wrong with the images that have no embedding, by row.
         backbone: what a model is to remember of the backbone (``Backbone.about``).
     """
 
@@ -117,10 +117,10 @@ class Embedded:
         kept[list(self.damaged)] = False
         return kept
 
-    def part(self, rows: npt.NDArray[np.int64] | None = None) -> Part:
+    def part(self, rows: npt.NDArray[np.int64] | None = None) -> EmbeddingSplit:
         """Some rows as a split of a data set; all that have an embedding where none are named."""
         rows = np.flatnonzero(self.kept) if rows is None else rows
-        return Part(self.embeddings, rows, None if self.images.labels is None else self.images.labels[rows])
+        return EmbeddingSplit(self.embeddings, rows, None if self.images.labels is None else self.images.labels[rows])
 
     def dataset(self, protocol: str | None = None, seed: int = 0) -> Dataset:
         """Train, base and query, of the rows that have an embedding.
@@ -142,22 +142,22 @@ def embed_dataset(
     cache: bool = True,
     progress: bool = False,
 ) -> Embedded:
-    """Embed all pictures of a table, or find that it was done before.
+    """Embed all images of a table, or find that it was done before.
 
     The embeddings are kept in the cache folder (``$LBHASH_CACHE``, or the platform's) under a key of the backbone's
-    weights and preprocessing and of the pictures; labels and splits are no part of it. They are written a chunk at a
+    weights and preprocessing and of the images; labels and splits are no part of it. They are written a chunk at a
     time, so that a run that was killed is taken up, and of two runs at once the second waits for the first.
 
     Args:
-        images: the pictures.
+        images: the images.
         backbone: what embeds them.
-        damaged: ``refuse`` the table where a picture is missing or damaged, or ``skip`` such pictures and say so.
-        batch_size: pictures in a pass through the backbone.
+        damaged: ``refuse`` the table where an image is missing or damaged, or ``skip`` such images and say so.
+        batch_size: images in a pass through the backbone.
         cache: whether to keep the embeddings, and to look for kept ones.
         progress: show a bar on standard error.
 
     Raises:
-        ValueError: a picture is missing, which is found out before any is embedded, or damaged.
+        ValueError: an image is missing, which is found out before any is embedded, or damaged.
     """
     if damaged not in ("refuse", "skip"):
         raise ValueError(f"damaged is {damaged!r}; it must be refuse or skip")
@@ -177,13 +177,13 @@ def embed_dataset(
         fault = next(iter(faults.values()))
         refuse_or_skip(damaged_line(fault, len(faults), len(images)), damaged)
         if len(faults) == len(images):
-            raise ValueError(f"no picture of {images.name} could be read: {fault}")
+            raise ValueError(f"no image of {images.name} could be read: {fault}")
     return Embedded(images, found, faults, backbone.about())
 
 
 def embedding_key(images: ImageTable, backbone: Backbone) -> str:
-    """What the embeddings of these pictures by this backbone are kept under, 32 hexadecimal digits."""
-    said = f"{_FORMAT}\0{backbone.fingerprint()}\0{images.pictures.fingerprint()}\0{len(images)}"
+    """What the embeddings of these images by this backbone are kept under, 32 hexadecimal digits."""
+    said = f"{_FORMAT}\0{backbone.fingerprint()}\0{images.store.fingerprint()}\0{len(images)}"
     return hashlib.sha256(said.encode()).hexdigest()[:32]
 
 
@@ -257,7 +257,7 @@ def _chunks(
     images: ImageTable, backbone: Backbone, damaged: Damaged, batch_size: int, progress: bool, start: int
 ) -> Iterator[tuple[npt.NDArray[np.float32], dict[int, str]]]:
     """The embeddings from a row on, ``CHUNK`` rows at a time, and what is wrong with the damaged ones."""
-    with counted("embedding", len(images), "pictures", done=start, show=progress) as advance:
+    with counted("embedding", len(images), "images", done=start, show=progress) as advance:
         for first in range(start, len(images), CHUNK):
             rows = range(first, min(first + CHUNK, len(images)))
             made = np.zeros((len(rows), backbone.dim), np.float32)
@@ -280,7 +280,7 @@ def _chunks(
 def _refuse(images: ImageTable, faults: dict[int, str], start: int, progress: bool) -> NoReturn:
     """Refuse a table, after a look at the rest of it, so that what is damaged can be mended at once."""
     count = len(faults)
-    with counted("checking", len(images), "pictures", done=start, show=progress) as advance:
+    with counted("checking", len(images), "images", done=start, show=progress) as advance:
         for row in range(start, len(images)):
             try:
                 images.read(row)
@@ -323,7 +323,7 @@ def _alone(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        print("another run embeds the same pictures; this one waits for it", file=sys.stderr)
+        print("another run embeds the same images; this one waits for it", file=sys.stderr)
         lock.acquire()
     try:
         yield

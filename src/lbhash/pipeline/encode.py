@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lbhash.codes.io import CodeTable, check_suffix, write_codes
 from lbhash.hasher import load_hasher
 from lbhash.pipeline.columns import carried_columns, check_carry
-from lbhash.pipeline.splits import model_part
+from lbhash.pipeline.splits import model_split
 
 if TYPE_CHECKING:
     from lbhash.pipeline.embeddings import ImageOptions
@@ -35,7 +35,7 @@ def encode_file(
 
     Protocol and seed of the split are those of the training where they are not given, so that no training row
     slips into the queries. Multi-hot labels get as many columns as those of the training had, so that files that are
-    encoded one at a time go together. Pictures are embedded first; ``images`` says how. ``carry`` names columns of the
+    encoded one at a time go together. Images are embedded first; ``images`` says how. ``carry`` names columns of the
     data that go into the file of codes too, and with it into an index.
     """
     check_suffix(out)
@@ -47,7 +47,7 @@ def encode_file(
     carry = check_carry(data, carry, alone=base is None and query is None)
     hasher = load_hasher(model)
     columns = carried_columns(data, carry, hasher, images)
-    part = model_part(
+    part = model_split(
         hasher,
         data,
         split,
@@ -58,7 +58,7 @@ def encode_file(
         split_seed=split_seed,
         images=images,
     )
-    codes = hasher.encode_part(part)
+    codes = hasher.encode_split(part)
     further = None if columns is None else columns.take(part.rows)
     write_codes(out, CodeTable(codes, hasher.bits, part.rows, part.labels, hasher.model_.fingerprint(), further))
     return {"codes": len(codes), "bits": hasher.bits, "bytes": codes.nbytes, "split": split, "out": str(out)}

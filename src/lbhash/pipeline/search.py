@@ -13,13 +13,13 @@ import numpy.typing as npt
 from lbhash.codes import code_bytes, code_from_hex
 from lbhash.codes.io import READABLE, CodeTable, check_suffix, read_codes
 from lbhash.codes.shards import MANIFEST
-from lbhash.data import Part, Table, load_table
-from lbhash.data.images import ImageTable, holds_pictures
+from lbhash.data import EmbeddingSplit, Table, load_table
+from lbhash.data.images import ImageTable, holds_images
 from lbhash.hasher import load_hasher
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
 from lbhash.pipeline.columns import carried_columns, check_carry
 from lbhash.pipeline.embeddings import ImageOptions
-from lbhash.pipeline.splits import model_part
+from lbhash.pipeline.splits import model_split
 from lbhash.utils.files import replacing
 from lbhash.utils.labels import label_value
 from lbhash.utils.progress import counted
@@ -73,7 +73,7 @@ def encode_for_index(
         carry: columns of the data that become attributes.
         ids: what the ids will be (``ids_of``), so that what cannot be is refused before the model has done its work.
         progress: show a bar.
-        where: further arguments of ``lbhash.pipeline.splits.model_part``.
+        where: further arguments of ``lbhash.pipeline.splits.model_split``.
     """
     carry = check_carry(data, carry, alone=where.get("base") is None and where.get("query") is None)
     hasher = load_hasher(model)
@@ -81,7 +81,7 @@ def encode_for_index(
     _check_columns(columns, ids, index)
     if index is not None:
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
-    part = model_part(hasher, data, split, **where)
+    part = model_split(hasher, data, split, **where)
     if part.dim != hasher.model_.dim:
         raise ValueError(f"embeddings have {part.dim} numbers a row; the model takes {hasher.model_.dim}")
     codes = np.empty((len(part), code_bytes(hasher.bits)), np.uint8)
@@ -189,15 +189,15 @@ def open_base(path: str, hasher: Hasher | None = None) -> Index:
 
 
 def queries_by_row(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
-    """Rows of a data file, of embeddings or of pictures, as queries."""
-    table: Table | ImageTable = ImageOptions().table(data, hasher) if holds_pictures(data) else load_table(data)
+    """Rows of a data file, of embeddings or of images, as queries."""
+    table: Table | ImageTable = ImageOptions().table(data, hasher) if holds_images(data) else load_table(data)
     size = len(table.embeddings) if isinstance(table, Table) else len(table)
     for row in rows:
         if not 0 <= row < size:
             raise ValueError(f"row is {row}; it must be from 0 to {size - 1}")
     if isinstance(table, Table):
-        part = Part(table.embeddings, np.asarray(rows, np.int64), None)
-        codes, embeddings = hasher.encode_part(part), part.take(slice(None))
+        part = EmbeddingSplit(table.embeddings, np.asarray(rows, np.int64), None)
+        codes, embeddings = hasher.encode_split(part), part.take(slice(None))
     else:
         embeddings = hasher.backbone_.embed([table.read(row) for row in rows])
         codes = hasher.model_.encode(embeddings)

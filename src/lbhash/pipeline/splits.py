@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.data import Dataset, Part, load_dataset, load_table, widened
-from lbhash.data.images import holds_pictures, split_images
-from lbhash.pipeline.embeddings import picture_options
+from lbhash.data import Dataset, EmbeddingSplit, load_dataset, load_table, widened
+from lbhash.data.images import holds_images, split_images
+from lbhash.pipeline.embeddings import data_image_options
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
     from lbhash.pipeline.embeddings import ImageOptions
 
 
-def model_part(
+def model_split(
     hasher: Hasher,
     data: str | Path,
     split: str,
@@ -28,7 +28,7 @@ def model_part(
     split_seed: int | None = None,
     images: ImageOptions | None = None,
     stream: bool = False,
-) -> Part:
+) -> EmbeddingSplit:
     """A split of a data set, or ``all`` the rows of a file, as a trained model is to encode it (``encode_file``).
 
     Args:
@@ -40,10 +40,10 @@ def model_part(
         labels: as of ``load_dataset``.
         protocol: that of the training where it is not given.
         split_seed: that of the training where it is not given.
-        images: how pictures are embedded; by the model's own backbone, as their files' names tell, if not given.
+        images: how images are embedded; by the model's own backbone, as their files' names tell, if not given.
         stream: as of ``lbhash.data.readers.read_table``, for embeddings.
     """
-    images = picture_options(data, images)
+    images = data_image_options(data, images)
     if images is not None:
         check_images_alone(base, query, labels)
         return _image_part(hasher, data, split, protocol, split_seed, images)
@@ -53,7 +53,7 @@ def model_part(
         raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
     if split == "all":
         table = load_table(data, labels, stream=stream)
-        part = Part(table.embeddings, np.arange(len(table.embeddings)), table.labels)
+        part = EmbeddingSplit(table.embeddings, np.arange(len(table.embeddings)), table.labels)
     else:
         asked, seed = split_of_training(hasher, protocol, split_seed)
         protocol = protocol if files else asked
@@ -69,8 +69,8 @@ def model_part(
 
 def _image_part(
     hasher: Hasher, data: str | Path, split: str, protocol: str | None, split_seed: int | None, images: ImageOptions
-) -> Part:
-    """As ``model_part``, of pictures."""
+) -> EmbeddingSplit:
+    """As ``model_split``, of images."""
     protocol, seed = split_of_training(hasher, protocol, split_seed)
     if split == "all":
         part = images.embed(data, hasher).part()
@@ -83,17 +83,17 @@ def _image_part(
 
 def _tuned_part(
     hasher: Hasher, data: str | Path, split: str, protocol: str | None, seed: int, images: ImageOptions
-) -> Part:
+) -> EmbeddingSplit:
     """A split as a backbone embeds it that was fine-tuned, so that nothing is kept: its rows, and no others."""
-    from lbhash.training.images import check_pictures, embed_pictures
+    from lbhash.training.images import check_images, embed_images
 
     table, backbone = images.open(data, hasher)
-    kept = check_pictures(table, damaged=images.damaged, progress=True)
+    kept = check_images(table, damaged=images.damaged, progress=True)
     rows = split_images(table, kept, protocol, seed)[1][split]
     assert table.labels is not None
     embeddings = np.zeros((len(table), backbone.dim), np.float32)  # of which the other rows take no memory
-    embeddings[rows] = embed_pictures(backbone, table, rows, progress=True)
-    return Part(embeddings, rows, table.labels[rows])
+    embeddings[rows] = embed_images(backbone, table, rows, progress=True)
+    return EmbeddingSplit(embeddings, rows, table.labels[rows])
 
 
 def split_of_training(hasher: Hasher, protocol: str | None, seed: int | None) -> tuple[str | None, int]:
@@ -107,7 +107,7 @@ def split_of_training(hasher: Hasher, protocol: str | None, seed: int | None) ->
     return protocol, about.get("split seed", 0) if seed is None else seed
 
 
-def with_columns(hasher: Hasher, part: Part) -> Part:
+def with_columns(hasher: Hasher, part: EmbeddingSplit) -> EmbeddingSplit:
     """A split whose multi-hot labels have as many columns as those of the model's training."""
     return widened(part, hasher.model_.about.get("label columns", len(hasher.classes_)))
 
@@ -125,8 +125,8 @@ def open_embedded(
     """Train, base and query as embeddings, and what a model is to remember of how they were made.
 
     Args:
-        data: a data set of embeddings, or of pictures, which a backbone embeds that stays as it is.
-        images: how pictures are embedded; ``None`` for embeddings.
+        data: a data set of embeddings, or of images, which a backbone embeds that stays as it is.
+        images: how images are embedded; ``None`` for embeddings.
         base: as of ``lbhash.data.load_dataset``.
         query: as of ``lbhash.data.load_dataset``.
         labels: as of ``lbhash.data.load_dataset``.
@@ -134,22 +134,22 @@ def open_embedded(
         split_seed: of the draw.
 
     Raises:
-        ValueError: ``data`` are pictures, and there is no backbone; or files of embeddings are given beside them.
+        ValueError: ``data`` are images, and there is no backbone; or files of embeddings are given beside them.
     """
     if images is not None:
         check_images_alone(base, query, labels)
         embedded = images.embed(data)
         return embedded.dataset(protocol, split_seed), {"backbone": embedded.backbone, **images.about(embedded.images)}
-    if holds_pictures(data):
-        raise ValueError(f"data is {str(data)!r}, which holds pictures; give what embeds them (--backbone FOLDER)")
+    if holds_images(data):
+        raise ValueError(f"data is {str(data)!r}, which holds images; give what embeds them (--backbone FOLDER)")
     return load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed), {}
 
 
 def check_images_alone(base: str | Path | None, query: str | Path | None, labels: str | Path | None) -> None:
-    """Raise ``ValueError`` where files of embeddings are given beside pictures."""
+    """Raise ``ValueError`` where files of embeddings are given beside images."""
     for name, value in (("base", base), ("query", query), ("labels", labels)):
         if value is not None:
             raise ValueError(
-                f"{name} is {str(value)!r} and the data are pictures, which are one file or folder that says itself "
+                f"{name} is {str(value)!r} and the data are images, which are one file or folder that says itself "
                 "what their labels and splits are"
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lbhash.data import Dataset
-from lbhash.data.images import PictureDataset
+from lbhash.data.images import ImageDataset
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.utils.files import check_folder, write_json
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def train_model(
-    dataset: Dataset | PictureDataset,
+    dataset: Dataset | ImageDataset,
     out: str | Path,
     *,
     at: int | None = None,
@@ -43,7 +43,7 @@ def train_model(
     only base or query have is found, or not, without one.
 
     Args:
-        dataset: train, base and query; of pictures, a backbone is fine-tuned.
+        dataset: train, base and query; of images, a backbone is fine-tuned.
         out: the folder: the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``.
         at: rank of the mAP; the whole base where it is not given.
         split_seed: the protocol's seed, remembered in the model.
@@ -52,7 +52,7 @@ def train_model(
         overwrite: replace a model that the folder holds.
         progress: show a bar.
         about: what the model is to remember besides: the ``backbone`` that made the embeddings (``Backbone.about``),
-            how pictures were found (``ImageOptions.about``).
+            how images were found (``ImageOptions.about``).
         settings: of ``Hasher``.
 
     Returns:
@@ -76,13 +76,13 @@ def train_model(
         print(f"{out} has no checkpoint to resume from; training begins anew", file=sys.stderr)
     started = time.perf_counter()
     part, classes = dataset.train.compact()
-    hasher.fit_part(part, len(classes), directory=folder, resume=resume, logger=log)
+    hasher.fit_split(part, len(classes), directory=folder, resume=resume, logger=log)
     seconds = time.perf_counter() - started
     if not is_main_process():
         return {}
     training = asdict(hasher.trained_)
     rate = training.pop("rows_per_second")  # so that a resumed run has the metrics of one that was never interrupted
-    query, base = hasher.encode_part(dataset.query), hasher.encode_part(dataset.base)
+    query, base = hasher.encode_split(dataset.query), hasher.encode_split(dataset.base)
     report = evaluate(query, dataset.query.labels, base, dataset.base.labels, at, bits=hasher.bits)
     recognized = None
     if hasher.model_.classifier is not None and not dataset.multi_label:
@@ -97,7 +97,7 @@ def train_model(
         "epochs": hasher.epochs,
         "train_seconds": round(seconds, 2),
         "training": training,
-        **(_of_pictures(rate) if isinstance(dataset, PictureDataset) else {}),
+        **(_of_images(rate) if isinstance(dataset, ImageDataset) else {}),
         **report.as_dict(),
         "classifier_accuracy": recognized,  # of the method's own classifier, where it has one
     }
@@ -111,7 +111,7 @@ def train_model(
     return metrics
 
 
-def _of_pictures(rate: float | None) -> dict[str, Any]:
+def _of_images(rate: float | None) -> dict[str, Any]:
     """What the metrics of a fine-tuning have besides: the speed of training, and the most memory that was needed."""
     import torch
 

@@ -71,18 +71,18 @@ our mean over the seeds minus the paper's. An interval ± is the half width of 9
 """
 
 
-def page(found: Mapping[str, Result | str], known: Mapping[str, Experiment], settings: Settings, pictures: Path) -> str:
+def page(found: Mapping[str, Result | str], known: Mapping[str, Experiment], settings: Settings, images: Path) -> str:
     """The page in HTML.
 
     Args:
         found: results by name, or the line that says why there is none.
         known: the experiments by name.
         settings: that the command was given.
-        pictures: the folder with the results' files, of which the page takes the pictures.
+        images: the folder with the results' files, of which the page takes the images.
     """
     contents = [f'<li><a href="#{name}">{name}</a>: {html.escape(known[name].summary)}</li>' for name in found]
     sections = [
-        _section(name, result, command_line(name, known[name].suited(settings)), pictures)
+        _section(name, result, command_line(name, known[name].suited(settings)), images)
         if isinstance(result, Result)
         else _none(name, result)
         for name, result in found.items()
@@ -97,13 +97,13 @@ def page(found: Mapping[str, Result | str], known: Mapping[str, Experiment], set
     )
 
 
-def _section(name: str, result: Result, command: str, pictures: Path) -> str:
+def _section(name: str, result: Result, command: str, images: Path) -> str:
     parts = [f'<section id="{name}">', f"<h2>{html.escape(result.title)}</h2>"]
     parts.append(f"<p><code>{html.escape(command)}</code></p>")
     for part, table in result.parts(name).items():
         if table is not result:
             parts.append(f'<h3 id="{part}">{html.escape(table.title)}</h3>')
-        parts += [_prose(table.text), table_of(table), _figure(table, pictures / f"{part}.png")]
+        parts += [_prose(table.text), table_of(table), _figure(table, images / f"{part}.png")]
     return "\n".join([*parts, "</section>"])
 
 
@@ -170,6 +170,6 @@ def _prose(text: str) -> str:
 
 
 def _figure(result: Result, file: Path) -> str:
-    picture = base64.b64encode(file.read_bytes()).decode()
+    image = base64.b64encode(file.read_bytes()).decode()
     alt = html.escape(result.title, quote=True)
-    return f'<figure><img alt="{alt}" src="data:image/png;base64,{picture}"></figure>'
+    return f'<figure><img alt="{alt}" src="data:image/png;base64,{image}"></figure>'

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data import Dataset, Part, load_dataset
+from lbhash.data import Dataset, EmbeddingSplit, load_dataset
 from lbhash.hasher import Hasher
 from lbhash.reproduce.distributions import Joint, divergence, frequencies, independent_bits, marginals
 from lbhash.reproduce.results.result import Cell, Result
@@ -44,7 +44,7 @@ def run(settings: Settings, epochs: int = 30, steps: int = STEPS) -> Result:
     classes = nearest_classes(dataset.train)
     train, held = two_classes(dataset.train, classes), held_out(dataset, classes)
     hasher = Hasher(2, "csq", guided=False, epochs=epochs, seed=settings.seed, centers="best", device="cpu")
-    hasher.fit_part(train, 2)
+    hasher.fit_split(train, 2)
     trained = outputs_of(hasher, train)
     outputs = np.concatenate([outputs_of(hasher, part) for part in held])
     labels = np.concatenate([part.labels for part in held if part.labels is not None])
@@ -72,7 +72,7 @@ def run(settings: Settings, epochs: int = 30, steps: int = STEPS) -> Result:
     )
 
 
-def nearest_classes(part: Part) -> tuple[int, int]:
+def nearest_classes(part: EmbeddingSplit) -> tuple[int, int]:
     """The two classes whose means are nearest, each feature in units of its standard deviation over the split."""
     assert part.labels is not None
     rows = part.take(slice(None))
@@ -88,16 +88,18 @@ def nearest_classes(part: Part) -> tuple[int, int]:
     return int(numbers[first]), int(numbers[second])
 
 
-def two_classes(part: Part, classes: tuple[int, int], without: npt.NDArray[np.int64] | None = None) -> Part:
+def two_classes(
+    part: EmbeddingSplit, classes: tuple[int, int], without: npt.NDArray[np.int64] | None = None
+) -> EmbeddingSplit:
     """The rows of two classes as labels 0 and 1, without some rows of the table."""
     assert part.labels is not None
     keep = np.isin(part.labels, classes)
     if without is not None:
         keep &= ~np.isin(part.rows, without)
-    return Part(part.embeddings, part.rows[keep], (part.labels[keep] == classes[1]).astype(np.int64))
+    return EmbeddingSplit(part.embeddings, part.rows[keep], (part.labels[keep] == classes[1]).astype(np.int64))
 
 
-def held_out(dataset: Dataset, classes: tuple[int, int]) -> list[Part]:
+def held_out(dataset: Dataset, classes: tuple[int, int]) -> list[EmbeddingSplit]:
     """The queries' rows, and those of the base that are not in the train split (none where that cannot be told)."""
     seen = dataset.train.rows
     parts = [part for part in (dataset.base, dataset.query) if part.embeddings is dataset.train.embeddings]
@@ -105,7 +107,7 @@ def held_out(dataset: Dataset, classes: tuple[int, int]) -> list[Part]:
     return [part for part in kept if len(part)]
 
 
-def outputs_of(hasher: Hasher, part: Part) -> Outputs:
+def outputs_of(hasher: Hasher, part: EmbeddingSplit) -> Outputs:
     """ℓ of a split, ``float32 [n, 2]``."""
     return np.concatenate([hasher.model_.outputs(chunk) for chunk in part.chunks()])
 

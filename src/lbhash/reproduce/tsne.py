@@ -1,4 +1,4 @@
-"""The paper's picture of the codes before and after guidance, by t-SNE."""
+"""The paper's image of the codes before and after guidance, by t-SNE."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import unpack
-from lbhash.data import Part
+from lbhash.data import EmbeddingSplit
 from lbhash.reproduce.paper import METHOD_TITLES
 from lbhash.reproduce.results.result import Cell, Result
 from lbhash.reproduce.runs.config import CODES
@@ -35,7 +35,7 @@ are four times Hamming's. They are those of at most {rows:,} queries of the firs
 - **codes**: how many different ones there are.
 - **silhouette**: how much nearer a code is to its own class's than to the next class's, by Hamming distance, from −1 to
   1, mean over the queries (P. J. Rousseeuw, 1987).
-- **KL**: what t-SNE's picture loses, the divergence that it minimizes, in nats."""
+- **KL**: what t-SNE's image loses, the divergence that it minimizes, in nats."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def cells(settings: Settings) -> list[Run]:
 
 
 def run(settings: Settings) -> Result:
-    """The pictures, and how far apart the classes are in the codes."""
+    """The images, and how far apart the classes are in the codes."""
     wanted = cells(settings)
     runs = completed(settings.repeated(1), wanted)
     maps = []
@@ -82,7 +82,7 @@ def run(settings: Settings) -> Result:
     )
 
 
-def chosen_rows(part: Part, seed: int) -> npt.NDArray[np.int64]:
+def chosen_rows(part: EmbeddingSplit, seed: int) -> npt.NDArray[np.int64]:
     """Positions of at most ``ROWS`` rows of the first ``CLASSES`` classes, in their order."""
     assert part.labels is not None
     rows = np.flatnonzero(np.isin(part.labels, np.unique(part.labels)[:CLASSES]))
@@ -122,7 +122,7 @@ def silhouette(signs: npt.NDArray[np.int8], labels: npt.NDArray[np.int64]) -> fl
 
 
 def row_of(found: Map) -> list[Cell]:
-    """The row of a picture."""
+    """The row of an image."""
     title = METHOD_TITLES[found.run.method] + ("_D" if found.run.recipe == "guided" else "")
     codes = len(np.unique(found.signs, axis=0))
     score = silhouette(found.signs, found.labels)

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from lbhash.data.dataset import Part
+from lbhash.data.dataset import EmbeddingSplit
 
 
 @runtime_checkable
 class TrainingRows(Protocol):
-    """Rows to learn from, of embeddings or pictures.
+    """Rows to learn from, of embeddings or images.
 
     Attributes:
         labels: of all rows, ``int64 [n]``, or multi-hot ``float [n, C]``.
@@ -44,7 +44,7 @@ class TrainingRows(Protocol):
 class EmbeddingRows:
     """The rows of a split of embeddings, converted to float32 a batch at a time."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: EmbeddingSplit) -> None:
         if part.labels is None:
             raise ValueError("part has no labels; training needs one for each row")
         self.part = part
@@ -63,9 +63,9 @@ class EmbeddingRows:
         return self.part.fingerprint()
 
 
-def as_rows(rows: Part | TrainingRows) -> TrainingRows:
+def as_rows(rows: EmbeddingSplit | TrainingRows) -> TrainingRows:
     """Rows to learn from, of a split of embeddings too."""
-    return EmbeddingRows(rows) if isinstance(rows, Part) else rows
+    return EmbeddingRows(rows) if isinstance(rows, EmbeddingSplit) else rows
 
 
 class ShuffledBatches(Sampler):

@@ -25,11 +25,11 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, softmax
 from sklearn.random_projection import SparseRandomProjection
 
-from lbhash.data.dataset import Part
+from lbhash.data.dataset import EmbeddingSplit
 from lbhash.utils.labels import one_hot
 
 if TYPE_CHECKING:
-    from lbhash.data.images import PicturePart
+    from lbhash.data.images import ImageSplit
 
 PENALTIES = tuple(float(10 ** (k / 2)) for k in range(-2, 5))
 """λ in units of ``dim``, which is what a row's squared length is on average once it is standardized."""
@@ -44,12 +44,12 @@ MOST_ROWS = 100_000
 _SAMPLE = 20_000  # rows by which λ and the temperature are chosen
 _ROWS, _NUMBERS = 8192, 1 << 24  # at a time, at most
 
-PartT = TypeVar("PartT", "Part", "PicturePart")
+SplitT = TypeVar("SplitT", "EmbeddingSplit", "ImageSplit")
 Floats = npt.NDArray[np.float64]
 Indicators = npt.NDArray[np.uint8]  # of labels, [n, C]
 
 
-def confusion(part: Part, classes: int) -> npt.NDArray[np.float64]:
+def confusion(part: EmbeddingSplit, classes: int) -> npt.NDArray[np.float64]:
     """How much of each class a linear model takes for each other, where it has not seen the row's label.
 
     Args:
@@ -70,7 +70,7 @@ def confusion(part: Part, classes: int) -> npt.NDArray[np.float64]:
     return sum((_sums(y, found) for y, found in _posteriors(part, classes)), np.zeros((classes, classes)))
 
 
-def drawn(part: PartT, most: int | None = None) -> PartT:
+def drawn(part: SplitT, most: int | None = None) -> SplitT:
     """At most so many of the rows (``MOST_ROWS`` where it is not said), at random, in their order."""
     most = MOST_ROWS if most is None else most
     if len(part) <= most:
@@ -80,7 +80,7 @@ def drawn(part: PartT, most: int | None = None) -> PartT:
     return part.where(chosen)
 
 
-def _posteriors(part: Part, classes: int) -> Iterator[tuple[Indicators, npt.NDArray[np.floating]]]:
+def _posteriors(part: EmbeddingSplit, classes: int) -> Iterator[tuple[Indicators, npt.NDArray[np.floating]]]:
     """The labels' indicators and p(class | row), a chunk of rows at a time."""
     ridge = _Ridge.of(part, classes)
     chosen = drawn(part, min(_SAMPLE, 4 * _NUMBERS // max(len(ridge.values), classes)))
@@ -102,7 +102,7 @@ def _sums(y: Indicators, values: npt.NDArray[np.floating]) -> Floats:
     return scipy.sparse.csr_array(y.astype(np.float64)).T @ values
 
 
-def _chunks(part: Part, classes: int) -> Iterator[tuple[npt.NDArray[np.float32], Indicators]]:
+def _chunks(part: EmbeddingSplit, classes: int) -> Iterator[tuple[npt.NDArray[np.float32], Indicators]]:
     """Embeddings and the labels' indicators, a chunk of rows at a time."""
     start = 0
     for x in part.chunks(max(1, min(_ROWS, _NUMBERS // max(part.dim, classes)))):
@@ -128,7 +128,7 @@ class _Ridge:
     """XᵀY in the eigenvectors' axes."""
 
     @classmethod
-    def of(cls, part: Part, classes: int) -> _Ridge:
+    def of(cls, part: EmbeddingSplit, classes: int) -> _Ridge:
         mean, deviation = part.standardization()
         if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
             raise ValueError("part has embeddings that are NaN or infinite; every number must be finite")

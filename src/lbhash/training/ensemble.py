@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lbhash.data.dataset import Part
+from lbhash.data.dataset import EmbeddingSplit
 from lbhash.losses import Objective
 from lbhash.losses.base import check_loss
 from lbhash.models.dropout import keep_mask
@@ -28,7 +28,7 @@ EpochHook = Callable[[int, Sequence[HashModel], Sequence[float]], None]
 def train_together(
     models: Sequence[HashModel],
     objectives: Sequence[Objective],
-    part: Part | Sequence[Part],
+    part: EmbeddingSplit | Sequence[EmbeddingSplit],
     schedule: Schedule,
     seeds: Sequence[int],
     *,
@@ -56,7 +56,7 @@ def train_together(
             f"there are {len(models)} models, {len(objectives)} objectives and {len(seeds)} seeds; "
             "there must be one of each for every seed"
         )
-    parts = parts_of_seeds(part, len(seeds))
+    parts = splits_of_seeds(part, len(seeds))
     for objective in objectives:
         objective.train()
     distinct = {id(own): own for own in parts}
@@ -94,9 +94,9 @@ def train_together(
             objective.eval().end_training()
 
 
-def parts_of_seeds(part: Part | Sequence[Part], seeds: int) -> list[Part]:
+def splits_of_seeds(part: EmbeddingSplit | Sequence[EmbeddingSplit], seeds: int) -> list[EmbeddingSplit]:
     """The rows of each seed; ``ValueError`` unless these are one part for all, or one a seed of equally many rows."""
-    if isinstance(part, Part):
+    if isinstance(part, EmbeddingSplit):
         return [part] * seeds
     lengths = sorted({len(own) for own in part})
     if len(part) != seeds or len(lengths) > 1:
@@ -107,7 +107,7 @@ def parts_of_seeds(part: Part | Sequence[Part], seeds: int) -> list[Part]:
     return list(part)
 
 
-def _rows(part: Part, models: Sequence[HashModel]) -> tuple[Tensor, Tensor]:
+def _rows(part: EmbeddingSplit, models: Sequence[HashModel]) -> tuple[Tensor, Tensor]:
     """Give a part's statistics to the models that learn from it; its standardized embeddings, and its labels."""
     mean, deviation = part.standardization()
     for model in models:

@@ -15,7 +15,7 @@ from lightning.pytorch.accelerators import CUDAAccelerator
 from lightning.pytorch.callbacks import Callback
 from torch import nn
 
-from lbhash.data.dataset import Part
+from lbhash.data.dataset import EmbeddingSplit
 from lbhash.losses import Objective
 from lbhash.training.batches import ShuffledBatches, TrainingRows, Turns, as_rows, batch_loader, in_order
 from lbhash.training.checkpoints import AtomicCheckpoints, RunCheckpoints, checkpoint_to_resume
@@ -53,7 +53,7 @@ class Trained:
 def train(
     model: nn.Module,
     objective: Objective,
-    rows: Part | TrainingRows,
+    rows: EmbeddingSplit | TrainingRows,
     schedule: Schedule,
     *,
     seed: int = 0,
@@ -64,7 +64,7 @@ def train(
     threads: int = 1,
     callbacks: list[Callback] | None = None,
     settings: dict[str, Any] | None = None,
-    validation: Part | TrainingRows | None = None,
+    validation: EmbeddingSplit | TrainingRows | None = None,
     monitor: Monitor | None = None,
     patience: int | None = None,
     precision: Precision = "32",
@@ -137,7 +137,7 @@ def train(
         identity["fingerprint of the rows"] = learned.fingerprint()
         identity["fingerprint of the validation rows"] = None if held is None else held.fingerprint()
     checkpoint, epochs_before = checkpoint_to_resume(folder, identity) if resume else (None, 0)
-    if isinstance(rows, Part):
+    if isinstance(rows, EmbeddingSplit):
         model.set_standardization(*rows.standardization())  # type: ignore[operator]
     keeper = RunCheckpoints(folder, identity, monitor, patience)
     with quiet_lightning(), cpu_settings(threads), _random_state():

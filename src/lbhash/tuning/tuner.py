@@ -12,7 +12,7 @@ from lightning.pytorch.callbacks import Callback
 
 from lbhash.codes import PackedCodes, check_bits
 from lbhash.data import hold_out
-from lbhash.data.dataset import Dataset, Part
+from lbhash.data.dataset import Dataset, EmbeddingSplit
 from lbhash.evaluation.bound import bound
 from lbhash.evaluation.diagnostics import cautions_of_rows, cautions_of_values
 from lbhash.evaluation.held_out import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _NOT_OF_THE_SEARCH = ("device", "threads", "devices", "nodes", "workers", "progress")
 
 
-def tune(hasher: Hasher, data: Dataset | Part, classes: int | None = None, **search_options: Any) -> Tuning:
+def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **search_options: Any) -> Tuning:
     """Search settings, then fit the best ones on the whole training part.
 
     Args:
@@ -59,12 +59,12 @@ def tune(hasher: Hasher, data: Dataset | Part, classes: int | None = None, **sea
     >>> from lbhash import Hasher
     >>> from lbhash.data import load_dataset
     >>> found = tune(Hasher(bits=16, epochs=1, hidden=16), load_dataset("digits"), trials=1)
-    >>> found.hasher.encode_part(load_dataset("digits").query).shape
+    >>> found.hasher.encode_split(load_dataset("digits").query).shape
     (200, 2)
     """
     found = search(hasher, data, classes, **search_options)
     part, count, values = _training_rows(data, classes)
-    found.hasher.fit_part(part, count)
+    found.hasher.fit_split(part, count)
     if values is not None:
         found.hasher.classes_ = values
     return found
@@ -72,7 +72,7 @@ def tune(hasher: Hasher, data: Dataset | Part, classes: int | None = None, **sea
 
 def search(
     hasher: Hasher,
-    data: Dataset | Part,
+    data: Dataset | EmbeddingSplit,
     classes: int | None = None,
     *,
     trials: int = 20,
@@ -194,7 +194,7 @@ class _Judge:
 
     def __init__(
         self,
-        held: Part,
+        held: EmbeddingSplit,
         classes: int,
         bits: int,
         percentiles: tuple[float, float],
@@ -257,7 +257,7 @@ class _Watch(Callback):
 
 def _try(
     hasher: Hasher,
-    part: Part,
+    part: EmbeddingSplit,
     confused: Confusion,
     judge: _Judge,
     asked: Any,
@@ -273,7 +273,7 @@ def _try(
         return Trial(number, params, state, score, watch.epochs, round(seconds, 3), why)
 
     try:
-        hasher.fit_part(part, judge.classes, confused=confused, callbacks=[watch])
+        hasher.fit_split(part, judge.classes, confused=confused, callbacks=[watch])
     except _Pruned:
         seconds = time.perf_counter() - started
         assert watch.model is not None
@@ -285,21 +285,21 @@ def _try(
     return trial("complete", judge.score(hasher.model_, with_map=True))
 
 
-def _training_rows(data: Dataset | Part, classes: int | None) -> tuple[Part, int, Any]:
+def _training_rows(data: Dataset | EmbeddingSplit, classes: int | None) -> tuple[EmbeddingSplit, int, Any]:
     """The training part, the number of its classes, and what their numbers were where they were numbered anew."""
     if isinstance(data, Dataset):
         if classes is not None:
             raise ValueError(f"classes is {classes} and data is a data set, which knows its own; give one of the two")
         part, values = data.train.compact()
         return part, len(values), values
-    if not isinstance(data, Part):
-        raise TypeError(f"data is of type {type(data).__name__}; it must be a Dataset or a Part")
+    if not isinstance(data, EmbeddingSplit):
+        raise TypeError(f"data is of type {type(data).__name__}; it must be a Dataset or an EmbeddingSplit")
     if classes is None:
         raise ValueError("classes is missing; with a part it must be the number of classes")
     return data, check_count(classes, "classes"), None
 
 
-def _identity(hasher: Hasher, part: Part, **settings: Any) -> dict[str, str]:
+def _identity(hasher: Hasher, part: EmbeddingSplit, **settings: Any) -> dict[str, str]:
     """What a search is known by."""
     held = {name: str(value) for name, value in hasher.get_params().items() if name not in _NOT_OF_THE_SEARCH}
     held |= {name.replace("_", " "): str(value) for name, value in settings.items()}

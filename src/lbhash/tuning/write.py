@@ -1,4 +1,4 @@
-"""What a search leaves in its folder: the trials as a table, the best as JSON, and a picture."""
+"""What a search leaves in its folder: the trials as a table, the best as JSON, and an image."""
 
 from __future__ import annotations
 

@@ -67,12 +67,12 @@ def encode(
         int | None, typer.Option(help="Rows of a shard of a folder; 65,536, or as the folder has them, if not given.")
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Into a folder: pictures in a pass through the backbone; 32 if not given.")
+        int | None, typer.Option(help="Into a folder: images in a pass through the backbone; 32 if not given.")
     ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
-            help="Into a folder: processes that decode pictures; one less than the cores if not given, none on two."
+            help="Into a folder: processes that decode images; one less than the cores if not given, none on two."
         ),
     ] = None,
     precision: Annotated[
@@ -90,14 +90,14 @@ def encode(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Encode embeddings, or pictures, into packed codes.
+    """Encode embeddings, or images, into packed codes.
 
-    Into a folder any number of rows is encoded with the same memory, pictures included, and the same command again goes
+    Into a folder any number of rows is encoded with the same memory, images included, and the same command again goes
     on where it stopped.
     """
-    pictures = image_options(backbone, layout, images, class_list, damaged)
+    settings = image_options(backbone, layout, images, class_list, damaged)
     where: dict[str, Any] = {"base": base, "query": query, "labels": labels}
-    where |= {"protocol": protocol, "split_seed": split_seed, "images": pictures, "carry": tuple(carry or ())}
+    where |= {"protocol": protocol, "split_seed": split_seed, "images": settings, "carry": tuple(carry or ())}
     chosen = {
         "shard_rows": shard_rows,
         "batch_size": batch_size,

@@ -100,8 +100,8 @@ def build(
     from lbhash.index import build_index, check_build
     from lbhash.pipeline.search import ids_of
 
-    pictures = image_options(backbone, layout, images, class_list, damaged)
-    where = _where(base, query, labels, protocol, split_seed, carry, pictures)
+    chosen = image_options(backbone, layout, images, class_list, damaged)
+    where = _where(base, query, labels, protocol, split_seed, carry, chosen)
     kept = "" if keep is None else keep.value
     options = _numbers(option or [])
     check_build(out, kind.value, keep=kept, options=options, overwrite=overwrite)
@@ -151,8 +151,8 @@ def add(
     from lbhash.pipeline.search import ids_of
 
     opened = open_index(index, progress=not as_json)
-    pictures = image_options(backbone, layout, images, class_list, damaged)
-    where = _where(base, query, labels, protocol, split_seed, carry, pictures)
+    chosen = image_options(backbone, layout, images, class_list, damaged)
+    where = _where(base, query, labels, protocol, split_seed, carry, chosen)
     table, vectors = _source(model, data, split, codes, opened.kept, ids, where, index=opened, progress=not as_json)
     opened.add(table.codes, ids_of(table, ids), code_attributes(table), vectors=vectors)
     facts = {"added": len(table.codes), "codes": len(opened), "generation": opened.generation, "index": index}

@@ -17,7 +17,7 @@ Data = Annotated[
     str,
     typer.Option(
         help="'digits'; a .parquet, .npz or .npy file of embeddings; or a folder with the files train, base and query. "
-        "The labels of NAME.npy are in NAME_labels.npy beside it. With a backbone: pictures in a file or folder, or "
+        "The labels of NAME.npy are in NAME_labels.npy beside it. With a backbone: images in a file or folder, or "
         "'cifar10' or 'cifar100', which are downloaded once."
     ),
 ]
@@ -30,12 +30,12 @@ Protocol = Annotated[
 SplitSeed = Annotated[int, typer.Option(help="Seed of the protocol's draw.")]
 Backbone = Annotated[
     str | None,
-    typer.Option(help="For pictures: a folder or Hub id of a vision model of transformers; a model knows its own."),
+    typer.Option(help="For images: a folder or Hub id of a vision model of transformers; a model knows its own."),
 ]
 Layout = Annotated[
     str | None,
     typer.Option(
-        help="How pictures lie in DATA: parquet, lists, cifar, nuswide, coco, mirflickr, imagenet, files (without "
+        help="How images lie in DATA: parquet, lists, cifar, nuswide, coco, mirflickr, imagenet, files (without "
         "labels) or folder (a folder a class); seen by the names of the files where it is not given."
     ),
 ]
@@ -44,7 +44,7 @@ ClassList = Annotated[Path | None, typer.Option(help="A file that lists the clas
 Carry = Annotated[
     list[str] | None,
     typer.Option(
-        help="A column of DATA, a .parquet file, that travels with the codes, or the 'path' of pictures in files; may "
+        help="A column of DATA, a .parquet file, that travels with the codes, or the 'path' of images in files; may "
         "be given often."
     ),
 ]
@@ -61,19 +61,19 @@ class Split(str, Enum):
 
 
 class Damaged(str, Enum):
-    """What becomes of pictures that are missing or damaged."""
+    """What becomes of images that are missing or damaged."""
 
     refuse = "refuse"
     skip = "skip"
 
 
-DamagedImages = Annotated[Damaged, typer.Option(help="Refuse data with missing or damaged pictures, or skip these.")]
+DamagedImages = Annotated[Damaged, typer.Option(help="Refuse data with missing or damaged images, or skip these.")]
 
 
 def image_options(
     backbone: str | None, layout: str | None, images: Path | None, class_list: Path | None, damaged: Damaged
 ) -> ImageOptions | None:
-    """What the options say of pictures; ``None`` where they say nothing."""
+    """What the options say of images; ``None`` where they say nothing."""
     if backbone is layout is images is class_list is None and damaged is Damaged.refuse:
         return None
     from lbhash.pipeline.embeddings import ImageOptions
@@ -87,12 +87,12 @@ def new_image_options(
     """As ``image_options``, where there is no model yet that would know a backbone.
 
     Raises:
-        ValueError: something is said of pictures, and no backbone is given.
+        ValueError: something is said of images, and no backbone is given.
     """
     given = {"layout": layout, "images": images, "class-list": class_list, "damaged": damaged.value}
     for name, value in given.items():
         if backbone is None and value not in (None, Damaged.refuse.value):
-            raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for pictures: give --backbone too")
+            raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for images: give --backbone too")
     return image_options(backbone, layout, images, class_list, damaged)
 
 

@@ -25,10 +25,10 @@ def serve(
     model: Model,
     index: Annotated[str, typer.Option(help="An index that 'lbhash index build' wrote, or its URL.")],
     data: Annotated[
-        str | None, typer.Option(help="'digits' or a file: where rows, their pictures and the queries come from.")
+        str | None, typer.Option(help="'digits' or a file: where rows, their images and the queries come from.")
     ] = None,
     backbone: Annotated[
-        Path | None, typer.Option(help="The folder of a vision model for pictures; a model knows its own.")
+        Path | None, typer.Option(help="The folder of a vision model for images; a model knows its own.")
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8000,
@@ -42,7 +42,7 @@ def serve(
         typer.Option(help="A name that the service goes by, besides localhost; may be given often. '*' for any."),
     ] = None,
     max_body: Annotated[int, typer.Option(help="The most bytes of a request.")] = 16 << 20,
-    max_pixels: Annotated[int, typer.Option(help="The most pixels of a picture.")] = 25_000_000,
+    max_pixels: Annotated[int, typer.Option(help="The most pixels of an image.")] = 25_000_000,
     concurrency: Annotated[
         int | None, typer.Option(help="How many requests are computed at once; one a processor if not given.")
     ] = None,

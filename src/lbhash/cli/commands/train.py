@@ -30,12 +30,12 @@ from lbhash.cli.commands.options import (
 
 if TYPE_CHECKING:
     from lbhash.data import Dataset
-    from lbhash.data.images import PictureDataset
+    from lbhash.data.images import ImageDataset
     from lbhash.training.images import Augmentation
 
 Backbone = Annotated[
     str | None,
-    typer.Option(help="For pictures: a folder or Hub id of a vision model of transformers, which is fine-tuned."),
+    typer.Option(help="For images: a folder or Hub id of a vision model of transformers, which is fine-tuned."),
 ]
 
 
@@ -98,9 +98,9 @@ def train(
         BatchNorm | None,
         typer.Option(help="Normalize by the backbone's own statistics, the default, or learn them from large batches."),
     ] = None,
-    augment: Annotated[bool, typer.Option(help="Crop, flip and recolor the training pictures at random.")] = True,
+    augment: Annotated[bool, typer.Option(help="Crop, flip and recolor the training images at random.")] = True,
     crop_scale: Annotated[
-        float | None, typer.Option(help="The least share of a picture's area that a crop keeps; 0.5 if not given.")
+        float | None, typer.Option(help="The least share of an image's area that a crop keeps; 0.5 if not given.")
     ] = None,
     flip: Annotated[
         float | None, typer.Option(help="Probability that left and right are exchanged; 0.5 if not given.")
@@ -152,7 +152,7 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu, gpu …")] = "auto",
     threads: Annotated[
         int | None,
-        typer.Option(help="Of PyTorch while it trains on a CPU; 1 for embeddings, and as many as cores for pictures."),
+        typer.Option(help="Of PyTorch while it trains on a CPU; 1 for embeddings, and as many as cores for images."),
     ] = None,
     precision: Annotated[
         FloatKind, typer.Option(help="Of the model in training: 32, bf16 or, on a GPU, 16 (mixed precision).")
@@ -168,7 +168,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model, evaluate it, and leave both in a folder."""
-    from lbhash.data.images import picture_dataset
+    from lbhash.data.images import image_dataset
     from lbhash.pipeline.splits import check_images_alone, open_embedded
     from lbhash.pipeline.train import train_model
     from lbhash.training import is_main_process
@@ -184,10 +184,10 @@ def train(
         | {"crop-scale": crop_scale, "flip": flip, "jitter": jitter, "no-augment": None if augment else True},
     )
     tuning: dict[str, Any] = {}
-    loaded: Dataset | PictureDataset
+    loaded: Dataset | ImageDataset
     if options is not None and not freeze:
         from lbhash.models.backbone import check_backbone_name
-        from lbhash.training.images import check_pictures
+        from lbhash.training.images import check_images
 
         check_images_alone(base, query, labels)
         tuning = {
@@ -198,8 +198,8 @@ def train(
         }
         threads = cores(devices) if threads is None else threads
         table = options.table(data)
-        kept = check_pictures(table, damaged=damaged.value, workers=workers, progress=is_main_process())
-        loaded, about = picture_dataset(table, kept, protocol, split_seed), options.about(table)
+        kept = check_images(table, damaged=damaged.value, workers=workers, progress=is_main_process())
+        loaded, about = image_dataset(table, kept, protocol, split_seed), options.about(table)
     else:
         loaded, about = open_embedded(
             data, options, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed
@@ -284,7 +284,7 @@ def check_tuning_options(backbone: str | None, freeze: bool, given: dict[str, An
     """Raise ``ValueError`` where an option is given that is for a backbone that is fine-tuned, and none is.
 
     Args:
-        backbone: what pictures are for.
+        backbone: what images are for.
         freeze: whether it stays as it is.
         given: the options by name; ``None`` where one is not given.
     """

@@ -45,7 +45,7 @@ def tune(
     protocol: Protocol = None,
     split_seed: SplitSeed = 0,
     backbone: Annotated[
-        str | None, typer.Option(help="For pictures: a folder or Hub id of a vision model, which stays as it is.")
+        str | None, typer.Option(help="For images: a folder or Hub id of a vision model, which stays as it is.")
     ] = None,
     layout: Layout = None,
     images: Images = None,
@@ -65,7 +65,7 @@ def tune(
         float | None, typer.Option(help="Of D_inter in the ratio; 0 for its minimum, 10 if not given.")
     ] = None,
     at: Annotated[int | None, typer.Option(help="Rank of the mAP; the whole base where not given.")] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Compute the mAP of every trial too, and a picture.")] = (
+    compare: Annotated[bool, typer.Option("--compare", help="Compute the mAP of every trial too, and an image.")] = (
         False
     ),
     held_out: Annotated[float, typer.Option(help="Share of each class's training rows that judges.")] = 0.2,
@@ -80,7 +80,7 @@ def tune(
 ) -> None:
     """Search hyper-parameters by the lower bound of held-out training rows, and train with the best.
 
-    Pictures are embedded once, by a backbone that stays as it is.
+    Images are embedded once, by a backbone that stays as it is.
     """
     from lbhash.cli.tables import print_metrics
     from lbhash.hasher import Hasher

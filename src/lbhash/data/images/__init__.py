@@ -1,4 +1,4 @@
-"""Data sets of pictures, in the layouts that they are published in."""
+"""Data sets of images, in the layouts that they are published in."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import numpy.typing as npt
 from lbhash.data.dataset import SPLITS
 from lbhash.data.images.cifar import read_cifar
 from lbhash.data.images.coco import read_coco
-from lbhash.data.images.folders import holds_files, pictures_in, read_image_folder, read_picture_files
+from lbhash.data.images.folders import holds_files, images_in, read_image_files, read_image_folder
 from lbhash.data.images.hub import HUB_DATASETS, read_hub_dataset
 from lbhash.data.images.imagenet import WORDNET_ID, read_imagenet
-from lbhash.data.images.in_memory import ListedPictures
+from lbhash.data.images.in_memory import ListedImages
 from lbhash.data.images.list_files import LISTS, read_image_lists
 from lbhash.data.images.mirflickr import ANNOTATIONS, read_mirflickr
 from lbhash.data.images.nuswide import LABELS, read_nuswide
-from lbhash.data.images.parquet import holds_images, parquet_files, read_parquet_images
+from lbhash.data.images.parquet import has_image_column, parquet_files, read_parquet_images
 from lbhash.data.images.protocols import PART_PROTOCOLS, PartProtocol
-from lbhash.data.images.split import PictureDataset, PicturePart
-from lbhash.data.images.table import ArrayPictures, FilePictures, ImageTable, Pictures
+from lbhash.data.images.split import ImageDataset, ImageSplit
+from lbhash.data.images.table import ArrayImages, FileImages, ImageStore, ImageTable
 from lbhash.data.protocols import PROTOCOLS
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A way in which pictures and labels lie on disk.
+    """A way in which images and labels lie on disk.
 
     Attributes:
         read: the reader.
@@ -50,7 +50,7 @@ LAYOUTS = {
     "coco": Layout(read_coco, lambda path: _has(path, "annotations/instances_*.json"), ("images",)),
     "mirflickr": Layout(read_mirflickr, lambda path: _has(path, ANNOTATIONS), ("images",)),
     "imagenet": Layout(read_imagenet, lambda path: _wordnet(path / "train"), ("classes",)),
-    "files": Layout(read_picture_files, holds_files),
+    "files": Layout(read_image_files, holds_files),
     "folder": Layout(read_image_folder, lambda path: path.is_dir()),
 }
 """The layouts by name, in the order in which they are tried."""
@@ -64,7 +64,7 @@ def load_images(
     classes: str | Path | Sequence[str] | None = None,
     name: str = "data",
 ) -> ImageTable:
-    """A table of pictures from a file or a folder.
+    """A table of images from a file or a folder.
 
     Args:
         data: the file or folder; or a name of ``HUB_DATASETS``, where there is no file or folder of that name.
@@ -89,7 +89,7 @@ def load_images(
         raise ValueError(f"{name} is {str(data)!r}, and there is no such file or folder; it must be one, or {known}")
     found = layout or layout_of(path)
     if found is None:
-        raise ValueError(f"{name} is {str(data)!r}, which is no .parquet file and no folder of pictures")
+        raise ValueError(f"{name} is {str(data)!r}, which is no .parquet file and no folder of images")
     given = {option: value for option, value in (("images", images), ("classes", classes)) if value is not None}
     for option, value in given.items():
         if option not in LAYOUTS[found].options:
@@ -109,17 +109,17 @@ def is_hub_dataset(data: str | Path) -> bool:
     return str(data) in HUB_DATASETS and not Path(data).exists()
 
 
-def holds_pictures(data: str | Path) -> bool:
-    """Whether a path looks like pictures, and not like embeddings: to say so where a backbone is missing."""
+def holds_images(data: str | Path) -> bool:
+    """Whether a path looks like images, and not like embeddings: to say so where a backbone is missing."""
     path = Path(data)
     if is_hub_dataset(data):
         return True
     if path.suffix == ".parquet":
-        return path.is_file() and holds_images(path)
+        return path.is_file() and has_image_column(path)
     found = layout_of(path) if path.is_dir() else None
     if found == "folder":
-        return any(folder.is_dir() and pictures_in(folder) for folder in path.iterdir())
-    return found is not None and (found != "parquet" or holds_images(path))
+        return any(folder.is_dir() and images_in(folder) for folder in path.iterdir())
+    return found is not None and (found != "parquet" or has_image_column(path))
 
 
 def split_images(
@@ -128,7 +128,7 @@ def split_images(
     """The protocol, and the train, base and query rows that it draws from those that are kept.
 
     Args:
-        table: pictures with labels.
+        table: images with labels.
         kept: ``bool [n]``, false for a row that no split may have.
         protocol: a name of ``PART_PROTOCOLS``, for a table in parts, or of ``PROTOCOLS``; the table's flags where it
             is not given, and its own protocol where it has none.
@@ -165,14 +165,14 @@ def split_images(
     return chosen, {split: rows[drawn[split]] for split in SPLITS}
 
 
-def picture_dataset(
+def image_dataset(
     table: ImageTable, kept: npt.NDArray[np.bool_], protocol: str | None = None, seed: int = 0
-) -> PictureDataset:
-    """Train, base and query of a table of pictures; arguments and errors as of ``split_images`` and ``Splits``."""
+) -> ImageDataset:
+    """Train, base and query of a table of images; arguments and errors as of ``split_images`` and ``Splits``."""
     chosen, rows = split_images(table, kept, protocol, seed)
     assert table.labels is not None
-    parts = (PicturePart(table, rows[split], table.labels[rows[split]]) for split in SPLITS)
-    return PictureDataset(table.name, chosen, *parts)
+    parts = (ImageSplit(table, rows[split], table.labels[rows[split]]) for split in SPLITS)
+    return ImageDataset(table.name, chosen, *parts)
 
 
 def _by_flags(table: ImageTable, kept: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[np.int64]]:
@@ -185,7 +185,7 @@ def _by_flags(table: ImageTable, kept: npt.NDArray[np.bool_]) -> dict[str, npt.N
         both = table.flags["query"] & table.flags[split]
         if both.any():
             raise ValueError(
-                f"{table.pictures.where(int(np.argmax(both)))} is in query and in {split} ({both.sum()} pictures are); "
+                f"{table.store.where(int(np.argmax(both)))} is in query and in {split} ({both.sum()} images are); "
                 "a query must be in no other split, or it finds itself"
             )
     return {split: np.flatnonzero(table.flags[split] & kept) for split in SPLITS}
@@ -203,8 +203,8 @@ def _wordnet(path: Path) -> bool:
     return path.is_dir() and any(WORDNET_ID.fullmatch(folder.name) for folder in path.iterdir())
 
 
-__all__ = ["HUB_DATASETS", "LAYOUTS", "PART_PROTOCOLS", "ArrayPictures", "FilePictures", "ImageTable", "Layout"]
-__all__ += ["ListedPictures", "PartProtocol", "PictureDataset", "PicturePart", "Pictures", "holds_pictures"]
-__all__ += ["is_hub_dataset", "load_images", "picture_dataset", "read_cifar", "read_coco", "read_hub_dataset"]
+__all__ = ["HUB_DATASETS", "LAYOUTS", "PART_PROTOCOLS", "ArrayImages", "FileImages", "ImageTable", "Layout"]
+__all__ += ["ImageDataset", "ImageSplit", "ImageStore", "ListedImages", "PartProtocol", "has_image_column"]
+__all__ += ["image_dataset", "is_hub_dataset", "load_images", "read_cifar", "read_coco", "read_hub_dataset"]
 __all__ += ["read_image_folder", "read_image_lists", "read_imagenet", "read_mirflickr", "read_nuswide"]
-__all__ += ["read_parquet_images", "read_picture_files", "split_images"]
+__all__ += ["read_image_files", "read_parquet_images", "split_images"]

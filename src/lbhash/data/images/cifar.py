@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.images.table import ArrayPictures, ImageTable
+from lbhash.data.images.table import ArrayImages, ImageTable
 from lbhash.utils.labels import check_labels
 
 CIFAR10 = {"train": [f"data_batch_{number}" for number in range(1, 6)], "held": ["test_batch"]}
@@ -47,7 +47,7 @@ def read_cifar(path: str | Path, name: str = "data") -> ImageTable:
     numbers = check_labels(np.array(labels), f"labels of {name}")
     names = _class_names(folder / ("meta" if hundred else "batches.meta"), hundred)
     return ImageTable(
-        ArrayPictures(np.concatenate(pixels), folder.name),
+        ArrayImages(np.concatenate(pixels), folder.name),
         numbers,
         folder.name,
         parts={"train": ~mask, "held": mask},

@@ -1,4 +1,4 @@
-"""MS COCO as a multi-label set: a picture has the categories of the objects in it."""
+"""MS COCO as a multi-label set: an image has the categories of the objects in it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from lbhash.data.images.table import FilePictures, ImageTable
+from lbhash.data.images.table import FileImages, ImageTable
 
 PREFIX = "instances_"
 
 
 def read_coco(path: str | Path, images: str | Path | None = None, name: str = "data") -> ImageTable:
-    """Read the pictures that have an object; the categories count in the order of their ids.
+    """Read the images that have an object; the categories count in the order of their ids.
 
     Protocol ``coco`` is HashNet's: 5,000 queries, the rest base, 10,000 of it to train. Of the 2014 release 122,218
-    pictures have an object.
+    images have an object.
 
     Source: T.-Y. Lin et al., Microsoft COCO: Common Objects in Context, ECCV 2014.
 
     Args:
-        path: the folder with ``annotations/instances_NAME.json``, one or more, and the pictures of each in ``NAME``.
+        path: the folder with ``annotations/instances_NAME.json``, one or more, and the images of each in ``NAME``.
         images: the folder that holds the folders ``NAME``; ``path`` where it is not given.
         name: of the argument, for messages.
 
@@ -41,8 +41,8 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
         try:
             held = json.loads(file.read_text(encoding="utf-8"))
             named = {int(one["id"]): str(one["name"]) for one in held["categories"]}
-            pictures = {int(one["id"]): str(one["file_name"]) for one in held["images"]}
-            objects = _categories_by_picture(held["annotations"], set(named))
+            names_by_id = {int(one["id"]): str(one["file_name"]) for one in held["images"]}
+            objects = _categories_by_image(held["annotations"], set(named))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             line = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else " ".join(str(error).split())
             raise ValueError(f"{file.name} of {name} is no file of COCO's instances: {line}") from None
@@ -50,20 +50,20 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
             raise ValueError(f"{file.name} of {name} has other categories than {found[0].name}")
         categories = named
         folder = file.stem.removeprefix(PREFIX)
-        for picture in sorted(pictures.keys() & objects.keys()):
-            files.append(os.path.join(folder, pictures[picture]))
-            rows.append(objects[picture])
+        for image in sorted(names_by_id.keys() & objects.keys()):
+            files.append(os.path.join(folder, names_by_id[image]))
+            rows.append(objects[image])
     column = {category: at for at, category in enumerate(sorted(categories))}
     labels = np.zeros((len(rows), len(column)), np.uint8)
     for row, present in enumerate(rows):
         labels[row, [column[category] for category in present]] = 1
     names = tuple(categories[category] for category in column)
     return ImageTable(
-        FilePictures(Path(images) if images else root, files), labels, root.name, protocol="coco", classes=names
+        FileImages(Path(images) if images else root, files), labels, root.name, protocol="coco", classes=names
     )
 
 
-def _categories_by_picture(annotations: Any, known: set[int]) -> dict[int, set[int]]:
+def _categories_by_image(annotations: Any, known: set[int]) -> dict[int, set[int]]:
     found: dict[int, set[int]] = {}
     for one in annotations:
         category = int(one["category_id"])

@@ -1,4 +1,4 @@
-"""Pictures from bytes that nobody has vouched for."""
+"""Images from bytes that nobody has vouched for."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 MAX_BYTES = 32 * 2**20
 MAX_PIXELS = 50_000_000
 
-_MAY_BE = f"it must be a picture in one of the formats {', '.join(FORMATS)}"
+_MAY_BE = f"it must be an image in one of the formats {', '.join(FORMATS)}"
 _SCANS = 100  # of a JPEG; a progressive one has about ten, and each costs a pass over all pixels
 
 
 def decode_image(
     data: bytes, *, max_bytes: int = MAX_BYTES, max_pixels: int = MAX_PIXELS, name: str = "image"
 ) -> Image.Image:
-    """The picture that a file holds, upright and in RGB.
+    """The image that a file holds, upright and in RGB.
 
     Size and format are read from the header and checked before anything is decoded. Of an animation the first frame is
     taken. The orientation of EXIF is applied; what is transparent lies on white; 16-bit gray values are divided by 257,
@@ -37,12 +37,12 @@ def decode_image(
 
     Raises:
         TypeError: ``data`` is not bytes.
-        ValueError: it is no such picture, is damaged or truncated, or is too large.
+        ValueError: it is no such image, is damaged or truncated, or is too large.
     """
     from PIL import Image, ImageOps
 
     if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"{name} is of type {type(data).__name__}; it must be the bytes of a picture")
+        raise TypeError(f"{name} is of type {type(data).__name__}; it must be the bytes of an image")
     data = bytes(data)
     if not data:
         raise ValueError(f"{name} is empty; {_MAY_BE}")
@@ -51,76 +51,76 @@ def decode_image(
     if data.startswith(b"\xff\xd8") and data.count(b"\xff\xda") > _SCANS:
         raise ValueError(f"{name} is a JPEG of more than {_SCANS} scans, which no camera or program writes; {_MAY_BE}")
     try:
-        picture = Image.open(BytesIO(data), formats=FORMATS)
+        image = Image.open(BytesIO(data), formats=FORMATS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise ValueError(f"{name} has too many pixels; it may have {max_pixels:,} at most") from None
     except Exception:  # a header that lies leads Pillow's readers to nearly any exception
-        raise ValueError(f"{name} is no picture, or damaged from its first bytes on; {_MAY_BE}") from None
-    width, height = picture.size
+        raise ValueError(f"{name} is no image, or damaged from its first bytes on; {_MAY_BE}") from None
+    width, height = image.size
     if width * height > max_pixels:
         raise ValueError(f"{name} has {width:,} × {height:,} pixels; it may have {max_pixels:,} at most")
     try:
-        picture.load()
-        decoded = _rgb(picture)
+        image.load()
+        decoded = _rgb(image)
     except MemoryError:
         raise
     except Exception as error:  # as above, of the pixels
         line = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{name} is a damaged or truncated {picture.format}: {line}") from None
+        raise ValueError(f"{name} is a damaged or truncated {image.format}: {line}") from None
     try:
-        return ImageOps.exif_transpose(_with_orientation_of(decoded, picture))
+        return ImageOps.exif_transpose(_with_orientation_of(decoded, image))
     except Exception:  # the pixels are sound, and only their EXIF is not
         return decoded
 
 
-def as_image(picture: Any, name: str = "image") -> Image.Image:
-    """A picture in RGB: a PIL image, or what ``decode_image`` takes.
+def as_image(image: Any, name: str = "image") -> Image.Image:
+    """An image in RGB: a PIL image, or what ``decode_image`` takes.
 
     Raises:
         TypeError, ValueError: as ``decode_image``.
     """
     from PIL import Image
 
-    if not isinstance(picture, Image.Image):
-        return decode_image(picture, name=name)
+    if not isinstance(image, Image.Image):
+        return decode_image(image, name=name)
     try:
-        return picture if picture.mode == "RGB" else _rgb(picture)
+        return image if image.mode == "RGB" else _rgb(image)
     except ValueError as error:
         raise ValueError(f"{name} cannot be turned into RGB: {error}") from None
 
 
-def _rgb(picture: Image.Image) -> Image.Image:
+def _rgb(image: Image.Image) -> Image.Image:
     from PIL import Image
 
-    if picture.mode == "F" or picture.mode.startswith("I"):
-        return _eight_bits(picture).convert("RGB")
-    if picture.has_transparency_data:
-        seen = picture.convert("RGBA")
+    if image.mode == "F" or image.mode.startswith("I"):
+        return _eight_bits(image).convert("RGB")
+    if image.has_transparency_data:
+        seen = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", seen.size, "white"), seen).convert("RGB")
-    return picture.convert("RGB")
+    return image.convert("RGB")
 
 
-def _eight_bits(picture: Image.Image) -> Image.Image:
+def _eight_bits(image: Image.Image) -> Image.Image:
     """Gray values of 16 or 32 bits as 8."""
     from PIL import Image
 
-    values = np.asarray(picture)
-    if picture.mode.startswith("I;16"):
+    values = np.asarray(image)
+    if image.mode.startswith("I;16"):
         return Image.fromarray((values.astype(np.float32) / 257).round().astype(np.uint8))
     if not np.isfinite(values).all():
         raise ValueError("a pixel is NaN or infinite")
     least, most = float(values.min()), float(values.max())
-    if picture.mode == "I" and least >= 0 and picture.format == "PNG":  # 16 bits, which older versions of Pillow widen
+    if image.mode == "I" and least >= 0 and image.format == "PNG":  # 16 bits, which older versions of Pillow widen
         least, most = 0.0, 65535.0
     spread = (values.astype(np.float64) - least) / max(most - least, np.finfo(np.float64).tiny)
     return Image.fromarray((255 * spread).round().astype(np.uint8))
 
 
-def _with_orientation_of(decoded: Image.Image, picture: Image.Image) -> Image.Image:
-    """``decoded`` with the EXIF of ``picture``, which a conversion may have left behind."""
+def _with_orientation_of(decoded: Image.Image, image: Image.Image) -> Image.Image:
+    """``decoded`` with the EXIF of ``image``, which a conversion may have left behind."""
     from PIL import ExifTags
 
-    orientation = picture.getexif().get(ExifTags.Base.Orientation, 1)
+    orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     decoded.info = {}
     decoded.getexif()[ExifTags.Base.Orientation] = orientation
     return decoded

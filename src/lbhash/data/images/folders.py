@@ -1,4 +1,4 @@
-"""Folders of pictures: a folder for each class, and perhaps one for each split above them; or pictures alone."""
+"""Folders of images: a folder for each class, and perhaps one for each split above them; or images alone."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pathlib import Path
 import numpy as np
 
 from lbhash.data.dataset import SPLITS
-from lbhash.data.images.table import FilePictures, ImageTable
+from lbhash.data.images.table import FileImages, ImageTable
 
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
-"""How a file's name ends where it is taken for a picture, in capitals too."""
+"""How a file's name ends where it is taken for an image, in capitals too."""
 
 HELD = ("test", "val", "validation")
 """What the part of a data set is called that is not for training."""
 
 
 def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
-    """Read folders of pictures, a folder a class; the classes count in the order of their names.
+    """Read folders of images, a folder a class; the classes count in the order of their names.
 
     Args:
         path: a folder with a folder for each class; or with ``train``, ``base`` and ``query``, or ``train`` and some of
-            ``test``, ``val`` and ``validation``, which hold them. Pictures may lie deeper in a class's folder. Files
-            that do not end in one of ``SUFFIXES``, and hidden ones, are no pictures.
+            ``test``, ``val`` and ``validation``, which hold them. Images may lie deeper in a class's folder. Files
+            that do not end in one of ``SUFFIXES``, and hidden ones, are no images.
         name: of the argument, for messages.
 
     Raises:
-        ValueError: there is no such folder, a class has no picture, pictures lie where no class is, or there is a
+        ValueError: there is no such folder, a class has no image, images lie where no class is, or there is a
             folder ``train`` without its others.
     """
     root = Path(path)
@@ -35,10 +35,10 @@ def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
         raise ValueError(f"{name} is {str(path)!r}, and there is no such folder")
     tops = top_folders(root, name)
     for top in tops:
-        stray = _direct_pictures(root / top)
+        stray = _direct_images(root / top)
         if stray:
             raise ValueError(
-                f"{name} is {str(root / top)!r}, which has {stray[0]!r} beside the folders of its classes; a picture "
+                f"{name} is {str(root / top)!r}, which has {stray[0]!r} beside the folders of its classes; an image "
                 "must be in one of them, or all are read without labels (layout 'files')"
             )
     found = {top: class_folders(root / top, name) for top in tops}
@@ -47,37 +47,37 @@ def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
     labels: list[int] = []
     of_top: list[int] = []
     for at, (top, folders) in enumerate(found.items()):
-        for label, pictures in folders.items():
-            files += [os.path.join(top, label, picture) for picture in pictures]
-            labels += [classes.index(label)] * len(pictures)
-            of_top += [at] * len(pictures)
+        for label, images in folders.items():
+            files += [os.path.join(top, label, image) for image in images]
+            labels += [classes.index(label)] * len(images)
+            of_top += [at] * len(images)
     where = np.array(of_top)
     masks = {top: where == at for at, top in enumerate(tops)}
     flags = masks if tops == SPLITS else {}
     parts = {} if flags or tops == ("",) else {"train": masks["train"], "held": ~masks["train"]}
     protocol = "official" if parts else "holdout"
     return ImageTable(
-        FilePictures(root, files), np.array(labels, np.int64), root.name, flags, parts, protocol, tuple(classes)
+        FileImages(root, files), np.array(labels, np.int64), root.name, flags, parts, protocol, tuple(classes)
     )
 
 
-def read_picture_files(path: str | Path, name: str = "data") -> ImageTable:
-    """Read the pictures in and below a folder as they are, without labels, in the order of their names.
+def read_image_files(path: str | Path, name: str = "data") -> ImageTable:
+    """Read the images in and below a folder as they are, without labels, in the order of their names.
 
     Args:
-        path: the folder; what is a picture is as of ``read_image_folder``.
+        path: the folder; what is an image is as of ``read_image_folder``.
         name: of the argument, for messages.
 
     Raises:
-        ValueError: there is no such folder, or no picture in it.
+        ValueError: there is no such folder, or no image in it.
     """
     root = Path(path)
     if not root.is_dir():
         raise ValueError(f"{name} is {str(path)!r}, and there is no such folder")
-    files = pictures_in(root)
+    files = images_in(root)
     if not files:
-        raise ValueError(f"{name} is {str(path)!r}, which has no picture ({', '.join(SUFFIXES)})")
-    return ImageTable(FilePictures(root, files), None, root.name)
+        raise ValueError(f"{name} is {str(path)!r}, which has no image ({', '.join(SUFFIXES)})")
+    return ImageTable(FileImages(root, files), None, root.name)
 
 
 def top_folders(root: Path, name: str) -> tuple[str, ...]:
@@ -96,35 +96,35 @@ def top_folders(root: Path, name: str) -> tuple[str, ...]:
 
 
 def class_folders(folder: Path, name: str) -> dict[str, list[str]]:
-    """The pictures of each class, paths seen from the class's folder, classes and pictures in the order of names."""
+    """The images of each class, paths seen from the class's folder, classes and images in the order of names."""
     classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
     if not classes:
         raise ValueError(f"{name} is {str(folder)!r}, which has no folder; it must have one for each class")
-    found = {label: pictures_in(folder / label) for label in classes}
-    empty = [label for label, pictures in found.items() if not pictures]
+    found = {label: images_in(folder / label) for label in classes}
+    empty = [label for label, images in found.items() if not images]
     if empty:
         raise ValueError(
-            f"{name} is {str(folder)!r}, whose folder {empty[0]!r} has no picture ({', '.join(SUFFIXES)}); "
+            f"{name} is {str(folder)!r}, whose folder {empty[0]!r} has no image ({', '.join(SUFFIXES)}); "
             "every class must have one"
         )
     return found
 
 
 def holds_files(folder: Path) -> bool:
-    """Whether there are pictures in a folder, and none in the folders in it."""
-    if not folder.is_dir() or not _direct_pictures(folder):
+    """Whether there are images in a folder, and none in the folders in it."""
+    if not folder.is_dir() or not _direct_images(folder):
         return False
     inner = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")]
-    return not any(pictures_in(one) for one in inner)
+    return not any(images_in(one) for one in inner)
 
 
-def _direct_pictures(folder: Path) -> list[str]:
+def _direct_images(folder: Path) -> list[str]:
     names = (entry.name for entry in os.scandir(folder) if entry.is_file())
     return sorted(name for name in names if not name.startswith(".") and name.lower().endswith(SUFFIXES))
 
 
-def pictures_in(folder: Path) -> list[str]:
-    """The pictures in and below a folder, as paths seen from it, in the order of their names."""
+def images_in(folder: Path) -> list[str]:
+    """The images in and below a folder, as paths seen from it, in the order of their names."""
     found = []
     for top, folders, files in os.walk(folder, followlinks=True):
         folders[:] = [inner for inner in folders if not inner.startswith(".")]

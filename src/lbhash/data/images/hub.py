@@ -38,7 +38,7 @@ _PARTS = ("train", "test")
 
 
 def read_hub_dataset(name: str) -> ImageTable:
-    """The pictures of a data set, of CIFAR-100 with the fine labels; downloaded where that was not done before.
+    """The images of a data set, of CIFAR-100 with the fine labels; downloaded where that was not done before.
 
     They are kept in the cache folder (``$LBHASH_CACHE``, or the platform's), a Parquet file a part. Rows are in the
     Hub's order, so that a protocol draws others than from the original files.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lbhash.data.images.folders import class_folders, pictures_in
-from lbhash.data.images.table import FilePictures, ImageTable
+from lbhash.data.images.folders import class_folders, images_in
+from lbhash.data.images.table import FileImages, ImageTable
 from lbhash.utils.files import existing_file
 
 WORDNET_ID = re.compile(r"n\d{8}")
@@ -21,12 +21,12 @@ def read_imagenet(
 ) -> ImageTable:
     """Read ``train`` and ``val``, the classes of a list or all, in the list's order or that of their names.
 
-    Protocol ``imagenet100`` queries with the validation pictures of the listed classes, and has the training pictures
+    Protocol ``imagenet100`` queries with the validation images of the listed classes, and has the training images
     as base, 100 a class of which train; ``imagenet1000`` trains on all of ``train``, and of ``val`` 5 a class are
     queries and 45 the base.
 
     Args:
-        path: the folder with ``train/WORDNET_ID/…`` and ``val/WORDNET_ID/…``; or with the pictures of ``val`` side by
+        path: the folder with ``train/WORDNET_ID/…`` and ``val/WORDNET_ID/…``; or with the images of ``val`` side by
             side, and a ``val.txt`` of lines ``FILE CLASS``, the class a WordNet id or its position among all of
             ``train`` in the order of their names, counted from 0.
         classes: a file that lists WordNet ids, the first word of each line; or the ids themselves.
@@ -58,7 +58,7 @@ def read_imagenet(
             held += [of_val] * len(found)
     mask = np.array(held)
     return ImageTable(
-        FilePictures(root, files),
+        FileImages(root, files),
         np.array(labels, np.int64),
         root.name,
         parts={"train": ~mask, "held": mask},
@@ -85,20 +85,20 @@ def _listed(classes: str | Path | Sequence[str], known: list[str]) -> list[str]:
 
 
 def _some(folder: Path, classes: list[str], name: str) -> dict[str, list[str]]:
-    """The pictures of some classes, without a look at the other folders."""
-    found = {label: pictures_in(folder / label) for label in classes}
-    empty = [label for label, pictures in found.items() if not pictures]
+    """The images of some classes, without a look at the other folders."""
+    found = {label: images_in(folder / label) for label in classes}
+    empty = [label for label, images in found.items() if not images]
     if empty:
-        raise ValueError(f"{name} has no picture of class {empty[0]} in {folder.name} ({len(empty)} classes have none)")
+        raise ValueError(f"{name} has no image of class {empty[0]} in {folder.name} ({len(empty)} classes have none)")
     return found
 
 
 def _flat_val(root: Path, known: list[str], classes: list[str], name: str) -> dict[str, list[str]]:
-    """The validation pictures of each class by ``val.txt``."""
+    """The validation images of each class by ``val.txt``."""
     list_file = next((file for file in (root / "val.txt", root / "val" / "val.txt") if file.is_file()), None)
     if list_file is None:
         raise ValueError(
-            f"the val of {name} has no folder for each class, and there is no val.txt to say which picture is of which"
+            f"the val of {name} has no folder for each class, and there is no val.txt to say which image is of which"
         )
     found: dict[str, list[str]] = {label: [] for label in classes}
     position = {str(at): label for at, label in enumerate(known)} | {label: label for label in known}
@@ -111,7 +111,7 @@ def _flat_val(root: Path, known: list[str], classes: list[str], name: str) -> di
         label = position[words[1]]
         if label in found:
             found[label].append(os.path.join("val", words[0]))
-    empty = [label for label, pictures in found.items() if not pictures]
+    empty = [label for label, images in found.items() if not images]
     if empty:
-        raise ValueError(f"val.txt has no picture of class {empty[0]} ({len(empty)} classes have none)")
+        raise ValueError(f"val.txt has no image of class {empty[0]} ({len(empty)} classes have none)")
     return found

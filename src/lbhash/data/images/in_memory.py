@@ -1,4 +1,4 @@
-"""Pictures that a program holds: PIL images, or the bytes of picture files."""
+"""Images that a program holds: PIL images, or the bytes of image files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lbhash.data.images.decoding import as_image
 if TYPE_CHECKING:
     from PIL import Image
 
-    from lbhash.data.images.table import Pictures
+    from lbhash.data.images.table import ImageStore
 
 
-class ListedPictures:
-    """A list of pictures.
+class ListedImages:
+    """A list of images.
 
     Args:
         images: PIL images, or what ``lbhash.data.images.decoding.decode_image`` takes.
@@ -31,7 +31,7 @@ class ListedPictures:
         return len(self.images)
 
     def read(self, row: int) -> Image.Image:
-        """The picture of a row."""
+        """The image of a row."""
         return as_image(self.images[row], self.where(row))
 
     def where(self, row: int) -> str:
@@ -52,10 +52,10 @@ class ListedPictures:
                 digest.update(f"{image.mode} {image.size}".encode() + hashlib.sha256(image.tobytes()).digest())
         return digest.hexdigest()[:16]
 
-    def in_order(self) -> Pictures:
+    def in_order(self) -> ImageStore:
         """These themselves."""
         return self
 
-    def in_any_order(self, rows: npt.NDArray[np.int64]) -> Pictures:
+    def in_any_order(self, rows: npt.NDArray[np.int64]) -> ImageStore:
         """These themselves."""
         return self

@@ -1,4 +1,4 @@
-"""The list files of HashNet and DeepHash-pytorch: a line a picture, its path and then its labels."""
+"""The list files of HashNet and DeepHash-pytorch: a line an image, its path and then its labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lbhash.data.images.table import FilePictures, ImageTable
+from lbhash.data.images.table import FileImages, ImageTable
 from lbhash.utils.files import existing_file
 from lbhash.utils.labels import check_labels
 
@@ -21,7 +21,7 @@ def read_image_lists(path: str | Path, images: str | Path | None = None, name: s
     """Read ``train.txt``, ``database.txt`` and ``test.txt``.
 
     A line is ``path 0 1 0 …``, with a 0 or 1 for each class, or ``path 3``, with the number of a class. Where every
-    picture has exactly one class, the labels are class numbers, else multi-hot. A picture that several lists name
+    image has exactly one class, the labels are class numbers, else multi-hot. An image that several lists name
     (HashNet draws the training set from the base) is one row.
 
     Args:
@@ -47,8 +47,8 @@ def read_image_lists(path: str | Path, images: str | Path | None = None, name: s
             matched = _LINE.fullmatch(line)
             if matched is None:
                 raise ValueError(f"{where} is {line[:80]!r}; it must be a path and its labels, 'path 0 1 0'")
-            picture, label = matched[1], tuple(map(int, matched[2].split()))
-            row = rows.setdefault(picture, len(rows))
+            image, label = matched[1], tuple(map(int, matched[2].split()))
+            row = rows.setdefault(image, len(rows))
             if row == len(labels):
                 if labels and len(label) != len(labels[0]):
                     raise ValueError(f"{where} has {len(label)} labels and the first line {len(labels[0])}")
@@ -56,15 +56,15 @@ def read_image_lists(path: str | Path, images: str | Path | None = None, name: s
                     raise ValueError(f"{where} has the label {max(label)}; of several labels each must be 0 or 1")
                 labels.append(label)
             elif label != labels[row]:
-                raise ValueError(f"{where} labels {picture!r} otherwise than another line does")
+                raise ValueError(f"{where} labels {image!r} otherwise than another line does")
             members[split].append(row)
         if not members[split]:
-            raise ValueError(f"{list_name} of {name} names no picture")
+            raise ValueError(f"{list_name} of {name} names no image")
     table = np.array(labels, np.int64)
     if table.shape[1] == 1:
         table = table[:, 0]
     elif (table.sum(axis=1) == 1).all():
         table = table.argmax(axis=1)
     flags = {split: np.isin(np.arange(len(rows)), held) for split, held in members.items()}
-    pictures = FilePictures(Path(images) if images else folder, list(rows))
-    return ImageTable(pictures, check_labels(table, f"labels of {name}"), folder.name, flags)
+    store = FileImages(Path(images) if images else folder, list(rows))
+    return ImageTable(store, check_labels(table, f"labels of {name}"), folder.name, flags)

@@ -1,4 +1,4 @@
-"""Reading many pictures: decoded and preprocessed a batch at a time, in processes beside the model."""
+"""Reading many images: decoded and preprocessed a batch at a time, in processes beside the model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from lbhash.data.images.table import Pictures
+    from lbhash.data.images.table import ImageStore
 
 
 class Damage(NamedTuple):
-    """A row whose picture is damaged or missing.
+    """A row whose image is damaged or missing.
 
     Attributes:
         row: of the data.
@@ -28,17 +28,17 @@ class Damage(NamedTuple):
     fault: str
 
 
-class PictureReader:
-    """Decodes and preprocesses pictures, a batch at a time.
+class ImageReader:
+    """Decodes and preprocesses images, a batch at a time.
 
     Args:
-        pictures: where they come from.
+        store: where they come from.
         processor: of a backbone; ``None`` to decode them and no more.
         name: of the backbone, for messages.
     """
 
-    def __init__(self, pictures: Pictures, processor: Any = None, name: str = "") -> None:
-        self.pictures, self.processor, self.name = pictures, processor, name
+    def __init__(self, store: ImageStore, processor: Any = None, name: str = "") -> None:
+        self.store, self.processor, self.name = store, processor, name
 
     def __getitem__(
         self, rows: npt.NDArray[np.int64]
@@ -49,9 +49,9 @@ class PictureReader:
         images, read, damaged = [], [], []
         for at, row in enumerate(rows.tolist()):
             try:
-                image = self.pictures.read(row)
+                image = self.store.read(row)
             except ValueError as error:
-                damaged.append(Damage(row, self.pictures.where(row), str(error)))
+                damaged.append(Damage(row, self.store.where(row), str(error)))
                 continue
             read.append(at)
             if self.processor is not None:
@@ -60,7 +60,7 @@ class PictureReader:
         return pixels, np.array(read, np.int64), tuple(damaged)
 
 
-def in_workers(reader: PictureReader, batches: Iterable[npt.NDArray[np.int64]], workers: int) -> Iterator[Any]:
+def in_workers(reader: ImageReader, batches: Iterable[npt.NDArray[np.int64]], workers: int) -> Iterator[Any]:
     """What a reader makes of batches of rows, in their order, by processes that are a few batches ahead."""
     from torch.utils.data import DataLoader
 

@@ -6,27 +6,27 @@ from pathlib import Path
 
 import numpy as np
 
-from lbhash.data.images.table import FilePictures, ImageTable
+from lbhash.data.images.table import FileImages, ImageTable
 
 ANNOTATIONS = "mirflickr25k_annotations*"
 
 
 def read_mirflickr(path: str | Path, images: str | Path | None = None, name: str = "data") -> ImageTable:
-    """Read the pictures that have one of the labels, of which MIRFLICKR-25K has 24.
+    """Read the images that have one of the labels, of which MIRFLICKR-25K has 24.
 
-    The files ``LABEL_r1.txt``, which name the pictures where a label is the main subject, are left out, as is usual.
-    Protocol ``mirflickr25k`` has 2,000 queries, the rest base, 5,000 of it to train; 24,581 pictures have a label.
+    The files ``LABEL_r1.txt``, which name the images where a label is the main subject, are left out, as is usual.
+    Protocol ``mirflickr25k`` has 2,000 queries, the rest base, 5,000 of it to train; 24,581 images have a label.
 
     Source: M. J. Huiskes and M. S. Lew, The MIR Flickr Retrieval Evaluation, MIR 2008.
 
     Args:
         path: the folder with ``mirflickr/im1.jpg`` … and ``mirflickr25k_annotations_v080/LABEL.txt`` (the number of a
-            picture a line); these may also lie in ``path`` itself.
-        images: the folder of the pictures; ``mirflickr`` of ``path`` where there is one, else ``path``.
+            image a line); these may also lie in ``path`` itself.
+        images: the folder of the images; ``mirflickr`` of ``path`` where there is one, else ``path``.
         name: of the argument, for messages.
 
     Raises:
-        ValueError: there are no annotations, or a line is no number of a picture.
+        ValueError: there are no annotations, or a line is no number of an image.
     """
     root = Path(path)
     folder = next((found for found in sorted(root.glob(ANNOTATIONS)) if found.is_dir()), root)
@@ -40,9 +40,9 @@ def read_mirflickr(path: str | Path, images: str | Path | None = None, name: str
     members = [_numbers(file) for file in found]
     numbers = sorted(set().union(*members))
     labels = np.array([[number in member for member in members] for number in numbers], np.uint8)
-    pictures = Path(images) if images else root / "mirflickr" if (root / "mirflickr").is_dir() else root
+    folder = Path(images) if images else root / "mirflickr" if (root / "mirflickr").is_dir() else root
     return ImageTable(
-        FilePictures(pictures, [f"im{number}.jpg" for number in numbers]),
+        FileImages(folder, [f"im{number}.jpg" for number in numbers]),
         labels.reshape(len(numbers), len(found)),
         root.name,
         protocol="mirflickr25k",
@@ -55,6 +55,6 @@ def _numbers(file: Path) -> set[int]:
     for at, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
         if line.strip():
             if not line.strip().isdecimal():
-                raise ValueError(f"line {at} of {file.name} is {line[:80]!r}; it must be the number of a picture")
+                raise ValueError(f"line {at} of {file.name} is {line[:80]!r}; it must be the number of an image")
             found.add(int(line))
     return found

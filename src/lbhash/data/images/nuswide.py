@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.images.table import FilePictures, ImageTable
+from lbhash.data.images.table import FileImages, ImageTable
 from lbhash.utils.files import existing_file
 
 LABELS = Path("Groundtruth") / "AllLabels"
 LIST = Path("ImageList") / "Imagelist.txt"
 FOLDERS = ("Flickr", "images", "Images")
-"""Where copies of the data set have the pictures."""
+"""Where copies of the data set have the images."""
 
 MOST_FREQUENT = 21
 
@@ -21,9 +21,9 @@ MOST_FREQUENT = 21
 def read_nuswide(
     path: str | Path, images: str | Path | None = None, most_frequent: int = MOST_FREQUENT, name: str = "data"
 ) -> ImageTable:
-    """Read the pictures that have one of the most frequent labels, of the 81 that NUS-WIDE has.
+    """Read the images that have one of the most frequent labels, of the 81 that NUS-WIDE has.
 
-    Of the 269,648 pictures 195,834 have one of the 21 most frequent labels; protocol ``nuswide21`` makes them 2,100
+    Of the 269,648 images 195,834 have one of the 21 most frequent labels; protocol ``nuswide21`` makes them 2,100
     queries and a base of 193,734, with 10,500 of the base to train.
 
     Source: T.-S. Chua et al., NUS-WIDE: A Real-World Web Image Database from National University of Singapore, CIVR
@@ -55,7 +55,7 @@ def read_nuswide(
     rows = np.flatnonzero(labels.any(axis=1))
     folder = Path(images) if images else next((root / top for top in FOLDERS if (root / top).is_dir()), root)
     return ImageTable(
-        FilePictures(folder, [files[row] for row in rows]),
+        FileImages(folder, [files[row] for row in rows]),
         labels[rows],
         root.name,
         protocol="nuswide21",

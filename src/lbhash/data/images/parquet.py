@@ -1,4 +1,4 @@
-"""Pictures in Parquet, as Hugging Face ``datasets`` writes them."""
+"""Images in Parquet, as Hugging Face ``datasets`` writes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lbhash.data.dataset import SPLITS
 from lbhash.data.images.decoding import decode_image
 from lbhash.data.images.folders import HELD
-from lbhash.data.images.spooled import SpooledPictures
+from lbhash.data.images.spooled import SpooledImages
 from lbhash.data.images.table import ImageTable, file_facts
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.files import existing_file
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
 
-_HELD = 32  # pictures that are in memory at a time where they are read in order
+_HELD = 32  # images that are in memory at a time where they are read in order
 
 
-class ParquetPictures:
-    """Pictures in a column of one or more Parquet files; a row group is in memory at a time.
+class ParquetImages:
+    """Images in a column of one or more Parquet files; a row group is in memory at a time.
 
     Args:
         files: the files, in the order of the rows.
-        column: a struct of ``bytes`` and ``path``, or binary. A picture without bytes lies in the file that ``path``
+        column: a struct of ``bytes`` and ``path``, or binary. An image without bytes lies in the file that ``path``
             names, seen from the Parquet file's folder.
         name: where they come from, for messages.
     """
@@ -62,11 +62,11 @@ class ParquetPictures:
         return self._rows
 
     def read(self, row: int) -> Image.Image:
-        """The picture of a row."""
+        """The image of a row."""
         return decode_image(self.file(row), name=self.where(row))
 
     def file(self, row: int) -> bytes:
-        """The picture of a row as it is stored; ``ValueError`` where it lies beside and cannot be read."""
+        """The image of a row as it is stored; ``ValueError`` where it lies beside and cannot be read."""
         group = int(np.searchsorted(self._starts, row, side="right")) - 1
         data, path = self._held(group, row)
         if data is None:
@@ -78,7 +78,7 @@ class ParquetPictures:
 
     def where(self, row: int) -> str:
         """The row."""
-        return f"picture {row} of {self.name}"
+        return f"image {row} of {self.name}"
 
     def missing(self) -> npt.NDArray[np.int64]:
         """The rows without bytes whose path leads nowhere."""
@@ -91,7 +91,7 @@ class ParquetPictures:
         return np.array(rows, np.int64)
 
     def fingerprint(self) -> str:
-        """Of the files' names, sizes and times of change, and those of the pictures that lie beside them."""
+        """Of the files' names, sizes and times of change, and those of the images that lie beside them."""
         digest = hashlib.sha256(self.column.encode())
         for file in self.files:
             digest.update(file_facts(file.parent, file.name))
@@ -102,13 +102,13 @@ class ParquetPictures:
                     digest.update(file_facts(folder, path))
         return digest.hexdigest()[:16]
 
-    def in_order(self) -> ParquetPictures:
-        """As of every table of pictures, however large the row groups are."""
-        return _OrderedPictures(self.files, self.column, self.name)
+    def in_order(self) -> ParquetImages:
+        """As of every table of images, however large the row groups are."""
+        return _OrderedImages(self.files, self.column, self.name)
 
-    def in_any_order(self, rows: npt.NDArray[np.int64]) -> SpooledPictures:
-        """As of every table of pictures: these rows are copied to a temporary file, once, and read from there."""
-        return SpooledPictures(self, rows)
+    def in_any_order(self, rows: npt.NDArray[np.int64]) -> SpooledImages:
+        """As of every table of images: these rows are copied to a temporary file, once, and read from there."""
+        return SpooledImages(self, rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.files, self.column, self.name)  # and no row group
@@ -135,7 +135,7 @@ class ParquetPictures:
 _NO_ROWS: list[tuple[bytes | None, str | None]] = []
 
 
-class _OrderedPictures(ParquetPictures):
+class _OrderedImages(ParquetImages):
     """The same, read forward."""
 
     def __init__(self, files: list[Path], column: str, name: str) -> None:
@@ -159,7 +159,7 @@ def _bytes_and_paths(column: Any) -> list[tuple[bytes | None, str | None]]:
 
 
 def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
-    """Read a table of pictures.
+    """Read a table of images.
 
     Args:
         path: a Parquet file, or a folder of Parquet files that are one table in the order of their names. A column
@@ -209,13 +209,13 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
     parts = by_file if "held" in by_file else {}
     if not parts:
         made |= by_file
-    pictures = ParquetPictures(files, image, Path(path).name)
+    store = ParquetImages(files, image, Path(path).name)
     protocol = "official" if parts else "holdout"
-    return ImageTable(pictures, labels, Path(path).name, made, parts, protocol, _class_names(schema, label))
+    return ImageTable(store, labels, Path(path).name, made, parts, protocol, _class_names(schema, label))
 
 
-def holds_images(path: str | Path) -> bool:
-    """Whether a Parquet file, or the first of a folder of them, has a column of pictures and none of embeddings."""
+def has_image_column(path: str | Path) -> bool:
+    """Whether a Parquet file, or the first of a folder of them, has a column of images and none of embeddings."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -246,7 +246,7 @@ def _check_images(schema: Any, column: str, file: Path, name: str) -> None:
         kind = kind.field("bytes").type
     if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         raise TypeError(
-            f"column {column!r} of {name} holds {kind}; it must hold bytes of pictures, or structs of bytes and path"
+            f"column {column!r} of {name} holds {kind}; it must hold bytes of images, or structs of bytes and path"
         )
 
 
@@ -258,7 +258,7 @@ def _flag(column: Any, flag: str, name: str) -> npt.NDArray[np.bool_]:
 
 
 def _has_all_bytes(group: Any, column: str) -> bool:
-    """Whether the footer says that every picture of a row group has its bytes in the file."""
+    """Whether the footer says that every image of a row group has its bytes in the file."""
     for at in range(group.num_columns):
         facts = group.column(at)
         if facts.path_in_schema in (column, f"{column}.bytes"):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def preprocess(processor: Any, images: list[Image.Image], name: str) -> Tensor:
-    """Pictures as a backbone takes them, ``[n, channels, height, width]``: all that is done before the model.
+    """Images as a backbone takes them, ``[n, channels, height, width]``: all that is done before the model.
 
     Args:
         processor: the backbone's image processor.
@@ -24,7 +24,7 @@ def preprocess(processor: Any, images: list[Image.Image], name: str) -> Tensor:
         raise ValueError(f"the preprocessing of backbone {name!r} failed: {line}") from None
     if values.ndim != 4:
         raise ValueError(
-            f"the preprocessing of backbone {name!r} gives {list(values.shape)}; it must give pictures of one size, "
+            f"the preprocessing of backbone {name!r} gives {list(values.shape)}; it must give images of one size, "
             "[n, channels, height, width]"
         )
     return values

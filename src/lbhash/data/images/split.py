@@ -1,4 +1,4 @@
-"""A split of pictures, as training and evaluation see it: which rows of a table, and their labels."""
+"""A split of images, as training and evaluation see it: which rows of a table, and their labels."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lbhash.data.images.table import ImageTable
 
 
 @dataclass(frozen=True)
-class PicturePart:
-    """Some rows of a table of pictures.
+class ImageSplit:
+    """Some rows of a table of images.
 
     Attributes:
         images: the table.
@@ -29,11 +29,11 @@ class PicturePart:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> PicturePart:
+    def where(self, chosen: npt.NDArray[np.bool_]) -> ImageSplit:
         """Some of the rows, in their order; ``chosen`` is ``bool [n]``."""
         return replace(self, rows=self.rows[chosen], labels=None if self.labels is None else self.labels[chosen])
 
-    def compact(self) -> tuple[PicturePart, npt.NDArray[np.int64]]:
+    def compact(self) -> tuple[ImageSplit, npt.NDArray[np.int64]]:
         """The split with its classes numbered 0 … C − 1 without gaps, and what their numbers were.
 
         Raises:
@@ -43,8 +43,8 @@ class PicturePart:
         return replace(self, labels=labels), classes
 
     def fingerprint(self) -> str:
-        """16 hexadecimal digits that identify the split: of its pictures, as their table tells them, and its labels."""
-        digest = hashlib.sha256(self.images.pictures.fingerprint().encode())
+        """16 hexadecimal digits that identify the split: of its images, as their table tells them, and its labels."""
+        digest = hashlib.sha256(self.images.store.fingerprint().encode())
         digest.update(np.ascontiguousarray(self.rows, np.int64).data)
         if self.labels is not None:
             digest.update(np.ascontiguousarray(self.labels).tobytes())
@@ -52,5 +52,5 @@ class PicturePart:
 
 
 @dataclass(frozen=True)
-class PictureDataset(Splits[PicturePart]):
-    """Train, base and query of pictures."""
+class ImageDataset(Splits[ImageSplit]):
+    """Train, base and query of images."""

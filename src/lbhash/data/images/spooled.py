@@ -1,4 +1,4 @@
-"""Pictures of a file that is only quick to read forward, copied to where they can be read in any order."""
+"""Images of a file that is only quick to read forward, copied to where they can be read in any order."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lbhash.data.images.decoding import decode_image
 if TYPE_CHECKING:
     from PIL import Image
 
-    from lbhash.data.images.table import Pictures
+    from lbhash.data.images.table import ImageStore
 
 
 class _Stored(Protocol):
-    """Pictures that are stored in files of some format of pictures."""
+    """Images that are stored in files of some format of images."""
 
     def __len__(self) -> int: ...
     def file(self, row: int) -> bytes: ...
@@ -27,15 +27,15 @@ class _Stored(Protocol):
     def in_order(self) -> Any: ...
 
 
-class SpooledPictures:
-    """Some pictures of a source, one after the other in a temporary file that no name leads to.
+class SpooledImages:
+    """Some images of a source, one after the other in a temporary file that no name leads to.
 
     A step of training takes rows from anywhere, and a Parquet file gives up one only with all of its row group. The
     file is memory-mapped, so that the system keeps of it what memory allows, and processes that read together share
     it; it is gone when the last of them is, however that ends. It lies where temporary files do (``$TMPDIR``).
 
     Args:
-        source: the pictures.
+        source: the images.
         rows: which of them; the others cannot be read.
 
     Raises:
@@ -59,10 +59,10 @@ class SpooledPictures:
         return len(self._source)
 
     def read(self, row: int) -> Image.Image:
-        """The picture of a row."""
+        """The image of a row."""
         at = int(np.searchsorted(self._rows, row))
         if at == len(self._rows) or self._rows[at] != row:
-            raise ValueError(f"{self.where(row)} is not among the {len(self._rows):,} pictures that were asked for")
+            raise ValueError(f"{self.where(row)} is not among the {len(self._rows):,} images that were asked for")
         return decode_image(self._bytes[self._ends[at] : self._ends[at + 1]].tobytes(), name=self.where(row))
 
     def where(self, row: int) -> str:
@@ -77,13 +77,13 @@ class SpooledPictures:
         """As the source says it."""
         return self._source.fingerprint()
 
-    def in_order(self) -> Pictures:
+    def in_order(self) -> ImageStore:
         """As the source says it."""
         return self._source.in_order()
 
-    def in_any_order(self, rows: npt.NDArray[np.int64]) -> SpooledPictures:
+    def in_any_order(self, rows: npt.NDArray[np.int64]) -> SpooledImages:
         """These themselves, where they have all of these rows."""
-        return self if np.isin(rows, self._rows).all() else SpooledPictures(self._source, rows)
+        return self if np.isin(rows, self._rows).all() else SpooledImages(self._source, rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._source, self._rows)  # a process that was not forked makes a copy of its own

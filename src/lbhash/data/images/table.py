@@ -1,4 +1,4 @@
-"""Pictures with labels, wherever they lie: in files, in Parquet, in memory."""
+"""Images with labels, wherever they lie: in files, in Parquet, in memory."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
-class Pictures(Protocol):
-    """Where the pictures of a table come from; a row is one picture."""
+class ImageStore(Protocol):
+    """Where the images of a table come from; a row is one image."""
 
     def __len__(self) -> int: ...
 
     def read(self, row: int) -> Image.Image:
-        """The picture of a row, upright and in RGB; ``ValueError`` with its name where it is damaged or missing."""
+        """The image of a row, upright and in RGB; ``ValueError`` with its name where it is damaged or missing."""
 
     def where(self, row: int) -> str:
-        """What to call the picture of a row in a message."""
+        """What to call the image of a row in a message."""
 
     def missing(self) -> npt.NDArray[np.int64]:
-        """The rows whose picture is not there, found out without decoding any."""
+        """The rows whose image is not there, found out without decoding any."""
 
     def fingerprint(self) -> str:
-        """16 hexadecimal digits that change when a picture does."""
+        """16 hexadecimal digits that change when an image does."""
 
-    def in_order(self) -> Pictures:
-        """The same pictures for one who reads rows that rise, with no more in memory than a few of them."""
+    def in_order(self) -> ImageStore:
+        """The same images for one who reads rows that rise, with no more in memory than a few of them."""
 
-    def in_any_order(self, rows: npt.NDArray[np.int64]) -> Pictures:
-        """The same pictures for one who reads these rows in any order, and often."""
+    def in_any_order(self, rows: npt.NDArray[np.int64]) -> ImageStore:
+        """The same images for one who reads these rows in any order, and often."""
 
 
 @dataclass(frozen=True)
 class ImageTable:
-    """Rows of pictures, as a file or a folder holds them.
+    """Rows of images, as a file or a folder holds them.
 
     Attributes:
-        pictures: one a row.
+        store: one a row.
         labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``; ``None`` where there are none.
         name: where the rows come from, for messages.
         flags: split name to ``bool [n]``, where the data say which rows are train, base and query.
@@ -57,7 +57,7 @@ class ImageTable:
         classes: the names of the classes, where they have names.
     """
 
-    pictures: Pictures
+    store: ImageStore
     labels: npt.NDArray | None
     name: str
     flags: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
@@ -67,24 +67,24 @@ class ImageTable:
 
     def __post_init__(self) -> None:
         if not len(self):
-            raise ValueError(f"{self.name} has no picture")
+            raise ValueError(f"{self.name} has no image")
         if self.labels is not None and len(self.labels) != len(self):
-            raise ValueError(f"{self.name} has {len(self)} pictures and {len(self.labels)} labels")
+            raise ValueError(f"{self.name} has {len(self)} images and {len(self.labels)} labels")
 
     def __len__(self) -> int:
-        return len(self.pictures)
+        return len(self.store)
 
     def read(self, row: int) -> Image.Image:
-        """The picture of a row, upright and in RGB.
+        """The image of a row, upright and in RGB.
 
         Raises:
             ValueError: it is damaged or missing; the message names it.
         """
-        return self.pictures.read(row)
+        return self.store.read(row)
 
 
-class FilePictures:
-    """Pictures in files of their own.
+class FileImages:
+    """Images in files of their own.
 
     Args:
         folder: what the paths start from.
@@ -101,7 +101,7 @@ class FilePictures:
         return len(self.files)
 
     def read(self, row: int) -> Image.Image:
-        """The picture of a row."""
+        """The image of a row."""
         path = self.folder / self.files[row]
         try:
             data = path.read_bytes()
@@ -111,7 +111,7 @@ class FilePictures:
 
     def where(self, row: int) -> str:
         """The file."""
-        return f"picture {self.files[row]!r}"
+        return f"image {self.files[row]!r}"
 
     def missing(self) -> npt.NDArray[np.int64]:
         """The rows whose file is not there."""
@@ -125,17 +125,17 @@ class FilePictures:
             digest.update(file_facts(self.folder, file))
         return digest.hexdigest()[:16]
 
-    def in_order(self) -> Pictures:
+    def in_order(self) -> ImageStore:
         """These themselves."""
         return self
 
-    def in_any_order(self, rows: npt.NDArray[np.int64]) -> Pictures:
+    def in_any_order(self, rows: npt.NDArray[np.int64]) -> ImageStore:
         """These themselves."""
         return self
 
 
-class ArrayPictures:
-    """Pictures in memory.
+class ArrayImages:
+    """Images in memory.
 
     Args:
         pixels: ``uint8 [n, height, width, 3]``.
@@ -149,14 +149,14 @@ class ArrayPictures:
         return len(self.pixels)
 
     def read(self, row: int) -> Image.Image:
-        """The picture of a row."""
+        """The image of a row."""
         from PIL import Image
 
         return Image.fromarray(self.pixels[row])
 
     def where(self, row: int) -> str:
         """The row."""
-        return f"picture {row} of {self.name}"
+        return f"image {row} of {self.name}"
 
     def missing(self) -> npt.NDArray[np.int64]:
         """No row."""
@@ -168,11 +168,11 @@ class ArrayPictures:
         digest.update(np.ascontiguousarray(self.pixels).data)
         return digest.hexdigest()[:16]
 
-    def in_order(self) -> Pictures:
+    def in_order(self) -> ImageStore:
         """These themselves."""
         return self
 
-    def in_any_order(self, rows: npt.NDArray[np.int64]) -> Pictures:
+    def in_any_order(self, rows: npt.NDArray[np.int64]) -> ImageStore:
         """These themselves."""
         return self
 

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.data import DATASETS, Part
+from lbhash.data import DATASETS, EmbeddingSplit
 from lbhash.data.images import PART_PROTOCOLS, split_images
 from lbhash.data.images.corrupt import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
 from lbhash.data.images.table import file_facts
 from lbhash.data.readers import SUFFIXES
 from lbhash.data.streamed import ParquetRows
 from lbhash.hasher import load_hasher
-from lbhash.pipeline.columns import Carried, PicturePaths, check_carry
-from lbhash.pipeline.embeddings import ImageOptions, picture_options
-from lbhash.pipeline.encoding.images import BATCH_SIZE, PictureSource
+from lbhash.pipeline.columns import Carried, ImagePaths, check_carry
+from lbhash.pipeline.embeddings import ImageOptions, data_image_options
+from lbhash.pipeline.encoding.images import BATCH_SIZE, ImageSource
 from lbhash.pipeline.encoding.job import Job, default_workers
 from lbhash.pipeline.encoding.source import EmbeddingSource, Source
 from lbhash.pipeline.splits import (
     check_images_alone,
-    model_part,
+    model_split,
     split_of_training,
     with_columns,
 )
@@ -39,29 +39,27 @@ def open_job(job: Job, *, check: bool = True, progress: bool = False) -> tuple[J
 
     Args:
         job: the job.
-        check: whether to look for missing pictures before any is encoded.
-        progress: show a bar where pictures must be checked first.
+        check: whether to look for missing images before any is encoded.
+        progress: show a bar where images must be checked first.
 
     Returns:
         The job with what was found out about its data, so that nobody need look again; and the rows.
 
     Raises:
-        TypeError, ValueError: what the model, the data and their readers refuse; or settings of pictures are given and
+        TypeError, ValueError: what the model, the data and their readers refuse; or settings of images are given and
             the data are embeddings.
     """
     columns = check_carry(job.data, job.carry, alone=job.base is None and job.query is None)
     parquet = Path(job.data).suffix == ".parquet"
     carried = ParquetRows([Path(job.data)], columns, batch_rows=2048) if columns and parquet else None
     hasher = load_hasher(job.model)
-    images = picture_options(job.data, job.images)
+    images = data_image_options(job.data, job.images)
     if images is not None:
-        return _open_pictures(job, images, hasher, carried, check, progress)
+        return _open_images(job, images, hasher, carried, check, progress)
     for name, value in (("batch_size", job.batch_size), ("precision", job.precision), ("workers", job.workers)):
         if value is not None:
-            raise ValueError(
-                f"{name} is {value!r} and data are embeddings; it is for pictures, which a backbone embeds"
-            )
-    part = model_part(
+            raise ValueError(f"{name} is {value!r} and data are embeddings; it is for images, which a backbone embeds")
+    part = model_split(
         hasher,
         job.data,
         job.split,
@@ -77,13 +75,13 @@ def open_job(job: Job, *, check: bool = True, progress: bool = False) -> tuple[J
     return job, EmbeddingSource(hasher, part, _about(job, marks), carried)
 
 
-def _open_pictures(
+def _open_images(
     job: Job, images: ImageOptions, hasher: Hasher, carried: Carried | None, check: bool, progress: bool
 ) -> tuple[Job, Source]:
     check_images_alone(job.base, job.query, job.labels)
     table, backbone = images.open(job.data, hasher)
     if job.carry and carried is None:
-        carried = PicturePaths(table)
+        carried = ImagePaths(table)
     job = replace(job, images=replace(images, backbone=backbone.name))
     workers = default_workers(backbone.model.device.type) if job.workers is None else job.workers
     if job.split == "all":
@@ -102,10 +100,10 @@ def _open_pictures(
         said = damaged_line(fault_of(table, job.unreadable[0]), len(job.unreadable), len(table))
         refuse_or_skip(f"{said}, which changes how splits are drawn", images.damaged)
     labels = None if table.labels is None else table.labels[rows]
-    part = with_columns(hasher, Part(np.empty((0, 0)), rows, labels))
-    facts = _about(job, table.pictures.fingerprint())
+    part = with_columns(hasher, EmbeddingSplit(np.empty((0, 0)), rows, labels))
+    facts = _about(job, table.store.fingerprint())
     facts |= {"backbone": backbone.fingerprint(), "precision": job.precision or "32"}
-    return job, PictureSource(
+    return job, ImageSource(
         hasher,
         table,
         backbone,
@@ -121,10 +119,10 @@ def _open_pictures(
 
 
 def is_drawn(table: ImageTable, protocol: str | None) -> bool:
-    """Whether the splits of a table depend on which of its pictures can be read, as a draw of some of them does.
+    """Whether the splits of a table depend on which of its images can be read, as a draw of some of them does.
 
     Args:
-        table: the pictures.
+        table: the images.
         protocol: as of ``split_images``.
     """
     if protocol is None and table.flags:

@@ -27,7 +27,7 @@ _UNFINISHED = (".part-", f".{MANIFEST}.", f".{DAMAGED}.")
 _SAID = {
     "model": "of model {}",
     "bits": "of {} bits",
-    "backbone": "of pictures embedded by the backbone {}",
+    "backbone": "of images embedded by the backbone {}",
     "precision": "of precision {}",
     "data": "of data {}",
     "split": "of split {}",
@@ -72,7 +72,7 @@ def encode_folder(
 
     Raises:
         TypeError, ValueError: what ``open_job`` refuses; the folder holds something else; another run writes to it; or
-            a picture is damaged that is not to be skipped, or all are.
+            an image is damaged that is not to be skipped, or all are.
     """
     from lbhash.pipeline.encoding.factory import open_job
 
@@ -222,7 +222,7 @@ def _finish(folder: Path, identity: dict[str, Any], shards: Sequence[Shard], sha
     damaged = [damage for one in done for damage in one.damaged]
     codes = sum(one.codes for one in done)
     if not codes:
-        raise ValueError(f"no picture could be read: {damaged[0].fault}")
+        raise ValueError(f"no image could be read: {damaged[0].fault}")
     if damaged:
         with replacing(folder / DAMAGED) as temporary, temporary.open("w", encoding="utf-8", newline="") as opened:
             table = csv.writer(opened)

@@ -1,4 +1,4 @@
-"""Pictures to encode: read and preprocessed beside the model, which embeds and encodes them."""
+"""Images to encode: read and preprocessed beside the model, which embeds and encodes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lbhash.codes import code_bytes
 from lbhash.codes.shards import Shard
-from lbhash.data.images.loading import PictureReader, in_workers
+from lbhash.data.images.loading import ImageReader, in_workers
 from lbhash.pipeline.encoding.source import Batch, Source
 
 if TYPE_CHECKING:
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 BATCH_SIZE = 32
 
 
-class PictureSource(Source):
-    """Pictures and a backbone that embeds them.
+class ImageSource(Source):
+    """Images and a backbone that embeds them.
 
     A batch never crosses shards, so that the codes of a shard do not depend on who encodes it, or when.
 
     Args:
         hasher: the model.
-        images: the pictures.
+        images: the images.
         backbone: what embeds them.
         rows: as of every source.
         about: as of every source.
         carried: as of every source.
-        damaged: whether to ``refuse`` pictures that are damaged or missing, or to ``skip`` them.
-        batch_size: pictures in a pass through the backbone.
+        damaged: whether to ``refuse`` images that are damaged or missing, or to ``skip`` them.
+        batch_size: images in a pass through the backbone.
         precision: of the backbone.
         workers: processes that decode; with 0 this one does.
     """
 
-    unit = "pictures"
+    unit = "images"
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class PictureSource(Source):
 
     def batches(self, shards: Sequence[Shard]) -> Iterator[Batch]:
         """As of every source."""
-        reader = PictureReader(self._images.pictures.in_order(), self._backbone.processor, self._backbone.name)
+        reader = ImageReader(self._images.store.in_order(), self._backbone.processor, self._backbone.name)
         asked = (self.rows[start:stop] for _, start, stop in self._cuts(shards))
         made = in_workers(reader, asked, self._workers)
         for (shard, start, _), (pixels, read, damaged) in zip(self._cuts(shards), made, strict=True):

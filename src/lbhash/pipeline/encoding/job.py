@@ -29,12 +29,12 @@ class Job:
         labels: as of ``lbhash.data.load_dataset``.
         protocol: that of the training where it is not given.
         split_seed: that of the training where it is not given.
-        images: how pictures are embedded; by the model's own backbone, as their files' names tell, if not given.
+        images: how images are embedded; by the model's own backbone, as their files' names tell, if not given.
         carry: columns of the data that go along with the codes.
-        batch_size: pictures in a pass through the backbone; 32 where it is not given.
+        batch_size: images in a pass through the backbone; 32 where it is not given.
         precision: of the backbone, ``32`` or ``bf16``; 32 where it is not given.
-        workers: processes that decode pictures beside the model; where not given, ``default_workers``.
-        unreadable: the rows of the data whose picture is known to be damaged or missing; ``None`` where nobody has
+        workers: processes that decode images beside the model; where not given, ``default_workers``.
+        unreadable: the rows of the data whose image is known to be damaged or missing; ``None`` where nobody has
             looked. A split is drawn from the others.
     """
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes
 from lbhash.codes.shards import Shard
-from lbhash.data import Part, check_embeddings
+from lbhash.data import EmbeddingSplit, check_embeddings
 from lbhash.data.images.loading import Damage
 
 if TYPE_CHECKING:
@@ -102,7 +102,9 @@ class EmbeddingSource(Source):
     chunk = 8192
     """Rows that are encoded at a time."""
 
-    def __init__(self, hasher: Hasher, part: Part, about: dict[str, Any], carried: Carried | None = None) -> None:
+    def __init__(
+        self, hasher: Hasher, part: EmbeddingSplit, about: dict[str, Any], carried: Carried | None = None
+    ) -> None:
         if part.dim != hasher.model_.dim:
             raise ValueError(f"embeddings have {part.dim} numbers a row; the model takes {hasher.model_.dim}")
         super().__init__(hasher, part.rows, part.labels, about, carried)

@@ -78,7 +78,7 @@ def execute(cell: Cell, seeds: Sequence[int]) -> dict[int, Outcome]:
 def _timed(cell: Cell, hasher: Hasher) -> Outcome:
     part, classes = cell.source.training(hasher.seed)
     watch = EpochWatch(cell.source.dataset(hasher.seed), cell.source.at(), TRAJECTORY in cell.wanted)
-    hasher.fit_part(part, len(classes), callbacks=[watch])
+    hasher.fit_split(part, len(classes), callbacks=[watch])
     return _outcome(cell, hasher, classes, watch.epochs if TRAJECTORY in cell.wanted else None, watch.seconds)
 
 
@@ -91,7 +91,7 @@ def _outcome(
 ) -> Outcome:
     """What a trained hasher leaves."""
     data = cell.source.dataset(hasher.seed)
-    query, base = hasher.encode_part(data.query), hasher.encode_part(data.base)
+    query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
     report = evaluate(query, data.query.labels, base, data.base.labels, cell.source.at(), bits=cell.bits)
     recognition = report.knn_accuracy
     if hasher.model_.classifier is not None and not data.multi_label:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from lbhash.data import Dataset, Part
+    from lbhash.data import Dataset, EmbeddingSplit
 
 AT: dict[str, int | None] = {"cifar10": None, "nuswide": 5000, "imagenet100": 1000, "imagenet": 1000}
 """The rank of the paper's mAP by its name of the data; ``None`` is the whole base."""
@@ -74,8 +74,8 @@ class Source:
         """Its splits, read once; ``draw`` is which of the cuts, where they are cut from the training rows."""
         return _cut(self.file, draw) if self.validation else _read(self.file)
 
-    def training(self, draw: int = 0) -> tuple[Part, npt.NDArray[np.int64]]:
-        """The training rows with their classes numbered without gaps, as ``Part.compact``: in every draw the same."""
+    def training(self, draw: int = 0) -> tuple[EmbeddingSplit, npt.NDArray[np.int64]]:
+        """The training rows with their classes numbered without gaps (``compact``): in every draw the same."""
         part, classes = _numbered(self.file)
         return (self.dataset(draw).train, np.arange(len(classes))) if self.validation else (part, classes)
 
@@ -126,5 +126,5 @@ def _mark(source: Source) -> str:
 
 
 @lru_cache(maxsize=8)
-def _numbered(file: str) -> tuple[Part, npt.NDArray[np.int64]]:
+def _numbered(file: str) -> tuple[EmbeddingSplit, npt.NDArray[np.int64]]:
     return _read(file).train.compact()

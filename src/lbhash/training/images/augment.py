@@ -1,4 +1,4 @@
-"""Random changes of a training picture that leave its class as it is."""
+"""Random changes of a training image that leave its class as it is."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _RATIOS = (3 / 4, 4 / 3)
 _GRAY = (0.299, 0.587, 0.114)
 """How bright red, green and blue are (ITU-R BT.601), as Pillow has it."""
 
-_PICTURES = 0x9127  # keeps what is drawn for pictures apart from what else is drawn of a seed
+_IMAGES = 0x9127  # keeps what is drawn for images apart from what else is drawn of a seed
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """A random crop, a flip, and a change of colors, of every training picture anew in every epoch.
+    """A random crop, a flip, and a change of colors, of every training image anew in every epoch.
 
-    The crop is that of Szegedy et al. (*Going deeper with convolutions*, 2015): a share of the picture's area and the
+    The crop is that of Szegedy et al. (*Going deeper with convolutions*, 2015): a share of the image's area and the
     ratio of its sides are drawn, the one uniformly from ``crop`` and the other, by its logarithm, from 3/4 to 4/3; then
     a place. It is scaled to the size that the model sees. The colors are changed by three factors f, drawn from
     1 − x to 1 + x, with the definitions of Pillow and torchvision: brightness f·p, contrast m + f·(p − m) with the mean
-    gray m of the picture, saturation g + f·(p − g) with the gray g of the pixel. All are linear, and applied as one,
+    gray m of the image, saturation g + f·(p − g) with the gray g of the pixel. All are linear, and applied as one,
     before the crop is scaled where that enlarges it and afterwards where it does not.
 
     Attributes:
-        crop: the least and the most share of the area. torchvision's default, for ImageNet, is from 0.08; in a picture
+        crop: the least and the most share of the area. torchvision's default, for ImageNet, is from 0.08; in an image
             of 32 pixels that leaves too little to be seen.
         flip: probability that left and right are exchanged.
         brightness: x, 0 for none.
@@ -65,12 +65,12 @@ class Augmentation:
                 raise ValueError(f"{name} is {value}; it must be from 0 to 1")
 
     def apply(
-        self, picture: Image.Image, size: tuple[int, int], draws: npt.NDArray[np.float64], resample: int
+        self, image: Image.Image, size: tuple[int, int], draws: npt.NDArray[np.float64], resample: int
     ) -> Image.Image:
-        """The picture, changed.
+        """The image, changed.
 
         Args:
-            picture: in RGB.
+            image: in RGB.
             size: height and width of what comes out.
             draws: eight numbers, each uniform on [0, 1).
             resample: Pillow's filter for scaling.
@@ -78,9 +78,9 @@ class Augmentation:
         from PIL import Image
 
         height, width = size
-        enlarged = picture.width * picture.height < width * height
-        box = self._box(picture.size, draws[:4])
-        made = self._recolored(picture, draws[5:]) if enlarged else picture
+        enlarged = image.width * image.height < width * height
+        box = self._box(image.size, draws[:4])
+        made = self._recolored(image, draws[5:]) if enlarged else image
         made = made.resize((width, height), Image.Resampling(resample), box=box, reducing_gap=2.0)
         if draws[4] < self.flip:
             made = made.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
@@ -96,25 +96,25 @@ class Augmentation:
         left, top = draws[2] * (width - across), draws[3] * (height - down)
         return left, top, min(width, left + across), min(height, top + down)
 
-    def _recolored(self, picture: Image.Image, draws: npt.NDArray[np.float64]) -> Image.Image:
-        """The picture after the three factors: a matrix of 3 × 3 and a constant, rounded and cut off once."""
+    def _recolored(self, image: Image.Image, draws: npt.NDArray[np.float64]) -> Image.Image:
+        """The image after the three factors: a matrix of 3 × 3 and a constant, rounded and cut off once."""
         spreads = (self.brightness, self.contrast, self.saturation)
         if not any(spreads):
-            return picture
+            return image
         factors = (1 + spread * (2 * draw - 1) for spread, draw in zip(spreads, draws.tolist(), strict=True))
         brightness, contrast, saturation = factors
-        constant = (1 - contrast) * brightness * float(np.asarray(picture.convert("L")).mean())
+        constant = (1 - contrast) * brightness * float(np.asarray(image.convert("L")).mean())
         matrix: list[float] = []
         for channel in range(3):
             shares = [(1 - saturation) * gray for gray in _GRAY]
             shares[channel] += saturation
             matrix += [*(brightness * contrast * share for share in shares), constant]
-        return picture.convert("RGB", tuple(matrix))
+        return image.convert("RGB", tuple(matrix))
 
 
 def draws_of(seed: int, epoch: int, row: int) -> npt.NDArray[np.float64]:
     """The eight numbers that ``Augmentation.apply`` takes, which follow from seed, epoch and row alone."""
-    return np.random.default_rng([seed, epoch, row, _PICTURES]).random(8)
+    return np.random.default_rng([seed, epoch, row, _IMAGES]).random(8)
 
 
 def _is_number(value: Any) -> bool:

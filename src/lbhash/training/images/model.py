@@ -25,7 +25,7 @@ class ImageModel(nn.Module):
     made of, whatever the size of a batch and whatever processes it is cut among; and the backbone's features stay what
     they were until learning changes them. ``train``: a step normalizes by the statistics of its own batch, and the
     running ones, which codes are made with, follow. That is for backbones whose statistics are not those of the
-    pictures at all (random weights, other sensors), and wants large batches: in those of 32 or 64 small pictures the
+    images at all (random weights, other sensors), and wants large batches: in those of 32 or 64 small images the
     last layers' statistics are of some hundred values each, and their noise costs more than what they adapt to gains.
 
     With ``train``, a batch's weight in the running statistics is at most 0.1. The MobileNets of ``transformers`` have
@@ -51,7 +51,7 @@ class ImageModel(nn.Module):
         backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Raw outputs ℓ, ``[n, bits]``, of preprocessed pictures."""
+        """Raw outputs ℓ, ``[n, bits]``, of preprocessed images."""
         return self.head(pooled_output(self.backbone, pixels.contiguous(memory_format=torch.channels_last)))
 
     def train(self, mode: bool = True) -> ImageModel:

@@ -1,4 +1,4 @@
-"""The preprocessing of a backbone: the size of the pictures that come out of it, another size, and its pixel values."""
+"""The preprocessing of a backbone: the size of the images that come out of it, another size, and its pixel values."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from lbhash.data.images.preprocessing import preprocess
 from lbhash.models.backbone import Backbone
 from lbhash.utils.labels import check_count
 
-_PROBES = ((64, 48), (300, 400))  # pictures of no common shape
+_PROBES = ((64, 48), (300, 400))  # images of no common shape
 
 
-def picture_size(backbone: Backbone) -> tuple[int, int]:
-    """Height and width of what the preprocessing makes of any picture.
+def input_size(backbone: Backbone) -> tuple[int, int]:
+    """Height and width of what the preprocessing makes of any image.
 
     Raises:
-        ValueError: they depend on the picture.
+        ValueError: they depend on the image.
     """
     found = _size(backbone.processor, backbone.name)
     if found is None:
         raise ValueError(
-            f"the preprocessing of backbone {backbone.name!r} leaves pictures in sizes of their own; give image_size, "
+            f"the preprocessing of backbone {backbone.name!r} leaves images in sizes of their own; give image_size, "
             "the side of the squares that it is to make of them"
         )
     return found
@@ -34,7 +34,7 @@ def resized(backbone: Backbone, side: int) -> Backbone:
     """The backbone with a preprocessing that makes squares of another size, in its own way.
 
     All sizes that it knows change in proportion: of 224 pixels cut from the middle of 256, 96 become 96 of 110. A
-    preprocessing that leaves pictures as large as they are scales them to the square.
+    preprocessing that leaves images as large as they are scales them to the square.
 
     Args:
         backbone: it shares the model with what is returned.
@@ -77,15 +77,15 @@ class PixelValues:
     """
 
     def __init__(self, backbone: Backbone) -> None:
-        ramp = np.zeros((3, 256, 8, 3), np.uint8)  # of each channel, a picture in which it alone rises
+        ramp = np.zeros((3, 256, 8, 3), np.uint8)  # of each channel, an image in which it alone rises
         for channel in range(3):
             ramp[channel, :, :, channel] = np.arange(256)[:, None]
         from PIL import Image
 
-        values = _without_scaling(backbone, [Image.fromarray(picture) for picture in ramp])
+        values = _without_scaling(backbone, [Image.fromarray(image) for image in ramp])
         if values is None or (values != values[..., :1]).any():
             raise _not_separable(backbone)
-        said = values[..., 0]  # [picture, channel, value]
+        said = values[..., 0]  # [image, channel, value]
         self.sources: list[int] = []
         rows = []
         for channel in range(3):
@@ -97,7 +97,7 @@ class PixelValues:
         self.table = np.stack(rows)
 
     def __call__(self, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        """Of pictures ``uint8 [n, height, width, 3]``, what the model takes, in that layout: ``float32``."""
+        """Of images ``uint8 [n, height, width, 3]``, what the model takes, in that layout: ``float32``."""
         made = np.empty(pixels.shape, np.float32)
         for channel, source in enumerate(self.sources):
             made[..., channel] = self.table[channel][pixels[..., source]]
@@ -107,26 +107,26 @@ class PixelValues:
 def _not_separable(backbone: Backbone) -> ValueError:
     return ValueError(
         f"the preprocessing of backbone {backbone.name!r}, a {type(backbone.processor).__name__}, does more than scale "
-        "pictures and their channels, which augmented ones could not be given; train without augmentation"
+        "images and their channels, which augmented ones could not be given; train without augmentation"
     )
 
 
-def _without_scaling(backbone: Backbone, pictures: list[Any]) -> npt.NDArray[np.float32] | None:
-    """What the preprocessing makes of pictures that it leaves as large as they are; ``None`` where it does not."""
+def _without_scaling(backbone: Backbone, images: list[Any]) -> npt.NDArray[np.float32] | None:
+    """What the preprocessing makes of images that it leaves as large as they are; ``None`` where it does not."""
     processor = copy.deepcopy(backbone.processor)
     for step in ("do_resize", "do_center_crop", "do_pad"):
         if getattr(processor, step, None):
             setattr(processor, step, False)
     try:
-        made = preprocess(processor, pictures, backbone.name).numpy().astype(np.float32)
+        made = preprocess(processor, images, backbone.name).numpy().astype(np.float32)
     except ValueError:
         return None
-    width, height = pictures[0].size
-    return made if made.shape == (len(pictures), 3, height, width) else None
+    width, height = images[0].size
+    return made if made.shape == (len(images), 3, height, width) else None
 
 
 def _size(processor: Any, name: str) -> tuple[int, int] | None:
-    """Height and width of what comes out; ``None`` where they depend on the picture."""
+    """Height and width of what comes out; ``None`` where they depend on the image."""
     from PIL import Image
 
     shapes = {

@@ -1,4 +1,4 @@
-"""Pictures as rows to learn from: read in any order, augmented, by any number of processes, and checked before."""
+"""Images as rows to learn from: read in any order, augmented, by any number of processes, and checked before."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from lbhash.data.images import ImageTable, ListedPictures, PicturePart, load_images, picture_dataset
-from lbhash.data.images.spooled import SpooledPictures
+from image_tools import SIDE, stored, stripes, write_backbone, write_stripes
+from lbhash.data.images import ImageSplit, ImageTable, ListedImages, image_dataset, load_images
+from lbhash.data.images.spooled import SpooledImages
 from lbhash.models.backbone import Backbone
 from lbhash.training import TrainingRows
-from lbhash.training.images import Augmentation, PictureRows, PixelValues, check_pictures, draws_of, resized
-from picture_tools import SIDE, stored, stripes, write_backbone, write_stripes
+from lbhash.training.images import Augmentation, ImageRows, PixelValues, check_images, draws_of, resized
 
 pytest.importorskip("transformers")
 
@@ -37,99 +37,97 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def parquet(tmp_path):
-    """24 pictures in six row groups, two of them in files beside."""
-    pictures, labels = stripes(24)
-    rows = [{"bytes": stored(picture), "path": None} for picture in pictures]
+    """24 images in six row groups, two of them in files beside."""
+    images, labels = stripes(24)
+    rows = [{"bytes": stored(image), "path": None} for image in images]
     for at in (3, 17):
         (tmp_path / f"{at}.png").write_bytes(rows[at]["bytes"])
         rows[at] = {"bytes": None, "path": f"{at}.png"}
-    pq.write_table(pa.table({"image": rows, "label": labels}), tmp_path / "pictures.parquet", row_group_size=4)
-    return load_images(tmp_path / "pictures.parquet")
+    pq.write_table(pa.table({"image": rows, "label": labels}), tmp_path / "images.parquet", row_group_size=4)
+    return load_images(tmp_path / "images.parquet")
 
 
 def part_of(table, rows=None):
     rows = np.arange(len(table)) if rows is None else rows
-    return PicturePart(table, rows, table.labels[rows])
+    return ImageSplit(table, rows, table.labels[rows])
 
 
-def pixels_of(pictures):
-    return [np.asarray(picture) for picture in pictures]
+def pixels_of(images):
+    return [np.asarray(image) for image in images]
 
 
 # ------------------------------------------------------------------------------------------------- where they come from
 
 
-def test_pictures_in_any_order(parquet, monkeypatch):
+def test_images_in_any_order(parquet, monkeypatch):
     rows = np.array([21, 3, 8, 17, 0])
     expected = pixels_of(parquet.read(int(row)) for row in rows)
-    spooled = parquet.pictures.in_any_order(rows)
-    monkeypatch.setattr(type(parquet.pictures), "_group", lambda *_: pytest.fail("a row group was read again"))
+    spooled = parquet.images.in_any_order(rows)
+    monkeypatch.setattr(type(parquet.images), "_group", lambda *_: pytest.fail("a row group was read again"))
     for _ in range(2):
         np.testing.assert_array_equal(pixels_of(spooled.read(int(row)) for row in rows), expected)
     assert len(spooled) == 24
-    assert spooled.where(3) == "picture 3 of pictures.parquet"
-    assert spooled.fingerprint() == parquet.pictures.fingerprint()
+    assert spooled.where(3) == "image 3 of images.parquet"
+    assert spooled.fingerprint() == parquet.images.fingerprint()
     assert list(spooled.missing()) == []
     assert spooled.in_any_order(rows[:2]) is spooled
-    with pytest.raises(ValueError, match=r"^picture 4 of pictures.parquet is not among the 5 pictures that were asked"):
+    with pytest.raises(ValueError, match=r"^image 4 of images.parquet is not among the 5 images that were asked"):
         spooled.read(4)
-    with pytest.raises(ValueError, match=r"^picture 23 of pictures.parquet is not among the 5"):
+    with pytest.raises(ValueError, match=r"^image 23 of images.parquet is not among the 5"):
         spooled.read(23)
 
 
-def test_spooled_pictures_leave_no_file(parquet, tmp_path, monkeypatch):
+def test_spooled_images_leave_no_file(parquet, tmp_path, monkeypatch):
     (tmp_path / "spool").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "spool"))
-    spooled = parquet.pictures.in_any_order(np.arange(24))
+    spooled = parquet.images.in_any_order(np.arange(24))
     assert list((tmp_path / "spool").iterdir()) == []
     monkeypatch.undo()
     copied = pickle.loads(pickle.dumps(spooled))
     np.testing.assert_array_equal(pixels_of([copied.read(9)]), pixels_of([parquet.read(9)]))
     more = spooled.in_any_order(np.array([1]))
     assert more is spooled
-    assert isinstance(SpooledPictures(parquet.pictures, np.array([1])).in_any_order(np.array([2])), SpooledPictures)
+    assert isinstance(SpooledImages(parquet.images, np.array([1])).in_any_order(np.array([2])), SpooledImages)
 
 
-def test_no_room_for_spooled_pictures(parquet, tmp_path, monkeypatch):
+def test_no_room_for_spooled_images(parquet, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
     with pytest.raises(OSError, match=r"No such file or directory: '.*absent'"):
-        parquet.pictures.in_any_order(np.arange(24))
+        parquet.images.in_any_order(np.arange(24))
 
 
-def test_a_picture_beside_that_is_gone(parquet, tmp_path):
+def test_a_image_beside_that_is_gone(parquet, tmp_path):
     (tmp_path / "17.png").unlink()
-    with pytest.raises(
-        ValueError, match=r"^picture 17 of pictures.parquet cannot be read: No such file or directory: 17"
-    ):
-        parquet.pictures.in_any_order(np.arange(24))
+    with pytest.raises(ValueError, match=r"^image 17 of images.parquet cannot be read: No such file or directory: 17"):
+        parquet.images.in_any_order(np.arange(24))
 
 
-def test_pictures_that_a_program_holds():
-    pictures, _ = stripes(3)
-    held = ListedPictures([pictures[0], stored(pictures[1]), pictures[2].convert("L")])
-    np.testing.assert_array_equal(pixels_of([held.read(0), held.read(1)]), pixels_of(pictures[:2]))
+def test_images_that_a_program_holds():
+    images, _ = stripes(3)
+    held = ListedImages([images[0], stored(images[1]), images[2].convert("L")])
+    np.testing.assert_array_equal(pixels_of([held.read(0), held.read(1)]), pixels_of(images[:2]))
     assert held.read(2).mode == "RGB"
     assert len(held) == 3
     assert held.in_order() is held.in_any_order(np.arange(3)) is held
     assert list(held.missing()) == []
     known = held.fingerprint()
-    assert ListedPictures(list(held.images)).fingerprint() == known
-    others = [[*held.images[:2], pictures[2]], [held.images[1], held.images[0], held.images[2]], held.images[:2]]
-    others += [[pictures[0].resize((4, 64)), *held.images[1:]]]
-    assert len({ListedPictures(other).fingerprint() for other in others} | {known}) == 5
-    with pytest.raises(ValueError, match=r"^image 1 is no picture"):
-        ListedPictures([pictures[0], b"junk"]).read(1)
+    assert ListedImages(list(held.images)).fingerprint() == known
+    others = [[*held.images[:2], images[2]], [held.images[1], held.images[0], held.images[2]], held.images[:2]]
+    others += [[images[0].resize((4, 64)), *held.images[1:]]]
+    assert len({ListedImages(other).fingerprint() for other in others} | {known}) == 5
+    with pytest.raises(ValueError, match=r"^image 1 is no image"):
+        ListedImages([images[0], b"junk"]).read(1)
     with pytest.raises(TypeError, match=r"^image 0 is of type str"):
-        ListedPictures(["a.jpg"]).read(0)
+        ListedImages(["a.jpg"]).read(0)
 
 
 # ------------------------------------------------------------------------------------------------- splits
 
 
-def test_a_split_of_pictures(tmp_path):
-    table = load_images(write_stripes(tmp_path / "pictures", 48))
-    dataset = picture_dataset(table, np.ones(48, bool), seed=3)
-    assert (dataset.name, dataset.protocol, dataset.classes, dataset.multi_label) == ("pictures", "holdout", 4, False)
+def test_a_split_of_images(tmp_path):
+    table = load_images(write_stripes(tmp_path / "images", 48))
+    dataset = image_dataset(table, np.ones(48, bool), seed=3)
+    assert (dataset.name, dataset.protocol, dataset.classes, dataset.multi_label) == ("images", "holdout", 4, False)
     rows = np.sort(np.concatenate([dataset.base.rows, dataset.query.rows]))
     assert rows.tolist() == list(range(48))
     np.testing.assert_array_equal(dataset.train.labels, table.labels[dataset.train.rows])
@@ -140,8 +138,8 @@ def test_a_split_of_pictures(tmp_path):
     parts = [some, compact, replace(some, rows=some.rows[::-1]), replace(some, labels=None)]
     assert len({part.fingerprint() for part in parts}) == 4
     assert len(replace(some, labels=None).where(np.arange(len(some)) < 2)) == 2
-    with pytest.raises(ValueError, match=r"^the query split of pictures has no row"):
-        picture_dataset(
+    with pytest.raises(ValueError, match=r"^the query split of images has no row"):
+        image_dataset(
             replace(table, flags={"train": table.labels < 9, "base": table.labels < 9, "query": table.labels > 9}),
             np.ones(48, bool),
         )
@@ -151,54 +149,54 @@ def test_a_split_of_pictures(tmp_path):
 
 
 def test_rows_that_validate_are_preprocessed(backbone):
-    pictures, labels = stripes(6)
-    rows = PictureRows(PicturePart(ImageTable(ListedPictures(pictures), labels, "p"), np.arange(6), labels), backbone)
+    images, labels = stripes(6)
+    rows = ImageRows(ImageSplit(ImageTable(ListedImages(images), labels, "p"), np.arange(6), labels), backbone)
     assert isinstance(rows, TrainingRows)
     made = rows.inputs(np.array([4, 1]), 3)
     assert (made.dtype, made.shape) == (torch.float32, (2, 3, SIDE, SIDE))
     assert made.is_contiguous(memory_format=torch.channels_last)
-    expected = backbone.processor([pictures[4], pictures[1]], return_tensors="pt")["pixel_values"]
+    expected = backbone.processor([images[4], images[1]], return_tensors="pt")["pixel_values"]
     torch.testing.assert_close(made, expected, rtol=0, atol=0)
     torch.testing.assert_close(rows.inputs(np.array([4, 1]), 0), made, rtol=0, atol=0)
     assert len(rows) == 6
     assert (rows.labels.dtype, rows.labels.tolist()) == (torch.int64, labels.tolist())
-    hot = PictureRows(replace(rows.part, labels=np.eye(4, dtype=np.uint8)[labels]), backbone)
+    hot = ImageRows(replace(rows.part, labels=np.eye(4, dtype=np.uint8)[labels]), backbone)
     assert (hot.labels.dtype, hot.labels.shape) == (torch.float32, (6, 4))
     with pytest.raises(ValueError, match=r"^part has no labels; training needs one for each row"):
-        PictureRows(replace(rows.part, labels=None), backbone)
+        ImageRows(replace(rows.part, labels=None), backbone)
 
 
 def test_augmented_rows(backbone):
-    """The slow way: each picture by itself, and then the preprocessing without its scaling."""
-    pictures, labels = stripes(20)
-    table = ImageTable(ListedPictures(pictures), labels, "p")
+    """The slow way: each image by itself, and then the preprocessing without its scaling."""
+    images, labels = stripes(20)
+    table = ImageTable(ListedImages(images), labels, "p")
     chosen = np.array([2, 5, 7, 11, 13])
     augmentation = Augmentation()
-    rows = PictureRows(part_of(table, chosen), backbone, augmentation=augmentation, seed=9)
+    rows = ImageRows(part_of(table, chosen), backbone, augmentation=augmentation, seed=9)
     for epoch in range(3):
         made = rows.inputs(np.array([3, 0]), epoch)
         assert made.is_contiguous(memory_format=torch.channels_last)
-        changed = [augmentation.apply(pictures[row], (SIDE, SIDE), draws_of(9, epoch, row), 2) for row in (11, 2)]
+        changed = [augmentation.apply(images[row], (SIDE, SIDE), draws_of(9, epoch, row), 2) for row in (11, 2)]
         expected = backbone.processor(changed, do_resize=False, return_tensors="pt")["pixel_values"]
         torch.testing.assert_close(made, expected, rtol=0, atol=0)
 
 
 def test_what_an_augmentation_depends_on(backbone):
-    pictures, labels = stripes(20)
-    table = ImageTable(ListedPictures(pictures), labels, "p")
+    images, labels = stripes(20)
+    table = ImageTable(ListedImages(images), labels, "p")
     augmentation = Augmentation()
-    all_rows = PictureRows(part_of(table), backbone, augmentation=augmentation, seed=1)
-    some = PictureRows(part_of(table, np.array([6, 9])), backbone, augmentation=augmentation, seed=1)
+    all_rows = ImageRows(part_of(table), backbone, augmentation=augmentation, seed=1)
+    some = ImageRows(part_of(table, np.array([6, 9])), backbone, augmentation=augmentation, seed=1)
     first = all_rows.inputs(np.array([9]), 4)
     torch.testing.assert_close(some.inputs(np.array([0, 1]), 4)[1:], first, rtol=0, atol=0)  # and not of the batch
-    other_seed = PictureRows(part_of(table), backbone, augmentation=augmentation, seed=2)
+    other_seed = ImageRows(part_of(table), backbone, augmentation=augmentation, seed=2)
     for other in (all_rows.inputs(np.array([9]), 5), other_seed.inputs(np.array([9]), 4)):
         assert not torch.equal(other, first)
 
 
 @pytest.mark.parametrize("augmentation", [None, Augmentation()])
 def test_processes_that_read_make_no_difference(augmentation, backbone, parquet):
-    rows = PictureRows(part_of(parquet), backbone, augmentation=augmentation)
+    rows = ImageRows(part_of(parquet), backbone, augmentation=augmentation)
     batches = [np.array([20, 3, 7]), np.array([1]), np.array([17, 0, 23, 2])]
 
     class Asked(torch.utils.data.Dataset):
@@ -213,24 +211,24 @@ def test_processes_that_read_make_no_difference(augmentation, backbone, parquet)
 
 def test_the_fingerprint_of_rows(backbone, parquet):
     part = part_of(parquet)
-    known = PictureRows(part, backbone, augmentation=Augmentation(), seed=1).fingerprint()
-    assert PictureRows(part_of(parquet), backbone, augmentation=Augmentation(), seed=1).fingerprint() == known
+    known = ImageRows(part, backbone, augmentation=Augmentation(), seed=1).fingerprint()
+    assert ImageRows(part_of(parquet), backbone, augmentation=Augmentation(), seed=1).fingerprint() == known
     others = [
-        PictureRows(part, backbone, augmentation=Augmentation(flip=0.4), seed=1),
-        PictureRows(part, backbone, augmentation=Augmentation(), seed=2),
-        PictureRows(part, backbone, seed=1),
-        PictureRows(part, resized(backbone, 24), augmentation=Augmentation(), seed=1),
-        PictureRows(part.where(part.labels > 0), backbone, augmentation=Augmentation(), seed=1),
+        ImageRows(part, backbone, augmentation=Augmentation(flip=0.4), seed=1),
+        ImageRows(part, backbone, augmentation=Augmentation(), seed=2),
+        ImageRows(part, backbone, seed=1),
+        ImageRows(part, resized(backbone, 24), augmentation=Augmentation(), seed=1),
+        ImageRows(part.where(part.labels > 0), backbone, augmentation=Augmentation(), seed=1),
     ]
     assert len({rows.fingerprint() for rows in others} | {known}) == 6
 
 
-def test_pictures_of_many_shapes_become_one(backbone):
+def test_images_of_many_shapes_become_one(backbone):
     shapes = [(1, 1), (3, 90), (40, 40), (200, 17)]
-    pictures = [Image.new("RGB", shape, (200, 30, 90)) for shape in shapes]
-    table = ImageTable(ListedPictures(pictures), np.zeros(4, np.int64), "p")
+    images = [Image.new("RGB", shape, (200, 30, 90)) for shape in shapes]
+    table = ImageTable(ListedImages(images), np.zeros(4, np.int64), "p")
     still = Augmentation(brightness=0, contrast=0, saturation=0)
-    made = PictureRows(part_of(table), backbone, augmentation=still).inputs(np.arange(4), 0)
+    made = ImageRows(part_of(table), backbone, augmentation=still).inputs(np.arange(4), 0)
     expected = PixelValues(backbone)(np.full((4, SIDE, SIDE, 3), (200, 30, 90), np.uint8))
     np.testing.assert_array_equal(made.permute(0, 2, 3, 1).numpy(), expected)
 
@@ -241,23 +239,23 @@ def test_small_splits_are_decoded_once(backbone, monkeypatch, limit, reads):
     import lbhash.training.images.dataset
 
     monkeypatch.setattr(lbhash.training.images.dataset, "HELD_BYTES", limit)
-    pictures, labels = stripes(5)
-    table = ImageTable(ListedPictures(pictures), labels, "p")
+    images, labels = stripes(5)
+    table = ImageTable(ListedImages(images), labels, "p")
     seen = []
-    read = ListedPictures.read
-    monkeypatch.setattr(ListedPictures, "read", lambda self, row: seen.append(row) or read(self, row))
-    rows = PictureRows(part_of(table), backbone, augmentation=Augmentation())
+    read = ListedImages.read
+    monkeypatch.setattr(ListedImages, "read", lambda self, row: seen.append(row) or read(self, row))
+    rows = ImageRows(part_of(table), backbone, augmentation=Augmentation())
     first = [rows.inputs(np.arange(5), epoch) for epoch in range(2)]
     assert len(seen) == reads
-    fresh = PictureRows(part_of(table), backbone, augmentation=Augmentation())
+    fresh = ImageRows(part_of(table), backbone, augmentation=Augmentation())
     torch.testing.assert_close(first[1], fresh.inputs(np.arange(5), 1), rtol=0, atol=0)
 
 
-def test_a_picture_that_breaks_while_it_is_trained_on(backbone, tmp_path):
-    table = load_images(write_stripes(tmp_path / "pictures", 8))
-    rows = PictureRows(part_of(table), backbone, augmentation=Augmentation())
-    (tmp_path / "pictures" / table.pictures.files[2]).write_bytes(b"junk")
-    with pytest.raises(ValueError, match=r"^picture 'class1/001.png' is no picture"):
+def test_a_image_that_breaks_while_it_is_trained_on(backbone, tmp_path):
+    table = load_images(write_stripes(tmp_path / "images", 8))
+    rows = ImageRows(part_of(table), backbone, augmentation=Augmentation())
+    (tmp_path / "images" / table.store.files[2]).write_bytes(b"junk")
+    with pytest.raises(ValueError, match=r"^image 'class1/001.png' is no image"):
         rows.inputs(np.array([0, 2]), 0)
 
 
@@ -266,38 +264,38 @@ def test_a_picture_that_breaks_while_it_is_trained_on(backbone, tmp_path):
 
 @pytest.fixture
 def folder(tmp_path, cache):
-    return write_stripes(tmp_path / "pictures", 24)
+    return write_stripes(tmp_path / "images", 24)
 
 
-def test_sound_pictures_are_looked_at_once(folder, monkeypatch):
-    assert check_pictures(load_images(folder)).tolist() == 24 * [True]
+def test_sound_images_are_looked_at_once(folder, monkeypatch):
+    assert check_images(load_images(folder)).tolist() == 24 * [True]
     monkeypatch.setattr("lbhash.data.images.table.decode_image", lambda *_, **__: pytest.fail("decoded again"))
     moved = shutil.copytree(folder, folder.parent / "moved")  # which keeps the times of change
-    assert check_pictures(load_images(moved)).all()
+    assert check_images(load_images(moved)).all()
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_damaged_pictures(folder, workers, capsys):
+def test_damaged_images(folder, workers, capsys):
     sound = (folder / "class2" / "006.png").read_bytes()
     (folder / "class2" / "006.png").write_bytes(sound[: len(sound) // 2])
     (folder / "class0" / "000.png").write_bytes(b"junk")
     table = load_images(folder)
     said = (
-        r"^picture 'class0/000.png' is no picture.* \(2 of 24 pictures are damaged or missing\); mend or remove them, "
+        r"^image 'class0/000.png' is no image.* \(2 of 24 images are damaged or missing\); mend or remove them, "
         r"or skip them \(damaged 'skip'\)$"
     )
     with pytest.raises(ValueError, match=said):
-        check_pictures(table, workers=workers)
+        check_images(table, workers=workers)
     assert capsys.readouterr() == ("", "")
-    kept = check_pictures(table, damaged="skip", workers=workers)
-    assert np.flatnonzero(~kept).tolist() == [0, table.pictures.files.index("class2/006.png")]
+    kept = check_images(table, damaged="skip", workers=workers)
+    assert np.flatnonzero(~kept).tolist() == [0, table.store.files.index("class2/006.png")]
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("picture 'class0/000.png' is no picture")
-    assert err.endswith("(2 of 24 pictures are damaged or missing); they are skipped\n")
+    assert err.startswith("image 'class0/000.png' is no image")
+    assert err.endswith("(2 of 24 images are damaged or missing); they are skipped\n")
 
 
-def test_missing_pictures_are_named_first(folder, monkeypatch):
+def test_missing_images_are_named_first(folder, monkeypatch):
     table = load_images(folder)
     (folder / "class1" / "005.png").unlink()
     (folder / "class1" / "001.png").write_bytes(b"junk")
@@ -305,21 +303,19 @@ def test_missing_pictures_are_named_first(folder, monkeypatch):
         "lbhash.training.images.finetune.find_unreadable", lambda *_, **__: pytest.fail("looked for others")
     )
     with pytest.raises(
-        ValueError, match=r"^picture 'class1/005.png' is missing \(1 of 24 are\); mend or remove them, or"
+        ValueError, match=r"^image 'class1/005.png' is missing \(1 of 24 are\); mend or remove them, or"
     ):
-        check_pictures(table)
+        check_images(table)
     monkeypatch.undo()
-    kept = check_pictures(table, damaged="skip")
+    kept = check_images(table, damaged="skip")
     assert (~kept).sum() == 2
 
 
-def test_no_picture_at_all(folder):
+def test_no_image_at_all(folder):
     table = load_images(folder)
-    for file in table.pictures.files:
+    for file in table.store.files:
         (folder / file).write_bytes(b"junk")
-    with pytest.raises(
-        ValueError, match=r"^no picture of pictures could be read: picture 'class0/000.png' is no picture"
-    ):
-        check_pictures(load_images(folder), damaged="skip")
+    with pytest.raises(ValueError, match=r"^no image of images could be read: image 'class0/000.png' is no image"):
+        check_images(load_images(folder), damaged="skip")
     with pytest.raises(ValueError, match=r"^damaged is 'drop'; it must be refuse or skip"):
-        check_pictures(table, damaged="drop")
+        check_images(table, damaged="drop")

@@ -1,4 +1,4 @@
-"""Folders of codes, of pictures."""
+"""Folders of codes, of images."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 import lbhash.pipeline.encoding.shards
+from image_tools import stored, write_small_resnet
 from lbhash.codes.io import read_codes
 from lbhash.codes.shards import MANIFEST, read_manifest
 from lbhash.data.images import load_images
@@ -24,14 +25,13 @@ from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.encoding import Job, encode_folder
 from lbhash.pipeline.encoding.factory import is_drawn
-from picture_tools import stored, write_small_resnet
 
 pytest.importorskip("transformers")
 
-ROWS = 50  # pictures, the label of row r is r % 3
+ROWS = 50  # images, the label of row r is r % 3
 
 
-def pictures(seed=0):
+def images(seed=0):
     rng = np.random.default_rng(seed)
     return [stored(Image.fromarray(rng.integers(0, 256, (16, 16, 3), np.uint8))) for _ in range(ROWS)]
 
@@ -57,7 +57,7 @@ def model(tmp_path_factory, backbone):
     with torch.random.fork_rng():
         torch.manual_seed(1)
         head = HashModel(backbone.dim, 32, hidden=0, about={"backbone": backbone.about(), "classes": [0, 1, 2]})
-    embeddings = backbone.embed(pictures())
+    embeddings = backbone.embed(images())
     head.set_standardization(embeddings.mean(axis=0), embeddings.std(axis=0))
     head.save_pretrained(folder)
     return folder
@@ -65,8 +65,8 @@ def model(tmp_path_factory, backbone):
 
 @pytest.fixture(scope="module")
 def expected(backbone, model):
-    """The codes of all pictures."""
-    codes = HashModel.from_pretrained(model).encode(backbone.embed(pictures()))
+    """The codes of all images."""
+    codes = HashModel.from_pretrained(model).encode(backbone.embed(images()))
     assert len(np.unique(codes, axis=0)) > ROWS / 2
     return codes
 
@@ -88,7 +88,7 @@ def write_folder(root, files):
 
 @pytest.fixture
 def data(tmp_path):
-    return write_parquet(tmp_path / "data.parquet", pictures(), name=[f"picture {row}" for row in range(ROWS)])
+    return write_parquet(tmp_path / "data.parquet", images(), name=[f"image {row}" for row in range(ROWS)])
 
 
 @pytest.fixture
@@ -111,14 +111,14 @@ def contents(folder):
 # ------------------------------------------------------------------------------------------------- what is encoded
 
 
-def test_pictures_become_the_codes_of_their_embeddings(model, backbone_folder, data, tmp_path, expected):
+def test_images_become_the_codes_of_their_embeddings(model, backbone_folder, data, tmp_path, expected):
     facts = encode(model, backbone_folder, data, tmp_path / "codes", shard_rows=20, batch_size=7, carry=("name",))
-    assert (facts["codes"], facts["rows"], facts["shards"], facts["unit"]) == (ROWS, ROWS, 3, "pictures")
+    assert (facts["codes"], facts["rows"], facts["shards"], facts["unit"]) == (ROWS, ROWS, 3, "images")
     found = read_codes(tmp_path / "codes")
     np.testing.assert_array_equal(found.codes, expected)
     np.testing.assert_array_equal(found.labels, np.arange(ROWS) % 3)
     np.testing.assert_array_equal(found.rows, np.arange(ROWS))
-    assert found.further["name"].to_pylist() == [f"picture {row}" for row in range(ROWS)]
+    assert found.further["name"].to_pylist() == [f"image {row}" for row in range(ROWS)]
     manifest = read_manifest(tmp_path / "codes")
     assert manifest["backbone"] == HashModel.from_pretrained(model).about["backbone"]["fingerprint"]
     assert (manifest["precision"], manifest["data"]) == ("32", "data.parquet")
@@ -131,8 +131,8 @@ def test_the_number_of_workers_changes_nothing(model, backbone_folder, data, tmp
     assert contents(tmp_path / "0") == contents(tmp_path / "2")
 
 
-def test_folders_of_pictures(model, backbone_folder, tmp_path, expected):
-    root = write_folder(tmp_path / "pictures", pictures())
+def test_folders_of_images(model, backbone_folder, tmp_path, expected):
+    root = write_folder(tmp_path / "images", images())
     order = [row for label in range(3) for row in range(label, ROWS, 3)]
     encode(model, backbone_folder, root, tmp_path / "codes", shard_rows=20)
     found = read_codes(tmp_path / "codes")
@@ -140,8 +140,8 @@ def test_folders_of_pictures(model, backbone_folder, tmp_path, expected):
     np.testing.assert_array_equal(found.labels, np.array(order) % 3)
 
 
-def test_pictures_without_labels_beside_their_table(model, backbone_folder, tmp_path, expected):
-    files = pictures()
+def test_images_without_labels_beside_their_table(model, backbone_folder, tmp_path, expected):
+    files = images()
     for row, file in enumerate(files):
         (tmp_path / f"{row}.png").write_bytes(file)
     image = pa.array([{"bytes": None, "path": f"{row}.png"} for row in range(ROWS)], _STORED)
@@ -157,7 +157,7 @@ _STORED = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 def test_a_split_by_flags(model, backbone_folder, tmp_path, expected):
     base = np.arange(ROWS) % 5 > 0
-    data = write_parquet(tmp_path / "data.parquet", pictures(), in_train=base, in_base=base, in_query=~base)
+    data = write_parquet(tmp_path / "data.parquet", images(), in_train=base, in_base=base, in_query=~base)
     encode(model, backbone_folder, data, tmp_path / "codes", split="base", shard_rows=20)
     found = read_codes(tmp_path / "codes")
     np.testing.assert_array_equal(found.rows, np.flatnonzero(base))
@@ -182,28 +182,28 @@ def test_the_model_s_own_backbone(model, data, tmp_path, expected, command):
 
 
 @pytest.mark.parametrize("row_group_size", [3, 20, 50])
-def test_pictures_in_order_are_the_pictures(tmp_path, row_group_size):
-    table = load_images(write_parquet(tmp_path / "data.parquet", pictures(), row_group_size))
-    forward = table.pictures.in_order()
+def test_images_in_order_are_the_images(tmp_path, row_group_size):
+    table = load_images(write_parquet(tmp_path / "data.parquet", images(), row_group_size))
+    forward = table.store.in_order()
     for row in (0, 1, 5, 30, 31, 49, 2):
         assert forward.read(row).tobytes() == table.read(row).tobytes()
-        assert forward.where(row) == table.pictures.where(row)
-    assert forward.fingerprint() == table.pictures.fingerprint()
-    for one in (table.pictures, forward):  # as processes that are not forked get them
+        assert forward.where(row) == table.store.where(row)
+    assert forward.fingerprint() == table.store.fingerprint()
+    for one in (table.store, forward):  # as processes that are not forked get them
         assert pickle.loads(pickle.dumps(one)).read(7).tobytes() == table.read(7).tobytes()
 
 
-def test_a_few_pictures_are_held_however_large_a_row_group_is(tmp_path):
+def test_a_few_images_are_held_however_large_a_row_group_is(tmp_path):
     noise = np.random.default_rng(0)
     image = pa.array([{"bytes": noise.bytes(50_000), "path": None} for _ in range(400)])  # what counts are bytes
     pq.write_table(pa.table({"image": image}), tmp_path / "data.parquet", row_group_size=400, write_batch_size=10)
     del image
     table = load_images(tmp_path / "data.parquet")
-    forward = table.pictures.in_order()
+    forward = table.store.in_order()
     before = pa.total_allocated_bytes()
     most = 0
     for row in range(0, 400, 3):
-        with pytest.raises(ValueError, match=f"^picture {row} of data.parquet is no picture"):
+        with pytest.raises(ValueError, match=f"^image {row} of data.parquet is no image"):
             forward.read(row)
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < 400 * 50_000 / 4
@@ -214,16 +214,16 @@ def test_a_few_pictures_are_held_however_large_a_row_group_is(tmp_path):
 
 @pytest.fixture
 def broken(tmp_path):
-    files = pictures()
+    files = images()
     files[4], files[33] = b"junk", files[33][: len(files[33]) // 2]
     files[20:30] = [b"junk"] * 10  # a whole shard of 10
-    return write_parquet(tmp_path / "broken.parquet", files, name=[f"picture {row}" for row in range(ROWS)])
+    return write_parquet(tmp_path / "broken.parquet", files, name=[f"image {row}" for row in range(ROWS)])
 
 
 DAMAGED = [4, *range(20, 30), 33]
 
 
-def test_damaged_pictures_are_named_and_counted(model, backbone_folder, broken, tmp_path, expected):
+def test_damaged_images_are_named_and_counted(model, backbone_folder, broken, tmp_path, expected):
     out = tmp_path / "codes"
     facts = encode(
         model, backbone_folder, broken, out, damaged="skip", shard_rows=10, batch_size=4, carry=("name",), workers=1
@@ -234,36 +234,34 @@ def test_damaged_pictures_are_named_and_counted(model, backbone_folder, broken, 
     assert found.rows.tolist() == kept
     np.testing.assert_array_equal(found.codes, expected[kept])
     np.testing.assert_array_equal(found.labels, np.array(kept) % 3)
-    assert found.further["name"].to_pylist() == [f"picture {row}" for row in kept]
+    assert found.further["name"].to_pylist() == [f"image {row}" for row in kept]
     with (out / "_damaged.csv").open(newline="") as opened:
         rows = list(csv.DictReader(opened))
     assert [int(row["row"]) for row in rows] == DAMAGED
-    assert rows[0]["where"] == "picture 4 of broken.parquet"
-    assert rows[0]["fault"].startswith("picture 4 of broken.parquet is no picture")
-    assert rows[-1]["fault"].startswith("picture 33 of broken.parquet is a damaged or truncated PNG")
+    assert rows[0]["where"] == "image 4 of broken.parquet"
+    assert rows[0]["fault"].startswith("image 4 of broken.parquet is no image")
+    assert rows[-1]["fault"].startswith("image 33 of broken.parquet is a damaged or truncated PNG")
     assert read_manifest(out)["complete"] == {"codes": ROWS - 12, "damaged": 12}
     whole = contents(out)
     assert encode(model, backbone_folder, broken, out, damaged="skip", carry=("name",))["found"] == 5
     assert contents(out) == whole
 
 
-def test_damaged_pictures_are_refused_and_may_be_skipped_then(model, backbone_folder, broken, tmp_path):
+def test_damaged_images_are_refused_and_may_be_skipped_then(model, backbone_folder, broken, tmp_path):
     files = [row["bytes"] for row in pq.read_table(broken)["image"].to_pylist()]
-    files[4] = pictures()[4]
+    files[4] = images()[4]
     write_parquet(broken, files)
     out = tmp_path / "codes"
-    with pytest.raises(
-        ValueError, match=r"^picture 20 of broken.parquet is no picture.*--damaged skip\): the shards that"
-    ):
+    with pytest.raises(ValueError, match=r"^image 20 of broken.parquet is no image.*--damaged skip\): the shards that"):
         encode(model, backbone_folder, broken, out, shard_rows=10)
     assert sorted(file.name for file in out.glob("part-*")) == [f"part-0000{at}-of-00005.parquet" for at in (0, 1)]
     facts = encode(model, backbone_folder, broken, out, damaged="skip")
     assert (facts["found"], facts["damaged"]) == (2, 11)
 
 
-def test_no_picture_at_all(model, backbone_folder, tmp_path):
+def test_no_image_at_all(model, backbone_folder, tmp_path):
     data = write_parquet(tmp_path / "data.parquet", [b"junk"] * 5)
-    with pytest.raises(ValueError, match=r"^no picture could be read: picture 0 of data.parquet is no picture"):
+    with pytest.raises(ValueError, match=r"^no image could be read: image 0 of data.parquet is no image"):
         encode(model, backbone_folder, data, tmp_path / "codes", damaged="skip")
     with pytest.raises(ValueError, match=r"which is not complete \(1 of its 1 shards are there\)"):
         read_codes(tmp_path / "codes")
@@ -277,33 +275,33 @@ def test_what_is_said_of_damage(model, backbone_folder, broken, tmp_path, comman
         0,
         [
             "38 codes of 32 bits (152 bytes) are in codes, 1 shards, of which 0 were there before",
-            "38 codes + 12 damaged = 50 pictures; those that are damaged are named in codes/_damaged.csv",
+            "38 codes + 12 damaged = 50 images; those that are damaged are named in codes/_damaged.csv",
         ],
     )
     status, out, err = command("encode", *given, "--out", "base/", "--damaged", "skip", "--split", "base")
     assert status == 0
-    line = next(line for line in err.splitlines() if line.startswith("picture 4 of broken.parquet is no picture"))
+    line = next(line for line in err.splitlines() if line.startswith("image 4 of broken.parquet is no image"))
     assert line.endswith(
-        "(12 of 50 pictures are damaged or missing), which changes how splits are drawn; they are skipped"
+        "(12 of 50 images are damaged or missing), which changes how splits are drawn; they are skipped"
     )
-    assert out.splitlines()[-1] == "35 codes + 0 damaged = 35 pictures"
+    assert out.splitlines()[-1] == "35 codes + 0 damaged = 35 images"
     status, out, err = command("encode", *given, "--out", "others")
     assert (status, out) == (2, "")
-    assert err.splitlines()[-1].startswith("lbhash: error: picture 4 of broken.parquet is no picture")
+    assert err.splitlines()[-1].startswith("lbhash: error: image 4 of broken.parquet is no image")
 
 
-def test_missing_pictures_are_named_before_any_work(model, backbone_folder, tmp_path):
-    root = write_folder(tmp_path / "pictures", pictures())
+def test_missing_images_are_named_before_any_work(model, backbone_folder, tmp_path):
+    root = write_folder(tmp_path / "images", images())
     lines = [f"class{row % 3}/{row:03}.png {' '.join('01'[row % 3 == c] for c in range(3))}\n" for row in range(ROWS)]
     (tmp_path / "lists").mkdir()
     for name, rows in (("train", range(10, 30)), ("database", range(10, ROWS)), ("test", range(10))):
         (tmp_path / "lists" / f"{name}.txt").write_text("".join(lines[row] for row in rows))
     (root / "class1" / "040.png").unlink()
     table = load_images(tmp_path / "lists", images=root)
-    lost = table.pictures.files.index("class1/040.png")
+    lost = table.store.files.index("class1/040.png")
     given = {"images": root, "shard_rows": 20}
     with pytest.raises(
-        ValueError, match=r"^picture 'class1/040.png' is missing \(1 of \d+ are\); mend or remove them, or"
+        ValueError, match=r"^image 'class1/040.png' is missing \(1 of \d+ are\); mend or remove them, or"
     ):
         encode(model, backbone_folder, tmp_path / "lists", tmp_path / "codes", **given)
     assert not (tmp_path / "codes").exists()
@@ -317,7 +315,7 @@ def test_missing_pictures_are_named_before_any_work(model, backbone_folder, tmp_
 
 
 def test_a_split_is_drawn_as_for_training(model, backbone_folder, broken, tmp_path, cache, expected):
-    """From the pictures that can be read; a draw from all would mix queries with what the model was trained on."""
+    """From the images that can be read; a draw from all would mix queries with what the model was trained on."""
     from lbhash.models.backbone import Backbone
     from lbhash.pipeline.embeddings import embed_dataset
 
@@ -331,7 +329,7 @@ def test_a_split_is_drawn_as_for_training(model, backbone_folder, broken, tmp_pa
         np.testing.assert_array_equal(found.rows, trained.part(split).rows)
         np.testing.assert_array_equal(found.codes, expected[found.rows])
     with pytest.raises(
-        ValueError, match=r"^picture 4 of broken.parquet is no picture.*\(12 of 50 pictures are damaged or missing\), "
+        ValueError, match=r"^image 4 of broken.parquet is no image.*\(12 of 50 images are damaged or missing\), "
     ):
         encode(model, backbone_folder, broken, tmp_path / "refused", **given)
 
@@ -339,7 +337,7 @@ def test_a_split_is_drawn_as_for_training(model, backbone_folder, broken, tmp_pa
 def test_what_cannot_be_read_is_looked_for_once(broken, cache, monkeypatch):
     table = load_images(broken)
     assert find_unreadable(table, workers=1) == DAMAGED
-    monkeypatch.setattr(type(table.pictures), "in_order", None)
+    monkeypatch.setattr(type(table.store), "in_order", None)
     assert find_unreadable(table) == DAMAGED
     (kept,) = (cache / "unreadable").iterdir()
     kept.write_text("{")
@@ -348,19 +346,19 @@ def test_what_cannot_be_read_is_looked_for_once(broken, cache, monkeypatch):
 
 
 def test_which_splits_are_drawn(tmp_path):
-    table = load_images(write_parquet(tmp_path / "data.parquet", pictures()))
+    table = load_images(write_parquet(tmp_path / "data.parquet", images()))
     assert is_drawn(table, None)
     assert is_drawn(table, "cifar10")
     base = np.arange(ROWS) % 5 > 0
     flagged = load_images(
-        write_parquet(tmp_path / "flags.parquet", pictures(), in_train=base, in_base=base, in_query=~base)
+        write_parquet(tmp_path / "flags.parquet", images(), in_train=base, in_base=base, in_query=~base)
     )
     assert not is_drawn(flagged, None)
     assert is_drawn(flagged, "holdout")
     parts = tmp_path / "parts"
     parts.mkdir()
     for name in ("train-00000", "test-00000"):
-        write_parquet(parts / f"{name}.parquet", pictures())
+        write_parquet(parts / f"{name}.parquet", images())
     assert not is_drawn(load_images(parts), None)  # official
     assert is_drawn(load_images(parts), "imagenet100")
     assert is_drawn(load_images(parts), "holdout")
@@ -390,8 +388,8 @@ def test_killed_in_the_middle(model, backbone_folder, data, tmp_path):
     assert contents(out) == contents(tmp_path / "whole")
 
 
-def test_changed_pictures_are_refused(model, backbone_folder, tmp_path):
-    root = write_folder(tmp_path / "pictures", pictures())
+def test_changed_images_are_refused(model, backbone_folder, tmp_path):
+    root = write_folder(tmp_path / "images", images())
     encode(model, backbone_folder, root, tmp_path / "codes", shard_rows=20)
     os.utime(root / "class0" / "000.png", (1, 1))
     with pytest.raises(
@@ -402,6 +400,6 @@ def test_changed_pictures_are_refused(model, backbone_folder, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["base", "query", "labels"])
-def test_pictures_are_one_file_or_folder(model, backbone_folder, data, tmp_path, name):
-    with pytest.raises(ValueError, match=rf"^{name} is 'x.parquet' and the data are pictures"):
+def test_images_are_one_file_or_folder(model, backbone_folder, data, tmp_path, name):
+    with pytest.raises(ValueError, match=rf"^{name} is 'x.parquet' and the data are images"):
         encode(model, backbone_folder, data, tmp_path / "codes", **{name: "x.parquet"})

@@ -1,4 +1,4 @@
-"""Small pictures and small backbones for the tests of fine-tuning."""
+"""Small images and small backbones for the tests of fine-tuning."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ def striped(label, rng):
 
 
 def stripes(count, seed=0):
-    """Pictures of four classes in turn, and their labels."""
+    """Images of four classes in turn, and their labels."""
     rng = np.random.default_rng(seed)
     labels = np.arange(count) % 4
     return [striped(label, rng) for label in labels], labels
 
 
-def stored(picture, kind="PNG"):
-    """A picture as the bytes of a file."""
+def stored(image, kind="PNG"):
+    """An image as the bytes of a file."""
     held = BytesIO()
-    picture.save(held, kind)
+    image.save(held, kind)
     return held.getvalue()
 
 
 def write_stripes(root, count, seed=0):
-    """A folder of pictures, a folder a class."""
-    for at, (picture, label) in enumerate(zip(*stripes(count, seed), strict=True)):
+    """A folder of images, a folder a class."""
+    for at, (image, label) in enumerate(zip(*stripes(count, seed), strict=True)):
         folder = root / f"class{label}"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{at:03}.png").write_bytes(stored(picture))
+        (folder / f"{at:03}.png").write_bytes(stored(image))
     return root
 
 
@@ -97,7 +97,7 @@ def model_of(kind):
 
 
 def write_small_resnet(folder):
-    """A folder of transformers with a small random ResNet, which takes pictures as large as they are."""
+    """A folder of transformers with a small random ResNet, which takes images as large as they are."""
     import torch
     import transformers as t
 
