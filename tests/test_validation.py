@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import hashlib
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.validation import check_choice, check_float, check_int
+
+
+@given(st.integers(), st.integers(-5, 5), st.none() | st.integers(5, 9))
+def test_integers_in_range_are_returned(value, least, most):
+    if value >= least and (most is None or value <= most):
+        assert check_int(np.int64(value) if abs(value) < 2**62 else value, "k", least, most) == value
+    else:
+        with pytest.raises(ValueError, match=f"^k is {value}; it must be "):
+            check_int(value, "k", least, most)
+
+
+@pytest.mark.parametrize(
+    ("value", "limits", "error", "line"),
+    [
+        (True, (1,), TypeError, "k is True; it must be an integer of at least 1"),
+        (1.0, (1, 9), TypeError, "k is 1.0; it must be an integer from 1 to 9"),
+        (0, (1,), ValueError, "k is 0; it must be at least 1"),
+        (10, (1, 9), ValueError, "k is 10; it must be from 1 to 9"),
+        (10, (1, 9, "the base"), ValueError, "k is 10; it must be from 1 to the base (9)"),
+    ],
+)
+def test_what_is_said_of_integers(value, limits, error, line):
+    with pytest.raises(error) as raised:
+        check_int(value, "k", *limits)
+    assert str(raised.value) == line
+
+
+@given(st.floats(), st.sampled_from(["least", "above"]), st.sampled_from(["most", "below"]))
+def test_numbers_in_range_are_returned(value, lower, upper):
+    inside = (value >= 0 if lower == "least" else value > 0) and (value <= 1 if upper == "most" else value < 1)
+    if inside:
+        assert check_float(np.float64(value), "x", **{lower: 0, upper: 1}) == value
+    else:
+        with pytest.raises(ValueError, match=r"^x is "):
+            check_float(value, "x", **{lower: 0, upper: 1})
+
+
+@pytest.mark.parametrize(
+    ("value", "limits", "error", "line"),
+    [
+        (False, {}, TypeError, "x is False; it must be a number, finite"),
+        ("1", {"above": 0}, TypeError, "x is '1'; it must be a number, above 0 and finite"),
+        (math.nan, {}, ValueError, "x is nan; it must be finite"),
+        (math.inf, {"least": 0}, ValueError, "x is inf; it must be at least 0 and finite"),
+        (2, {"least": 0, "most": 1}, ValueError, "x is 2; it must be from 0 to 1"),
+        (1, {"least": 0, "below": 1}, ValueError, "x is 1; it must be at least 0 and below 1"),
+    ],
+)
+def test_what_is_said_of_numbers(value, limits, error, line):
+    with pytest.raises(error) as raised:
+        check_float(value, "x", **limits)
+    assert str(raised.value) == line
+
+
+def test_choices():
+    assert check_choice("a", "kind", {"a": 1, "b": 2}) == "a"
+    with pytest.raises(ValueError, match=r"^kind is None; it must be one of a, b$"):
+        check_choice(None, "kind", ["a", "b"])
+
+
+def test_a_fingerprint_is_that_of_its_parts_in_a_row():
+    array = np.arange(6).reshape(2, 3)
+    parts = (b"x", "y", array, array[:, ::2], {"b": 1, "a": None}, np.empty((0, 2)))
+    written = b"xy" + array.tobytes() + array[:, ::2].tobytes() + b'{"a": null, "b": 1}'
+    assert fingerprint(*parts) == hashlib.sha256(written).hexdigest()[:16]
