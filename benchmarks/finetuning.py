@@ -38,7 +38,7 @@ from lbhash.centers import class_centers
 from lbhash.losses import Task, build_objective
 from lbhash.models.backbone import Backbone, pooled_output
 from lbhash.models.hash_model import HashModel
-from lbhash.training import Schedule, train
+from lbhash.training import TrainingArguments, train
 from lbhash.training.images import Augmentation, ImageModel, ImageRows, resized
 
 CLASSES = 10
@@ -122,11 +122,15 @@ def ours(rows: Any, backbone: Backbone, given: argparse.Namespace, bits: int, gu
         model,
         objective,
         rows,
-        Schedule(epochs=1, batch_size=given.batch_size, backbone_lr=1e-4),
-        device=given.device,
-        threads=given.threads,
-        precision=given.precision,
-        workers=given.workers,
+        TrainingArguments(
+            epochs=1,
+            batch_size=given.batch_size,
+            backbone_lr=1e-4,
+            device=given.device,
+            threads=given.threads,
+            precision=given.precision,
+            workers=given.workers,
+        ),
     )
     assert trained.rows_per_second is not None
     return trained.rows_per_second

@@ -248,8 +248,8 @@ def test_overwrite_and_resume(tmp_path, command, monkeypatch):
         (("--seed", "-1"), "seed is -1; it must be at least 0"),
         (("--threads", "0"), "threads is 0; it must be at least 1"),
         (("--device", "abacus"), "device is 'abacus', which cannot be used here"),
-        (("--at", "0"), "at is 0; it must be from 1 to the size of the base (1597)"),
-        (("--at", "1598"), "at is 1598; it must be from 1 to the size of the base (1597)"),
+        (("--at", "0"), "top_k is 0; it must be from 1 to the size of the base (1597)"),
+        (("--at", "1598"), "top_k is 1598; it must be from 1 to the size of the base (1597)"),
         (("--out", "train.json"), "out is 'train.json', which is a file; it must be a folder"),
         (("--out", "model"), "out is 'model', which already holds a model"),
     ],
@@ -353,8 +353,8 @@ def test_bad_evaluations(inside, others, command, name, said):
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--at", 0, "at is 0; it must be from 1 to the size of the base (1597)"),
-        ("--at", 1598, "at is 1598; it must be"),
+        ("--at", 0, "top_k is 0; it must be from 1 to the size of the base (1597)"),
+        ("--at", 1598, "top_k is 1598; it must be"),
         ("--radius", -1, "radius is -1; it must be an integer from 0 to the length of a code (12)"),
         ("--radius", 13, "radius is 13; it must be"),
     ],

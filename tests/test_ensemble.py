@@ -9,9 +9,9 @@ from lbhash import Hasher
 from lbhash.data import EmbeddingSplit
 from lbhash.losses import METHODS, Objective
 from lbhash.models.hash_model import HashModel
-from lbhash.training import Schedule
 from lbhash.training.confusion import confusion
 from lbhash.training.ensemble import StackedHeads, train_together
+from lbhash.training.schedule import Schedule
 
 
 def part_of(x, y):

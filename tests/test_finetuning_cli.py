@@ -172,7 +172,7 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
             return decode_image(file)
 
     engine = Engine(settings, Plain())
-    assert engine.takes_images
+    assert engine.takes_pictures
     code = Hasher.from_pretrained("model").encode([image])
     assert engine.encode(None, image).code == code.tobytes().hex()
     frozen = shutil.copytree("model", tmp_path / "model")
@@ -180,7 +180,7 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
     config = json.loads((frozen / "config.json").read_text())
     config["about"]["backbone"] |= {"tuned": False, "name": str(tmp_path / "absent")}
     (frozen / "config.json").write_text(json.dumps(config))
-    assert not Engine(Settings(model=frozen, index=str(index)), Plain()).takes_images
+    assert not Engine(Settings(model=frozen, index=str(index)), Plain()).takes_pictures
     shutil.copytree(here / "model" / "backbone", tmp_path / "absent")
     assert Engine(Settings(model=frozen, index=str(index)), Plain()).encode(None, image).code == code.tobytes().hex()
 
@@ -236,13 +236,13 @@ def test_damaged_images_are_skipped_everywhere(place, command, tmp_path, monkeyp
 
 
 def test_cores_are_shared_by_processes(monkeypatch):
-    from lbhash.cli.commands.train import cores
+    from lbhash.pipeline.train import cores_of_each as cores
 
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     assert [cores(processes) for processes in (1, 2, 3, 9)] == [8, 4, 2, 1]
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert cores() == 2
+    assert cores(3) == 2
 
 
 @pytest.mark.parametrize(
@@ -252,8 +252,8 @@ def test_cores_are_shared_by_processes(monkeypatch):
         (["--backbone", "backbone", "--labels", "l.npy"], "labels is 'l.npy' and the data are images, which are one"),
         (["--backbone", "backbone", "--layout", "x"], "layout is 'x'; it must be one of parquet, lists, cifar"),
         (["--backbone", "backbone", "--image-size", "0"], "image_size is 0; it must be at least 1"),
-        (["--backbone", "backbone", "--crop-scale", "0"], "crop-scale is 0.0; it must be above 0 and up to 1"),
-        (["--backbone", "backbone", "--crop-scale", "1.5"], "crop-scale is 1.5; it must be above 0 and up to 1"),
+        (["--backbone", "backbone", "--crop-scale", "0"], "crop-scale is 0.0; it must be above 0 and at most 1"),
+        (["--backbone", "backbone", "--crop-scale", "1.5"], "crop-scale is 1.5; it must be above 0 and at most 1"),
         (["--backbone", "backbone", "--flip", "2"], "flip is 2.0; it must be from 0 to 1"),
         (["--backbone", "backbone", "--jitter", "nan"], "jitter is nan; it must be from 0 to 1"),
         (

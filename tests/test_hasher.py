@@ -169,11 +169,11 @@ def test_parts_that_cannot_be_learned_from(blobs):
         return EmbeddingSplit(blobs.x, np.arange(n), labels)
 
     for given, classes, message in (
-        (part(None), 4, "part has no labels; training needs one for each row"),
-        (part(blobs.y), 3, r"labels of part is 3 in row \d+; with classes 3 it must be below 3"),
-        (part(blobs.hot), 5, "labels of part has 4 columns; with classes 5 it must have 5"),
-        (part(blobs.y[:7]), 4, "part has 160 rows and 7 labels"),
-        (part(blobs.y[:0], 0), 4, "part has no row; training needs at least one"),
+        (part(None), 4, "split has no labels; training needs one for each row"),
+        (part(blobs.y), 3, r"labels of split is 3 in row \d+; with classes 3 it must be below 3"),
+        (part(blobs.hot), 5, "labels of split has 4 columns; with classes 5 it must have 5"),
+        (part(blobs.y[:7]), 4, "split has 160 rows and 7 labels"),
+        (part(blobs.y[:0], 0), 4, "split has no row; training needs at least one"),
         (part(blobs.y), 0, "classes is 0; it must be at least 1"),
     ):
         with pytest.raises(ValueError, match=f"^{message}"):
@@ -330,11 +330,11 @@ def test_a_method_of_ones_own_is_loaded_under_its_name(blobs, tmp_path):
         ({"seed": -1}, ValueError, r"^seed is -1; it must be at least 0"),
         ({"seed": 2**70}, ValueError, r"^seed is \d*; it must be at least 0 and below 2\^63"),
         ({"seed": None}, TypeError, r"^seed is None; it must be an integer"),
-        ({"lr": 0}, ValueError, r"^lr is 0.0; it must be above 0"),
+        ({"lr": 0}, ValueError, r"^lr is 0; it must be above 0"),
         ({"lr": "a"}, TypeError, r"^lr is 'a'; it must be a number"),
         ({"lr": np.nan}, ValueError, r"^lr is nan; it must be above 0"),
         ({"lr": np.inf}, ValueError, r"^lr is inf; it must be above 0 and finite"),
-        ({"dropout": 1}, ValueError, r"^dropout is 1.0; it must be at least 0 and below 1"),
+        ({"dropout": 1}, ValueError, r"^dropout is 1; it must be at least 0 and below 1"),
         ({"dropout": "a"}, TypeError, r"^dropout is 'a'; it must be a number"),
         ({"threads": "2"}, TypeError, r"^threads is '2'; it must be an integer"),
         ({"method": 5}, ValueError, r"^method is 5; it must be one of"),

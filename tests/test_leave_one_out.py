@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge
 
+import lbhash.training.confusion as module
 from lbhash.data import EmbeddingSplit
-from lbhash.training import confusion as module
 from lbhash.training.confusion import PENALTIES, confusion
 
 

@@ -36,7 +36,7 @@ from lbhash.reproduce.surrogate_fit import (
     raw_outputs,
     stretched,
 )
-from lbhash.training import Schedule
+from lbhash.training.schedule import Schedule
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

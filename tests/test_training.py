@@ -25,7 +25,7 @@ from lbhash.hasher import Hasher
 from lbhash.losses import CSQ, METHODS, Task, build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.train import train_model
-from lbhash.training import Schedule, ShuffledBatches, train
+from lbhash.training import Schedule, ShuffledBatches, TrainingArguments, train
 from training_tools import Stop, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 4, "batch_size": 32, "seed": 3}
@@ -202,7 +202,7 @@ def test_a_model_in_evaluation_mode_is_trained_all_the_same(blobs):
     for training in (True, False):
         torch.manual_seed(5)
         model, objective = HashModel(12, 8, 16), build_objective("csq", task)
-        train(model.train(training), objective.train(training), part, Schedule(epochs=1))
+        train(model.train(training), objective.train(training), part, TrainingArguments(epochs=1))
         codes.append(model.fingerprint())
         assert not model.training
     assert codes[0] == codes[1]
@@ -472,7 +472,7 @@ def test_defaults_are_the_papers():
         ({"lr": 0.0}, ValueError, "lr is 0.0; it must be above 0"),
         ({"lr": float("nan")}, ValueError, "lr is nan; it must be above 0"),
         ({"lr": float("inf")}, ValueError, "lr is inf; it must be above 0 and finite"),
-        ({"lr": "fast"}, TypeError, "lr is 'fast'; it must be a number above 0"),
+        ({"lr": "fast"}, TypeError, "lr is 'fast'; it must be a number, above 0"),
         ({"decay": 0}, ValueError, "decay is 0; it must be above 0"),
     ],
 )
@@ -519,7 +519,7 @@ def test_threads_and_device_are_checked(blobs, tmp_path):
     with pytest.raises(ValueError, match="threads is 0; it must be at least 1"):
         fitted(blobs, threads=0)
     for threads in ("2", 1.5, True):
-        with pytest.raises(TypeError, match=f"threads is {threads!r}; it must be an integer, at least 1"):
+        with pytest.raises(TypeError, match=f"threads is {threads!r}; it must be an integer of at least 1"):
             fitted(blobs, threads=threads)
     with pytest.raises(ValueError, match="device is 'abacus', which cannot be used here: "):
         fitted(blobs, device="abacus", folder=tmp_path / "out", logger="csv")
@@ -538,6 +538,6 @@ def test_one_training_row():
     part = EmbeddingSplit(np.ones((1, 3), np.float32), np.array([0]), np.array([0]))
     task = Task(8, 1, torch.tensor([0]), torch.ones(1, 8), epochs=1)
     model = HashModel(3, 8, 0)
-    train(model, build_objective("hashnet", task), part, Schedule(epochs=1))
+    train(model, build_objective("hashnet", task), part, TrainingArguments(epochs=1))
     assert model.encode(part.take(slice(None))).shape == (1, 1)
     assert not model.training

@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks import Callback
 import lbhash.training.progress
 from lbhash.hasher import Hasher
 from lbhash.training.progress import EpochBar
+from lbhash.training.schedule import Schedule
 from training_tools import Stop, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 3, "batch_size": 32, "seed": 3}
@@ -138,7 +139,7 @@ def test_tensorboard_has_rates_and_speed(blobs, tmp_path):
     def values(name):
         return [event.value for event in events.Scalars(name)]
 
-    last_steps = [hasher._schedule(3, 32).rate(epoch, 4, 5) for epoch in range(3)]  # 144 rows are trained on
+    last_steps = [Schedule.of(hasher).rate(epoch, 4, 5) for epoch in range(3)]  # 144 rows are trained on
     np.testing.assert_allclose(values("lr"), last_steps, rtol=1e-6)
     speeds = values("rows_per_second")
     assert len(speeds) == 3

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from lbhash.hasher import Hasher
 from lbhash.losses import Task, build_objective
 from lbhash.models.hash_model import HashModel
-from lbhash.training import SCHEDULES, Schedule, train
+from lbhash.training import TrainingArguments, train
 from lbhash.training.batches import ShuffledBatches, Turns
 from lbhash.training.ensemble import train_together
+from lbhash.training.schedule import SCHEDULES, Schedule
 from training_tools import Recorder, by_hand, part_of
 
 
@@ -80,14 +81,14 @@ def test_the_backbone_follows_the_same_schedule():
             "schedule is 'exponential'; it must be one of step, cosine, linear, ",
         ),
         ({"schedule": None}, ValueError, "schedule is None; it must be one of"),
-        ({"warmup": -1}, ValueError, r"warmup is -1; it must be at least 0 and below epochs \(30\)"),
+        ({"warmup": -1}, ValueError, r"warmup is -1; it must be at least 0 and finite"),
         ({"warmup": 30}, ValueError, r"warmup is 30; it must be at least 0 and below epochs \(30\)"),
         ({"warmup": float("nan")}, ValueError, "warmup is nan"),
-        ({"warmup": "1"}, TypeError, "warmup is '1'; it must be a number of epochs"),
+        ({"warmup": "1"}, TypeError, "warmup is '1'; it must be a number, at least 0"),
         ({"warmup": True}, TypeError, "warmup is True"),
         ({"backbone_lr": 0}, ValueError, "backbone_lr is 0; it must be above 0"),
         ({"backbone_lr": float("inf")}, ValueError, "backbone_lr is inf; it must be above 0 and finite"),
-        ({"backbone_lr": "slow"}, TypeError, "backbone_lr is 'slow'; it must be a number above 0"),
+        ({"backbone_lr": "slow"}, TypeError, "backbone_lr is 'slow'; it must be a number, above 0"),
     ],
 )
 def test_bad_schedules(settings, error, message):
@@ -119,7 +120,7 @@ def test_seeds_together_follow_the_same_rates(blobs, name):
 @pytest.mark.parametrize("name", ["step", "cosine"])
 def test_a_training_is_the_obvious_loop(blobs, name, accumulate):
     """One Adam, the rate of every step, gradients of ``accumulate`` batches summed and divided by their number."""
-    schedule = Schedule(epochs=3, batch_size=32, lr=0.01, schedule=name, warmup=0.5)
+    settings = {"epochs": 3, "batch_size": 32, "lr": 0.01, "schedule": name, "warmup": 0.5}
     part = part_of(blobs)
     task = Task(8, 4, torch.from_numpy(blobs.y), 2.0 * torch.eye(4, 8) - 1, epochs=3)
     models = []
@@ -127,9 +128,9 @@ def test_a_training_is_the_obvious_loop(blobs, name, accumulate):
         torch.manual_seed(3)
         model, objective = HashModel(12, 8, 16, dropout=0.0), build_objective("dbdh", task, guided=False)
         if way == "library":
-            train(model, objective, part, schedule, seed=4, accumulate=accumulate)
+            train(model, objective, part, TrainingArguments(seed=4, accumulate=accumulate, **settings))
         else:
-            by_hand(model, objective, part, schedule, seed=4, accumulate=accumulate)
+            by_hand(model, objective, part, Schedule(**settings), seed=4, accumulate=accumulate)
         models.append(model)
     for (key, left), (_, right) in zip(*(model.state_dict().items() for model in models), strict=True):
         torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-7, msg=key)

@@ -12,7 +12,7 @@ from torch import nn
 from lbhash.hasher import Hasher
 from lbhash.losses import Objective, Task, build_objective
 from lbhash.models.hash_model import HashModel
-from lbhash.training import EmbeddingRows, Schedule, TrainingRows, train
+from lbhash.training import EmbeddingRows, Schedule, TrainingArguments, TrainingRows, train
 from training_tools import Recorder, Stop, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 3, "batch_size": 32, "seed": 3}
@@ -52,12 +52,14 @@ class Image(nn.Module):
         return self.head(self.backbone(x))
 
 
-def image_run(blobs, *, callbacks=(), objective="csq", schedule=None, rows=None, **options):
+IMAGE_SETTINGS = {"epochs": 4, "batch_size": 32, "seed": 1}
+
+
+def image_run(blobs, *, callbacks=(), objective="csq", rows=None, settings=IMAGE_SETTINGS, **options):
     torch.manual_seed(2)
     model, loss = Image(), build_objective(objective, task_of(blobs), guided=True)
     rows = NoisyRows(blobs) if rows is None else rows
-    schedule = Schedule(epochs=4, batch_size=32) if schedule is None else schedule
-    trained = train(model, loss, rows, schedule, seed=1, callbacks=list(callbacks), **options)
+    trained = train(model, loss, rows, TrainingArguments(**settings), callbacks=list(callbacks), **options)
     return model, trained
 
 
@@ -82,7 +84,7 @@ def test_rows_of_a_split_and_the_split_are_the_same_training(blobs):
         torch.manual_seed(2)
         model = HashModel(12, 8, 16)
         model.set_standardization(*part.standardization())
-        train(model, build_objective("csq", task_of(blobs)), rows, Schedule(epochs=2))
+        train(model, build_objective("csq", task_of(blobs)), rows, TrainingArguments(epochs=2))
         found.append(model.fingerprint())
     assert found[0] == found[1]
 
@@ -103,16 +105,17 @@ def test_inputs_are_asked_for_by_row_and_epoch(blobs):
 
 
 def test_codes_do_not_depend_on_the_workers(blobs, tmp_path):
-    judged = {"validation": EmbeddingLike(blobs), "monitor": "ratio"}
-    one, alone = image_run(blobs, **judged)
-    two, together = image_run(blobs, workers=2, **judged)
+    rows, settings = {"validation": EmbeddingLike(blobs)}, IMAGE_SETTINGS | {"monitor": "ratio"}
+    one, alone = image_run(blobs, **rows, settings=settings)
+    judged = {**rows, "settings": settings | {"workers": 2}}
+    two, together = image_run(blobs, **judged)
     assert same(one, two)
     assert (alone.epoch, alone.value) == (together.epoch, together.value)
     assert multiprocessing.active_children() == []
     with pytest.raises(KeyError, match="stopped"):
-        image_run(blobs, workers=2, directory=tmp_path, callbacks=[Stop(epoch=2)], **judged)
+        image_run(blobs, directory=tmp_path, callbacks=[Stop(epoch=2)], **judged)
     assert multiprocessing.active_children() == []
-    resumed, again = image_run(blobs, workers=2, directory=tmp_path, resume=True, **judged)
+    resumed, again = image_run(blobs, directory=tmp_path, resume=True, **judged)
     assert same(one, resumed)
     assert (alone.epoch, alone.value) == (again.epoch, again.value)
 
@@ -147,10 +150,11 @@ def test_bad_workers(blobs, workers, error, message):
 
 def test_a_backbone_learns_at_its_own_rate_and_a_frozen_layer_not_at_all(blobs):
     watch = Recorder()
-    schedule = Schedule(epochs=3, batch_size=32, lr=0.01, backbone_lr=0.002, schedule="linear", warmup=1)
+    rates = {"epochs": 3, "lr": 0.01, "backbone_lr": 0.002, "schedule": "linear", "warmup": 1}
+    schedule = Schedule(**rates)
     torch.manual_seed(2)
     before = Image().state_dict()
-    model, _ = image_run(blobs, schedule=schedule, callbacks=[watch])
+    model, _ = image_run(blobs, settings=IMAGE_SETTINGS | rates, callbacks=[watch])
     assert watch.groups == [
         [schedule.rate(epoch, step, 5), schedule.backbone_rate(epoch, step, 5)]
         for epoch in range(3)
@@ -165,8 +169,8 @@ def test_a_backbone_learns_at_its_own_rate_and_a_frozen_layer_not_at_all(blobs):
 def test_a_rate_of_next_to_nothing_leaves_a_backbone_alone(blobs):
     torch.manual_seed(2)
     before = Image().state_dict()
-    schedule = Schedule(epochs=1, batch_size=32, lr=0.01, backbone_lr=1e-12)
-    after = image_run(blobs, schedule=schedule)[0].state_dict()
+    settings = IMAGE_SETTINGS | {"epochs": 1, "lr": 0.01, "backbone_lr": 1e-12}
+    after = image_run(blobs, settings=settings)[0].state_dict()
     torch.testing.assert_close(after["backbone.4.weight"], before["backbone.4.weight"], rtol=0, atol=1e-9)
     assert (after["head.weight"] - before["head.weight"]).abs().max() > 0.01
 
@@ -176,13 +180,15 @@ def test_a_frozen_backbone_needs_no_rate(blobs, tmp_path):
     model = Image()
     model.backbone.requires_grad_(False)
     watch = Recorder()
-    train(model, build_objective("csq", task_of(blobs)), NoisyRows(blobs), Schedule(epochs=1), callbacks=[watch])
+    train(
+        model, build_objective("csq", task_of(blobs)), NoisyRows(blobs), TrainingArguments(epochs=1), callbacks=[watch]
+    )
     assert {len(rates) for rates in watch.groups} == {1}
 
 
 @pytest.mark.parametrize("options", [{}, {"accumulate": 2}, {"precision": "bf16"}])
 def test_a_backbone_is_resumed_bit_for_bit(blobs, tmp_path, options):
-    options = {**options, "schedule": Schedule(epochs=4, batch_size=32, schedule="linear", warmup=2.5)}
+    options = {"settings": IMAGE_SETTINGS | {"schedule": "linear", "warmup": 2.5} | options}
     whole, _ = image_run(blobs, **options)
     with pytest.raises(KeyError, match="stopped"):
         image_run(blobs, directory=tmp_path, callbacks=[Stop(epoch=2)], **options)
@@ -190,7 +196,7 @@ def test_a_backbone_is_resumed_bit_for_bit(blobs, tmp_path, options):
 
 
 def test_the_log_has_both_rates(blobs, tmp_path):
-    image_run(blobs, directory=tmp_path / "two", logger="csv", schedule=Schedule(epochs=2, lr=0.5, backbone_lr=0.25))
+    image_run(blobs, directory=tmp_path / "two", logger="csv", settings={"epochs": 2, "lr": 0.5, "backbone_lr": 0.25})
     logged = np.genfromtxt(tmp_path / "two" / "logs" / "metrics.csv", delimiter=",", names=True)
     assert (logged["lr"].tolist(), logged["backbone_lr"].tolist()) == ([0.5, 0.5], [0.25, 0.25])
     Hasher(**SETTINGS).fit_split(part_of(blobs), 4, directory=tmp_path / "one", logger="csv")
@@ -219,7 +225,8 @@ class Types(Objective):
 def test_the_model_computes_in_the_precision_and_the_objective_in_float32(blobs, precision, inside):
     model, objective, layers = Image(), Types(), set()
     model.head.register_forward_hook(lambda layer, x, out: layers.add((layer.training, out.dtype)))
-    train(model, objective, NoisyRows(blobs), Schedule(epochs=1), precision=precision, validation=EmbeddingLike(blobs))
+    settings = TrainingArguments(epochs=1, precision=precision)
+    train(model, objective, NoisyRows(blobs), settings, validation=EmbeddingLike(blobs))
     assert layers == {(True, inside), (False, inside)}
     assert objective.seen == {(torch.float32, torch.float32)}
     assert {tensor.dtype for tensor in model.state_dict().values()} == {torch.float32, torch.int64}

@@ -149,7 +149,7 @@ class Run:
 def execute(run: Run, data: str, backbone: str, out: Path) -> dict[str, Any]:
     """Train and evaluate one run, from where it was interrupted, unless it is there."""
     from lbhash.pipeline.train import train_model
-    from lbhash.training import has_checkpoint
+    from lbhash.training.checkpoints import has_checkpoint
     from lbhash.training.images import Augmentation
 
     settings = asdict(run)

@@ -1,16 +1,13 @@
-"""The front door: ``Hasher``, a scikit-learn estimator that learns to hash."""
+"""``Hasher``, a scikit-learn estimator that learns to hash."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, partial
-from inspect import signature
-from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,102 +16,42 @@ import torch
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
-from lbhash.codes import PackedCodes, check_bits, code_bytes, unpack
+from lbhash.codes import PackedCodes, code_bytes, unpack
 from lbhash.data import EmbeddingSplit, check_embeddings
-from lbhash.data.holdout import held_rows
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.evaluation.report import evaluate
-from lbhash.losses import Objective, Task, build_objective, check_method, method_name, uses_centers
-from lbhash.models.dropout import Dropout
-from lbhash.models.hash_model import HashModel, check_model_folder, load_model
-from lbhash.models.surrogate import Surrogate
-from lbhash.training import Monitor, Precision, Schedule, Trained, draw_from, has_checkpoint, is_main_process, train
-from lbhash.training.confusion import confusion, drawn
-from lbhash.training.monitor import check_monitor, check_validation
-from lbhash.training.schedule import ScheduleName
+from lbhash.models.hash_model import check_model_folder, load_model
+from lbhash.training.arguments import TrainingArguments, arguments, described
+from lbhash.training.checkpoints import has_checkpoint
+from lbhash.training.confusion import confusion
+from lbhash.training.distributed import is_main_process
+from lbhash.training.schedule import Schedule
+from lbhash.training.setup import Setup, backbone_device, full_name, labeled, open_backbone, prepare, prepare_images
+from lbhash.training.trainer import Trained, train
 from lbhash.utils.labels import check_labels, is_class_column
-from lbhash.utils.serialization import plain
-from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from lbhash.centers.targets import Confusion
     from lbhash.models.backbone import Backbone
     from lbhash.training.ensemble import EpochHook
-    from lbhash.training.images import Augmentation, BatchNorm, FineTuning
-
 
 _OF_ONE_TRAINING = ("precision", "accumulate", "devices", "nodes", "monitor", "patience", "validation")
 """Settings that seeds which are trained together do not have."""
 
 
-_PartT = TypeVar("_PartT", bound="EmbeddingSplit | ImageSplit")
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What one training takes."""
-
-    model: HashModel
-    objective: Objective
-    part: EmbeddingSplit | ImageSplit
-    fitted: EmbeddingSplit | ImageSplit
-    """The rows of ``part`` that are trained on."""
-    held: EmbeddingSplit | ImageSplit | None
-    """Those that validate."""
-    schedule: Schedule
-    centers: npt.NDArray[np.int8]
-    settings: dict[str, Any]
-
-
-class Hasher(TransformerMixin, BaseEstimator):
+class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
     """Learns to turn embeddings, or images, into binary codes.
 
     Args:
-        bits: h, the length of a code, 1 to 1,024.
-        method: the host method, one of ``lbhash.losses.METHODS``, or an ``Objective`` of one's own.
-        guided: whether the paper's guidance is added (X_D).
-        epochs: passes over the training set.
-        seed: the same seed gives the same codes on the same machine, bit for bit.
-        hidden: width of the head's hidden layer; 0 for a linear head.
-        dropout: of the head's inputs in training.
-        centers: "arranged", where classes that are mistaken for each other in the training rows are neighbors
-            (``lbhash.centers.arrange_centers``), or a kind of class centers as they are designed
-            (``lbhash.centers.class_centers``). A method that does not look at centers has none arranged.
-        batch_size: rows in a step; in each process where there are several.
-        lr: Adam's learning rate.
-        schedule: how the learning rate falls: "step", the paper's, "cosine", "linear" or "constant"
-            (``lbhash.training.Schedule``).
-        warmup: epochs over which it rises first; fractions are allowed.
-        backbone_lr: the learning rate of a backbone that is fine-tuned; a tenth of ``lr`` where it is not given.
-        precision: of the model's outputs in training: "32", "bf16" or, on a GPU, "16".
-        accumulate: batches whose gradients are averaged for a step; pairs are those of one batch.
-        monitor: judge every epoch and keep the best one's weights: by the "ratio" or the "map" of the validation rows,
-            or by the training "loss". The last epoch's are kept without.
-        patience: end after so many epochs that were not better than the best; by the ratio if ``monitor`` is not given.
-        validation: share of the rows of every class that is not trained on; 0.1 where ``monitor`` or ``patience`` need
-            it and it is not given, else 0.
-        options: of the method, a dict, for instance ``{"alpha": 0.1}``. They are stored with the model, so that they
-            must be what JSON can hold; ``functools.partial`` binds anything else to a method of one's own.
-        guidance: of the guidance, a dict, for instance ``{"mode": "replace"}``. Of a ``surrogate`` the model remembers
-            the shape only.
-        backbone: a folder or Hub id of a vision model of ``transformers``, which ``fit_images`` fine-tunes.
-        image_size: side of the square images that the backbone sees; its preprocessing's own where it is not given.
-        augment: whether to change training images at random, or how (``lbhash.training.images.Augmentation``).
-        batch_norm: of the backbone in training, "freeze" or "train" (``lbhash.training.images.ImageModel``).
-        device: where to train: auto, cpu, gpu …
-        threads: of PyTorch while it trains on a CPU.
-        devices: processes that train together on each machine, one a device (``lbhash.training.distributed``).
-        nodes: machines.
-        workers: processes that read the training rows ahead.
-        progress: whether to show a progress bar.
+        ARGUMENTS
 
     Attributes:
         model_: the trained ``HashModel``, of embeddings.
         backbone_: the ``Backbone`` that turns images into these; loaded when it is first asked for.
-        trained_: how the training went, a ``Trained``; of ``fit_seeds`` there is none.
+        trained_: how the training went, a ``Trained``; ``fit_seeds`` leaves none.
         classes_: the label values, in the order of the centers.
         centers_: the class centers, ``int8 [C, bits]`` of ±1.
         train_codes_: the codes of the training rows, ``uint8 [n, ceil(bits / 8)]``, validation rows among them.
@@ -129,71 +66,6 @@ class Hasher(TransformerMixin, BaseEstimator):
     _folder: str | None = None
     """What the model was loaded from."""
     _backbone: Backbone | None = None
-
-    def __init__(
-        self,
-        bits: int = 64,
-        method: str | Callable[..., Objective] = "csq",
-        guided: bool = True,
-        epochs: int = 30,
-        seed: int = 0,
-        *,
-        hidden: int = 1024,
-        dropout: float = 0.5,
-        centers: str = ARRANGED,
-        batch_size: int = 64,
-        lr: float = 1e-3,
-        schedule: ScheduleName = "step",
-        warmup: float = 0.0,
-        backbone_lr: float | None = None,
-        precision: Precision = "32",
-        accumulate: int = 1,
-        monitor: Monitor | None = None,
-        patience: int | None = None,
-        validation: float | None = None,
-        options: dict[str, Any] | None = None,
-        guidance: dict[str, Any] | None = None,
-        backbone: str | Path | None = None,
-        image_size: int | None = None,
-        augment: bool | Augmentation = True,
-        batch_norm: BatchNorm = "freeze",
-        device: str = "auto",
-        threads: int = 1,
-        devices: int = 1,
-        nodes: int = 1,
-        workers: int = 0,
-        progress: bool = False,
-    ) -> None:
-        self.bits = bits
-        self.method = method
-        self.guided = guided
-        self.epochs = epochs
-        self.seed = seed
-        self.hidden = hidden
-        self.dropout = dropout
-        self.centers = centers
-        self.batch_size = batch_size
-        self.lr = lr
-        self.schedule = schedule
-        self.warmup = warmup
-        self.backbone_lr = backbone_lr
-        self.precision = precision
-        self.accumulate = accumulate
-        self.monitor = monitor
-        self.patience = patience
-        self.validation = validation
-        self.options = options
-        self.guidance = guidance
-        self.backbone = backbone
-        self.image_size = image_size
-        self.augment = augment
-        self.batch_norm = batch_norm
-        self.device = device
-        self.threads = threads
-        self.devices = devices
-        self.nodes = nodes
-        self.workers = workers
-        self.progress = progress
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Hasher:
         """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``."""
@@ -234,90 +106,57 @@ class Hasher(TransformerMixin, BaseEstimator):
         return self
 
     def fit_split(
-        self, part: EmbeddingSplit | ImageSplit, classes: int, *, confused: Confusion | None = None, **training: Any
+        self,
+        split: EmbeddingSplit | ImageSplit,
+        classes: int,
+        *,
+        known_confusion: Confusion | None = None,
+        **training: Any,
     ) -> Hasher:
-        """Learn from a split of a data set, without a copy of it: of images, by fine-tuning ``backbone``.
+        """Learn from a split of a data set, without a copy of it; from images, by fine-tuning ``backbone``.
 
         Args:
-            part: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot.
+            split: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot.
             classes: C.
-            confused: what is confused in these rows (``lbhash.training.confusion``), where several trainings are to
-                have it from one place; it is computed where it is not given, or where some rows validate.
-            training: further arguments of ``lbhash.training.train``.
+            known_confusion: gives the confusion matrix of these rows (``lbhash.training.confusion``), if several
+                trainings have it from one place; it is computed if None, or if some rows validate.
+            training: extra arguments of ``lbhash.training.train``.
         """
-        backbone = self._open_backbone() if isinstance(part, ImageSplit) else None
-        run = self._prepare(part, classes, backbone, confused)
-        resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
-        tuning = None if backbone is None else self._fine_tuning(run, backbone, standardize=not resumed)
+        backbone = open_backbone(self) if isinstance(split, ImageSplit) else None
+        setup = prepare(self, split, classes, backbone, known_confusion)
+        model, rows, validation = setup.model, setup.fitted, setup.validation
+        if backbone is not None:
+            resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
+            tuning = prepare_images(setup, backbone, standardize=not resumed)
+            model, rows, validation = tuning.model, tuning.rows, tuning.validation
         if self.progress:
             from lbhash.training.progress import EpochBar
 
-            bar = EpochBar(self.name, unit="rows" if tuning is None else "images")
+            bar = EpochBar(self.name, unit="rows" if backbone is None else "images")
             training["callbacks"] = [*training.get("callbacks", []), bar]
         self.trained_: Trained = train(
-            run.model if tuning is None else tuning.model,
-            run.objective,
-            run.fitted if tuning is None else tuning.rows,  # type: ignore[arg-type]
-            run.schedule,
-            validation=run.held if tuning is None else tuning.validation,  # type: ignore[arg-type]
-            settings=run.settings,
-            **self._training(),
+            model,
+            setup.objective,
+            rows,
+            setup.arguments,
+            validation=validation,
+            settings=setup.identity,
             **training,
         )
         self._folder = self._backbone = None
         if backbone is not None:
             self._backbone = backbone.anew(self._device)
-            run.model.about["backbone"] = self._backbone.about() | {"tuned": True}
-        return self._finish(run, classes)
-
-    def _open_backbone(self) -> Backbone:
-        """The backbone as it is before it is fine-tuned."""
-        from lbhash.models.backbone import Backbone
-        from lbhash.training.images import resized
-
-        if self.backbone is None:
-            raise ValueError("backbone is not given; images need one: a folder or Hub id of a vision model")
-        backbone = Backbone.from_pretrained(self.backbone, device=self._device)
-        return backbone if self.image_size is None else resized(backbone, self.image_size)
-
-    def _fine_tuning(self, run: _Run, backbone: Backbone, *, standardize: bool) -> FineTuning:
-        """What is trained on images; the run's settings and what its model remembers say so too."""
-        from lbhash.training.images import Augmentation, fine_tuning
-
-        augment = Augmentation() if self.augment is True else self.augment
-        if augment is not False and not isinstance(augment, Augmentation):
-            raise TypeError(f"augment is {augment!r}; it must be True, False or an Augmentation")
-        said = {"image_size": self.image_size, "batch_norm": self.batch_norm}
-        said |= {"augment": plain(asdict(augment), "augment") if augment else False}
-        run.model.about |= said
-        run.settings.update(said, backbone=backbone.fingerprint())
-        assert isinstance(run.fitted, ImageSplit)
-        return fine_tuning(
-            backbone,
-            run.model,
-            run.fitted,
-            run.held,  # type: ignore[arg-type]
-            augmentation=augment or None,
-            batch_norm=self.batch_norm,
-            seed=self.seed,
-            standardize=standardize,
-            workers=self.workers,
-            progress=self.progress and is_main_process(),
-        )
+            setup.model.about["backbone"] = self._backbone.about() | {"tuned": True}
+        return self._finish(setup, classes)
 
     @property
     def _device(self) -> str:
         """Where a backbone runs that does not learn."""
-        return "cpu" if self.device == "cpu" else "auto"
-
-    def _training(self) -> dict[str, Any]:
-        """The settings of ``lbhash.training.train`` that are settings of a hasher under the same name."""
-        names = ("seed", "device", "threads", "devices", "nodes", "workers", "precision", "accumulate", "monitor")
-        return {name: getattr(self, name) for name in (*names, "patience")}
+        return backbone_device(self.device)
 
     def fit_seeds(
         self,
-        part: EmbeddingSplit | Sequence[EmbeddingSplit],
+        split: EmbeddingSplit | Sequence[EmbeddingSplit],
         classes: int,
         seeds: Sequence[int],
         after_epoch: EpochHook | None = None,
@@ -325,7 +164,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         """Learn from a split of a data set once a seed, all seeds as one computation (``lbhash.training.ensemble``).
 
         Args:
-            part: as of ``fit_split``, or one a seed, of equally many rows.
+            split: embeddings and labels, or those of each seed, equally many.
             classes: C.
             seeds: each gives the hasher that ``fit_split`` gives with it on a CPU, up to the rounding of sums.
             after_epoch: see ``lbhash.training.ensemble.train_together``.
@@ -337,124 +176,51 @@ class Hasher(TransformerMixin, BaseEstimator):
 
         if not len(seeds):
             raise ValueError("seeds is empty; there must be one at least")
-        for name in _OF_ONE_TRAINING:
-            value, default = getattr(self, name), signature(Hasher).parameters[name].default
-            if value != default:
+        for one in arguments():
+            value = getattr(self, one.name)
+            if one.name in _OF_ONE_TRAINING and value != one.default:
                 raise ValueError(
-                    f"{name} is {value!r}, and seeds that are trained together have {default!r}; fit them one by one"
+                    f"{one.name} is {value!r}, and seeds that are trained together have {one.default!r}; "
+                    "fit them one by one"
                 )
         hashers = [clone(self).set_params(seed=seed) for seed in seeds]
-        given = splits_of_seeds(part, len(seeds))
-        labeled = {id(own): _labeled(own, classes) for own in given}
-        confusions = {key: cache(partial(confusion, own, classes)) for key, own in labeled.items()}
-        runs = [
-            hasher._prepare(labeled[id(own)], classes, confused=confusions[id(own)])
+        given = splits_of_seeds(split, len(seeds))
+        checked = {id(own): labeled(own, classes) for own in given}
+        confusions = {key: cache(partial(confusion, own, classes)) for key, own in checked.items()}
+        setups = [
+            prepare(hasher, checked[id(own)], classes, known_confusion=confusions[id(own)])
             for hasher, own in zip(hashers, given, strict=True)
         ]
         train_together(
-            [run.model for run in runs],
-            [run.objective for run in runs],
-            [labeled[id(own)] for own in given],
-            runs[0].schedule,
+            [setup.model for setup in setups],
+            [setup.objective for setup in setups],
+            [checked[id(own)] for own in given],
+            Schedule.of(setups[0].arguments),
             seeds,
             threads=self.threads,
             after_epoch=after_epoch,
         )
-        return [hasher._finish(run, classes) for hasher, run in zip(hashers, runs, strict=True)]
+        return [hasher._finish(setup, classes) for hasher, setup in zip(hashers, setups, strict=True)]
 
-    def _prepare(
-        self,
-        part: EmbeddingSplit | ImageSplit,
-        classes: int,
-        backbone: Backbone | None = None,
-        confused: Confusion | None = None,
-    ) -> _Run:
-        """What a training starts from; every setting is checked. Images have a backbone."""
-        bits = check_bits(self.bits)
-        kind = check_center_kind(self.centers)
-        epochs, batch_size = _whole(self.epochs, "epochs", 1), _whole(self.batch_size, "batch_size", 2)
-        hidden, seed = _whole(self.hidden, "hidden", 0), _whole(self.seed, "seed", 0)
-        schedule = self._schedule(epochs, batch_size)
-        monitor, _ = check_monitor(self.monitor, self.patience)
-        validation = check_validation(self.validation, monitor)
-        dropout = Dropout(_number(self.dropout, "dropout")).probability
-        options, guidance = plain(self.options, "options"), self._plain_guidance()
-        check_method(self.method, guidance=guidance, options=options)  # before what is confused, which takes longest
-        part = _labeled(part, classes)
-        fitted: EmbeddingSplit | ImageSplit = part
-        held: EmbeddingSplit | ImageSplit | None = None
-        if validation:
-            chosen = held_rows(part.labels, validation, seed, name="validation", purpose="validation")
-            fitted, held = part.where(~chosen), part.where(chosen)
-        assert fitted.labels is not None
-        labels = torch.from_numpy(fitted.labels)
-        if not uses_centers(self.method, self.guided) and kind == ARRANGED:
-            kind = DESIGNED
-        known = confused if held is None else None
-        asked = known or (lambda: confusion(self._embedded(fitted, backbone), classes))
-        centers = task_centers(kind, classes, bits, seed, asked)
-        hot = labels if labels.ndim == 1 else labels.float()
-        task = Task(bits, classes, hot, torch.from_numpy(centers).float(), epochs, seed)
-        with torch.random.fork_rng():
-            draw_from(seed, 0)
-            objective = build_objective(
-                self.method, task, guided=self.guided, guidance=self._with_surrogate(guidance), options=options
-            )
-            has_classifier = objective.class_scores(task.centers[:1]) is not None
-            classifier = classes if has_classifier else 0
-            about = self._about(schedule, seed, len(fitted)) | {"options": options, "guidance": guidance}
-            draw_from(seed, 1)  # so that a host and its guided form start from the same weights
-            embedded = part if isinstance(part, EmbeddingSplit) else backbone
-            assert embedded is not None
-            dim = embedded.dim
-            model = HashModel(dim, bits, hidden, dropout, classifier, about)
-        settings = {"method": self.name, "dim": dim, "classes": classes, "bits": bits, "hidden": hidden}
-        settings |= {"guided": bool(self.guided), "dropout": dropout, "centers": str(self.centers)}
-        settings |= {"options": options, "guidance": guidance, "validation": validation}
-        return _Run(model, objective, part, fitted, held, schedule, centers, settings)
-
-    def _embedded(self, part: EmbeddingSplit | ImageSplit, backbone: Backbone | None = None) -> EmbeddingSplit:
-        """What tells of rows what they are confused with: of images what the backbone sees before it learns."""
-        if isinstance(part, EmbeddingSplit):
-            return part
-        from lbhash.training.images import embed_images
-
-        assert backbone is not None
-        part = drawn(part)
-        progress = self.progress and is_main_process()
-        made = embed_images(backbone, part.images, part.rows, workers=self.workers, progress=progress)
-        return EmbeddingSplit(made, np.arange(len(made)), part.labels)
-
-    def _schedule(self, epochs: int, batch_size: int) -> Schedule:
-        backbone_lr = None if self.backbone_lr is None else _number(self.backbone_lr, "backbone_lr")
-        return Schedule(
-            epochs=epochs,
-            batch_size=batch_size,
-            lr=_number(self.lr, "lr"),
-            schedule=self.schedule,
-            warmup=_number(self.warmup, "warmup"),
-            backbone_lr=backbone_lr,
-        )
-
-    def _finish(self, run: _Run, classes: int) -> Hasher:
+    def _finish(self, setup: Setup, classes: int) -> Hasher:
         """Take over what was trained."""
-        if run.model.classifier is not None:
-            weights = run.objective.class_scores(torch.eye(run.model.bits))
+        model = setup.model
+        if model.classifier is not None:
+            weights = setup.objective.class_scores(torch.eye(model.bits))
             assert weights is not None
-            run.model.classifier.weight.data.copy_(weights.detach().T)
-        self.model_ = run.model
+            model.classifier.weight.data.copy_(weights.detach().T)
+        self.model_ = model
         self.classes_ = np.arange(classes)
-        self.centers_ = run.centers
-        self.train_codes_ = self.encode_split(run.part)
-        self.train_labels_: Any = run.part.labels
-        self.n_features_in_ = run.model.dim
+        self.centers_ = setup.centers
+        self.train_codes_ = self.encode_split(setup.split)
+        self.train_labels_: Any = setup.split.labels
+        self.n_features_in_ = model.dim
         return self
 
     @property
     def name(self) -> str:
-        """The method as the paper writes it: ``csq``, or ``csq_d`` where it is guided."""
-        host = method_name(self.method)
-        return f"{host}_d" if self.guided else host
+        """The method as the paper writes it: ``csq``, or ``csq_d`` if it is guided."""
+        return full_name(self.method, self.guided)
 
     def encode(self, X: npt.ArrayLike | Iterable[Image | bytes]) -> PackedCodes:
         """Codes of embeddings ``[n, dim]`` or of images: ``uint8 [n, ceil(bits / 8)]``.
@@ -561,71 +327,16 @@ class Hasher(TransformerMixin, BaseEstimator):
         or a surrogate of one's own the model has the name, which ``fit`` does not take.
         """
         model = load_model(directory, hub=True)
-        about = model.about
-        names = ["method", "guided", "epochs", "seed", "centers", "batch_size", "lr", "schedule", "warmup"]
-        names += [
-            "image_size",
-            "batch_norm",
-            "backbone_lr",
-            "precision",
-            "accumulate",
-            "monitor",
-            "patience",
-            "validation",
-            "options",
-            "guidance",
-        ]
-        known: dict[str, Any] = {name: about[name] for name in names if name in about}
-        hasher = cls(bits=model.bits, hidden=model.hidden, dropout=model.dropout.probability, **known)
-        augment = about.get("augment")
-        if augment:
+        known = {one.name: model.about[one.name] for one in arguments(stored=True) if one.name in model.about}
+        if known.get("augment"):
             from lbhash.training.images import Augmentation
 
-            augment = Augmentation(**{**augment, "crop": tuple(augment["crop"])})
-        hasher.augment = True if augment is None else augment
+            known["augment"] = Augmentation(**{**known["augment"], "crop": tuple(known["augment"]["crop"])})
+        hasher = cls(bits=model.bits, hidden=model.hidden, dropout=model.dropout.probability, **known)
         hasher.model_, hasher._folder, hasher._backbone = model, str(directory), None
-        hasher.classes_ = np.asarray(about.get("classes", []))
+        hasher.classes_ = np.asarray(model.about.get("classes", []))
         hasher.n_features_in_ = model.dim
         return hasher
-
-    def _about(self, schedule: Schedule, seed: int, rows: int) -> dict[str, Any]:
-        return {
-            "method": method_name(self.method),
-            "guided": bool(self.guided),
-            "centers": str(self.centers),
-            "epochs": schedule.epochs,
-            "batch_size": schedule.batch_size,
-            "lr": schedule.lr,
-            "schedule": schedule.schedule,
-            "warmup": schedule.warmup,
-            "backbone_lr": schedule.backbone_lr,
-            "precision": str(self.precision),
-            "accumulate": self.accumulate,
-            "monitor": self.monitor,
-            "patience": self.patience,
-            "validation": self.validation,
-            "seed": seed,
-            "training rows": rows,
-            "lbhash": __version__,
-        }
-
-    def _plain_guidance(self) -> dict[str, Any] | None:
-        """The options of the guidance as JSON can hold them: of a surrogate what kind it is."""
-        if not isinstance(self.guidance, dict):
-            return plain(self.guidance, "guidance")
-        held = {
-            name: f"Surrogate(bits={value.bits}, block_bits={value.block_bits}, hidden={value.hidden}, "
-            f"dropout={value.dropout})"
-            if isinstance(value, Surrogate)
-            else value
-            for name, value in self.guidance.items()
-        }
-        return plain(held, "guidance")
-
-    def _with_surrogate(self, guidance: dict[str, Any] | None) -> dict[str, Any] | None:
-        if guidance is None or not isinstance(self.guidance, dict) or "surrogate" not in self.guidance:
-            return guidance
-        return {**guidance, "surrogate": self.guidance["surrogate"]}
 
     def _check_memory(self, what: str) -> None:
         if not hasattr(self, "train_codes_"):
@@ -640,35 +351,13 @@ class Hasher(TransformerMixin, BaseEstimator):
         return tags
 
 
+if Hasher.__doc__:  # Python leaves docstrings out where it is asked to
+    Hasher.__doc__ = Hasher.__doc__.replace(" " * 8 + "ARGUMENTS", described())
+
+
 def load_hasher(model: str | Path) -> Hasher:
     """Load the hasher of a folder that ``train_model`` wrote."""
     return Hasher.from_pretrained(check_model_folder(model))
-
-
-def _whole(value: Any, name: str, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} is {value!r}; it must be an integer of at least {least}")
-    if not least <= value < 2**63:
-        raise ValueError(f"{name} is {value}; it must be at least {least}{' and below 2^63' if value > 0 else ''}")
-    return int(value)
-
-
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} is {value!r}; it must be a number")
-    return float(value)
-
-
-def _labeled(part: _PartT, classes: int) -> _PartT:
-    """The training rows with labels that are checked."""
-    if not len(part):
-        raise ValueError("part has no row; training needs at least one")
-    if part.labels is None:
-        raise ValueError("part has no labels; training needs one for each row")
-    labels = check_labels(part.labels, "labels of part", classes)
-    if len(labels) != len(part):
-        raise ValueError(f"part has {len(part)} rows and {len(labels)} labels; training needs one for each row")
-    return replace(part, labels=labels)
 
 
 def _images(X: Any) -> Iterator[Image | bytes] | None:

@@ -57,6 +57,20 @@ def print_metrics(rows: Iterable[Mapping[str, Any]], title: str) -> None:
     Console().print(table)
 
 
+def print_training(training: Mapping[str, Any]) -> None:
+    """Say which epoch's weights were kept, if one was chosen."""
+    if training["monitor"] is None:
+        return
+    console = Console()
+    if training["value"] is None:
+        line = f"no epoch had a {training['monitor']} to choose it by; the weights are the last one's"
+    else:
+        stopped = ", and training ended early" if training["stopped_early"] else ""
+        line = f"epoch {training['epoch']} of {training['epochs']} (from 0) was kept: "
+        line += f"{training['monitor']} {training['value']:.4g}{stopped}"
+    console.print(line, soft_wrap=True, highlight=False)
+
+
 def print_report(report: Report) -> None:
     """Print an evaluation, a figure a line."""
     order = "expected over ties" if report.ties == "expected" else "ties in the order of the base"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -15,18 +16,91 @@ from lbhash.data import Dataset
 from lbhash.data.images import ImageDataset
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import evaluate
+from lbhash.pipeline.splits import check_images_alone, open_embedded
+from lbhash.training.arguments import arguments
 from lbhash.utils.files import check_folder, write_json
-from lbhash.utils.system import peak_memory
+from lbhash.utils.system import peak_memory, usable_cores
+from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:
-    pass
+    from lbhash.pipeline.embeddings import ImageOptions
+
+
+def train_files(
+    data: str,
+    out: str | Path,
+    *,
+    base: str | Path | None = None,
+    query: str | Path | None = None,
+    labels: str | Path | None = None,
+    protocol: str | None = None,
+    split_seed: int = 0,
+    images: ImageOptions | None = None,
+    freeze: bool = False,
+    threads: int | None = None,
+    **training: Any,
+) -> dict[str, Any]:
+    """Open data, and train on it as ``train_model`` does; on images, ``backbone`` is fine-tuned.
+
+    Args:
+        data: as ``lbhash train --data`` takes it.
+        out: folder of the model.
+        base: a file of the base rows; ``data`` is then one of the training rows.
+        query: a file of the query rows, together with ``base``.
+        labels: an ``.npy`` with the labels of ``data``.
+        protocol: how to split the rows; if None, the file's own flags do.
+        split_seed: of the split.
+        images: how images are found, if ``data`` are images.
+        freeze: whether the backbone stays as it is, and images are embedded once.
+        threads: of PyTorch; if None, 1 for embeddings and all cores for images that are trained on.
+        training: of ``train_model`` and ``Hasher``.
+
+    Raises:
+        TypeError, ValueError: an argument is not as above, or a setting is for images and no backbone learns.
+    """
+    from lbhash.training.distributed import is_main_process
+
+    backbone = training.pop("backbone", None)
+    if freeze and backbone is None:
+        raise ValueError("freeze is given without a backbone; there is nothing to freeze")
+    if freeze or backbone is None:
+        for one in arguments(images=True):
+            value = training.get(one.name, one.default)
+            if value != one.default:
+                why = "with --freeze" if freeze else "without a backbone"
+                said = "no-augment is given" if value is False else f"{one.name.replace('_', '-')} is {value}"
+                raise ValueError(f"{said} {why}; it is for a backbone that is fine-tuned")
+        dataset, metadata = open_embedded(
+            data, images, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed
+        )
+        threads = 1 if threads is None else threads
+        return train_model(dataset, out, split_seed=split_seed, about=metadata, threads=threads, **training)
+    from lbhash.data.images import image_dataset
+    from lbhash.models.backbone import check_backbone_name
+    from lbhash.training.images import check_images
+
+    assert images is not None
+    check_images_alone(base, query, labels)
+    backbone = check_backbone_name(backbone)
+    table = images.table(data)
+    workers = training.get("workers", 0)
+    readable = check_images(table, damaged=images.damaged, workers=workers, progress=is_main_process())
+    threads = cores_of_each(training.get("devices", 1)) if threads is None else threads
+    dataset = image_dataset(table, readable, protocol, split_seed)
+    training |= {"backbone": backbone, "threads": threads, "about": images.about(table)}
+    return train_model(dataset, out, split_seed=split_seed, **training)
+
+
+def cores_of_each(processes: int) -> int:
+    """Return the cores for each of so many processes on this machine, or of those that torchrun started."""
+    return max(1, usable_cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", processes))))
 
 
 def train_model(
     dataset: Dataset | ImageDataset,
     out: str | Path,
     *,
-    at: int | None = None,
+    top_k: int | None = None,
     split_seed: int = 0,
     log: Literal["csv", "tensorboard"] = "csv",
     resume: bool = False,
@@ -45,7 +119,7 @@ def train_model(
     Args:
         dataset: train, base and query; of images, a backbone is fine-tuned.
         out: the folder: the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``.
-        at: rank of the mAP; the whole base where it is not given.
+        top_k: k of mAP@k; if None, the whole base.
         split_seed: the protocol's seed, remembered in the model.
         log: of the epochs.
         resume: go on from the folder's checkpoint.
@@ -59,7 +133,8 @@ def train_model(
         What ``metrics.json`` holds; nothing in the other ones of several processes.
     """
     from lbhash.hasher import Hasher
-    from lbhash.training import has_checkpoint, is_main_process
+    from lbhash.training.checkpoints import has_checkpoint
+    from lbhash.training.distributed import is_main_process
 
     folder = Path(out)
     check_folder(out, "out")
@@ -69,8 +144,8 @@ def train_model(
         raise ValueError(
             f"out is {str(out)!r}, which already holds a model{unresumed}; give another folder, or --overwrite"
         )
-    if at is not None and not 1 <= at <= len(dataset.base):
-        raise ValueError(f"at is {at}; it must be from 1 to the size of the base ({len(dataset.base)})")
+    if top_k is not None:
+        check_int(top_k, "top_k", 1, len(dataset.base), "the size of the base")
     hasher = Hasher(progress=progress, **settings)
     if resume and not resumable and is_main_process():
         print(f"{out} has no checkpoint to resume from; training begins anew", file=sys.stderr)
@@ -83,7 +158,7 @@ def train_model(
     training = asdict(hasher.trained_)
     rate = training.pop("rows_per_second")  # so that a resumed run has the metrics of one that was never interrupted
     query, base = hasher.encode_split(dataset.query), hasher.encode_split(dataset.base)
-    report = evaluate(query, dataset.query.labels, base, dataset.base.labels, at, bits=hasher.bits)
+    report = evaluate(query, dataset.query.labels, base, dataset.base.labels, top_k, bits=hasher.bits)
     recognized = None
     if hasher.model_.classifier is not None and not dataset.multi_label:
         found = classes[classifier_predict(query, hasher.model_.classifier.weight.detach().numpy())]

@@ -13,7 +13,7 @@ from lbhash.reproduce.distributions import Joint, divergence, frequencies, indep
 from lbhash.reproduce.results.result import Cell, Result
 from lbhash.reproduce.runs.settings import Settings
 from lbhash.reproduce.surrogate_fit import fit_surrogate, mean_of_blocks
-from lbhash.training import Schedule
+from lbhash.training.schedule import Schedule
 from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from lbhash.reproduce.surrogate_fit import (
     raw_outputs,
     stretched,
 )
-from lbhash.training import Schedule
+from lbhash.training.schedule import Schedule
 from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from lbhash.reproduce.distributions import Joint, divergence
 from lbhash.reproduce.results.interval import Interval
 from lbhash.reproduce.runs.settings import Settings
-from lbhash.training import Schedule
+from lbhash.training.schedule import Schedule
 from lbhash.utils.formatting import number
 from lbhash.utils.parallel import run_missing
 

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from lbhash.models.surrogate import Surrogate
 from lbhash.reproduce.distributions import Joint, signs
-from lbhash.training import Schedule, draw_from
+from lbhash.training.hardware import draw_from
+from lbhash.training.schedule import Schedule
 
 CHUNK = 8192
 PAPER_SCHEDULE = Schedule(epochs=30)

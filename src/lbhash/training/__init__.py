@@ -1,13 +1,25 @@
 """Training: the paper's Algorithm 1 with Lightning, on one process or many, with checkpoints that survive a kill."""
 
-from lbhash.training.batches import EmbeddingRows, ShuffledBatches, TrainingRows
-from lbhash.training.checkpoints import has_checkpoint
-from lbhash.training.distributed import is_main_process
-from lbhash.training.hardware import PRECISIONS, Precision, check_machine, cpu_settings, draw_from
-from lbhash.training.monitor import MONITORS, Monitor
-from lbhash.training.schedule import SCHEDULES, Schedule
-from lbhash.training.train import Trained, train
+from __future__ import annotations
 
-__all__ = ["MONITORS", "PRECISIONS", "SCHEDULES", "EmbeddingRows", "Monitor", "Precision", "Schedule"]
-__all__ += ["ShuffledBatches", "Trained", "TrainingRows", "check_machine", "cpu_settings", "draw_from"]
-__all__ += ["has_checkpoint", "is_main_process", "train"]
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "EmbeddingRows": "batches",
+    "Schedule": "schedule",
+    "ShuffledBatches": "batches",
+    "Trained": "trainer",
+    "TrainingArguments": "arguments",
+    "TrainingRows": "batches",
+    "train": "trainer",
+}
+"""The module of each name, loaded when the name is first used: the settings are read without PyTorch."""
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lbhash.training' has no attribute {name!r}")
+    return getattr(import_module(f"lbhash.training.{_HOMES[name]}"), name)

@@ -18,7 +18,9 @@ from lbhash.losses import Objective
 from lbhash.losses.base import check_loss
 from lbhash.models.dropout import keep_mask
 from lbhash.models.hash_model import HashModel
-from lbhash.training import Schedule, ShuffledBatches, cpu_settings, draw_from
+from lbhash.training.batches import ShuffledBatches
+from lbhash.training.hardware import cpu_settings, draw_from
+from lbhash.training.schedule import Schedule
 from lbhash.utils.labels import check_count
 
 EpochHook = Callable[[int, Sequence[HashModel], Sequence[float]], None]

@@ -6,7 +6,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import lightning as L
 import numpy as np
@@ -15,10 +15,10 @@ from lightning.pytorch.accelerators import CUDAAccelerator
 from lightning.pytorch.plugins.precision import MixedPrecision
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from lbhash.training.arguments import Precision
 from lbhash.training.distributed import distributed_strategy
-from lbhash.utils.labels import check_count
+from lbhash.utils.validation import check_int
 
-Precision = Literal["32", "bf16", "16"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 _LIGHTNINGS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
@@ -67,16 +67,9 @@ def quiet_lightning() -> Iterator[None]:
 
 def check_machine(device: str, threads: int) -> None:
     """Raise ``ValueError`` with a line unless one can train on this device with so many threads."""
-    check_count(threads, "threads")
+    check_int(threads, "threads", 1)
     with quiet_lightning():
         make_trainer(device, enable_checkpointing=False)
-
-
-def check_precision(precision: Any) -> str:
-    """Return one of ``PRECISIONS``; raise ``ValueError`` where it is none."""
-    if str(precision) not in PRECISIONS:
-        raise ValueError(f"precision is {precision!r}; it must be one of {', '.join(PRECISIONS)}")
-    return str(precision)
 
 
 def full_precision(trainer: L.Trainer, device: torch.device) -> AbstractContextManager[Any]:

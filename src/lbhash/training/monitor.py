@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +18,8 @@ from torch import Tensor
 
 from lbhash.codes import PackedCodes
 from lbhash.evaluation.bound import bound
-from lbhash.utils.labels import Labels, check_count
-
-Monitor = Literal["ratio", "map", "loss"]
-MONITORS: tuple[str, ...] = get_args(Monitor)
+from lbhash.training.arguments import Monitor
+from lbhash.utils.labels import Labels
 
 VALIDATION_SHARE = 0.1
 """Of the training rows, where a monitor needs validation rows and nothing says how many."""
@@ -55,36 +52,16 @@ class Verdict:
     monitored: float | None
 
 
-def check_monitor(monitor: Any, patience: Any) -> tuple[Monitor | None, int | None]:
-    """Return what is monitored, the ratio where there is only a patience, and the patience.
+def check_validation(validation: float | None, monitor: Monitor | None) -> float:
+    """Return the share of the training rows that validates; if None, what the monitor needs.
 
     Raises:
-        TypeError: ``patience`` is not an integer.
-        ValueError: ``monitor`` is none of ``MONITORS``, or ``patience`` is below 1.
-    """
-    if patience is not None:
-        patience = check_count(patience, "patience")
-        monitor = "ratio" if monitor is None else monitor
-    if monitor is not None and monitor not in MONITORS:
-        raise ValueError(f"monitor is {monitor!r}; it must be one of {', '.join(MONITORS)}")
-    return monitor, patience
-
-
-def check_validation(validation: Any, monitor: Monitor | None) -> float:
-    """Return the share of the training rows that are for validation; where it is not given, what the monitor needs.
-
-    Raises:
-        TypeError: ``validation`` is not a number.
-        ValueError: it is out of range, or 0 and the monitor is "map".
+        ValueError: it is 0 and the monitor is "map".
     """
     if validation is None:
         return VALIDATION_SHARE if monitor in ("ratio", "map") else 0.0
-    if isinstance(validation, bool) or not isinstance(validation, (int, float, np.number)):
-        raise TypeError(f"validation is {validation!r}; it must be a share of the training rows, from 0 to below 1")
-    if not 0 <= validation < 1:
-        raise ValueError(f"validation is {validation}; it must be at least 0 and below 1")
     check_map_has_rows(monitor, bool(validation))
-    return float(validation)
+    return validation
 
 
 def check_map_has_rows(monitor: Monitor | None, validation: bool) -> None:

@@ -1,22 +1,23 @@
-"""How long and how fast to learn: the learning rate as a function of epoch and step alone."""
+"""The length of a training and its learning rate, which follows from epoch and step alone."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from numbers import Real
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, fields
+from typing import get_args
 
-ScheduleName = Literal["step", "cosine", "linear", "constant"]
+from lbhash.training.arguments import ScheduleName, TrainingArguments, check_warmup
+from lbhash.utils.validation import check_choice, check_float, check_int
+
 SCHEDULES: tuple[str, ...] = get_args(ScheduleName)
 
 BACKBONE_SHARE = 0.1
-"""The learning rate of a backbone, as a share of the head's, where none is named."""
+"""The default learning rate of a backbone, as a share of the head's."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to learn.
+    """The length of a training and its learning rate.
 
     With t = epoch + step / steps, which counts epochs in fractions, the learning rate is ``lr`` times
 
@@ -28,18 +29,9 @@ class Schedule:
     and during the first ``warmup`` epochs (t + 1 / steps) / warmup times that, with s = 0. It follows from epoch and
     step alone, so that a resumed run repeats the killed one.
 
-    Attributes:
-        epochs: passes over the training set.
-        batch_size: rows in a step; in each process where there are several.
-        lr: Adam's learning rate, of model and surrogate alike.
-        decay: factor of the learning rate every ``decay_every`` epochs ("step" only).
-        decay_every: epochs between two decays ("step" only).
-        schedule: one of ``SCHEDULES``.
-        warmup: epochs over which the learning rate rises linearly; fractions are allowed.
-        backbone_lr: the learning rate of a backbone that is fine-tuned, which follows the same schedule; a tenth of
-            ``lr`` where it is not given.
-
-    The defaults but the epochs are the paper's, which trains for 100.
+    ``decay`` and ``decay_every`` (epochs) are of "step" only; the other fields are those of ``TrainingArguments``. A
+    backbone that is fine-tuned follows the same schedule from ``backbone_lr``; if None, from a tenth of ``lr``. The
+    defaults but the epochs are the paper's, which trains for 100.
     """
 
     epochs: int = 30
@@ -53,32 +45,25 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name, least in (("epochs", 1), ("batch_size", 2), ("decay_every", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise TypeError(f"{name} is {value!r}; it must be an integer of at least {least}")
-            if value < least:
-                raise ValueError(f"{name} is {value}; it must be at least {least}")
+            check_int(getattr(self, name), name, least)
         for name in ("lr", "decay", "backbone_lr"):
-            rate: Any = getattr(self, name)
-            if rate is None and name == "backbone_lr":
-                continue
-            if isinstance(rate, bool) or not isinstance(rate, Real):
-                raise TypeError(f"{name} is {rate!r}; it must be a number above 0")
-            if not 0 < float(rate) < math.inf:
-                raise ValueError(f"{name} is {rate}; it must be above 0 and finite")
-        if self.schedule not in SCHEDULES:
-            raise ValueError(f"schedule is {self.schedule!r}; it must be one of {', '.join(SCHEDULES)}")
-        if isinstance(self.warmup, bool) or not isinstance(self.warmup, Real):
-            raise TypeError(f"warmup is {self.warmup!r}; it must be a number of epochs, from 0 to below {self.epochs}")
-        if not 0 <= self.warmup < self.epochs:
-            raise ValueError(f"warmup is {self.warmup}; it must be at least 0 and below epochs ({self.epochs})")
+            if name != "backbone_lr" or self.backbone_lr is not None:
+                check_float(getattr(self, name), name, above=0)
+        check_choice(self.schedule, "schedule", SCHEDULES)
+        check_warmup(self.warmup, self.epochs)
+
+    @classmethod
+    def of(cls, arguments: TrainingArguments) -> Schedule:
+        """Return the schedule of a training with these arguments."""
+        known = {one.name for one in fields(cls)}
+        return cls(**{one.name: getattr(arguments, one.name) for one in fields(arguments) if one.name in known})
 
     def rate(self, epoch: int, step: int = 0, steps: int = 1) -> float:
-        """The learning rate of a step, of ``steps`` that the epoch has; both count from 0."""
+        """The learning rate of a step of an epoch with ``steps`` steps; epochs and steps count from 0."""
         return self.lr * self._factor(epoch, step, steps)
 
     def backbone_rate(self, epoch: int, step: int = 0, steps: int = 1) -> float:
-        """The same of a backbone."""
+        """The learning rate of a backbone in that step."""
         lr = BACKBONE_SHARE * self.lr if self.backbone_lr is None else self.backbone_lr
         return lr * self._factor(epoch, step, steps)
 

@@ -257,7 +257,7 @@ def _check_made(hasher: Hasher, classes: int) -> None:
     from lbhash.centers.targets import check_center_kind
     from lbhash.losses import Task, build_objective
     from lbhash.models.hash_model import HashModel
-    from lbhash.training import Schedule
+    from lbhash.training.schedule import Schedule
 
     Schedule(hasher.epochs, hasher.batch_size, hasher.lr)
     check_center_kind(hasher.centers)

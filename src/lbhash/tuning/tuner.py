@@ -25,8 +25,8 @@ from lbhash.evaluation.held_out import (
     score_codes,
 )
 from lbhash.evaluation.metrics import check_choice
-from lbhash.training import check_machine
 from lbhash.training.confusion import confusion
+from lbhash.training.hardware import check_machine
 from lbhash.tuning.space import Space, check_space, default_space, starting_point, with_fractions, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial

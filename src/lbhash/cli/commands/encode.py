@@ -14,7 +14,6 @@ from lbhash.cli.commands.options import (
     BaseFile,
     Carry,
     ClassList,
-    Damaged,
     DamagedImages,
     Data,
     Images,
@@ -23,7 +22,7 @@ from lbhash.cli.commands.options import (
     Layout,
     Model,
     QueryFile,
-    Split,
+    SplitName,
     image_options,
     print_json,
 )
@@ -50,8 +49,9 @@ def encode(
     ],
     data: Data = "digits",
     split: Annotated[
-        Split, typer.Option(help="Which rows: all of one file, or those of a split, of a folder or with --base too.")
-    ] = Split.all,
+        SplitName,
+        typer.Option(help="Which rows: all of one file, or those of a split."),
+    ] = "all",
     base: BaseFile = None,
     query: QueryFile = None,
     labels: Labels = None,
@@ -61,7 +61,7 @@ def encode(
     layout: Layout = None,
     images: Images = None,
     class_list: ClassList = None,
-    damaged: DamagedImages = Damaged.refuse,
+    damaged: DamagedImages = "refuse",
     carry: Carry = None,
     shard_rows: Annotated[
         int | None, typer.Option(help="Rows of a shard of a folder; 65,536, or as the folder has them, if not given.")
@@ -111,7 +111,7 @@ def encode(
     if is_folder(out):
         from lbhash.pipeline.encoding.folder import DAMAGED
 
-        facts = _into_folder(model, data, split.value, out, overwrite, where, chosen)
+        facts = _into_folder(model, data, split, out, overwrite, where, chosen)
         line += ", {shards:,} shards, of which {found:,} were there before"
         line += "\n{codes:,} codes + {damaged:,} damaged = {rows:,} {unit}"
         line += "; those that are damaged are named in {named}" if facts["damaged"] else ""
@@ -122,7 +122,7 @@ def encode(
         for name, value in chosen.items():
             if value is not None:
                 raise ValueError(f"{name} is {str(value)!r} and out is {out!r}, a file; it is for a folder of shards")
-        facts = encode_file(model, data, split.value, out, **where)
+        facts = encode_file(model, data, split, out, **where)
     if as_json:
         print_json(facts)
     else:

@@ -13,14 +13,13 @@ from lbhash.cli.commands.options import (
     BaseFile,
     Carry,
     ClassList,
-    Damaged,
     DamagedImages,
     Images,
     Json,
     Labels,
     Layout,
     QueryFile,
-    Split,
+    SplitName,
     image_options,
     print_json,
 )
@@ -66,7 +65,7 @@ class Keep(str, Enum):
     embeddings = "embeddings"
 
 
-Rows = Annotated[Split | None, typer.Option(help="Which rows of --data; base if not given.")]
+Rows = Annotated[SplitName | None, typer.Option(help="Which rows of --data; base if not given.")]
 
 
 @index_app.command()
@@ -84,7 +83,7 @@ def build(
     layout: Layout = None,
     images: Images = None,
     class_list: ClassList = None,
-    damaged: DamagedImages = Damaged.refuse,
+    damaged: DamagedImages = "refuse",
     carry: Carry = None,
     codes: CodesFile = None,
     ids: Ids = None,
@@ -140,7 +139,7 @@ def add(
     layout: Layout = None,
     images: Images = None,
     class_list: ClassList = None,
-    damaged: DamagedImages = Damaged.refuse,
+    damaged: DamagedImages = "refuse",
     carry: Carry = None,
     codes: CodesFile = None,
     ids: Ids = None,
@@ -314,7 +313,7 @@ def _where(
 def _source(
     model: Path | None,
     data: str | None,
-    split: Split | None,
+    split: SplitName | None,
     codes: Path | None,
     keep: str,
     ids: str | None,
@@ -344,7 +343,7 @@ def _source(
         raise ValueError(f"{'model' if model is None else 'data'} is missing; give model and data, or codes")
     from lbhash.pipeline.search import encode_for_index
 
-    rows = (split or Split.base).value
+    rows = split or "base"
     return encode_for_index(model, data, rows, index=index, keep=keep, ids=ids, progress=progress, **where)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from enum import Enum
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
+
+from lbhash.training.arguments import TrainingArguments, arguments
 
 if TYPE_CHECKING:
     from lbhash.pipeline.embeddings import ImageOptions
@@ -22,12 +25,10 @@ Data = Annotated[
     ),
 ]
 Labels = Annotated[Path | None, typer.Option(help="An .npy with the labels of the file --data.")]
-BaseFile = Annotated[Path | None, typer.Option(help="A file of the base rows; --data then holds the train rows.")]
+BaseFile = Annotated[Path | None, typer.Option(help="A file of the base rows; --data then holds the training rows.")]
 QueryFile = Annotated[Path | None, typer.Option(help="A file of the query rows, together with --base.")]
-Protocol = Annotated[
-    str | None, typer.Option(help="How to draw the splits; the file's own flags where it is not given.")
-]
-SplitSeed = Annotated[int, typer.Option(help="Seed of the protocol's draw.")]
+Protocol = Annotated[str | None, typer.Option(help="How to split the rows; without it, the file's own flags do.")]
+SplitSeed = Annotated[int, typer.Option(help="Seed of the split.")]
 Backbone = Annotated[
     str | None,
     typer.Option(help="For images: a folder or Hub id of a vision model of transformers; a model knows its own."),
@@ -36,7 +37,7 @@ Layout = Annotated[
     str | None,
     typer.Option(
         help="How images lie in DATA: parquet, lists, cifar, nuswide, coco, mirflickr, imagenet, files (without "
-        "labels) or folder (a folder a class); seen by the names of the files where it is not given."
+        "labels) or folder (a folder a class); without it, the names of the files tell."
     ),
 ]
 Images = Annotated[Path | None, typer.Option(help="The folder that the paths in DATA's own lists are seen from.")]
@@ -51,49 +52,63 @@ Carry = Annotated[
 Model = Annotated[Path, typer.Option(help="A folder that 'lbhash train' wrote.")]
 
 
-class Split(str, Enum):
-    """What to encode."""
-
-    train = "train"
-    base = "base"
-    query = "query"
-    all = "all"
-
-
-class Damaged(str, Enum):
-    """What becomes of images that are missing or damaged."""
-
-    refuse = "refuse"
-    skip = "skip"
-
-
+SplitName = Literal["train", "base", "query", "all"]
+Damaged = Literal["refuse", "skip"]
 DamagedImages = Annotated[Damaged, typer.Option(help="Refuse data with missing or damaged images, or skip these.")]
+TopK = Annotated[
+    int | None,
+    typer.Option("--top-k", "--at", help="Evaluate mAP@k; without it, mAP over the whole base."),
+]
 
 
 def image_options(
-    backbone: str | None, layout: str | None, images: Path | None, class_list: Path | None, damaged: Damaged
+    backbone: str | None,
+    layout: str | None,
+    images: Path | None,
+    class_list: Path | None,
+    damaged: Damaged,
+    *,
+    new: bool = False,
 ) -> ImageOptions | None:
-    """What the options say of images; ``None`` where they say nothing."""
-    if backbone is layout is images is class_list is None and damaged is Damaged.refuse:
+    """Return what the options say of images, or None if they say nothing.
+
+    Raises:
+        ValueError: a model is ``new``, so that it knows no backbone, none is given, and another option is.
+    """
+    given = {"layout": layout, "images": images, "class-list": class_list, "damaged": damaged}
+    said = {name: value for name, value in given.items() if value not in (None, "refuse")}
+    if new and backbone is None:
+        for name, value in said.items():
+            raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for images: give --backbone too")
+    if backbone is None and not said:
         return None
     from lbhash.pipeline.embeddings import ImageOptions
 
-    return ImageOptions(backbone, layout, images, class_list, damaged.value)
+    return ImageOptions(backbone, layout, images, class_list, damaged)
 
 
-def new_image_options(
-    backbone: str | None, layout: str | None, images: Path | None, class_list: Path | None, damaged: Damaged
-) -> ImageOptions | None:
-    """As ``image_options``, where there is no model yet that would know a backbone.
+def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, which takes ``**settings``, an option for each training setting but those that are named."""
+    hints = get_type_hints(TrainingArguments, localns={"Augmentation": bool})
+    hints |= {"method": str, "backbone": str | None}
 
-    Raises:
-        ValueError: something is said of images, and no backbone is given.
-    """
-    given = {"layout": layout, "images": images, "class-list": class_list, "damaged": damaged.value}
-    for name, value in given.items():
-        if backbone is None and value not in (None, Damaged.refuse.value):
-            raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for images: give --backbone too")
-    return image_options(backbone, layout, images, class_list, damaged)
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        for one in arguments(python=False):
+            if one.name not in without:
+                panel = "Settings of images" if one.metadata.get("images") else "Settings"
+                option = typer.Option(help=one.metadata["help"], rich_help_panel=panel)
+                annotation = Annotated[hints[one.name], option]
+                own.append(
+                    inspect.Parameter(
+                        one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=annotation
+                    )
+                )
+        command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        return command
+
+    return decorated
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -11,7 +11,6 @@ import typer
 from lbhash.cli.commands.options import (
     BaseFile,
     ClassList,
-    Damaged,
     DamagedImages,
     Data,
     Images,
@@ -21,7 +20,7 @@ from lbhash.cli.commands.options import (
     Protocol,
     QueryFile,
     SplitSeed,
-    new_image_options,
+    image_options,
     print_json,
 )
 
@@ -50,7 +49,7 @@ def tune(
     layout: Layout = None,
     images: Images = None,
     class_list: ClassList = None,
-    damaged: DamagedImages = Damaged.refuse,
+    damaged: DamagedImages = "refuse",
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
     guided: Annotated[bool, typer.Option(help="Add the guidance.")] = True,
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
@@ -95,7 +94,7 @@ def tune(
     import_optuna()
     check_folder(out, "out")
     searched = None if space is None else read_space(space)
-    options = new_image_options(backbone, layout, images, class_list, damaged)
+    options = image_options(backbone, layout, images, class_list, damaged, new=True)
     loaded, about = open_embedded(
         data, options, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed
     )

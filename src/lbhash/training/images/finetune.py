@@ -26,6 +26,7 @@ from lbhash.training.images.augment import Augmentation
 from lbhash.training.images.dataset import ImageRows
 from lbhash.training.images.model import BatchNorm, ImageModel
 from lbhash.utils.progress import counted
+from lbhash.utils.validation import check_choice, check_int
 
 STANDARDIZED = 2000
 """Training images that the mean and the deviation of the embeddings are taken of."""
@@ -147,11 +148,8 @@ def check_images(
     Raises:
         ValueError: an image is missing or damaged and is not to be skipped; or all are.
     """
-    from lbhash.training.train import check_workers
-
-    check_workers(workers)
-    if damaged not in ("refuse", "skip"):
-        raise ValueError(f"damaged is {damaged!r}; it must be refuse or skip")
+    check_int(workers, "workers")
+    check_choice(damaged, "damaged", ("refuse", "skip"))
     if damaged == "refuse":
         check_missing(images)
     kept = np.ones(len(images), bool)

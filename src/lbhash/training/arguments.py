@@ -1,0 +1,186 @@
+"""The settings of a training, each written down once: its default, its range and one line of help.
+
+``Hasher`` is constructed from these, ``train`` takes them, ``lbhash train`` has an option for each, and a model's
+configuration stores them. Nothing heavy is imported here, so that ``lbhash train --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import KW_ONLY, Field, dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from lbhash.codes import MAX_BITS
+from lbhash.utils.validation import check_choice, check_float, check_int
+
+if TYPE_CHECKING:
+    from lbhash.training.images import Augmentation
+
+ScheduleName = Literal["step", "cosine", "linear", "constant"]
+Precision = Literal["32", "bf16", "16"]
+Monitor = Literal["ratio", "map", "loss"]
+BatchNorm = Literal["freeze", "train"]
+
+
+def _setting(default: Any, text: str, check: Callable[..., Any] | None = None, **more: bool) -> Any:
+    """A field: its default, its help, its check, and what else is known of it.
+
+    ``images`` marks what only a backbone that is fine-tuned has, ``stored=False`` what the model's metadata need not
+    say, and ``python`` what the command line cannot say in one option.
+    """
+    return field(default=default, metadata={"help": text, "check": check, **more})
+
+
+def _whole(default: int | None, text: str, least: int, most: int | None = None, **more: bool) -> Any:
+    def check(value: Any, name: str) -> int:
+        if check_int(value, name, least, most) >= 2**63:
+            raise ValueError(f"{name} is {value}; it must be at least {least} and below 2^63")
+        return int(value)
+
+    return _setting(default, text, check, **more)
+
+
+def _number(default: float | None, text: str, *, images: bool = False, stored: bool = True, **limits: Any) -> Any:
+    return _setting(default, text, partial(check_float, **limits), images=images, stored=stored)
+
+
+def _choice(default: str | None, text: str, kind: Any, **more: bool) -> Any:
+    def check(value: Any, name: str) -> str:
+        if str(value) in get_args(kind):  # 32 as well as "32"
+            return str(value)
+        return check_choice(value, name, get_args(kind))
+
+    return _setting(default, text, check, **more)
+
+
+@dataclass(eq=False, repr=False)
+class TrainingArguments:
+    """What a training can be told; ``checked`` says in one line what is wrong with it."""
+
+    bits: int = _whole(64, "Length of a code, from 1 to 1,024.", 1, MAX_BITS, stored=False)
+    method: Any = _setting(
+        "csq", "Host method: one that 'lbhash methods' lists or, in Python, a custom Objective, which is then a class."
+    )
+    guided: bool = _setting(True, "Add the paper's guidance to the method (X becomes X_D).")
+    epochs: int = _whole(30, "Passes over the training rows.", 1)
+    seed: int = _whole(0, "The same seed on the same machine gives the same codes, bit for bit.", 0)
+    _: KW_ONLY
+    hidden: int = _whole(1024, "Width of the head's hidden layer; 0 for a linear head.", 0, stored=False)
+    dropout: float = _number(
+        0.5, "Probability that an input of the head is dropped in training.", least=0, below=1, stored=False
+    )
+    centers: str = _setting(
+        "arranged",
+        "Class centers: 'arranged', which puts frequently confused classes next to each other, or a kind that "
+        "'lbhash centers' lists.",
+    )
+    batch_size: int = _whole(64, "Rows in a step; with several processes, rows of each.", 2)
+    lr: float = _number(1e-3, "Adam's learning rate.", above=0)
+    schedule: ScheduleName = _choice(
+        "step", "How the learning rate falls; 'step', the paper's, goes to a tenth every 10 epochs.", ScheduleName
+    )
+    warmup: float = _number(0.0, "Epochs over which the learning rate rises first; fractions are allowed.", least=0)
+    backbone_lr: float | None = _number(
+        None, "Learning rate of a backbone that is fine-tuned; without it, a tenth of lr.", above=0, images=True
+    )
+    precision: Precision = _choice(
+        "32",
+        "Numbers that the model computes with in training: 32, bf16 or, on a GPU, 16 (mixed precision).",
+        Precision,
+    )
+    accumulate: int = _whole(1, "Batches whose gradients are averaged for a step; pairs are those of one batch.", 1)
+    monitor: Monitor | None = _choice(
+        None,
+        "Keep the weights of the epoch that is best by the validation rows' ratio or mAP, or by the training loss; "
+        "without it, those of the last epoch.",
+        Monitor,
+    )
+    patience: int | None = _whole(
+        None, "End the training after this many epochs without a better one; the default monitor is then the ratio.", 1
+    )
+    validation: float | None = _number(
+        None,
+        "Share of each class's training rows that is not trained on; without it, 0.1 if the monitor needs it, else 0.",
+        least=0,
+        below=1,
+    )
+    options: dict[str, Any] | None = _setting(
+        None,
+        "Options of the method, such as {'alpha': 0.1}; what JSON can hold, since the model stores it.",
+        python=True,
+    )
+    guidance: dict[str, Any] | None = _setting(
+        None,
+        "Options of the guidance, such as {'mode': 'replace'}; the model stores the shape of a surrogate.",
+        python=True,
+    )
+    backbone: str | Path | None = _setting(
+        None, "For images: a folder or Hub id of a vision model of transformers, which is fine-tuned.", stored=False
+    )
+    image_size: int | None = _whole(
+        None,
+        "Side of the square images that the backbone sees; without it, as its preprocessing has it.",
+        1,
+        images=True,
+    )
+    augment: bool | Augmentation = _setting(
+        True, "Crop, flip and recolor the training images at random; in Python also an Augmentation.", images=True
+    )
+    batch_norm: BatchNorm = _choice(
+        "freeze",
+        "Batch normalization of the backbone: keep its own statistics, or learn them from large batches.",
+        BatchNorm,
+        images=True,
+    )
+    device: str = _setting("auto", "Where to train: auto, cpu, gpu and what else Lightning knows.", stored=False)
+    threads: int = _whole(1, "Threads of PyTorch while it trains on a CPU.", 1, stored=False)
+    devices: int = _whole(
+        1, "Processes that train together on each machine; torchrun says it by itself.", 1, stored=False
+    )
+    nodes: int = _whole(1, "Machines that train together.", 1, stored=False)
+    workers: int = _whole(0, "Processes that read and prepare the training rows ahead.", 0, stored=False)
+    progress: bool = _setting(False, "Show a progress bar.", stored=False, python=True)
+
+    def checked(self) -> TrainingArguments:
+        """Return the same arguments as Python's own numbers.
+
+        Raises:
+            TypeError: a value is of the wrong type.
+            ValueError: a value is out of its range, or the warm-up is not shorter than the training.
+        """
+        values = {}
+        for one in arguments():
+            value, check = getattr(self, one.name), one.metadata["check"]
+            optional = value is None and one.default is None
+            values[one.name] = value if check is None or optional else check(value, one.name)
+        made = TrainingArguments(**values)
+        check_warmup(made.warmup, made.epochs)
+        if made.patience is not None and made.monitor is None:
+            made.monitor = "ratio"
+        return made
+
+
+def check_warmup(warmup: float, epochs: int) -> None:
+    """Raise ``TypeError`` or ``ValueError`` unless a warm-up is a number of epochs that ends before the training."""
+    if check_float(warmup, "warmup", least=0) >= epochs:
+        raise ValueError(f"warmup is {warmup}; it must be at least 0 and below epochs ({epochs})")
+
+
+def arguments(**marks: bool) -> list[Field[Any]]:
+    """Return the fields of ``TrainingArguments``, all of them or those with these marks (``images=False``)."""
+    return [
+        one
+        for one in fields(TrainingArguments)
+        if all(one.metadata.get(mark, mark == "stored") is wanted for mark, wanted in marks.items())
+    ]
+
+
+def described(indent: str = " " * 8) -> str:
+    """Return the arguments as a docstring lists them, a name and its help each."""
+    lines = (f"{one.name}: {one.metadata['help']}" for one in arguments())
+    return "\n".join(
+        textwrap.fill(line, 120, initial_indent=indent, subsequent_indent=indent + " " * 4) for line in lines
+    )

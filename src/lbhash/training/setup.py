@@ -1,0 +1,221 @@
+"""From settings, rows and labels to what a training starts from: class centers, model and loss."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
+from lbhash.data import EmbeddingSplit
+from lbhash.data.holdout import held_rows
+from lbhash.data.images import ImageSplit
+from lbhash.losses import Objective, Task, build_objective, check_method, method_name, uses_centers
+from lbhash.models.backbone import Backbone
+from lbhash.models.hash_model import HashModel
+from lbhash.models.surrogate import Surrogate
+from lbhash.training.arguments import TrainingArguments, arguments
+from lbhash.training.confusion import confusion, drawn
+from lbhash.training.distributed import is_main_process
+from lbhash.training.hardware import draw_from
+from lbhash.training.monitor import check_validation
+from lbhash.utils.labels import check_labels
+from lbhash.utils.serialization import plain
+from lbhash.utils.version import __version__
+
+if TYPE_CHECKING:
+    from lbhash.training.images import FineTuning
+
+SplitT = TypeVar("SplitT", bound="EmbeddingSplit | ImageSplit")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What one training starts from.
+
+    Attributes:
+        arguments: the settings, checked.
+        model: the head, with the weights that it starts from.
+        objective: the loss.
+        split: all rows, with labels that are checked.
+        fitted: the rows of ``split`` that are trained on.
+        validation: the rows of ``split`` that validate; None if there are none.
+        centers: the class centers, ``int8 [C, bits]`` of ±1.
+        identity: what tells the run from others, besides the settings that ``train`` knows.
+    """
+
+    arguments: TrainingArguments
+    model: HashModel
+    objective: Objective
+    split: EmbeddingSplit | ImageSplit
+    fitted: EmbeddingSplit | ImageSplit
+    validation: EmbeddingSplit | ImageSplit | None
+    centers: npt.NDArray[np.int8]
+    identity: dict[str, Any]
+
+
+def prepare(
+    settings: TrainingArguments,
+    split: EmbeddingSplit | ImageSplit,
+    classes: int,
+    backbone: Backbone | None = None,
+    known_confusion: Confusion | None = None,
+) -> Setup:
+    """Check every setting, and make what a training starts from.
+
+    Args:
+        settings: as they were given.
+        split: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot.
+        classes: C.
+        backbone: of images, as it is before it learns.
+        known_confusion: gives the confusion matrix of these rows, if several trainings have it from one place; it is
+            computed if None, or if some rows validate.
+
+    Raises:
+        TypeError, ValueError: a setting is not as it must be, or the labels do not fit the rows.
+    """
+    given = settings.checked()
+    kind = check_center_kind(given.centers)
+    share = check_validation(given.validation, given.monitor)
+    options, guidance = plain(given.options, "options"), _plain_guidance(given.guidance)
+    check_method(given.method, guidance=guidance, options=options)  # before the confusion, which takes longest
+    split = labeled(split, classes)
+    fitted, validation = split, None
+    if share:
+        chosen = held_rows(split.labels, share, given.seed, name="validation", purpose="validation")
+        fitted, validation = split.where(~chosen), split.where(chosen)
+    if not uses_centers(given.method, given.guided) and kind == ARRANGED:
+        kind = DESIGNED
+
+    def ask() -> npt.NDArray[np.floating]:
+        if known_confusion is not None and validation is None:
+            return known_confusion()
+        return confusion(_embedded(fitted, backbone, given), classes)
+
+    centers = task_centers(kind, classes, given.bits, given.seed, ask)
+    task = _task(given, fitted, classes, centers)
+    with torch.random.fork_rng():
+        draw_from(given.seed, 0)
+        made = guidance
+        if isinstance(given.guidance, dict) and "surrogate" in given.guidance:
+            made = {**(guidance or {}), "surrogate": given.guidance["surrogate"]}
+        objective = build_objective(given.method, task, guided=given.guided, guidance=made, options=options)
+        has_classifier = objective.class_scores(task.centers[:1]) is not None
+        metadata = _metadata(given, len(fitted)) | {"options": options, "guidance": guidance}
+        draw_from(given.seed, 1)  # so that a host and its guided form start from the same weights
+        dim = split.dim if backbone is None else backbone.dim
+        model = HashModel(dim, given.bits, given.hidden, given.dropout, classes if has_classifier else 0, metadata)
+    identity = {"method": full_name(given.method, given.guided), "dim": dim, "classes": classes}
+    identity |= {name: getattr(given, name) for name in ("bits", "hidden", "guided", "dropout", "centers")}
+    identity |= {"options": options, "guidance": guidance, "validation": share}
+    return Setup(given, model, objective, split, fitted, validation, centers, identity)
+
+
+def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> FineTuning:
+    """Return what is trained on images; the run's identity and the model's metadata get the settings of images.
+
+    Args:
+        setup: what ``prepare`` made, with this backbone.
+        backbone: its model is trained in place.
+        standardize: whether to set the head's standardization; a resumed run has it from its checkpoint.
+    """
+    from lbhash.training.images import Augmentation, fine_tuning
+
+    given = setup.arguments
+    augment = Augmentation() if given.augment is True else given.augment
+    if augment is not False and not isinstance(augment, Augmentation):
+        raise TypeError(f"augment is {augment!r}; it must be True, False or an Augmentation")
+    said = {"image_size": given.image_size, "batch_norm": given.batch_norm}
+    said |= {"augment": plain(asdict(augment), "augment") if augment else False}
+    setup.model.about |= said
+    setup.identity.update(said, backbone=backbone.fingerprint())
+    return fine_tuning(
+        backbone,
+        setup.model,
+        setup.fitted,
+        setup.validation,
+        augmentation=augment or None,
+        batch_norm=given.batch_norm,
+        seed=given.seed,
+        standardize=standardize,
+        workers=given.workers,
+        progress=given.progress and is_main_process(),
+    )
+
+
+def open_backbone(settings: TrainingArguments) -> Backbone:
+    """Return the backbone that is to be fine-tuned, as it is before it learns."""
+    from lbhash.training.images import resized
+
+    if settings.backbone is None:
+        raise ValueError("backbone is not given; images need one: a folder or Hub id of a vision model")
+    backbone = Backbone.from_pretrained(settings.backbone, device=backbone_device(settings.device))
+    return backbone if settings.image_size is None else resized(backbone, settings.image_size)
+
+
+def backbone_device(device: str) -> str:
+    """Return where a backbone runs that does not learn."""
+    return "cpu" if device == "cpu" else "auto"
+
+
+def labeled(split: SplitT, classes: int) -> SplitT:
+    """Return the training rows with labels that are checked."""
+    if not len(split):
+        raise ValueError("split has no row; training needs at least one")
+    if split.labels is None:
+        raise ValueError("split has no labels; training needs one for each row")
+    labels = check_labels(split.labels, "labels of split", classes)
+    if len(labels) != len(split):
+        raise ValueError(f"split has {len(split)} rows and {len(labels)} labels; training needs one for each row")
+    return replace(split, labels=labels)
+
+
+def full_name(method: Any, guided: bool) -> str:
+    """Return the method as the paper writes it: ``csq``, or ``csq_d`` if it is guided."""
+    return f"{method_name(method)}{'_d' * bool(guided)}"
+
+
+def _task(
+    given: TrainingArguments, split: EmbeddingSplit | ImageSplit, classes: int, centers: npt.NDArray[np.int8]
+) -> Task:
+    labels = torch.from_numpy(split.labels)
+    labels = labels if labels.ndim == 1 else labels.float()
+    return Task(given.bits, classes, labels, torch.from_numpy(centers).float(), given.epochs, given.seed)
+
+
+def _metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
+    """Return what the model remembers of its training: the settings, the number of rows and the library's version."""
+    values = {one.name: getattr(given, one.name) for one in arguments(stored=True, images=False, python=False)}
+    values |= {"method": method_name(given.method), "guided": bool(given.guided), "centers": str(given.centers)}
+    return values | {"backbone_lr": given.backbone_lr, "training rows": rows, "lbhash": __version__}
+
+
+def _embedded(
+    split: EmbeddingSplit | ImageSplit, backbone: Backbone | None, given: TrainingArguments
+) -> EmbeddingSplit:
+    """Return the rows by which the confusion is told: of images, what the backbone makes of them before it learns."""
+    if backbone is None:
+        return split
+    from lbhash.training.images import embed_images
+
+    split = drawn(split)
+    progress = given.progress and is_main_process()
+    made = embed_images(backbone, split.images, split.rows, workers=given.workers, progress=progress)
+    return EmbeddingSplit(made, np.arange(len(made)), split.labels)
+
+
+def _plain_guidance(guidance: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the options of the guidance as JSON can hold them: of a surrogate, its shape."""
+    if not isinstance(guidance, dict):
+        return plain(guidance, "guidance")
+    return plain({name: _shape(value) for name, value in guidance.items()}, "guidance")
+
+
+def _shape(value: Any) -> Any:
+    if not isinstance(value, Surrogate):
+        return value
+    names = ("bits", "block_bits", "hidden", "dropout")
+    return f"Surrogate({', '.join(f'{name}={getattr(value, name)}' for name in names)})"

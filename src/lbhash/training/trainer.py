@@ -1,0 +1,192 @@
+"""``train``: a model, an objective and rows in; trained weights and files out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import lightning as L
+import torch
+from lightning.pytorch.accelerators import CUDAAccelerator
+from lightning.pytorch.callbacks import Callback
+from torch import nn
+from torch.utils.data import DataLoader
+
+from lbhash.data.dataset import EmbeddingSplit
+from lbhash.losses import Objective
+from lbhash.training.arguments import Monitor, TrainingArguments
+from lbhash.training.batches import ShuffledBatches, TrainingRows, Turns, as_rows, batch_loader, in_order
+from lbhash.training.checkpoints import AtomicCheckpoints, RunCheckpoints, checkpoint_to_resume
+from lbhash.training.distributed import check_processes
+from lbhash.training.hardware import cpu_settings, make_trainer, quiet_lightning
+from lbhash.training.loggers import epoch_logger
+from lbhash.training.module import HashingModule
+from lbhash.training.monitor import check_map_has_rows
+from lbhash.training.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a training went.
+
+    Attributes:
+        epoch: whose weights model and objective have, counted from 0: the best one, or the last one if nothing is
+            monitored or no epoch could be the best.
+        epochs: how many were run, those before a resumed run's checkpoint among them.
+        monitor: what epochs were judged by.
+        value: the monitor's, in the best epoch; None if there is none.
+        stopped_early: whether patience ended it.
+        rows_per_second: that were trained on, validation not counted; None if a resumed run had no epoch left.
+    """
+
+    epoch: int
+    epochs: int
+    monitor: Monitor | None
+    value: float | None
+    stopped_early: bool
+    rows_per_second: float | None
+
+
+def train(
+    model: nn.Module,
+    objective: Objective,
+    rows: EmbeddingSplit | TrainingRows,
+    arguments: TrainingArguments | None = None,
+    *,
+    directory: str | Path | None = None,
+    resume: bool = False,
+    logger: Literal["csv", "tensorboard"] | None = None,
+    callbacks: list[Callback] | None = None,
+    settings: dict[str, Any] | None = None,
+    validation: EmbeddingSplit | TrainingRows | None = None,
+) -> Trained:
+    """Train ``model`` in place.
+
+    Objective and surrogate compute in float32 at any precision. With several processes every one of them returns, with
+    the same weights.
+
+    Args:
+        model: any module that gives raw outputs ``[n, bits]``; the parameters of what it calls ``backbone`` learn at
+            ``backbone_lr``, and those without ``requires_grad`` not at all.
+        objective: the loss.
+        rows: the training rows. A split of embeddings sets the model's standardization first.
+        arguments: the settings of training (learning rates, batches, monitor, machine); those of the model and the
+            method were used by whoever made these. If None, the defaults.
+        directory: where checkpoints (of the last epoch and, with a monitor, of the best) and logs go; if None, nothing
+            is written. If several machines train, all of them must see it.
+        resume: go on from the directory's checkpoint, if there is one. The codes are the same, bit for bit, as those
+            of a run that was never interrupted.
+        logger: of the values of each epoch, under ``directory``.
+        callbacks: extra Lightning callbacks.
+        settings: whatever else identifies the run; a checkpoint with other settings is refused.
+        validation: rows that are not trained on, encoded after every epoch; the ratio of their codes is logged. The
+            monitor "map" is the mAP of each of them as a query to the others.
+
+    Raises:
+        TypeError, ValueError: an argument is not as above, the checkpoint is damaged or of another run, or a loss is
+            not finite.
+    """
+    given = (TrainingArguments() if arguments is None else arguments).checked()
+    check_map_has_rows(given.monitor, validation is not None)
+    devices, nodes = check_processes(given.devices, given.nodes)
+    schedule, world = Schedule.of(given), devices * nodes
+    folder = None if directory is None else Path(directory)
+    learned, validating = as_rows(rows), None if validation is None else as_rows(validation)
+    identity = {
+        **asdict(schedule),
+        **{name: getattr(given, name) for name in ("seed", "precision", "accumulate", "monitor", "patience")},
+        "processes": world,
+        **(settings or {}),
+        "rows": len(learned),
+        "validation rows": 0 if validating is None else len(validating),
+    }
+    if folder is not None:
+        identity["fingerprint of the rows"] = learned.fingerprint()
+        identity["fingerprint of the validation rows"] = None if validating is None else validating.fingerprint()
+    checkpoint, epochs_before = checkpoint_to_resume(folder, identity) if resume else (None, 0)
+    if isinstance(rows, EmbeddingSplit):
+        model.set_standardization(*rows.standardization())  # type: ignore[operator]
+    keeper = RunCheckpoints(folder, identity, given.monitor, given.patience)
+    with quiet_lightning(), cpu_settings(given.threads), _random_state():
+        trainer = make_trainer(
+            given.device,
+            devices,
+            nodes,
+            given.precision,
+            max_epochs=schedule.epochs,
+            accumulate_grad_batches=given.accumulate,
+            callbacks=[*(callbacks or []), _Threads(given.threads), keeper],
+            plugins=[AtomicCheckpoints()],
+        )
+        if trainer.is_global_zero:
+            trainer.logger = epoch_logger(logger, folder, epochs_before)  # only now, for it writes
+        loader, validation_loader = _loaders(trainer, learned, validating, given, epochs_before)
+        model.train()  # Lightning leaves a module in the mode in which it came
+        objective.train()
+        module = HashingModule(
+            model,
+            objective,
+            schedule,
+            given.seed,
+            learned.labels,
+            validation_loader,
+            None if validating is None else validating.labels,
+            given.monitor,
+        )
+        if world > 1:  # PyTorch looks for unused parameters, and warns where it finds none
+            module.register_parameter("unused", nn.Parameter(torch.zeros(1)))
+        trainer.fit(module, loader, ckpt_path=checkpoint, weights_only=True)
+        keeper.restore_best(trainer, module)
+        model.cpu().eval()
+        objective.cpu().eval().end_training()
+    # A trainer and its module refer to each other, and stay until Python looks for such cycles: with nothing large.
+    del module.model, module.objective
+    trainer.strategy.optimizers = []
+    course = keeper.course
+    return Trained(
+        epoch=course.epochs - 1 if course.epoch is None else course.epoch,
+        epochs=course.epochs,
+        monitor=given.monitor,
+        value=course.value,
+        stopped_early=keeper.out_of_patience and course.epochs < schedule.epochs,
+        rows_per_second=len(learned) * len(module.times) / sum(module.times) if module.times else None,
+    )
+
+
+def _loaders(
+    trainer: L.Trainer,
+    rows: TrainingRows,
+    validation: TrainingRows | None,
+    given: TrainingArguments,
+    epochs_before: int,
+) -> tuple[DataLoader, DataLoader | None]:
+    """Return what reads this process's share of the training batches, and of the validation rows in their order."""
+    world, rank = trainer.world_size, trainer.global_rank
+    size, pin = given.batch_size * world, isinstance(trainer.accelerator, CUDAAccelerator)
+    turns = Turns(ShuffledBatches(len(rows), size, given.seed), rank, world, epochs_before)
+    loader = batch_loader(rows, turns, workers=given.workers, persistent=True, pin=pin)
+    if validation is None:
+        return loader, None
+    turns = Turns(in_order(len(validation), size), rank, world)
+    return loader, batch_loader(validation, turns, workers=given.workers, persistent=False, pin=pin)
+
+
+class _Threads(Callback):
+    """Lightning sets a number of threads of its own where it starts processes."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def on_fit_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        torch.set_num_threads(self.threads)
+
+
+@contextmanager
+def _random_state() -> Iterator[None]:
+    """Leave the caller's generators as they were; a GPU that nobody has used has none to leave."""
+    used = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=used):
+        yield
