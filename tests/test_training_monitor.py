@@ -20,7 +20,7 @@ from lbhash.data import hold_out
 from lbhash.evaluation.bound import bound
 from lbhash.hasher import Hasher
 from lbhash.losses import CSQ
-from lbhash.training.monitor import Coded, SeenCodes, is_better, judge, packed
+from lbhash.training.monitor import CodeBuffer, EncodedRows, evaluate_epoch, is_better, packed
 from training_tools import Recorder, Stop, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 8, "batch_size": 32, "seed": 3, "lr": 0.01}
@@ -318,7 +318,7 @@ def test_a_best_checkpoint_that_is_not_this_runs(blobs, tmp_path, damage):
 
 
 def coded(signs, labels, bits=8):
-    return Coded(pack(np.array(signs)), np.array(labels), bits)
+    return EncodedRows(pack(np.array(signs)), np.array(labels), bits)
 
 
 APART = coded([[1] * 8] * 3 + [[-1] * 8] * 3, [0, 0, 0, 1, 1, 1])
@@ -327,34 +327,34 @@ EQUAL = coded([[1] * 8] * 6, [0, 0, 0, 1, 1, 1])
 
 @pytest.mark.parametrize("monitor", ["ratio", "map", "loss", None])
 def test_codes_on_their_centers_are_judged_by_how_far_apart_these_are(monitor):
-    verdict = judge(monitor, 0.5, APART, APART)
-    assert verdict.values["ratio"] == math.inf
-    assert verdict.values["validation_ratio"] == 8.0
-    assert verdict.monitored == {"ratio": 8.0, "map": 1.0, "loss": 0.5, None: None}[monitor]
+    metrics = evaluate_epoch(monitor, 0.5, APART, APART)
+    assert metrics.values["ratio"] == math.inf
+    assert metrics.values["validation_ratio"] == 8.0
+    assert metrics.monitored == {"ratio": 8.0, "map": 1.0, "loss": 0.5, None: None}[monitor]
 
 
 def test_equal_codes_are_worth_nothing():
     for monitor in ("ratio", "map"):
-        verdict = judge(monitor, 0.5, APART, EQUAL)
-        assert verdict.values["validation_ratio"] == 0
-        assert verdict.monitored is None
-    assert math.isnan(judge(None, 0.5, EQUAL, None).values["ratio"])
-    assert judge("ratio", 0.5, EQUAL, None).monitored is None
-    assert judge("loss", 0.5, EQUAL, None).monitored == 0.5
+        metrics = evaluate_epoch(monitor, 0.5, APART, EQUAL)
+        assert metrics.values["validation_ratio"] == 0
+        assert metrics.monitored is None
+    assert math.isnan(evaluate_epoch(None, 0.5, EQUAL, None).values["ratio"])
+    assert evaluate_epoch("ratio", 0.5, EQUAL, None).monitored is None
+    assert evaluate_epoch("loss", 0.5, EQUAL, None).monitored == 0.5
 
 
 def test_classes_that_share_codes_have_collapsed():
     """Three classes on two codes, of which the second is shared: most pairs are far apart, and D_intra is 0."""
     shared = coded([[1] * 8] * 2 + [[-1] * 8] * 4, [0, 0, 1, 1, 2, 2])
-    assert judge("ratio", 0.5, APART, shared).monitored is None
-    assert judge("map", 0.5, shared, shared).monitored is None
+    assert evaluate_epoch("ratio", 0.5, APART, shared).monitored is None
+    assert evaluate_epoch("map", 0.5, shared, shared).monitored is None
 
 
 def test_a_map_without_relevant_rows_is_no_value():
     alone = coded([[1] * 8, [-1] * 8], [0, 1])
-    verdict = judge("map", 0.5, APART, alone)
-    assert verdict.values["validation_map"] == 0
-    assert verdict.monitored is None
+    metrics = evaluate_epoch("map", 0.5, APART, alone)
+    assert metrics.values["validation_map"] == 0
+    assert metrics.monitored is None
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ def test_codes_are_packed_as_everywhere(logits):
 def test_seen_codes_are_in_the_order_of_the_rows():
     rng = np.random.default_rng(0)
     outputs, order = rng.normal(size=(50, 12)).astype(np.float32), rng.permutation(50)
-    seen = SeenCodes(50)
+    seen = CodeBuffer(50)
     for rows in np.split(order, [7, 20]):
         seen.add(torch.from_numpy(outputs[rows]), torch.from_numpy(rows))
     np.testing.assert_array_equal(seen.take(), pack(outputs))

@@ -34,7 +34,7 @@ class Pass(Callback):
         self.clock, self.bar, self.said, self.done, self.after_epochs = clock, bar, [], [], []
 
     def on_train_batch_start(self, trainer, module, batch, batch_index):
-        if batch_index == 0 and module.verdict is not None:
+        if batch_index == 0 and module.epoch_metrics is not None:
             self.after_epochs.append(self.bar.said)
         self.clock.now += 2
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -28,32 +27,11 @@ app = typer.Typer(
 )
 
 
-class TieOrder(str, Enum):
-    """How codes at equal distance are ranked."""
-
-    expected = "expected"
-    stable = "stable"
-
-
-class Normalization(str, Enum):
-    """What average precision is divided by."""
-
-    retrieved = "retrieved"
-    all = "all"
-
-
-class EmptyQueries(str, Enum):
-    """What becomes of queries without a relevant code."""
-
-    skip = "skip"
-    zero = "zero"
-
-
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
 ) -> None:
-    """Options of the program itself."""
+    """Print the version or the help."""
     if version:
         from lbhash.utils.version import __version__
 
@@ -69,7 +47,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of each of the four trainings.")] = 30,
 ) -> None:
-    """The whole path on real handwritten digits: train, encode, evaluate, search, report."""
+    """Train, encode, evaluate and search on real handwritten digits, and write a report."""
     from lbhash.cli.demo import run_demo
 
     run_demo(out, seed=seed, epochs=epochs)
@@ -84,35 +62,38 @@ def evaluate(
     queries: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz, .npy or a folder.")] = None,
     base: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz, .npy or a folder.")] = None,
     deephash: Annotated[
-        Path | None, typer.Option(help="A folder with the four .npy files of DeepHash-pytorch, in the place of both.")
+        Path | None,
+        typer.Option(help="A folder with the four .npy files of DeepHash-pytorch, in place of queries and base."),
     ] = None,
     query_labels: Annotated[Path | None, typer.Option(help="An .npy with the queries' labels.")] = None,
     base_labels: Annotated[Path | None, typer.Option(help="An .npy with the base's labels.")] = None,
     bits: Annotated[int | None, typer.Option(help="Length of a code, for files that do not say.")] = None,
-    at: Annotated[
-        int | None, typer.Option(help="mAP, NDCG, ACG and WAP at this rank; the whole base where not given.")
+    top_k: Annotated[
+        int | None,
+        typer.Option("--top-k", "--at", help="Evaluate mAP, NDCG, ACG and WAP @k; without it, over the whole base."),
     ] = None,
     rank: Annotated[
-        list[int] | None, typer.Option(help="A K of precision, recall and F1 at K; may be given often.")
+        list[int] | None, typer.Option(help="A K of precision, recall and F1 at K; may be given several times.")
     ] = None,
     radius: Annotated[int, typer.Option(help="Hamming radius of precision and recall.")] = 2,
-    k: Annotated[
-        int | None, typer.Option("-k", help="How many codes vote in recognition; 100 where not given.")
-    ] = None,
+    k: Annotated[int | None, typer.Option("-k", help="How many codes vote in recognition; 100 by default.")] = None,
     ties: Annotated[
-        TieOrder, typer.Option(help="Tied codes in random order, expected; or stable, in the order of the base.")
-    ] = TieOrder.expected,
+        Literal["expected", "stable"],
+        typer.Option(help="Rank tied codes in random order (the expectation), or in the order of the base (stable)."),
+    ] = "expected",
     normalize: Annotated[
-        Normalization, typer.Option(help="Divide average precision by the relevant codes retrieved, or by all.")
-    ] = Normalization.retrieved,
+        Literal["retrieved", "all"],
+        typer.Option(help="Divide average precision by the relevant codes retrieved, or by all."),
+    ] = "retrieved",
     empty: Annotated[
-        EmptyQueries, typer.Option(help="Queries without a relevant code: leave them out, or score them 0.")
-    ] = EmptyQueries.skip,
+        Literal["skip", "zero"],
+        typer.Option(help="Queries without a relevant code: leave them out, or score them 0."),
+    ] = "skip",
     probe: Annotated[bool, typer.Option("--probe", help="Fit a linear probe to single-label codes too.")] = False,
-    curves: Annotated[Path | None, typer.Option(help="Write images and CSV files of the curves here.")] = None,
+    curves: Annotated[Path | None, typer.Option(help="Folder for the curves as images and CSV files.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell how good codes are: mAP with its range over ties, and all that goes with it."""
+    """Evaluate codes: mAP with its range over ties, precision, recall, recognition and the bound."""
     from lbhash.pipeline.evaluate import evaluate_files
 
     report = evaluate_files(
@@ -122,13 +103,13 @@ def evaluate(
         query_labels=query_labels,
         base_labels=base_labels,
         bits=bits,
-        at=at,
+        top_k=top_k,
         ranks=rank or None,
         radius=radius,
         k=k,
-        ties=ties.value,
-        normalize=normalize.value,
-        empty=empty.value,
+        ties=ties,
+        normalize=normalize,
+        empty=empty,
         probe=probe,
     )
     if curves is not None:
@@ -155,12 +136,14 @@ def centers(
     classes: Annotated[int, typer.Option(help="Number of classes.")],
     bits: Annotated[int, typer.Option(help="Length of a code.")],
     kind: Annotated[str, typer.Option(help="best, or one of the constructions that --compare lists.")] = "best",
-    seed: Annotated[int, typer.Option(help="Of what is random.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Write them as .npy, int8, classes x bits of ±1.")] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="All constructions and all upper bounds.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of what is random.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the centers to this .npy file: int8, classes x bits, of ±1.")
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Compare all constructions and all upper bounds.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make class centers that are far apart, and say how far, how far any could be, and what made them."""
+    """Make class centers that are far apart, and print their distances, the upper bounds and the construction."""
     from lbhash.centers import compare_centers, design_centers
 
     if compare:
@@ -210,7 +193,7 @@ app.command()(serve)
 
 
 def main() -> None:
-    """Run the program; what the user did wrong becomes one line and exit status 2."""
+    """Run the program; a user's error becomes one line and exit status 2."""
     try:
         sys.exit(app(standalone_mode=False))
     except typer.Abort:
@@ -224,7 +207,7 @@ def main() -> None:
 
 
 def _line_for(error: Exception) -> str | None:
-    """What to tell the user of an error that is the user's; ``None`` for a bug of ours."""
+    """Return the line for a user's error, or None for a bug of ours."""
     usage = getattr(error, "format_message", None)  # of Typer's errors in the arguments
     if usage is not None:
         return " ".join(usage().split())

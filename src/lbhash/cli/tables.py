@@ -1,4 +1,4 @@
-"""What the commands print for people."""
+"""Tables that the commands print."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RESULT_COLUMNS = (
 
 
 def result_row(metrics: Mapping[str, Any]) -> list[str]:
-    """The cells of ``RESULT_COLUMNS`` for what ``lbhash train`` leaves in ``metrics.json``."""
+    """Return the cells of ``RESULT_COLUMNS`` for the contents of a ``metrics.json``."""
     found = metrics["bound"]
     return [
         metrics["method"],
@@ -44,7 +44,7 @@ def result_row(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def print_metrics(rows: Iterable[Mapping[str, Any]], title: str) -> None:
-    """Print one line of results a run."""
+    """Print a table of results, a line for each run."""
     table = Table(
         *(_column(name) for name in RESULT_COLUMNS),
         title=title,
@@ -72,7 +72,7 @@ def print_training(training: Mapping[str, Any]) -> None:
 
 
 def print_report(report: Report) -> None:
-    """Print an evaluation, a figure a line."""
+    """Print an evaluation, a line for each metric."""
     order = "expected over ties" if report.ties == "expected" else "ties in the order of the base"
     depth = "" if report.at == report.base else f"@{report.at:,}"
     table = Table(show_header=False, box=SIMPLE_HEAD)
@@ -139,7 +139,7 @@ def print_index(facts: Mapping[str, Any]) -> None:
 
 
 def print_sizes(sizes: Sequence[Size], memory: str | None) -> None:
-    """Print what codes take, a line each."""
+    """Print the memory that codes take, a line for each size."""
     from lbhash.index.sizing import shown_bytes
 
     columns = ["codes", "bits", "bytes a code", "codes alone", "in memory"]
@@ -183,7 +183,7 @@ def _centers_of(facts: Mapping[str, Any]) -> str:
 
 
 def certificate(facts: Mapping[str, Any]) -> str:
-    """Whether a minimum distance is proven optimal, or how far it may be from it."""
+    """Return whether a minimum distance is proven optimal, or how far from the optimum it may be."""
     if facts["optimal"]:
         return "proven optimal"
     gap = facts["upper_bound"] - facts["minimum_distance"]
@@ -209,7 +209,7 @@ def print_compared_centers(compared: Mapping[str, Any]) -> None:
 
 
 def method_rows() -> list[dict[str, str]]:
-    """Name, title and source of every host method."""
+    """Return the name, title and source of every host method."""
     from lbhash.losses import METHODS
 
     rows = []

@@ -24,20 +24,20 @@ class AtomicCheckpoints(TorchCheckpointIO):
     """Lightning's checkpoints, written beside their place and renamed: a kill leaves the old one or the new one."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Write a checkpoint."""
+        """Write a checkpoint, whole or not at all."""
         with replacing(path) as temporary:
             torch.save(checkpoint, temporary)
 
 
 @dataclass(frozen=True)
-class Course:
-    """How a run has gone so far.
+class MonitorState:
+    """The state of a monitored run, which its checkpoint stores.
 
     Attributes:
-        epochs: that were run.
-        epoch: the best one, counted from 0; ``None`` before there is one.
-        value: of the monitor in it.
-        waited: epochs since then.
+        epochs: how many were run.
+        epoch: the best one, counted from 0; None before there is one.
+        value: of the monitor, in the best epoch.
+        waited: epochs since the best one.
     """
 
     epochs: int = 0
@@ -47,16 +47,16 @@ class Course:
 
 
 class RunCheckpoints(Checkpoint):
-    """Judges every epoch, keeps the best one's weights and the last one's state, and ends a run that gets no better.
+    """Stores the best epoch's weights and the last one's state, and ends a run that gets no better.
 
     The best weights are written before the state that tells of them, so that after a kill in between the resumed run
     comes to the same epoch again. Without a folder they are kept in memory.
 
     Args:
-        folder: of the run; no file is written without.
-        settings: of the run, kept in its checkpoints so that another run does not resume from them.
-        monitor: what epochs are judged by; without, the last one is kept.
-        patience: epochs without a better value after which the run ends.
+        folder: of the run; if None, no file is written.
+        settings: of the run, stored in its checkpoints so that another run does not resume from them.
+        monitor: the criterion of the best epoch; if None, the last epoch's weights stay.
+        patience: epochs without a better value after which the run ends; if None, it never ends early.
     """
 
     def __init__(
@@ -64,84 +64,84 @@ class RunCheckpoints(Checkpoint):
     ) -> None:
         self.folder = None if folder is None else folder / "checkpoints"
         self.settings, self.monitor, self.patience = settings, monitor, patience
-        self.course = Course()
+        self.state = MonitorState()
         self._weights: dict[str, Tensor] = {}
 
     @property
     def out_of_patience(self) -> bool:
-        """Whether the run has waited long enough."""
-        return self.patience is not None and self.course.waited >= self.patience
+        """Whether the last ``patience`` epochs were no better than the best one."""
+        return self.patience is not None and self.state.waited >= self.patience
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint holds of this."""
-        return asdict(self.course)
+        """Return the state for a checkpoint."""
+        return asdict(self.state)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
-        self.course = Course(**state_dict)
+        """Take the state of a checkpoint."""
+        self.state = MonitorState(**state_dict)
 
     def on_save_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Say whose checkpoint it is."""
+        """Store the settings of the run in its checkpoint."""
         checkpoint[_SETTINGS] = self.settings
 
     def on_fit_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """A run that had ended early, and is resumed, has ended."""
+        """Stop at once if the run that is resumed had ended early, and remove what a killed one left unfinished."""
         trainer.should_stop = self.out_of_patience
         if self.folder is not None and trainer.is_global_zero:
             for unfinished in self.folder.glob(f".*{Path(LAST).suffix}"):  # of a run that was killed while it wrote
                 unfinished.unlink()
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """Judge the epoch and save; called after the module's own."""
+        """Compare the epoch with the best one and write the checkpoints; Lightning calls it after the module's hook."""
         assert isinstance(module, HashingModule)
-        course = replace(self.course, epochs=trainer.current_epoch + 1)
+        state = replace(self.state, epochs=trainer.current_epoch + 1)
         if self.monitor is not None:
-            assert module.verdict is not None
-            value = module.verdict.monitored
-            if is_better(self.monitor, value, course.value):
-                course = replace(course, epoch=trainer.current_epoch, value=value, waited=0)
-                self._keep(trainer, module, course)
+            assert module.epoch_metrics is not None
+            value = module.epoch_metrics.monitored
+            if is_better(self.monitor, value, state.value):
+                state = replace(state, epoch=trainer.current_epoch, value=value, waited=0)
+                self._keep(trainer, module, state)
             else:
-                course = replace(course, waited=course.waited + 1)
-        self.course = course
+                state = replace(state, waited=state.waited + 1)
+        self.state = state
         trainer.should_stop = trainer.should_stop or self.out_of_patience
         if self.folder is not None:
             trainer.save_checkpoint(self.folder / LAST)
 
     def restore_best(self, trainer: L.Trainer, module: HashingModule) -> None:
-        """Give the module the best epoch's weights, if there is one before the last."""
-        course = self.course
-        if course.epoch is None or course.epoch == course.epochs - 1:
+        """Load the best epoch's weights into the module, unless the best one is the last."""
+        state = self.state
+        if state.epoch is None or state.epoch == state.epochs - 1:
             return
         if self.folder is not None:
             trainer.strategy.barrier()  # until the first process has written them
             held = load_checkpoint(self.folder / BEST)
-            if held.get("epoch") != course.epoch or held.get(_SETTINGS) != self.settings:
+            if held.get("epoch") != state.epoch or held.get(_SETTINGS) != self.settings:
                 raise ValueError(
-                    f"{BEST} in {str(self.folder.parent)!r} is not of epoch {course.epoch}, the best one of this run; "
+                    f"{BEST} in {str(self.folder.parent)!r} is not of epoch {state.epoch}, the best one of this run; "
                     "start anew without resume"
                 )
             self._weights = held["state_dict"]
         module.load_state_dict(self._weights)
         self._weights = {}
 
-    def _keep(self, trainer: L.Trainer, module: HashingModule, course: Course) -> None:
+    def _keep(self, trainer: L.Trainer, module: HashingModule, state: MonitorState) -> None:
         if self.folder is None:
             weights = module.state_dict()
             self._weights = {name: tensor.detach().cpu().clone() for name, tensor in weights.items()}
         elif trainer.is_global_zero:
-            best = {"epoch": course.epoch, "value": course.value, "monitor": self.monitor, _SETTINGS: self.settings}
+            best = {"epoch": state.epoch, "value": state.value, "monitor": self.monitor, _SETTINGS: self.settings}
             with replacing(self.folder / BEST) as temporary:
                 torch.save({**best, "state_dict": module.state_dict()}, temporary)
 
 
 def has_checkpoint(directory: str | Path) -> bool:
-    """Whether there is something to resume."""
+    """Return whether a folder holds a checkpoint to resume from."""
     return _last(Path(directory)).is_file()
 
 
 def checkpoint_to_resume(folder: Path | None, settings: dict[str, Any]) -> tuple[Path | None, int]:
-    """The checkpoint of a run, and how many epochs it has behind it; ``None`` and 0 where there is none.
+    """Return the checkpoint of a run and how many epochs it has behind it; None and 0 if there is none.
 
     Raises:
         ValueError: it is damaged, or one of a run with other settings.
@@ -162,7 +162,7 @@ def checkpoint_to_resume(folder: Path | None, settings: dict[str, Any]) -> tuple
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """What a checkpoint holds, never unpickled; raises ``ValueError`` with a line where it cannot be read."""
+    """Return what a checkpoint holds, never unpickled; raise ``ValueError`` if it cannot be read."""
     try:
         held = torch.load(path, weights_only=True, map_location="cpu")
         held.get(_SETTINGS)

@@ -1,4 +1,4 @@
-"""Several processes that train one model, on one machine or many.
+"""Training of one model by several processes, on one machine or many.
 
 Every batch is cut into as many slices as there are processes. A process computes the raw outputs ℓ of its own slice;
 then all outputs are gathered, and every process computes the loss of the whole batch, whose labels and positions it
@@ -25,7 +25,7 @@ from lbhash.utils.validation import check_int
 
 
 def check_processes(devices: int, nodes: int) -> tuple[int, int]:
-    """Return how many devices of how many machines train: those that torchrun started processes for, if it did.
+    """Return the number of devices and of machines: what torchrun started, if it did, else what was given.
 
     Raises:
         TypeError: one is not an integer.
@@ -45,7 +45,7 @@ def check_processes(devices: int, nodes: int) -> tuple[int, int]:
 
 
 def is_main_process() -> bool:
-    """Whether this process is the first, or the only one: the one that writes and prints."""
+    """Return whether this process is the first or the only one, which writes and prints."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank() == 0
     ranks = ("RANK",) if "RANK" in os.environ else ("NODE_RANK", "LOCAL_RANK")
@@ -53,7 +53,7 @@ def is_main_process() -> bool:
 
 
 def distributed_strategy() -> DDPStrategy:
-    """PyTorch's ``DistributedDataParallel``.
+    """Return the strategy for several processes, PyTorch's ``DistributedDataParallel``.
 
     Not every objective uses all of its parameters (a guidance that replaces its host). Buffers are not sent at every
     step, for a memory of the training set, which is equal everywhere, may be the largest of them.
@@ -62,7 +62,7 @@ def distributed_strategy() -> DDPStrategy:
 
 
 def gather_outputs(own: Tensor, rows: int) -> Tensor:
-    """The outputs of the whole batch, ``[rows, bits]``, of the slices' outputs ``[m, bits]`` in all processes.
+    """Gather the outputs of the whole batch, ``[rows, bits]``, from the slices ``[m, bits]`` of all processes.
 
     The loss of the gathered outputs is the same number everywhere, and each process has its gradient at its own slice
     only. ``DistributedDataParallel`` takes the mean over processes of what should be their sum, so that the gradient
@@ -85,6 +85,6 @@ class _Gather(torch.autograd.Function):
 
 
 def share_buffers(module: nn.Module) -> None:
-    """Give all processes the first one's buffers: the running statistics of batch normalization, say."""
+    """Copy the first process's buffers, such as running statistics of batch normalization, to all processes."""
     for buffer in module.buffers():
         dist.broadcast(buffer, 0)

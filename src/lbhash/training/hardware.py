@@ -1,4 +1,4 @@
-"""What a training runs on: threads, random numbers, precision, and Lightning without its remarks."""
+"""Threads, random numbers, precision and Lightning's trainer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LIGHTNINGS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-
 
 
 def draw_from(*seeds: int) -> None:
-    """Let PyTorch's generators start from these numbers."""
+    """Seed PyTorch's generators with these numbers."""
     state = np.random.SeedSequence(seeds).generate_state(1, np.uint64).item()
     torch.default_generator.manual_seed(state)  # torch.manual_seed does the same in twenty times the time
     if torch.cuda.is_initialized():
@@ -33,9 +33,9 @@ def draw_from(*seeds: int) -> None:
 
 @contextmanager
 def cpu_settings(threads: int) -> Iterator[None]:
-    """So many threads; and no denormal numbers, which Adam's moments of a converged surrogate turn into.
+    """Set the number of threads and flush denormal numbers to 0, until the block ends.
 
-    A step on denormals takes many times as long.
+    Adam's moments of a converged surrogate become denormal, and a step then takes many times as long.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -49,7 +49,7 @@ def cpu_settings(threads: int) -> Iterator[None]:
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Without Lightning's and PyTorch's remarks on hardware, processes, workers and tips."""
+    """Silence Lightning's and PyTorch's remarks on hardware, processes, workers and tips until the block ends."""
     logs = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [log.level for log in logs]
     for log in logs:
@@ -66,20 +66,20 @@ def quiet_lightning() -> Iterator[None]:
 
 
 def check_machine(device: str, threads: int) -> None:
-    """Raise ``ValueError`` with a line unless one can train on this device with so many threads."""
+    """Raise ``ValueError`` unless training is possible on this device with this number of threads."""
     check_int(threads, "threads", 1)
     with quiet_lightning():
         make_trainer(device, enable_checkpointing=False)
 
 
 def full_precision(trainer: L.Trainer, device: torch.device) -> AbstractContextManager[Any]:
-    """Float32 throughout, inside a step of whatever precision."""
+    """Compute in float32 until the block ends, at any precision of the training."""
     mixed = isinstance(trainer.precision_plugin, MixedPrecision)
     return torch.autocast(device.type, enabled=False) if mixed else nullcontext()
 
 
 def make_trainer(device: str, devices: int = 1, nodes: int = 1, precision: str = "32", **settings: Any) -> L.Trainer:
-    """Lightning's trainer, which shows and writes nothing itself."""
+    """Return Lightning's trainer, which shows and writes nothing itself."""
     several = devices * nodes > 1
     try:
         trainer = L.Trainer(

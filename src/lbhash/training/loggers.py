@@ -1,4 +1,4 @@
-"""The log of a training's epochs."""
+"""Loggers of the values of each epoch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 
 
 def epoch_logger(kind: str | None, folder: Path | None, epochs_before: int) -> Logger | None:
-    """A logger under ``folder``; ``None`` where nothing is asked for. It writes at once.
+    """Return a logger that writes under ``folder`` at once, or None if ``kind`` or ``folder`` is None.
 
     Args:
         kind: "csv" or "tensorboard".
         folder: of the run.
-        epochs_before: how many epochs of the log that is there are kept, those of the run that is resumed.
+        epochs_before: epochs of a resumed run, whose lines in its log stay.
     """
     if kind is None or folder is None:
         return None
@@ -30,7 +30,7 @@ def epoch_logger(kind: str | None, folder: Path | None, epochs_before: int) -> L
 
 
 def _csv_logger(folder: Path, epochs_before: int) -> CSVLogger:
-    """A log that is on disk after every epoch."""
+    """Return a CSV log that is on disk after every epoch."""
     logger = CSVLogger(folder, name="logs", version="", flush_logs_every_n_steps=1)
     log = folder / "logs" / "metrics.csv"
     kept: list[dict[str, Any]] = []

@@ -15,27 +15,35 @@ from lbhash.losses import Objective
 from lbhash.losses.base import check_loss
 from lbhash.training.distributed import gather_outputs, share_buffers
 from lbhash.training.hardware import draw_from, full_precision
-from lbhash.training.monitor import Coded, Monitor, SeenCodes, Verdict, judge, monitored_name, numpy_labels
+from lbhash.training.monitor import (
+    CodeBuffer,
+    EncodedRows,
+    EpochMetrics,
+    Monitor,
+    evaluate_epoch,
+    monitored_name,
+    numpy_labels,
+)
 from lbhash.training.schedule import Schedule
 
 
 class HashingModule(L.LightningModule):
-    """Algorithm 1: one Adam over the model and what the objective learns itself, the surrogate among it.
+    """Algorithm 1: one Adam learns the model and the objective's own parameters, among them the surrogate's.
 
     Logs each epoch: ``loss``; ``inter``, ``intra`` and ``ratio`` of the codes that the epoch's rows had when they were
-    seen, which costs no further pass over the data; what ``lbhash.training.monitor.judge`` says of the validation rows;
-    ``lr``, and ``backbone_lr`` where there is one. TensorBoard gets ``rows_per_second`` too; the CSV does not, so that
+    seen, which costs no extra pass over the data; the metrics of the validation rows (``monitor.evaluate_epoch``);
+    ``lr``, and ``backbone_lr`` if there is one. TensorBoard gets ``rows_per_second`` too; the CSV does not, so that
     the log of a resumed run is the log of one that was never interrupted.
 
     Args:
         model: any module that gives raw outputs ℓ ``[n, bits]``; what it calls ``backbone`` learns at its own rate.
         objective: the loss. It computes in float32 whatever the model does.
         schedule: the learning rates.
-        seed: of what is drawn in training.
+        seed: of the dropout and of what the objective samples.
         labels: of the training rows.
-        validation: reads the validation rows, in their order; none are looked at without.
+        validation: reads the validation rows, in their order; None if there are none.
         validation_labels: their labels.
-        monitor: what an epoch is judged by.
+        monitor: the criterion of the best epoch.
     """
 
     def __init__(
@@ -58,7 +66,7 @@ class HashingModule(L.LightningModule):
         self.validation = validation
         self.validation_labels = None if validation_labels is None else numpy_labels(validation_labels)
         self.monitor = monitor
-        self.verdict: Verdict | None = None
+        self.epoch_metrics: EpochMetrics | None = None
         """Of the last epoch."""
         self.rows_per_second = 0.0
         """Of the last epoch, without its validation."""
@@ -71,16 +79,16 @@ class HashingModule(L.LightningModule):
             share_buffers(self.objective)
 
     def on_train_epoch_start(self) -> None:
-        """Begin the epoch's accounts."""
+        """Set the learning rates, and forget the codes and losses of the epoch before."""
         self._set_rates(0)
         self.objective.begin_epoch(self.current_epoch)
-        self.seen = SeenCodes(len(self.labels))
+        self.seen = CodeBuffer(len(self.labels))
         self.losses = torch.zeros(self._steps, device=self.device)
         self.sizes = torch.zeros(self._steps, dtype=torch.int64)
         self._started = time.perf_counter()
 
     def training_step(self, batch: tuple[Tensor, Tensor, Tensor], batch_index: int) -> Tensor:
-        """The loss of a batch.
+        """Return the loss of a batch.
 
         Args:
             batch: what the model takes of this process's rows, and labels and positions in the training set of the rows
@@ -89,9 +97,9 @@ class HashingModule(L.LightningModule):
         """
         self._set_rates(batch_index)
         several = self.trainer.world_size > 1
-        # From seed, epoch and step alone, so that a resumed run repeats the killed one; and the model draws first, so
-        # that a host and its guided form see the same dropout of their inputs. What an objective draws must be the same
-        # in all processes, and what a model draws must not.
+        # From seed, epoch and step alone, so that a resumed run repeats the killed one. The model samples first, so
+        # that a host and its guided form see the same dropout of their inputs. An objective samples the same in all
+        # processes, a model does not.
         draws = (self.seed, self.current_epoch, batch_index)
         draw_from(*draws, *([1 + self.global_rank] if several else []))
         x, labels, index = batch
@@ -109,25 +117,25 @@ class HashingModule(L.LightningModule):
         return loss
 
     def on_train_epoch_end(self) -> None:
-        """Judge the epoch, in the first process for all, and log what is found."""
+        """Evaluate the epoch in the first process, tell all processes, and log the values."""
         self._check_finite(self.losses.cpu())
-        training = Coded(self.seen.take(), self.labels, self.seen.bits)
+        training = EncodedRows(self.seen.take(), self.labels, self.seen.bits)
         self.times.append(time.perf_counter() - self._started)
         self.rows_per_second = len(self.labels) / self.times[-1]
         if self.trainer.world_size > 1:
             share_buffers(self.model)
         validation = self._encode_validation()
-        verdict = Verdict({}, None)
+        metrics = EpochMetrics({}, None)
         if self.trainer.is_global_zero:
-            verdict = judge(self.monitor, self.mean_loss, training, validation)
-        self.verdict = verdict = self.trainer.strategy.broadcast(verdict)
+            metrics = evaluate_epoch(self.monitor, self.mean_loss, training, validation)
+        self.epoch_metrics = metrics = self.trainer.strategy.broadcast(metrics)
         rates = zip(("lr", "backbone_lr"), self._rates(self._steps - 1), strict=True)
-        self.log_dict(verdict.values | dict(list(rates)[: 1 + self._tunes_backbone]))
+        self.log_dict(metrics.values | dict(list(rates)[: 1 + self._tunes_backbone]))
         if isinstance(self.trainer.logger, TensorBoardLogger):
             self.log("rows_per_second", self.rows_per_second)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Adam, fused: on a CPU a third of the time of the plain one."""
+        """Return Adam, fused: on a CPU it takes a third of the time of the plain one."""
         tuned = {id(parameter) for parameter in self._backbone_parameters()}
         learned = [parameter for parameter in self.parameters() if parameter.requires_grad]
         groups = [{"params": [parameter for parameter in learned if id(parameter) not in tuned]}]
@@ -137,13 +145,13 @@ class HashingModule(L.LightningModule):
 
     @property
     def mean_loss(self) -> float:
-        """Of the epoch's rows so far."""
+        """The mean loss of the epoch's rows so far."""
         sizes = self.sizes.double()
         return float(self.losses.cpu().double() @ sizes / sizes.sum())
 
     @property
     def monitored_name(self) -> str | None:
-        """The name under which the monitored value is logged; ``None`` where nothing is monitored."""
+        """The name under which the monitored value is logged; None if nothing is monitored."""
         return None if self.monitor is None else monitored_name(self.monitor, self.validation is not None)
 
     @property
@@ -173,11 +181,11 @@ class HashingModule(L.LightningModule):
             raise ValueError(f"the loss is {wrong[0].item()} in epoch {self.current_epoch}; a smaller lr may help")
 
     @torch.no_grad()
-    def _encode_validation(self) -> Coded | None:
-        """The codes of the validation rows."""
+    def _encode_validation(self) -> EncodedRows | None:
+        """Return the validation rows with their codes, or None if there are none."""
         if self.validation is None or self.validation_labels is None:
             return None
-        seen = SeenCodes(len(self.validation_labels))
+        seen = CodeBuffer(len(self.validation_labels))
         self.model.eval()
         for x, _, index in self.validation:
             with self.trainer.precision_plugin.val_step_context():
@@ -186,4 +194,4 @@ class HashingModule(L.LightningModule):
                 logits = gather_outputs(logits, len(index))
             seen.add(logits, index.to(self.device))
         self.model.train()
-        return Coded(seen.take(), self.validation_labels, seen.bits)
+        return EncodedRows(seen.take(), self.validation_labels, seen.bits)

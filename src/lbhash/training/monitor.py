@@ -1,9 +1,8 @@
-"""What an epoch is worth: the value by which the best one is kept and training is stopped early.
+"""Metrics of an epoch: the value that chooses the best one and stops a training early.
 
-Validation rows are judged as ``lbhash.tuning`` judges held-out rows. Their ratio is at percentiles in the place of the
-extremes, and with a D_intra below one bit taken as one bit, so that it is finite. Their mAP is of each of them as a
-query to the others. Of codes that have collapsed (fewer of them differ than there are classes) the ratio is 0, and
-their epoch is never the best one, whatever the criterion says of it.
+Validation rows are evaluated as ``lbhash.tuning`` does. Their ratio takes percentiles in place of the extremes, and a
+D_intra below one bit as one bit, so that it is finite. Their mAP is that of each of them as a query to the others. If
+codes have collapsed (fewer of them differ than there are classes), the ratio is 0 and the epoch is never the best one.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from lbhash.training.arguments import Monitor
 from lbhash.utils.labels import Labels
 
 VALIDATION_SHARE = 0.1
-"""Of the training rows, where a monitor needs validation rows and nothing says how many."""
+"""Default share of the training rows that validates, if the monitor needs validation rows."""
 
 
 @dataclass(frozen=True)
-class Coded:
+class EncodedRows:
     """Codes of some rows, ``uint8 [n, bytes]``, with their labels, ``int64 [n]`` or multi-hot, and their length."""
 
     codes: PackedCodes
@@ -40,12 +39,12 @@ class Coded:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What is said of an epoch.
+class EpochMetrics:
+    """The metrics of an epoch.
 
     Attributes:
         values: what is logged, by name.
-        monitored: the monitor's value; ``None`` where nothing is monitored, or the epoch cannot be the best one.
+        monitored: the monitor's value; None if nothing is monitored, or if the epoch cannot be the best one.
     """
 
     values: dict[str, float]
@@ -65,29 +64,33 @@ def check_validation(validation: float | None, monitor: Monitor | None) -> float
 
 
 def check_map_has_rows(monitor: Monitor | None, validation: bool) -> None:
-    """Raise ``ValueError`` where a mAP is monitored and there are no validation rows to be its queries."""
+    """Raise ``ValueError`` if the monitor is the mAP and there are no validation rows as its queries."""
     if monitor == "map" and not validation:
         raise ValueError("monitor is 'map', and there are no validation rows; give some, or take the ratio")
 
 
-def judge(monitor: Monitor | None, loss: float, training: Coded, validation: Coded | None) -> Verdict:
-    """What is said of an epoch with this mean loss.
+def evaluate_epoch(
+    monitor: Monitor | None, loss: float, training: EncodedRows, validation: EncodedRows | None
+) -> EpochMetrics:
+    """Return the metrics of an epoch.
 
     Args:
-        monitor: what decides; with "ratio" and no validation rows it is that of the training codes.
-        loss: of the epoch's batches.
+        monitor: the criterion; without validation rows, "ratio" is that of the training codes.
+        loss: the mean loss of the epoch's batches.
         training: the codes that the epoch's rows had when they were seen.
         validation: the codes of the validation rows after the epoch.
     """
     found = bound(training.codes, training.labels, bits=training.bits)
     values = {"loss": loss, "inter": float(found.inter), "intra": float(found.intra), "ratio": float(found.ratio)}
     collapsed = False
-    judged = training if validation is None and monitor == "ratio" else validation
-    if judged is not None:
+    evaluated = training if validation is None and monitor == "ratio" else validation
+    if evaluated is not None:
         from lbhash.evaluation.held_out import score_codes  # a search trains, so that its package imports this one
 
         name = "training" if validation is None else "validation"
-        score = score_codes(judged.codes, judged.labels, judged.classes, judged.bits, with_map=monitor == "map")
+        score = score_codes(
+            evaluated.codes, evaluated.labels, evaluated.classes, evaluated.bits, with_map=monitor == "map"
+        )
         collapsed = any(caution.kind in ("equal", "collapsed") for caution in score.cautions)
         values |= {f"{name}_inter": score.inter, f"{name}_intra": score.intra}
         values[f"{name}_ratio"] = 0.0 if collapsed else score.by("ratio")
@@ -98,36 +101,36 @@ def judge(monitor: Monitor | None, loss: float, training: Coded, validation: Cod
         monitored = values[monitored_name(monitor, validation is not None)]
         if collapsed or not math.isfinite(monitored) or (monitor != "loss" and monitored == 0):
             monitored = None
-    return Verdict(values, monitored)
+    return EpochMetrics(values, monitored)
 
 
 def monitored_name(monitor: Monitor, validation: bool) -> str:
-    """The name under which the monitored value is logged."""
+    """Return the name under which the monitored value is logged."""
     if monitor == "loss":
         return "loss"
     return f"{'validation' if validation else 'training'}_{monitor}"
 
 
 def is_better(monitor: Monitor, value: float | None, best: float | None) -> bool:
-    """Whether ``value`` is better than the best so far; an equal one is not."""
+    """Return whether ``value`` is better than the best so far; an equal one is not."""
     if value is None or best is None:
         return value is not None
     return value < best if monitor == "loss" else value > best
 
 
 def numpy_labels(labels: Tensor) -> npt.NDArray[np.int64]:
-    """Labels as codes are judged with."""
+    """Return labels as the evaluation takes them."""
     return labels.numpy().astype(np.int64)
 
 
-class SeenCodes:
-    """The codes that the rows of an epoch had when they were seen, packed where they were computed."""
+class CodeBuffer:
+    """Holds the codes that the rows of an epoch had when they were seen, on the device that computed them."""
 
     def __init__(self, rows: int) -> None:
         self.rows, self.bits = rows, 0
 
     def add(self, logits: Tensor, index: Tensor) -> None:
-        """Take the codes of raw outputs ``[n, bits]`` of the rows ``int64 [n]``."""
+        """Store the codes of raw outputs ``[n, bits]`` of the rows ``int64 [n]``."""
         codes = packed(logits.detach())
         if not self.bits:
             self.bits = logits.shape[1]
@@ -135,12 +138,12 @@ class SeenCodes:
         self._codes[index] = codes
 
     def take(self) -> PackedCodes:
-        """The codes of all rows in their order, ``uint8 [rows, bytes]``."""
+        """Return the codes of all rows in their order, ``uint8 [rows, bytes]``."""
         return self._codes.cpu().numpy()
 
 
 def packed(logits: Tensor) -> Tensor:
-    """The packed codes of raw outputs, as ``lbhash.codes.pack`` gives them, on the outputs' own device."""
+    """Return the packed codes of raw outputs on the outputs' own device; ``lbhash.codes.pack`` gives the same."""
     ones = (logits >= 0).to(torch.uint8)
     ones = torch.nn.functional.pad(ones, (0, -ones.shape[1] % 8)).view(len(ones), -1, 8)
     places = torch.arange(8, dtype=torch.uint8, device=ones.device)

@@ -15,11 +15,10 @@ _SECONDS = 0.2
 
 
 class EpochBar(Callback):
-    """A bar on standard error that moves with the steps; the first of several processes shows it.
+    """A progress bar on standard error that moves with the steps; of several processes, the first one shows it.
 
-    It says how many epochs are done, in fractions; the mean loss of the running epoch; the ratio of the last one, and
-    what it is judged by where that is something else; rows a second of the running epoch; and the time left if all
-    epochs take as long as those of this run so far, with all that belongs to them.
+    It shows how many epochs are done, in fractions; the mean loss of the running epoch; the last epoch's ratio and
+    monitored value; rows a second; and the time left if all epochs take as long as those of this run so far.
 
     Args:
         title: what is trained.
@@ -38,7 +37,7 @@ class EpochBar(Callback):
 
     @property
     def said(self) -> str:
-        """What stands behind the bar."""
+        """The text behind the bar."""
         return self._bar.tasks[0].fields["said"]
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
@@ -49,10 +48,10 @@ class EpochBar(Callback):
         self._bar.update(self._task, total=trainer.max_epochs, completed=self._first)
 
     def on_train_epoch_start(self, trainer: L.Trainer, module: Any) -> None:
-        """Say what the last epoch came to."""
+        """Show the metrics of the last epoch."""
         self._rows, self._epoch_began = 0, time.perf_counter()
         self._looked = self._epoch_began
-        if module.verdict is not None:
+        if module.epoch_metrics is not None:
             self._say(trainer, module, trainer.current_epoch, module.rows_per_second)
 
     def on_train_batch_end(self, trainer: L.Trainer, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
@@ -66,7 +65,7 @@ class EpochBar(Callback):
 
     def on_train_end(self, trainer: L.Trainer, module: Any) -> None:
         """Leave the bar standing as it ended."""
-        if module.verdict is not None:
+        if module.epoch_metrics is not None:
             self._say(trainer, module, trainer.current_epoch, module.rows_per_second)
         self._bar.stop()
 
@@ -80,7 +79,7 @@ class EpochBar(Callback):
         clock = _clock(spent)
         if self._first < done < total:
             clock = f"{_clock(spent * (total - done) / (done - self._first))} left"
-        values = {} if module.verdict is None else dict(module.verdict.values)
+        values = {} if module.epoch_metrics is None else dict(module.epoch_metrics.values)
         if loss is not None:
             values["loss"] = loss
         shown = dict.fromkeys(("loss", "ratio", module.monitored_name))

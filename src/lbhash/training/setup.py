@@ -115,7 +115,7 @@ def prepare(
 
 
 def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> FineTuning:
-    """Return what is trained on images; the run's identity and the model's metadata get the settings of images.
+    """Return what is trained on images, and add the settings of images to the run's identity and the model's metadata.
 
     Args:
         setup: what ``prepare`` made, with this backbone.
@@ -157,7 +157,7 @@ def open_backbone(settings: TrainingArguments) -> Backbone:
 
 
 def backbone_device(device: str) -> str:
-    """Return where a backbone runs that does not learn."""
+    """Return the device of a backbone that does not learn."""
     return "cpu" if device == "cpu" else "auto"
 
 
@@ -196,7 +196,7 @@ def _metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
 def _embedded(
     split: EmbeddingSplit | ImageSplit, backbone: Backbone | None, given: TrainingArguments
 ) -> EmbeddingSplit:
-    """Return the rows by which the confusion is told: of images, what the backbone makes of them before it learns."""
+    """Return the embeddings for the confusion matrix; those of images are the backbone's before it learns."""
     if backbone is None:
         return split
     from lbhash.training.images import embed_images

@@ -36,10 +36,10 @@ class Trained:
         epoch: whose weights model and objective have, counted from 0: the best one, or the last one if nothing is
             monitored or no epoch could be the best.
         epochs: how many were run, those before a resumed run's checkpoint among them.
-        monitor: what epochs were judged by.
-        value: the monitor's, in the best epoch; None if there is none.
-        stopped_early: whether patience ended it.
-        rows_per_second: that were trained on, validation not counted; None if a resumed run had no epoch left.
+        monitor: the criterion of the best epoch; None if there was none.
+        value: the monitor's value in the best epoch; None if there is none.
+        stopped_early: whether patience ended the training.
+        rows_per_second: speed of training without validation; None if a resumed run had no epoch left.
     """
 
     epoch: int
@@ -145,13 +145,13 @@ def train(
     # A trainer and its module refer to each other, and stay until Python looks for such cycles: with nothing large.
     del module.model, module.objective
     trainer.strategy.optimizers = []
-    course = keeper.course
+    state = keeper.state
     return Trained(
-        epoch=course.epochs - 1 if course.epoch is None else course.epoch,
-        epochs=course.epochs,
+        epoch=state.epochs - 1 if state.epoch is None else state.epoch,
+        epochs=state.epochs,
         monitor=given.monitor,
-        value=course.value,
-        stopped_early=keeper.out_of_patience and course.epochs < schedule.epochs,
+        value=state.value,
+        stopped_early=keeper.out_of_patience and state.epochs < schedule.epochs,
         rows_per_second=len(learned) * len(module.times) / sum(module.times) if module.times else None,
     )
 
@@ -175,7 +175,7 @@ def _loaders(
 
 
 class _Threads(Callback):
-    """Lightning sets a number of threads of its own where it starts processes."""
+    """Sets the number of threads again, since Lightning changes it when it starts processes."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -186,7 +186,7 @@ class _Threads(Callback):
 
 @contextmanager
 def _random_state() -> Iterator[None]:
-    """Leave the caller's generators as they were; a GPU that nobody has used has none to leave."""
+    """Restore PyTorch's random state when the block ends; a GPU that nobody has used has none."""
     used = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices=used):
         yield

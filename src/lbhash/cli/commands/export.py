@@ -16,11 +16,11 @@ def export(
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="Export this vision model before the head, a folder or Hub id; the model's own folder 'backbone' "
-            "where it has one and this is not given. Without a backbone the file takes embeddings."
+            help="A vision model, a folder or Hub id, to export before the head; by default the model's own folder "
+            "'backbone', if it has one. Without a backbone, the file takes embeddings."
         ),
     ] = None,
-    opset: Annotated[int | None, typer.Option(help="The version of ONNX's operators; 18 where not given.")] = None,
+    opset: Annotated[int | None, typer.Option(help="Version of ONNX's operators; 18 by default.")] = None,
     as_json: Json = False,
 ) -> None:
     """Write a model as an ONNX file, checked under onnxruntime before it is kept."""

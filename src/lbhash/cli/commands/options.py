@@ -46,7 +46,7 @@ Carry = Annotated[
     list[str] | None,
     typer.Option(
         help="A column of DATA, a .parquet file, that travels with the codes, or the 'path' of images in files; may "
-        "be given often."
+        "be given several times."
     ),
 ]
 Model = Annotated[Path, typer.Option(help="A folder that 'lbhash train' wrote.")]
@@ -70,7 +70,7 @@ def image_options(
     *,
     new: bool = False,
 ) -> ImageOptions | None:
-    """Return what the options say of images, or None if they say nothing.
+    """Return the settings of images, or None if no option is about images.
 
     Raises:
         ValueError: a model is ``new``, so that it knows no backbone, none is given, and another option is.
