@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from inspect import signature
 from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.codes import PackedCodes, check_bits, code_bytes, unpack
-from lbhash.data import EmbeddingSplit, check_embeddings
+from lbhash.data import EmbeddingSplit, Split, check_embeddings
 from lbhash.data.holdout import held_rows
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
+from lbhash.data.split import SplitT
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.losses import Objective, Task, build_objective, check_method, method_name, uses_centers
@@ -31,7 +32,7 @@ from lbhash.models.dropout import Dropout
 from lbhash.models.hash_model import HashModel, check_model_folder, load_model
 from lbhash.models.surrogate import Surrogate
 from lbhash.training import Monitor, Precision, Schedule, Trained, draw_from, has_checkpoint, is_main_process, train
-from lbhash.training.confusion import confusion, drawn
+from lbhash.training.confusion import MOST_ROWS, confusion
 from lbhash.training.monitor import check_monitor, check_validation
 from lbhash.training.schedule import ScheduleName
 from lbhash.utils.labels import check_labels, is_class_column
@@ -50,19 +51,16 @@ _OF_ONE_TRAINING = ("precision", "accumulate", "devices", "nodes", "monitor", "p
 """Settings that seeds which are trained together do not have."""
 
 
-_PartT = TypeVar("_PartT", bound="EmbeddingSplit | ImageSplit")
-
-
 @dataclass(frozen=True)
 class _Run:
     """What one training takes."""
 
     model: HashModel
     objective: Objective
-    part: EmbeddingSplit | ImageSplit
-    fitted: EmbeddingSplit | ImageSplit
+    part: Split
+    fitted: Split
     """The rows of ``part`` that are trained on."""
-    held: EmbeddingSplit | ImageSplit | None
+    held: Split | None
     """Those that validate."""
     schedule: Schedule
     centers: npt.NDArray[np.int8]
@@ -233,9 +231,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         self.classes_ = classes
         return self
 
-    def fit_split(
-        self, part: EmbeddingSplit | ImageSplit, classes: int, *, confused: Confusion | None = None, **training: Any
-    ) -> Hasher:
+    def fit_split(self, part: Split, classes: int, *, confused: Confusion | None = None, **training: Any) -> Hasher:
         """Learn from a split of a data set, without a copy of it: of images, by fine-tuning ``backbone``.
 
         Args:
@@ -245,10 +241,15 @@ class Hasher(TransformerMixin, BaseEstimator):
                 have it from one place; it is computed where it is not given, or where some rows validate.
             training: further arguments of ``lbhash.training.train``.
         """
-        backbone = self._open_backbone() if isinstance(part, ImageSplit) else None
+        backbone = self._open_backbone() if part.needs_backbone else None
         run = self._prepare(part, classes, backbone, confused)
         resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
         tuning = None if backbone is None else self._fine_tuning(run, backbone, standardize=not resumed)
+        if tuning is None:
+            rows = run.fitted.training_rows()
+            validation = None if run.held is None else run.held.training_rows()
+        else:
+            rows, validation = tuning.rows, tuning.validation
         if self.progress:
             from lbhash.training.progress import EpochBar
 
@@ -257,9 +258,9 @@ class Hasher(TransformerMixin, BaseEstimator):
         self.trained_: Trained = train(
             run.model if tuning is None else tuning.model,
             run.objective,
-            run.fitted if tuning is None else tuning.rows,  # type: ignore[arg-type]
+            rows,
             run.schedule,
-            validation=run.held if tuning is None else tuning.validation,  # type: ignore[arg-type]
+            validation=validation,
             settings=run.settings,
             **self._training(),
             **training,
@@ -291,12 +292,11 @@ class Hasher(TransformerMixin, BaseEstimator):
         said |= {"augment": plain(asdict(augment), "augment") if augment else False}
         run.model.about |= said
         run.settings.update(said, backbone=backbone.fingerprint())
-        assert isinstance(run.fitted, ImageSplit)
         return fine_tuning(
             backbone,
             run.model,
             run.fitted,
-            run.held,  # type: ignore[arg-type]
+            run.held,
             augmentation=augment or None,
             batch_norm=self.batch_norm,
             seed=self.seed,
@@ -364,7 +364,7 @@ class Hasher(TransformerMixin, BaseEstimator):
 
     def _prepare(
         self,
-        part: EmbeddingSplit | ImageSplit,
+        part: Split,
         classes: int,
         backbone: Backbone | None = None,
         confused: Confusion | None = None,
@@ -381,8 +381,8 @@ class Hasher(TransformerMixin, BaseEstimator):
         options, guidance = plain(self.options, "options"), self._plain_guidance()
         check_method(self.method, guidance=guidance, options=options)  # before what is confused, which takes longest
         part = _labeled(part, classes)
-        fitted: EmbeddingSplit | ImageSplit = part
-        held: EmbeddingSplit | ImageSplit | None = None
+        fitted: Split = part
+        held: Split | None = None
         if validation:
             chosen = held_rows(part.labels, validation, seed, name="validation", purpose="validation")
             fitted, held = part.where(~chosen), part.where(chosen)
@@ -404,26 +404,17 @@ class Hasher(TransformerMixin, BaseEstimator):
             classifier = classes if has_classifier else 0
             about = self._about(schedule, seed, len(fitted)) | {"options": options, "guidance": guidance}
             draw_from(seed, 1)  # so that a host and its guided form start from the same weights
-            embedded = part if isinstance(part, EmbeddingSplit) else backbone
-            assert embedded is not None
-            dim = embedded.dim
+            dim = part.input_dim(backbone)
             model = HashModel(dim, bits, hidden, dropout, classifier, about)
         settings = {"method": self.name, "dim": dim, "classes": classes, "bits": bits, "hidden": hidden}
         settings |= {"guided": bool(self.guided), "dropout": dropout, "centers": str(self.centers)}
         settings |= {"options": options, "guidance": guidance, "validation": validation}
         return _Run(model, objective, part, fitted, held, schedule, centers, settings)
 
-    def _embedded(self, part: EmbeddingSplit | ImageSplit, backbone: Backbone | None = None) -> EmbeddingSplit:
+    def _embedded(self, part: Split, backbone: Backbone | None = None) -> EmbeddingSplit:
         """What tells of rows what they are confused with: of images what the backbone sees before it learns."""
-        if isinstance(part, EmbeddingSplit):
-            return part
-        from lbhash.training.images import embed_images
-
-        assert backbone is not None
-        part = drawn(part)
-        progress = self.progress and is_main_process()
-        made = embed_images(backbone, part.images, part.rows, workers=self.workers, progress=progress)
-        return EmbeddingSplit(made, np.arange(len(made)), part.labels)
+        sample = part.subsample(MOST_ROWS)
+        return sample.embedded(backbone, workers=self.workers, progress=self._bar("embedding"))
 
     def _schedule(self, epochs: int, batch_size: int) -> Schedule:
         backbone_lr = None if self.backbone_lr is None else _number(self.backbone_lr, "backbone_lr")
@@ -471,20 +462,20 @@ class Hasher(TransformerMixin, BaseEstimator):
         check_embeddings(rows, "X")
         return self.model_.encode(rows)
 
-    def encode_split(self, part: EmbeddingSplit | ImageSplit) -> PackedCodes:
+    def encode_split(self, part: Split) -> PackedCodes:
         """Codes of a split of a data set, ``uint8 [n, ceil(bits / 8)]``, with the memory of a chunk."""
         check_is_fitted(self)
-        if isinstance(part, ImageSplit):
-            from lbhash.training.images import encode_images
-
-            progress = self.progress and is_main_process()
-            return encode_images(
-                self.backbone_, self.model_, part.images, part.rows, workers=self.workers, progress=progress
-            )
-        if part.dim != self.model_.dim:
-            raise ValueError(f"embeddings have {part.dim} numbers a row; the model takes {self.model_.dim}")
+        backbone = self.backbone_ if part.needs_backbone else None
+        dim = part.input_dim(backbone)
+        if dim != self.model_.dim:
+            raise ValueError(f"embeddings have {dim} numbers a row; the model takes {self.model_.dim}")
         none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
-        return np.concatenate([none, *(self.model_.encode(chunk) for chunk in part.chunks())])
+        chunks = part.chunks(backbone, workers=self.workers, progress=self._bar("encoding"))
+        return np.concatenate([none, *map(self.model_.encode, chunks)])
+
+    def _bar(self, work: str) -> str:
+        """Return what a progress bar calls some work; nothing if there is to be none."""
+        return work if self.progress and is_main_process() else ""
 
     def transform(self, X: npt.ArrayLike) -> npt.NDArray[np.int8]:
         """Codes of embeddings ``[n, dim]`` as features for the next step: ``int8 [n, bits]`` of ±1."""
@@ -659,7 +650,7 @@ def _number(value: Any, name: str) -> float:
     return float(value)
 
 
-def _labeled(part: _PartT, classes: int) -> _PartT:
+def _labeled(part: SplitT, classes: int) -> SplitT:
     """The training rows with labels that are checked."""
     if not len(part):
         raise ValueError("part has no row; training needs at least one")
@@ -668,7 +659,7 @@ def _labeled(part: _PartT, classes: int) -> _PartT:
     labels = check_labels(part.labels, "labels of part", classes)
     if len(labels) != len(part):
         raise ValueError(f"part has {len(part)} rows and {len(labels)} labels; training needs one for each row")
-    return replace(part, labels=labels)
+    return part.with_rows(part.rows, labels)
 
 
 def _images(X: Any) -> Iterator[Image | bytes] | None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lbhash.data import Dataset
-from lbhash.data.images import ImageDataset
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.utils.files import check_folder, write_json
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def train_model(
-    dataset: Dataset | ImageDataset,
+    dataset: Dataset,
     out: str | Path,
     *,
     at: int | None = None,
@@ -97,7 +96,7 @@ def train_model(
         "epochs": hasher.epochs,
         "train_seconds": round(seconds, 2),
         "training": training,
-        **(_of_images(rate) if isinstance(dataset, ImageDataset) else {}),
+        **(_of_images(rate) if dataset.train.needs_backbone else {}),
         **report.as_dict(),
         "classifier_accuracy": recognized,  # of the method's own classifier, where it has one
     }

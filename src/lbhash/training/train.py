@@ -15,9 +15,16 @@ from lightning.pytorch.accelerators import CUDAAccelerator
 from lightning.pytorch.callbacks import Callback
 from torch import nn
 
-from lbhash.data.dataset import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.losses import Objective
-from lbhash.training.batches import ShuffledBatches, TrainingRows, Turns, as_rows, batch_loader, in_order
+from lbhash.training.batches import (
+    DistributedBatchSampler,
+    ShuffledBatches,
+    TrainingRows,
+    batch_loader,
+    in_order,
+    labels_of,
+)
 from lbhash.training.checkpoints import AtomicCheckpoints, RunCheckpoints, checkpoint_to_resume
 from lbhash.training.distributed import check_processes
 from lbhash.training.hardware import Precision, check_precision, cpu_settings, make_trainer, quiet_lightning
@@ -53,7 +60,7 @@ class Trained:
 def train(
     model: nn.Module,
     objective: Objective,
-    rows: EmbeddingSplit | TrainingRows,
+    rows: TrainingRows,
     schedule: Schedule,
     *,
     seed: int = 0,
@@ -64,7 +71,7 @@ def train(
     threads: int = 1,
     callbacks: list[Callback] | None = None,
     settings: dict[str, Any] | None = None,
-    validation: EmbeddingSplit | TrainingRows | None = None,
+    validation: TrainingRows | None = None,
     monitor: Monitor | None = None,
     patience: int | None = None,
     precision: Precision = "32",
@@ -120,7 +127,8 @@ def train(
     check_map_has_rows(monitor, validation is not None)
     devices, nodes = check_processes(devices, nodes)
     folder = None if directory is None else Path(directory)
-    learned, held = as_rows(rows), None if validation is None else as_rows(validation)
+    learned, held = rows, validation
+    labels = labels_of(learned)
     identity = {
         **asdict(schedule),
         "seed": seed,
@@ -156,12 +164,12 @@ def train(
         world, rank = devices * nodes, trainer.global_rank
         pin = isinstance(trainer.accelerator, CUDAAccelerator)
         size = schedule.batch_size * world
-        turns = Turns(ShuffledBatches(len(learned), size, seed), rank, world, epochs_before)
-        loader = batch_loader(learned, turns, workers=workers, persistent=True, pin=pin)
+        shards = DistributedBatchSampler(ShuffledBatches(len(learned), size, seed), rank, world, epochs_before)
+        loader = batch_loader(learned, shards, workers=workers, persistent=True, pin=pin)
         validating = None
         if held is not None:
-            turns = Turns(in_order(len(held), size), rank, world)
-            validating = batch_loader(held, turns, workers=workers, persistent=False, pin=pin)
+            shards = DistributedBatchSampler(in_order(len(held), size), rank, world)
+            validating = batch_loader(held, shards, workers=workers, persistent=False, pin=pin)
         model.train()  # Lightning leaves a module in the mode in which it came
         objective.train()
         module = HashingModule(
@@ -169,9 +177,9 @@ def train(
             objective,
             schedule,
             seed,
-            learned.labels,
+            labels,
             validating,
-            None if held is None else held.labels,
+            None if held is None else labels_of(held),
             monitor,
         )
         if world > 1:  # PyTorch looks for unused parameters, and warns where it finds none

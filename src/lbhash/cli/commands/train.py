@@ -30,7 +30,6 @@ from lbhash.cli.commands.options import (
 
 if TYPE_CHECKING:
     from lbhash.data import Dataset
-    from lbhash.data.images import ImageDataset
     from lbhash.training.images import Augmentation
 
 Backbone = Annotated[
@@ -168,7 +167,6 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model, evaluate it, and leave both in a folder."""
-    from lbhash.data.images import image_dataset
     from lbhash.pipeline.splits import check_images_alone, open_embedded
     from lbhash.pipeline.train import train_model
     from lbhash.training import is_main_process
@@ -184,7 +182,7 @@ def train(
         | {"crop-scale": crop_scale, "flip": flip, "jitter": jitter, "no-augment": None if augment else True},
     )
     tuning: dict[str, Any] = {}
-    loaded: Dataset | ImageDataset
+    loaded: Dataset
     if options is not None and not freeze:
         from lbhash.models.backbone import check_backbone_name
         from lbhash.training.images import check_images
@@ -199,7 +197,7 @@ def train(
         threads = cores(devices) if threads is None else threads
         table = options.table(data)
         kept = check_images(table, damaged=damaged.value, workers=workers, progress=is_main_process())
-        loaded, about = image_dataset(table, kept, protocol, split_seed), options.about(table)
+        loaded, about = table.dataset(protocol, split_seed, kept), options.about(table)
     else:
         loaded, about = open_embedded(
             data, options, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed
