@@ -199,10 +199,10 @@ def images(given: argparse.Namespace, backbone: Backbone) -> Any:
         return RandomRows(count, given.image_size)
     from dataclasses import replace
 
-    from lbhash.data.images import image_dataset, load_images
+    from lbhash.data.images import load_images
 
     table = load_images(given.data)
-    part = image_dataset(table, np.ones(len(table), bool)).train
+    part = table.dataset().train
     if len(part) < count:
         raise SystemExit(f"steps is {given.steps}; the training images, {len(part):,}, make fewer")
     part = replace(part, rows=part.rows[:count], labels=part.labels[:count])

@@ -94,7 +94,7 @@ def test_train_leaves_a_model_and_its_metrics(work):
 def test_encode_writes_the_codes_of_a_split(work):
     hasher, dataset = Hasher.from_pretrained(work / "model"), load_dataset("digits")
     for split, name in (("base", "base.parquet"), ("query", "query.npz")):
-        held, part = read_codes(work / name), dataset.part(split)
+        held, part = read_codes(work / name), dataset.split(split)
         np.testing.assert_array_equal(held.codes, hasher.encode_split(part))
         np.testing.assert_array_equal(held.rows, part.rows)
         np.testing.assert_array_equal(held.labels, part.labels)

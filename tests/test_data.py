@@ -81,7 +81,7 @@ def test_flags_say_the_splits(folder, write_parquet):
     dataset = load_dataset("d.parquet")
     assert (dataset.protocol, dataset.classes, dataset.multi_label) == ("flags", 3, False)
     for split, flag in (("train", train), ("base", base), ("query", query)):
-        part = dataset.part(split)
+        part = dataset.split(split)
         np.testing.assert_array_equal(part.rows, np.flatnonzero(flag))
         np.testing.assert_array_equal(part.labels, Y[flag])
         np.testing.assert_array_equal(part.take(slice(None)), X[flag])
@@ -89,7 +89,7 @@ def test_flags_say_the_splits(folder, write_parquet):
     assert dataset.train.embeddings.dtype == np.uint8
     assert load_dataset("d.parquet", protocol="holdout").protocol == "holdout"
     with pytest.raises(ValueError, match="split is 'all'; it must be one of train, base, query"):
-        dataset.part("all")
+        dataset.split("all")
 
 
 def test_no_float_copy_of_the_whole_file(folder, write_parquet):
@@ -140,7 +140,7 @@ def test_the_labels_of_an_npy_lie_beside_it(folder):
         np.save(f"{name}.npy", X[rows])
         np.save(f"{name}_labels.npy", Y[rows])
     for dataset in (load_dataset(folder), load_dataset("train.npy", base="base.npy", query="query.npy")):
-        assert [len(dataset.part(split)) for split in SPLITS] == [30, 45, 15]
+        assert [len(dataset.split(split)) for split in SPLITS] == [30, 45, 15]
         np.testing.assert_array_equal(dataset.query.labels, Y[45:])
     assert load_dataset("base.npy").protocol == "holdout"
     np.save("other.npy", (Y[:45] + 1) % 3)
@@ -164,7 +164,7 @@ def test_a_folder_of_files(folder, write_parquet):
     write_parquet("query.parquet", X[45:], label=Y[45:])
     dataset = load_dataset(folder)
     assert (dataset.protocol, dataset.name) == ("files", folder.name)
-    assert [len(dataset.part(split)) for split in SPLITS] == [30, 45, 15]
+    assert [len(dataset.split(split)) for split in SPLITS] == [30, 45, 15]
     np.testing.assert_array_equal(dataset.query.take(slice(None)), X[45:])
     with pytest.raises(ValueError, match=r"protocol is 'holdout' and data is the folder '.*', whose files are the spl"):
         load_dataset(folder, protocol="holdout")
@@ -179,7 +179,7 @@ def test_base_and_query_files(folder, write_parquet):
     for name, rows in (("t", slice(30)), ("b", slice(45)), ("q", slice(45, 60))):
         write_parquet(f"{name}.parquet", X[rows], label=Y[rows])
     dataset = load_dataset("t.parquet", base="b.parquet", query="q.parquet")
-    assert [len(dataset.part(split)) for split in SPLITS] == [30, 45, 15]
+    assert [len(dataset.split(split)) for split in SPLITS] == [30, 45, 15]
     assert dataset.name == "t.parquet"
     for given in ({"base": "b.parquet"}, {"query": "q.parquet"}):
         with pytest.raises(ValueError, match="base and query go together"):
@@ -202,7 +202,7 @@ def test_files_of_label_lists_get_as_many_columns(folder, write_parquet):
     write_parquet("base.parquet", X[:45], labels=[*lists[:44], [1, 4]])
     write_parquet("query.parquet", X[45:], labels=lists[45:])
     dataset = load_dataset(folder)
-    assert {dataset.part(split).labels.shape[1] for split in SPLITS} == {dataset.classes} == {5}
+    assert {dataset.split(split).labels.shape[1] for split in SPLITS} == {dataset.classes} == {5}
     assert np.flatnonzero(dataset.base.labels[44]).tolist() == [1, 4]
 
 
@@ -293,7 +293,7 @@ def test_more_labels_than_queries():
 
 def test_a_class_of_one_row(folder, write_parquet):
     write_parquet("d.parquet", X[:31], label=np.repeat([0, 1], [1, 30]))
-    with pytest.raises(ValueError, match=r"^class 0 has 1 rows; the protocol needs more than 1 .*leave it out, or say"):
+    with pytest.raises(ValueError, match=r"^protocol is .*: class 0 has 1 rows; .* more than 1 .*leave it out, or say"):
         load_dataset("d.parquet")
     lists = [[0]] * 30 + [[0, 5]]
     write_parquet("d.parquet", X[:31], labels=lists)
@@ -316,7 +316,7 @@ def test_too_few_rows_for_a_protocol(folder, write_parquet):
 def test_digits():
     dataset = load_dataset("digits", seed=3)
     assert (dataset.name, dataset.protocol, dataset.classes) == ("digits", "digits", 10)
-    assert [len(dataset.part(split)) for split in SPLITS] == [800, 1597, 200]
+    assert [len(dataset.split(split)) for split in SPLITS] == [800, 1597, 200]
     assert dataset.train.embeddings.dtype == np.uint8
     data, target = load_digits(return_X_y=True)
     np.testing.assert_array_equal(dataset.query.take(slice(None)), data[dataset.query.rows])
@@ -484,11 +484,11 @@ def test_files_without_embeddings_or_labels(folder, write_parquet):
     write_parquet("d.parquet", X)
     np.save("d.npy", X)
     for name in ("d.parquet", "d.npy"):
-        with pytest.raises(ValueError, match=f"data is '{name}', which has no labels"):
+        with pytest.raises(ValueError, match=f"^{name} has no labels, and splits need them; give them as a column"):
             load_dataset(name)
     flags = {f"in_{split}": np.ones(60, bool) for split in SPLITS}
     write_parquet("d.parquet", X, **flags)
-    with pytest.raises(ValueError, match=r"the train split of d.parquet has no labels"):
+    with pytest.raises(ValueError, match=r"^d.parquet has no labels, and splits need them"):
         load_dataset("d.parquet")
 
 
@@ -648,7 +648,7 @@ def test_a_query_in_another_split_is_refused(tmp_path, write_parquet, split):
     flags[split] = flags[split] | (np.arange(40) == 5)
     columns = {f"in_{name}": flag for name, flag in flags.items()}
     write_parquet(tmp_path / "x.parquet", np.ones((40, 3), np.float32), label=np.zeros(40, int), **columns)
-    with pytest.raises(ValueError, match=rf"in_query and in_{split} of x.parquet are both true in row 5 \(1 rows\)"):
+    with pytest.raises(ValueError, match=rf"^row 5 of x.parquet is in query and in {split} \(1 rows are\); a query"):
         load_dataset(tmp_path / "x.parquet")
 
 

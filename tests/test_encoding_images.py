@@ -326,7 +326,7 @@ def test_a_split_is_drawn_as_for_training(model, backbone_folder, broken, tmp_pa
         given = {"split": split, "protocol": "holdout", "split_seed": 3}
         assert encode(model, backbone_folder, broken, out, damaged="skip", **given)["damaged"] == 0
         found = read_codes(out)
-        np.testing.assert_array_equal(found.rows, trained.part(split).rows)
+        np.testing.assert_array_equal(found.rows, trained.split(split).rows)
         np.testing.assert_array_equal(found.codes, expected[found.rows])
     with pytest.raises(
         ValueError, match=r"^image 4 of broken.parquet is no image.*\(12 of 50 images are damaged or missing\), "

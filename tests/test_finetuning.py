@@ -23,7 +23,7 @@ from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import find_backbone, load_backbone, save_backbone
 from lbhash.models.hash_model import HashModel
 from lbhash.training.confusion import confusion
-from lbhash.training.images import Augmentation, ImageModel, encode_images, fine_tuning
+from lbhash.training.images import Augmentation, ImageModel, fine_tuning
 from training_tools import Stop
 
 pytest.importorskip("transformers")
@@ -542,7 +542,7 @@ def test_bad_images(folder):
     with pytest.raises(ValueError, match=said):
         hasher.fit_images([images[0], b"junk"], labels[:2])
     with pytest.raises(
-        ValueError, match=r"^y is not given, and images has no labels; training needs one for each pict"
+        ValueError, match=r"^y is not given, and images has no labels; training needs one for each imag"
     ):
         hasher.fit_images(images)
     with pytest.raises(ValueError, match=r"^images has no image"):
@@ -567,7 +567,7 @@ def test_a_damaged_image_is_named_where_codes_are_made(tuned, tmp_path):
     table = load_images(write_stripes(tmp_path / "images", 8))
     (tmp_path / "images" / "class1" / "001.png").write_bytes(b"junk")
     with pytest.raises(ValueError, match=r"^image 'class1/001.png' is no image"):
-        encode_images(hasher.backbone_, hasher.model_, table, np.arange(8))
+        hasher.encode_split(table.split())
     with pytest.raises(ValueError, match=r"^image 1 is no image"):
         hasher.encode([stripes(1)[0][0], b"junk"])
 

@@ -12,7 +12,7 @@ import pytest
 from image_tools import write_backbone, write_stripes
 from lbhash import Hasher
 from lbhash.codes.io import read_codes
-from lbhash.data.images import image_dataset, load_images
+from lbhash.data.images import load_images
 from lbhash.models.backbone import Backbone
 
 pytest.importorskip("transformers")
@@ -97,7 +97,7 @@ def test_encode_knows_the_backbone(here, trained, command):
     status, _, err = command(*trained[0].splitlines()[-1].split()[2:])
     assert status == 0, err
     table = load_images("images")
-    dataset = image_dataset(table, np.ones(len(table), bool))
+    dataset = table.dataset()
     held = read_codes("base.parquet", "base")
     assert held.rows.tolist() == dataset.base.rows.tolist()
     assert f"{len(dataset.base)}/{len(dataset.base)} images" in err  # and no others are embedded

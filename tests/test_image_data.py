@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lbhash.data import SPLITS
-from lbhash.data.images import LAYOUTS, PART_PROTOCOLS, holds_images, load_images, split_images
+from lbhash.data import SPLITS, TRAIN_TEST_PROTOCOLS
+from lbhash.data.images import LAYOUTS, holds_images, load_images
 from lbhash.data.images.cifar import read_pickle
 from lbhash.pipeline.columns import ImagePaths
 
@@ -41,10 +41,6 @@ def shades(table, rows=None):
     """The shade of each image, by which the tests know it."""
     rows = range(len(table)) if rows is None else rows
     return [np.asarray(table.read(row))[0, 0, 0] for row in rows]
-
-
-def all_kept(table):
-    return np.ones(len(table), bool)
 
 
 # ------------------------------------------------------------------------------------------------- Parquet
@@ -74,11 +70,11 @@ def test_parquet_flags_and_several_labels(tmp_path):
     flags = {"in_train": [True, False, False], "in_base": [True, True, False], "in_query": [False, False, True]}
     table = load_images(write_images(tmp_path / "p.parquet", [1, 2, 3], labels=[[0, 2], [1], [0, 1]], **flags))
     assert table.labels.tolist() == [[1, 0, 1], [0, 1, 0], [1, 1, 0]]
-    protocol, rows = split_images(table, all_kept(table))
+    protocol, rows = table.split_rows()
     assert protocol == "flags"
     assert {split: rows[split].tolist() for split in SPLITS} == {"train": [0], "base": [0, 1], "query": [2]}
     kept = np.array([False, True, True])
-    assert split_images(table, kept)[1]["base"].tolist() == [1]
+    assert table.split_rows(usable=kept)[1]["base"].tolist() == [1]
 
 
 def test_parquet_of_the_hub(tmp_path):
@@ -95,7 +91,7 @@ def test_parquet_of_the_hub(tmp_path):
     table = load_images(tmp_path)
     assert (shades(table), table.labels.tolist()) == ([4, 5, 1, 2, 3], [1, 0, 0, 1, 1])
     assert table.classes == ("apple", "bear")
-    protocol, rows = split_images(table, all_kept(table))
+    protocol, rows = table.split_rows()
     assert (protocol, rows["query"].tolist(), rows["base"].tolist()) == ("official", [0, 1], [2, 3, 4])
 
 
@@ -107,8 +103,8 @@ def test_parquet_in_the_folder_data(tmp_path):
     (tmp_path / "README.md").write_text("")
     assert holds_images(tmp_path)
     table = load_images(tmp_path)
-    assert sorted(shades(table, np.flatnonzero(table.parts["held"]))) == [3, 4]
-    assert shades(table, np.flatnonzero(table.parts["train"])) == [1, 2]
+    assert sorted(shades(table, np.flatnonzero(table.test_rows))) == [3, 4]
+    assert shades(table, np.flatnonzero(~table.test_rows)) == [1, 2]
 
 
 def test_parquet_files_of_the_splits(tmp_path):
@@ -135,10 +131,10 @@ def test_a_image_beside_that_changes(tmp_path):
     put(tmp_path / "a.png", 1)
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     pq.write_table(pa.table({"image": pa.array([{"path": "a.png"}], kind)}), tmp_path / "p.parquet")
-    known = load_images(tmp_path / "p.parquet").images.fingerprint()
+    known = load_images(tmp_path / "p.parquet").store.fingerprint()
     put(tmp_path / "a.png", 200)
     os.utime(tmp_path / "a.png", ns=(1, 1))
-    assert load_images(tmp_path / "p.parquet").images.fingerprint() != known
+    assert load_images(tmp_path / "p.parquet").store.fingerprint() != known
 
 
 def test_a_damaged_row_group(tmp_path):
@@ -197,7 +193,7 @@ def test_folders_of_splits(tmp_path):
         put(tmp_path / file, at)
     table = load_images(tmp_path)
     assert table.classes == ("a", "b", "c")
-    protocol, rows = split_images(table, all_kept(table))
+    protocol, rows = table.split_rows()
     assert protocol == "flags"
     assert [shades(table, rows[split]) for split in SPLITS] == [[0, 1], [2, 3], [4]]
     assert table.labels[rows["base"]].tolist() == [0, 2]
@@ -208,7 +204,7 @@ def test_folders_of_parts(tmp_path, held):
     for at, file in enumerate(["train/a/1.png", "train/b/1.png", f"{held}/a/1.png", f"{held}/b/1.png"]):
         put(tmp_path / file, at)
     table = load_images(tmp_path)
-    protocol, rows = split_images(table, all_kept(table))
+    protocol, rows = table.split_rows()
     assert (protocol, [shades(table, rows[split]) for split in SPLITS]) == ("official", [[0, 1], [0, 1], [2, 3]])
 
 
@@ -217,7 +213,7 @@ def test_all_held_parts_are_held(tmp_path):
         put(tmp_path / file, at)
     (tmp_path / "notes" / "x" / "y.txt").write_text("")
     table = load_images(tmp_path)
-    protocol, rows = split_images(table, all_kept(table))
+    protocol, rows = table.split_rows()
     assert (protocol, [shades(table, rows[split]) for split in SPLITS]) == ("official", [[0, 1], [0, 1], [2, 3]])
 
 
@@ -244,8 +240,8 @@ def test_images_without_labels(tmp_path):
     assert holds_images(tmp_path)
     table = load_images(tmp_path)
     assert (table.store.files, table.labels, shades(table)) == (["a.JFIF", "b.png"], None, [1, 0])
-    with pytest.raises(ValueError, match="has no labels; splits need them"):
-        split_images(table, all_kept(table))
+    with pytest.raises(ValueError, match="has no labels, and splits need them"):
+        table.split_rows()
     put(tmp_path / "2026" / "d.png", 7)
     assert shades(load_images(tmp_path, layout="files")) == [7, 1, 0]
     with pytest.raises(ValueError, match=r"which has 'a.JFIF' beside the folders of its classes; an image must be in"):
@@ -287,7 +283,7 @@ def test_lists_of_one_class_a_image(tmp_path):
     )
     table = load_images(tmp_path)
     assert (len(table), table.labels.dtype) == (4, np.int64)
-    protocol, rows = split_images(table, all_kept(table))
+    protocol, rows = table.split_rows()
     assert protocol == "flags"
     assert [shades(table, rows[split]) for split in SPLITS] == [[2], [2, 1, 3], [4]]
     assert table.labels[rows["base"]].tolist() == [1, 0, 2]
@@ -408,8 +404,8 @@ def test_cifar10(tmp_path, write):
         seen = np.asarray(table.read(row))
         for channel in range(3):
             assert seen[:, :, channel].ravel().tolist() == pixels[row, 1024 * channel : 1024 * (channel + 1)].tolist()
-    assert table.parts["held"].sum() == len(batches["test_batch"][1])
-    _, rows = split_images(table, all_kept(table), "official")
+    assert table.test_rows.sum() == len(batches["test_batch"][1])
+    _, rows = table.split_rows("official")
     assert rows["query"].tolist() == list(range(len(table) - 9, len(table)))
 
 
@@ -436,7 +432,7 @@ def test_cifar100(tmp_path):
     (tmp_path / "meta").write_bytes(pickle.dumps({b"fine_label_names": [b"apple"]}, protocol=2))
     table = load_images(tmp_path)
     assert (table.labels.tolist(), table.classes) == ([0, 7, 14, 21, 28, 35, 0, 7, 14], ("apple",))
-    assert split_images(table, all_kept(table))[0] == "official"
+    assert table.split_rows()[0] == "official"
 
 
 class Evil:
@@ -603,7 +599,7 @@ def test_the_sizes_of_the_papers_protocols():
         assert not set(drawn["query"]) & set(drawn["base"])
     labels = np.repeat(np.arange(1000), 70)
     held = np.tile(np.arange(70) >= 20, 1000)
-    drawn = PART_PROTOCOLS["imagenet1000"].split(labels, {"train": ~held, "held": held}, 0)
+    drawn = TRAIN_TEST_PROTOCOLS["imagenet1000"].split(labels, held, 0)
     assert tuple(len(drawn[split]) for split in SPLITS) == (20_000, 45_000, 5_000)
     assert (np.bincount(labels[drawn["query"]]) == 5).all()
 
@@ -706,7 +702,7 @@ def test_imagenet(imagenet):
     assert (table.classes, table.protocol) == (WORDS, "imagenet1000")
     assert shades(table) == list(range(15))
     assert table.labels.tolist() == np.repeat([0, 1, 2], 5).tolist()
-    assert np.flatnonzero(table.parts["held"]).tolist() == [3, 4, 8, 9, 13, 14]
+    assert np.flatnonzero(table.test_rows).tolist() == [3, 4, 8, 9, 13, 14]
 
 
 def test_imagenet_of_listed_classes(imagenet, tmp_path):
@@ -715,7 +711,7 @@ def test_imagenet_of_listed_classes(imagenet, tmp_path):
     assert (table.classes, table.protocol) == ((WORDS[2], WORDS[0]), "imagenet100")
     assert (shades(table), table.labels.tolist()) == ([10, 11, 12, 13, 14, 0, 1, 2, 3, 4], [0] * 5 + [1] * 5)
     same = load_images(imagenet, classes=[WORDS[2], WORDS[0]])
-    assert (same.classes, same.images.files) == (table.classes, table.store.files)
+    assert (same.classes, same.store.files) == (table.classes, table.store.files)
     with pytest.raises(ValueError, match=r"^classes is a list, which lists none"):
         load_images(imagenet, classes=[])
     for text, said in (
@@ -768,7 +764,7 @@ def test_protocols_of_parts(classes, train, held, seed):
     for label in range(classes):
         mask[np.flatnonzero(labels == label)[:held]] = True
     parts = {"train": ~mask, "held": mask}
-    drawn = {name: protocol.split(labels, parts, seed) for name, protocol in PART_PROTOCOLS.items()}
+    drawn = {name: protocol.split(labels, mask, seed) for name, protocol in TRAIN_TEST_PROTOCOLS.items()}
     rows = {name: set(np.flatnonzero(part).tolist()) for name, part in parts.items()}
     for name, splits in drawn.items():
         found = {split: set(splits[split].tolist()) for split in SPLITS}
@@ -784,48 +780,46 @@ def test_protocols_of_parts(classes, train, held, seed):
             assert (found["query"], found["base"]) == (rows["held"], rows["train"])
             if name == "imagenet100":
                 assert np.bincount(labels[splits["train"]]).tolist() == [100] * classes
-        again = PART_PROTOCOLS[name].split(labels, parts, seed)
+        again = TRAIN_TEST_PROTOCOLS[name].split(labels, mask, seed)
         assert all((again[split] == splits[split]).all() for split in SPLITS)
 
 
 def test_bad_protocols(imagenet):
     table = load_images(imagenet)
-    kept = all_kept(table)
-    with pytest.raises(ValueError, match=r"^class 0 has 2 rows to draw the query rows from; it needs 5$"):
-        split_images(table, kept, "imagenet1000")
+    with pytest.raises(ValueError, match=r"^class 0 has 2 rows to sample the query rows from; it needs 5$"):
+        table.split_rows("imagenet1000")
     with pytest.raises(
-        ValueError, match=r"^protocol is 'imagenet1000', that of such data: class 0 has 2 rows .* needs 5"
+        ValueError, match=r"^protocol is 'imagenet1000', the default of such data: class 0 has 2 rows .* needs 5"
     ):
-        split_images(table, kept)
+        table.split_rows()
     with pytest.raises(ValueError, match=r"^the seed of the split is -1; it must be at least 0"):
-        split_images(table, kept, "official", -1)
+        table.split_rows("official", -1)
     with pytest.raises(ValueError, match=r"^protocol is 'mine'; it must be one of holdout, .*, official, imagenet1000"):
-        split_images(table, kept, "mine")
-    hot = type(table)(table.store, np.eye(3, dtype=np.uint8)[table.labels], "x", parts=table.parts)
-    with pytest.raises(ValueError, match=r"^the protocol draws by class, and the data have several labels a row"):
-        split_images(hot, kept, "imagenet100")
+        table.split_rows("mine")
+    hot = type(table)(table.store, np.eye(3, dtype=np.uint8)[table.labels], "x", test_rows=table.test_rows)
+    with pytest.raises(ValueError, match=r"^the protocol samples by class, and the data have several labels a row"):
+        hot.split_rows("imagenet100")
     whole = type(table)(table.store, table.labels, "x")
     with pytest.raises(
         ValueError, match=r"^protocol is 'official', which needs a training set and a test or valid.*; x is"
     ):
-        split_images(whole, kept, "official")
-    with pytest.raises(ValueError, match=r"^x has no labels; splits need them"):
-        split_images(type(table)(table.store, None, "x"), kept)
+        whole.split_rows("official")
+    with pytest.raises(ValueError, match=r"^x has no labels, and splits need them"):
+        type(table)(table.store, None, "x").split_rows()
     five = np.zeros(15, bool)
     five[10:] = True
-    few = {"train": ~five, "held": five}
-    with pytest.raises(ValueError, match=r"^the queries take all of the held part, and leave no base"):
-        PART_PROTOCOLS["imagenet1000"].split(np.zeros(15, int), few, 0)
+    with pytest.raises(ValueError, match=r"^the queries take the whole test set, and leave no base"):
+        TRAIN_TEST_PROTOCOLS["imagenet1000"].split(np.zeros(15, int), five, 0)
 
 
 def test_bad_flags(tmp_path):
     flags = {"in_train": [True, False], "in_query": [True, True]}
     table = load_images(write_images(tmp_path / "a.parquet", [1, 2], label=[0, 1], **flags))
     with pytest.raises(ValueError, match=r"^a.parquet has no flag in_base; it must have one for train, base and query"):
-        split_images(table, all_kept(table))
+        table.split_rows()
     table = load_images(write_images(tmp_path / "a.parquet", [1, 2], label=[0, 1], in_base=[False, True], **flags))
-    with pytest.raises(ValueError, match=r"^image 0 of a.parquet is in query and in train \(1 images are\); a query"):
-        split_images(table, all_kept(table))
+    with pytest.raises(ValueError, match=r"^image 0 of a.parquet is in query and in train \(1 rows are\); a query"):
+        table.split_rows()
 
 
 # ------------------------------------------------------------------------------------------------- the front door
@@ -872,21 +866,21 @@ def test_images_that_have_no_paths(tmp_path):
 def test_fingerprints_change_with_the_images(tmp_path):
     put(tmp_path / "a" / "1.png", 1)
     put(tmp_path / "b" / "1.png", 2)
-    first = load_images(tmp_path).images.fingerprint()
-    assert load_images(tmp_path).images.fingerprint() == first
+    first = load_images(tmp_path).store.fingerprint()
+    assert load_images(tmp_path).store.fingerprint() == first
     known = (tmp_path / "a" / "1.png").stat()
     os.utime(tmp_path / "a" / "1.png", ns=(known.st_atime_ns, known.st_mtime_ns + 1))
-    second = load_images(tmp_path).images.fingerprint()
+    second = load_images(tmp_path).store.fingerprint()
     put(tmp_path / "b" / "2.png", 3)
-    third = load_images(tmp_path).images.fingerprint()
+    third = load_images(tmp_path).store.fingerprint()
     (tmp_path / "b" / "2.png").rename(tmp_path / "b" / "3.png")
-    assert len({first, second, third, load_images(tmp_path).images.fingerprint()}) == 4
+    assert len({first, second, third, load_images(tmp_path).store.fingerprint()}) == 4
     write_cifar10(tmp_path / "c")
-    cifar = load_images(tmp_path / "c").images
+    cifar = load_images(tmp_path / "c").store
     known = cifar.fingerprint()
     cifar.pixels[3, 4, 5, 0] ^= 1
     assert cifar.fingerprint() != known
     path = write_images(tmp_path / "p.parquet", [1, 2], label=[0, 1])
-    known = load_images(path).images.fingerprint()
+    known = load_images(path).store.fingerprint()
     write_images(path, [1, 2, 3], label=[0, 1, 1])
-    assert load_images(path).images.fingerprint() != known
+    assert load_images(path).store.fingerprint() != known

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import lbhash.data.images.hub
-from lbhash.data.images import HUB_DATASETS, holds_images, is_hub_dataset, load_images, split_images
+from lbhash.data.images import HUB_DATASETS, holds_images, is_hub_dataset, load_images
 from lbhash.data.images.hub import HubDataset
 
 datasets = pytest.importorskip("datasets")
@@ -68,24 +68,24 @@ def downloads(cache, pixels, tmp_path, monkeypatch):
 def test_a_data_set_is_downloaded_once(downloads, cache, pixels, name, protocol):
     table = load_images(name)
     assert (table.name, table.protocol, table.classes) == (name, protocol, tuple(NAMES))
-    assert {part: int(rows.sum()) for part, rows in table.parts.items()} == {"train": 30, "held": 12}
-    for part, of_table in (("train", "train"), ("test", "held")):
-        rows = np.flatnonzero(table.parts[of_table])
+    assert (len(table), table.test_rows.sum()) == (42, 12)
+    for part, of_table in (("train", ~table.test_rows), ("test", table.test_rows)):
+        rows = np.flatnonzero(of_table)
         np.testing.assert_array_equal([np.asarray(table.read(row)) for row in rows], pixels[part])
         assert table.labels[rows].tolist() == [row % 3 for row in range(SIZES[part])]
     assert downloads == [HUB_DATASETS[name].repository]
     known = table.store.fingerprint()
     assert sorted(path.name for path in (cache / "datasets" / name).iterdir()) == ["test.parquet", "train.parquet"]
-    assert load_images(name).images.fingerprint() == known
+    assert load_images(name).store.fingerprint() == known
     assert len(downloads) == 1
 
 
 def test_the_splits_are_those_of_the_protocol(downloads):
     table = load_images("cifar100")
-    protocol, rows = split_images(table, np.ones(len(table), bool))
+    protocol, rows = table.split_rows()
     assert protocol == "official"
-    np.testing.assert_array_equal(rows["query"], np.flatnonzero(table.parts["held"]))
-    np.testing.assert_array_equal(rows["train"], np.flatnonzero(table.parts["train"]))
+    np.testing.assert_array_equal(rows["query"], np.flatnonzero(table.test_rows))
+    np.testing.assert_array_equal(rows["train"], np.flatnonzero(~table.test_rows))
 
 
 def test_a_download_that_broke_off_is_done_again(downloads, cache):

@@ -15,10 +15,11 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from image_tools import SIDE, stored, stripes, write_backbone, write_stripes
-from lbhash.data.images import ImageSplit, ImageTable, ListedImages, image_dataset, load_images
+from lbhash.data.images import ImageSplit, ImageTable, ListedImages, load_images
 from lbhash.data.images.spooled import SpooledImages
 from lbhash.models.backbone import Backbone
 from lbhash.training import TrainingRows
+from lbhash.training.batches import labels_of
 from lbhash.training.images import Augmentation, ImageRows, PixelValues, check_images, draws_of, resized
 
 pytest.importorskip("transformers")
@@ -62,13 +63,13 @@ def pixels_of(images):
 def test_images_in_any_order(parquet, monkeypatch):
     rows = np.array([21, 3, 8, 17, 0])
     expected = pixels_of(parquet.read(int(row)) for row in rows)
-    spooled = parquet.images.in_any_order(rows)
-    monkeypatch.setattr(type(parquet.images), "_group", lambda *_: pytest.fail("a row group was read again"))
+    spooled = parquet.store.in_any_order(rows)
+    monkeypatch.setattr(type(parquet.store), "_group", lambda *_: pytest.fail("a row group was read again"))
     for _ in range(2):
         np.testing.assert_array_equal(pixels_of(spooled.read(int(row)) for row in rows), expected)
     assert len(spooled) == 24
     assert spooled.where(3) == "image 3 of images.parquet"
-    assert spooled.fingerprint() == parquet.images.fingerprint()
+    assert spooled.fingerprint() == parquet.store.fingerprint()
     assert list(spooled.missing()) == []
     assert spooled.in_any_order(rows[:2]) is spooled
     with pytest.raises(ValueError, match=r"^image 4 of images.parquet is not among the 5 images that were asked"):
@@ -80,26 +81,26 @@ def test_images_in_any_order(parquet, monkeypatch):
 def test_spooled_images_leave_no_file(parquet, tmp_path, monkeypatch):
     (tmp_path / "spool").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "spool"))
-    spooled = parquet.images.in_any_order(np.arange(24))
+    spooled = parquet.store.in_any_order(np.arange(24))
     assert list((tmp_path / "spool").iterdir()) == []
     monkeypatch.undo()
     copied = pickle.loads(pickle.dumps(spooled))
     np.testing.assert_array_equal(pixels_of([copied.read(9)]), pixels_of([parquet.read(9)]))
     more = spooled.in_any_order(np.array([1]))
     assert more is spooled
-    assert isinstance(SpooledImages(parquet.images, np.array([1])).in_any_order(np.array([2])), SpooledImages)
+    assert isinstance(SpooledImages(parquet.store, np.array([1])).in_any_order(np.array([2])), SpooledImages)
 
 
 def test_no_room_for_spooled_images(parquet, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
     with pytest.raises(OSError, match=r"No such file or directory: '.*absent'"):
-        parquet.images.in_any_order(np.arange(24))
+        parquet.store.in_any_order(np.arange(24))
 
 
 def test_a_image_beside_that_is_gone(parquet, tmp_path):
     (tmp_path / "17.png").unlink()
     with pytest.raises(ValueError, match=r"^image 17 of images.parquet cannot be read: No such file or directory: 17"):
-        parquet.images.in_any_order(np.arange(24))
+        parquet.store.in_any_order(np.arange(24))
 
 
 def test_images_that_a_program_holds():
@@ -126,7 +127,7 @@ def test_images_that_a_program_holds():
 
 def test_a_split_of_images(tmp_path):
     table = load_images(write_stripes(tmp_path / "images", 48))
-    dataset = image_dataset(table, np.ones(48, bool), seed=3)
+    dataset = table.dataset(seed=3)
     assert (dataset.name, dataset.protocol, dataset.classes, dataset.multi_label) == ("images", "holdout", 4, False)
     rows = np.sort(np.concatenate([dataset.base.rows, dataset.query.rows]))
     assert rows.tolist() == list(range(48))
@@ -139,10 +140,7 @@ def test_a_split_of_images(tmp_path):
     assert len({part.fingerprint() for part in parts}) == 4
     assert len(replace(some, labels=None).where(np.arange(len(some)) < 2)) == 2
     with pytest.raises(ValueError, match=r"^the query split of images has no row"):
-        image_dataset(
-            replace(table, flags={"train": table.labels < 9, "base": table.labels < 9, "query": table.labels > 9}),
-            np.ones(48, bool),
-        )
+        replace(table, flags={"train": table.labels < 9, "base": table.labels < 9, "query": table.labels > 9}).dataset()
 
 
 # ------------------------------------------------------------------------------------------------- rows
@@ -159,11 +157,12 @@ def test_rows_that_validate_are_preprocessed(backbone):
     torch.testing.assert_close(made, expected, rtol=0, atol=0)
     torch.testing.assert_close(rows.inputs(np.array([4, 1]), 0), made, rtol=0, atol=0)
     assert len(rows) == 6
-    assert (rows.labels.dtype, rows.labels.tolist()) == (torch.int64, labels.tolist())
-    hot = ImageRows(replace(rows.part, labels=np.eye(4, dtype=np.uint8)[labels]), backbone)
-    assert (hot.labels.dtype, hot.labels.shape) == (torch.float32, (6, 4))
-    with pytest.raises(ValueError, match=r"^part has no labels; training needs one for each row"):
-        ImageRows(replace(rows.part, labels=None), backbone)
+    made = labels_of(rows)
+    assert (made.dtype, made.tolist()) == (torch.int64, labels.tolist())
+    hot = labels_of(ImageRows(replace(rows.split, labels=np.eye(4, dtype=np.uint8)[labels]), backbone))
+    assert (hot.dtype, hot.shape) == (torch.float32, (6, 4))
+    with pytest.raises(ValueError, match=r"^split has no labels; training needs one for each row"):
+        ImageRows(replace(rows.split, labels=None), backbone)
 
 
 def test_augmented_rows(backbone):
@@ -269,7 +268,7 @@ def folder(tmp_path, cache):
 
 def test_sound_images_are_looked_at_once(folder, monkeypatch):
     assert check_images(load_images(folder)).tolist() == 24 * [True]
-    monkeypatch.setattr("lbhash.data.images.table.decode_image", lambda *_, **__: pytest.fail("decoded again"))
+    monkeypatch.setattr("lbhash.data.images.stores.decode_image", lambda *_, **__: pytest.fail("decoded again"))
     moved = shutil.copytree(folder, folder.parent / "moved")  # which keeps the times of change
     assert check_images(load_images(moved)).all()
 
@@ -317,5 +316,5 @@ def test_no_image_at_all(folder):
         (folder / file).write_bytes(b"junk")
     with pytest.raises(ValueError, match=r"^no image of images could be read: image 'class0/000.png' is no image"):
         check_images(load_images(folder), damaged="skip")
-    with pytest.raises(ValueError, match=r"^damaged is 'drop'; it must be refuse or skip"):
+    with pytest.raises(ValueError, match=r"^damaged is 'drop'; it must be one of refuse, skip"):
         check_images(table, damaged="drop")

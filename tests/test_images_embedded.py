@@ -264,7 +264,7 @@ def test_damaged_images_are_skipped(broken, backbone, cache, capsys, kept):
     for row in part.rows[::7]:  # no row moves
         np.testing.assert_allclose(part.embeddings[row], backbone.embed([broken.read(row)])[0], atol=1e-4)
     dataset = made.dataset("holdout")
-    assert not set(lost) & {int(row) for split in SPLITS for row in dataset.part(split).rows}
+    assert not set(lost) & {int(row) for split in SPLITS for row in dataset.split(split).rows}
 
 
 def test_what_was_skipped_is_still_refused(broken, backbone, cache):

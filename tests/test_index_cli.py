@@ -382,7 +382,9 @@ def with_words(inside, write_parquet):
     for part in (data.train, data.base, data.query):
         labels[part.rows] = part.labels
     words = [f"row {row}" for row in range(len(labels))]
-    flags = {f"in_{name}": np.isin(np.arange(len(labels)), data.part(name).rows) for name in ("train", "base", "query")}
+    flags = {
+        f"in_{name}": np.isin(np.arange(len(labels)), data.split(name).rows) for name in ("train", "base", "query")
+    }
     return write_parquet(inside / "words.parquet", embeddings, label=labels, word=words, half=labels / 2, **flags)
 
 

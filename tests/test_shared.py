@@ -24,16 +24,16 @@ pytestmark = pytest.mark.shared
 def test_the_files_are_as_their_readme_says(name, sizes, classes, per_class, disjoint):
     dataset = load_dataset(SHARED / f"{name}.parquet")
     assert (dataset.protocol, dataset.classes, dataset.multi_label) == ("flags", classes, per_class is None)
-    assert tuple(len(dataset.part(split)) for split in SPLITS) == sizes
+    assert tuple(len(dataset.split(split)) for split in SPLITS) == sizes
     table = dataset.train.embeddings
     assert (table.dtype, table.shape[1]) == (np.uint8, 1280)
-    train, base, query = (set(dataset.part(split).rows.tolist()) for split in SPLITS)
+    train, base, query = (set(dataset.split(split).rows.tolist()) for split in SPLITS)
     assert len(table) == len(train | base | query)
     assert not query & base
     assert not query & train
     assert (train.isdisjoint(base) if disjoint else train <= base) is True
     for split, count in zip(SPLITS, per_class or (), strict=False):
-        assert np.bincount(dataset.part(split).labels).tolist() == [count] * classes
+        assert np.bincount(dataset.split(split).labels).tolist() == [count] * classes
     if per_class is None:
         counts = dataset.base.labels.sum(axis=1)
         assert counts.min() == 1

@@ -12,7 +12,7 @@ from lbhash.hasher import Hasher
 from lbhash.losses import Task, build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.training import TrainingArguments, train
-from lbhash.training.batches import ShuffledBatches, Turns
+from lbhash.training.batches import DistributedBatchSampler, ShuffledBatches
 from lbhash.training.ensemble import train_together
 from lbhash.training.schedule import SCHEDULES, Schedule
 from training_tools import Recorder, by_hand, part_of
@@ -162,14 +162,14 @@ def test_slices_are_the_batch(rows, batch, world, epoch):
     whole.set_epoch(epoch)
     ranks = []
     for rank in range(world):
-        turns = Turns(ShuffledBatches(rows, batch, seed=2), rank, world)
-        turns.set_epoch(epoch)
-        assert len(turns) == len(whole)
-        ranks.append(list(turns))
+        shards = DistributedBatchSampler(ShuffledBatches(rows, batch, seed=2), rank, world)
+        shards.set_epoch(epoch)
+        assert len(shards) == len(whole)
+        ranks.append(list(shards))
     for step, wanted in enumerate(whole):
-        of_step = [turns[step] for turns in ranks]
-        assert {turn.epoch for turn in of_step} == {epoch}
-        assert {len(turn.own) for turn in of_step} == {-(-len(wanted) // world)}
-        for turn in of_step:
-            np.testing.assert_array_equal(turn.whole, wanted)
-        np.testing.assert_array_equal(np.concatenate([turn.own for turn in of_step])[: len(wanted)], wanted)
+        of_step = [shards[step] for shards in ranks]
+        assert {shard.epoch for shard in of_step} == {epoch}
+        assert {len(shard.rows) for shard in of_step} == {-(-len(wanted) // world)}
+        for shard in of_step:
+            np.testing.assert_array_equal(shard.batch, wanted)
+        np.testing.assert_array_equal(np.concatenate([shard.rows for shard in of_step])[: len(wanted)], wanted)

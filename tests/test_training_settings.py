@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import nn
 
+from lbhash.data import EmbeddingSplit
 from lbhash.hasher import Hasher
 from lbhash.losses import Objective, Task, build_objective
 from lbhash.models.hash_model import HashModel
-from lbhash.training import EmbeddingRows, Schedule, TrainingArguments, TrainingRows, train
+from lbhash.training import Schedule, TrainingArguments, TrainingRows, train
 from training_tools import Recorder, Stop, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 3, "batch_size": 32, "seed": 3}
@@ -71,16 +72,31 @@ def same(left, right):
 
 
 def test_rows_of_embeddings_and_of_ones_own_are_rows(blobs):
-    assert isinstance(EmbeddingRows(part_of(blobs)), TrainingRows)
+    assert isinstance(part_of(blobs), TrainingRows)
     assert isinstance(NoisyRows(blobs), TrainingRows)
-    with pytest.raises(ValueError, match="part has no labels; training needs one for each row"):
-        EmbeddingRows(type(part_of(blobs))(blobs.x, np.arange(160), None))
+    with pytest.raises(ValueError, match="split has no labels; training needs one for each row"):
+        image_run(blobs, rows=EmbeddingSplit(blobs.x, np.arange(160), None))
 
 
 def test_rows_of_a_split_and_the_split_are_the_same_training(blobs):
     found = []
     part = part_of(blobs)
-    for rows in (part, EmbeddingRows(part)):
+
+    class Tensors:
+        """The same rows and labels as tensors, as rows of a user's own may have them."""
+
+        labels = torch.from_numpy(part.labels)
+
+        def __len__(self):
+            return len(part)
+
+        def inputs(self, index, epoch):
+            return torch.from_numpy(part.take(index))
+
+        def fingerprint(self):
+            return part.fingerprint()
+
+    for rows in (part, Tensors()):
         torch.manual_seed(2)
         model = HashModel(12, 8, 16)
         model.set_standardization(*part.standardization())

@@ -32,7 +32,8 @@ from lbhash.utils.plotting import new_figure, palette, whole_numbers
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lbhash.data.images import ImageDataset
+    from lbhash.data import Dataset
+    from lbhash.data.images import ImageSplit
 
 INTRO = """# {title}
 
@@ -217,13 +218,13 @@ def main() -> None:
             image(curves).savefig(temporary, format="png", dpi=150)
 
 
-def open_dataset(data: str) -> ImageDataset:
+def open_dataset(data: str) -> Dataset[ImageSplit]:
     """Train, base and query of the images, all of which must be sound."""
-    from lbhash.data.images import image_dataset, load_images
+    from lbhash.data.images import load_images
     from lbhash.training.images import check_images
 
     table = load_images(data)
-    return image_dataset(table, check_images(table))
+    return table.dataset(usable=check_images(table))
 
 
 def is_done(folder: Path) -> bool:
@@ -249,7 +250,7 @@ def curve(folder: Path) -> dict[str, list[float]]:
 
 def page(
     given: argparse.Namespace,
-    dataset: ImageDataset,
+    dataset: Dataset[ImageSplit],
     results: dict[Run, dict[str, Any]],
     curves: dict[Run, dict[str, list[float]]],
 ) -> str:

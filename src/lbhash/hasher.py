@@ -15,9 +15,10 @@ import scipy.sparse
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
 
 from lbhash.codes import PackedCodes, code_bytes, unpack
-from lbhash.data import EmbeddingSplit, check_embeddings
+from lbhash.data import EmbeddingSplit, Split, check_embeddings
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.evaluation.report import evaluate
@@ -107,7 +108,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
 
     def fit_split(
         self,
-        split: EmbeddingSplit | ImageSplit,
+        split: Split,
         classes: int,
         *,
         known_confusion: Confusion | None = None,
@@ -122,10 +123,13 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
                 trainings have it from one place; it is computed if None, or if some rows validate.
             training: extra arguments of ``lbhash.training.train``.
         """
-        backbone = open_backbone(self) if isinstance(split, ImageSplit) else None
+        backbone = open_backbone(self) if split.needs_backbone else None
         setup = prepare(self, split, classes, backbone, known_confusion)
-        model, rows, validation = setup.model, setup.fitted, setup.validation
-        if backbone is not None:
+        model: nn.Module = setup.model
+        if backbone is None:
+            rows = setup.fitted.training_rows()
+            validation = None if setup.validation is None else setup.validation.training_rows()
+        else:
             resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
             tuning = prepare_images(setup, backbone, standardize=not resumed)
             model, rows, validation = tuning.model, tuning.rows, tuning.validation
@@ -237,20 +241,17 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         check_embeddings(rows, "X")
         return self.model_.encode(rows)
 
-    def encode_split(self, part: EmbeddingSplit | ImageSplit) -> PackedCodes:
+    def encode_split(self, split: Split) -> PackedCodes:
         """Codes of a split of a data set, ``uint8 [n, ceil(bits / 8)]``, with the memory of a chunk."""
         check_is_fitted(self)
-        if isinstance(part, ImageSplit):
-            from lbhash.training.images import encode_images
-
-            progress = self.progress and is_main_process()
-            return encode_images(
-                self.backbone_, self.model_, part.images, part.rows, workers=self.workers, progress=progress
-            )
-        if part.dim != self.model_.dim:
-            raise ValueError(f"embeddings have {part.dim} numbers a row; the model takes {self.model_.dim}")
+        backbone = self.backbone_ if split.needs_backbone else None
+        dim = split.input_dim(backbone)
+        if dim != self.model_.dim:
+            raise ValueError(f"embeddings have {dim} numbers a row; the model takes {self.model_.dim}")
         none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
-        return np.concatenate([none, *(self.model_.encode(chunk) for chunk in part.chunks())])
+        bar = "encoding" if self.progress and is_main_process() else ""
+        chunks = split.chunks(backbone, workers=self.workers, progress=bar)
+        return np.concatenate([none, *map(self.model_.encode, chunks)])
 
     def transform(self, X: npt.ArrayLike) -> npt.NDArray[np.int8]:
         """Codes of embeddings ``[n, dim]`` as features for the next step: ``int8 [n, bits]`` of ±1."""

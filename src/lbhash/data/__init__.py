@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from lbhash.data.dataset import SPLITS, Dataset, EmbeddingSplit, Table
+from lbhash.data.dataset import SPLITS, Dataset
 from lbhash.data.digits import digits
 from lbhash.data.holdout import hold_out, validation_dataset
-from lbhash.data.protocols import PROTOCOLS, Protocol
+from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS, Protocol, TrainTestProtocol
 from lbhash.data.readers import SUFFIXES, check_embeddings, read_table
+from lbhash.data.split import EmbeddingSplit, Split, TrainingRows
+from lbhash.data.table import EmbeddingTable, Table, check_protocol
 
 DATASETS = {"digits": digits}
 """The data sets that need no file, by name."""
@@ -26,7 +25,7 @@ def load_dataset(
     protocol: str | None = None,
     seed: int = 0,
     stream: bool = False,
-) -> Dataset:
+) -> Dataset[EmbeddingSplit]:
     """Train, base and query of a data set.
 
     Args:
@@ -42,8 +41,7 @@ def load_dataset(
     Raises:
         ValueError: arguments that do not go together, or what ``read_table`` and ``Dataset`` refuse.
     """
-    if protocol is not None and protocol not in PROTOCOLS:
-        raise ValueError(f"protocol is {protocol!r}; it must be one of {', '.join(PROTOCOLS)}")
+    check_protocol(protocol)
     if (base is None) != (query is None):
         raise ValueError("base and query go together: give both files, or neither")
     folder = Path(data).is_dir()
@@ -65,17 +63,10 @@ def load_dataset(
     if folder:
         tables = [read_table(_file_in(Path(data), split), name=split, stream=stream) for split in SPLITS]
         return _from_tables(Path(data).name, *tables)
-    table = load_table(data, labels, stream=stream)
-    if protocol is None and table.flags:
-        return _from_flags(table)
-    chosen = protocol or ("digits" if data == "digits" else "holdout")
-    if table.labels is None:
-        raise ValueError(f"data is {str(data)!r}, which has no labels; give them as a column, an array or a file")
-    rows = PROTOCOLS[chosen].split(table.labels, seed)
-    return Dataset(table.name, chosen, *(_part(table, rows[split]) for split in SPLITS))
+    return load_table(data, labels, stream=stream).dataset(protocol, seed)
 
 
-def load_table(data: str | Path, labels: str | Path | None = None, *, stream: bool = False) -> Table:
+def load_table(data: str | Path, labels: str | Path | None = None, *, stream: bool = False) -> EmbeddingTable:
     """All rows of a data set by name or from a file; ``stream`` as of ``read_table``."""
     if str(data) not in DATASETS:
         return read_table(data, labels, stream=stream)
@@ -84,37 +75,10 @@ def load_table(data: str | Path, labels: str | Path | None = None, *, stream: bo
     return DATASETS[str(data)]()
 
 
-def _part(table: Table, rows: np.ndarray) -> EmbeddingSplit:
-    return EmbeddingSplit(table.embeddings, rows, None if table.labels is None else table.labels[rows])
-
-
-def _from_flags(table: Table) -> Dataset:
-    missing = [split for split in SPLITS if split not in table.flags]
-    if missing:
-        raise ValueError(
-            f"{table.name} has no flag in_{missing[0]}; it must have one for train, base and query, or none"
-        )
-    for split in ("train", "base"):
-        both = table.flags["query"] & table.flags[split]
-        if both.any() and table.labels is not None:
-            raise ValueError(
-                f"in_query and in_{split} of {table.name} are both true in row {np.argmax(both)} ({both.sum()} rows); "
-                "a query must be in no other split, or it finds itself"
-            )
-    return Dataset(table.name, "flags", *(_part(table, np.flatnonzero(table.flags[split])) for split in SPLITS))
-
-
-def _from_tables(name: str, *tables: Table) -> Dataset:
-    parts = [_part(table, np.arange(len(table.embeddings))) for table in tables]
-    classes = max((p.labels.shape[1] for p in parts if p.labels is not None and p.labels.ndim == 2), default=0)
-    return Dataset(name, "files", *(widened(part, classes) for part in parts))
-
-
-def widened(part: EmbeddingSplit, classes: int) -> EmbeddingSplit:
-    """With at least so many columns of multi-hot labels: a file of lists has as many as its largest label asks for."""
-    if part.labels is None or part.labels.ndim == 1 or part.labels.shape[1] >= classes:
-        return part
-    return replace(part, labels=np.pad(part.labels, ((0, 0), (0, classes - part.labels.shape[1]))))
+def _from_tables(name: str, *tables: EmbeddingTable) -> Dataset[EmbeddingSplit]:
+    splits = [table.split() for table in tables]
+    classes = max((s.labels.shape[1] for s in splits if s.labels is not None and s.labels.ndim == 2), default=0)
+    return Dataset(name, "files", *(split.widened(classes) for split in splits))
 
 
 def _file_in(folder: Path, split: str) -> Path:
@@ -124,5 +88,6 @@ def _file_in(folder: Path, split: str) -> Path:
     raise ValueError(f"data is {str(folder)!r}, which has no file {split} ({', '.join(SUFFIXES)})")
 
 
-__all__ = ["DATASETS", "PROTOCOLS", "SPLITS", "Dataset", "EmbeddingSplit", "Protocol", "Table"]
-__all__ += ["check_embeddings", "hold_out", "load_dataset", "load_table", "validation_dataset", "widened"]
+__all__ = ["DATASETS", "PROTOCOLS", "SPLITS", "TRAIN_TEST_PROTOCOLS", "Dataset", "EmbeddingSplit", "EmbeddingTable"]
+__all__ += ["Protocol", "Split", "Table", "TrainTestProtocol", "TrainingRows", "check_embeddings", "hold_out"]
+__all__ += ["load_dataset", "load_table", "validation_dataset"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from lbhash.data.dataset import Table
+from lbhash.data.table import EmbeddingTable
 
 
-def digits() -> Table:
+def digits() -> EmbeddingTable:
     """1,797 images of 8 × 8 gray values from 0 to 16, as ``uint8 [1797, 64]``, with their digits as labels.
 
     Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI 1998, as scikit-learn ships it.
@@ -15,4 +15,4 @@ def digits() -> Table:
     from sklearn.datasets import load_digits
 
     data, target = load_digits(return_X_y=True)
-    return Table(data.astype(np.uint8), target.astype(np.int64), {}, "digits")
+    return EmbeddingTable(data.astype(np.uint8), target.astype(np.int64), "digits", protocol="digits")

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.dataset import Dataset, EmbeddingSplit
+from lbhash.data.dataset import Dataset
+from lbhash.data.split import EmbeddingSplit
 from lbhash.utils.labels import check_labels
 
 
@@ -58,7 +59,7 @@ def held_rows(
     return held
 
 
-def validation_dataset(data: Dataset, seed: int = 0) -> Dataset:
+def validation_dataset(data: Dataset[EmbeddingSplit], seed: int = 0) -> Dataset[EmbeddingSplit]:
     """Train, base and query cut from the training rows: 60, 30 and 10 % of every class.
 
     What is chosen by these has never seen a query of ``data``. Where the base of ``data`` holds training rows, this one
@@ -83,7 +84,7 @@ def _joined(one: EmbeddingSplit, other: EmbeddingSplit) -> EmbeddingSplit:
     return replace(one, rows=np.concatenate([one.rows, other.rows]), labels=labels)
 
 
-def _share_of_training_rows(data: Dataset) -> float:
+def _share_of_training_rows(data: Dataset[EmbeddingSplit]) -> float:
     """Of the base's rows; rows of different tables are never the same."""
     if data.train.embeddings is not data.base.embeddings or not len(data.base):
         return 0.0

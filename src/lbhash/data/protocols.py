@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +41,7 @@ class Protocol:
         Raises:
             ValueError: a class has too few rows, or the seed is negative.
         """
-        if seed < 0:
-            raise ValueError(f"the seed of the split is {seed}; it must be at least 0")
-        rng = np.random.default_rng(seed)
+        rng = _generator(seed)
         query, train, base = [], [], []
         for name, rows, classes in _groups(labels, self.whole):
             wanted = self.query * (len(rows) if self.query < 1 else classes)
@@ -78,6 +77,81 @@ PROTOCOLS = {
     "imagenet100": Protocol("50 queries a class, the rest base, which holds the 100 train a class", 50, 100),
 }
 """The protocols by name."""
+
+
+@dataclass(frozen=True)
+class TrainTestProtocol:
+    """A rule for data sets that were published as a training set and a test or validation set.
+
+    Attributes:
+        summary: the rule in words.
+        base: which of the two published sets is the base. The training rows come from the training set.
+        train: rows of each class that are sampled for training; ``None`` for all.
+        query: rows of each class that are sampled from the test set as queries; ``None`` for all of it.
+    """
+
+    summary: str
+    base: Literal["train", "test"]
+    train: int | None = None
+    query: int | None = None
+
+    def split(
+        self, labels: npt.NDArray, test_rows: npt.NDArray[np.bool_], seed: int
+    ) -> dict[str, npt.NDArray[np.int64]]:
+        """Return the positions of the train, base and query rows, in the order of the rows.
+
+        Args:
+            labels: ``int64 [n]``; multi-hot ``[n, C]`` if all rows are taken.
+            test_rows: which rows are the published test or validation set, ``bool [n]``.
+            seed: of the sample.
+
+        Raises:
+            ValueError: a class has too few rows, nothing is left for the base, or the seed is negative.
+        """
+        rng = _generator(seed)
+        query = _sample(labels, test_rows, self.query, "query", rng)
+        train = _sample(labels, ~test_rows, self.train, "train", rng)
+        base = test_rows.copy() if self.base == "test" else ~test_rows
+        base[query] = False
+        if not base.any():
+            raise ValueError("the queries take the whole test set, and leave no base; the protocol needs more rows")
+        return {"train": train, "base": np.flatnonzero(base), "query": query}
+
+
+TRAIN_TEST_PROTOCOLS = {
+    "official": TrainTestProtocol("the test or validation set is query, the training set base and train", "train"),
+    "imagenet100": TrainTestProtocol(
+        "the validation set is query, the training set base, 100 a class train", "train", 100
+    ),
+    "imagenet1000": TrainTestProtocol("5 a class of the validation set are query, 45 base; all train", "test", None, 5),
+}
+"""The protocols for data sets with a published test set, by name."""
+
+
+def _generator(seed: int) -> np.random.Generator:
+    if seed < 0:
+        raise ValueError(f"the seed of the split is {seed}; it must be at least 0")
+    return np.random.default_rng(seed)
+
+
+def _sample(
+    labels: npt.NDArray, of: npt.NDArray[np.bool_], count: int | None, split: str, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Return all rows of a published set, or ``count`` of each class."""
+    rows = np.flatnonzero(of)
+    if count is None:
+        return rows
+    if labels.ndim == 2:
+        raise ValueError("the protocol samples by class, and the data have several labels a row")
+    sampled = []
+    for label in np.unique(labels[rows]):
+        of_class = rows[labels[rows] == label]
+        if len(of_class) < count:
+            raise ValueError(
+                f"class {label} has {len(of_class)} rows to sample the {split} rows from; it needs {count}"
+            )
+        sampled.append(rng.permutation(of_class)[:count])
+    return np.sort(np.concatenate(sampled))
 
 
 def _groups(labels: npt.NDArray, whole: bool) -> list[tuple[str, npt.NDArray[np.int64], int]]:

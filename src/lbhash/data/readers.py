@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.dataset import SPLITS, Table
+from lbhash.data.dataset import SPLITS
 from lbhash.data.streamed import ParquetRows
+from lbhash.data.table import EmbeddingTable
 from lbhash.utils.files import existing_file, read_npy
 from lbhash.utils.labels import check_labels
 
@@ -22,7 +24,7 @@ ARRAYS = ("embedding", "embeddings", "label", "labels", *(f"in_{split}" for spli
 
 def read_table(
     path: str | Path, labels: str | Path | None = None, name: str = "data", *, stream: bool = False
-) -> Table:
+) -> EmbeddingTable:
     """Read embeddings, labels and split flags.
 
     Args:
@@ -53,7 +55,7 @@ def read_table(
         label_name, labels = f"{beside.name} beside {name}", beside
     if labels is not None:
         given = np.asarray(_load_npy(existing_file(labels, label_name), label_name))
-        table = Table(table.embeddings, check_labels(given, label_name), table.flags, table.name)
+        table = replace(table, labels=check_labels(given, label_name))
     if table.labels is not None and len(table.labels) != len(table.embeddings):
         raise ValueError(f"{name} has {len(table.embeddings)} embeddings and {len(table.labels)} labels")
     for split, flag in table.flags.items():
@@ -95,7 +97,7 @@ def check_embeddings(
             raise ValueError(f"{name} is {what} in row {row}; every number must be finite")
 
 
-def _read_parquet(file: Path, name: str, *, stream: bool) -> Table:
+def _read_parquet(file: Path, name: str, *, stream: bool) -> EmbeddingTable:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -116,11 +118,9 @@ def _read_parquet(file: Path, name: str, *, stream: bool) -> Table:
             rest = parquet.read(columns=flags + ([label] if label else []))
         except (pa.ArrowInvalid, OSError) as error:
             raise ValueError(f"{name} is {str(file)!r}, which is damaged: {_first_line(error)}") from None
-    return Table(
-        embeddings,
-        _label_column(rest[label], f"column {label!r} of {name}") if label else None,
-        {flag.removeprefix("in_"): rest[flag].to_numpy() for flag in flags},
-        file.name,
+    labels = _label_column(rest[label], f"column {label!r} of {name}") if label else None
+    return EmbeddingTable(
+        embeddings, labels, file.name, {flag.removeprefix("in_"): rest[flag].to_numpy() for flag in flags}
     )
 
 
@@ -215,7 +215,7 @@ def _holds_lists(kind: Any) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
-def _read_npz(file: Path, name: str) -> Table:
+def _read_npz(file: Path, name: str) -> EmbeddingTable:
     key, held = "", {}
     try:
         with np.load(file, allow_pickle=False) as arrays:
@@ -231,11 +231,12 @@ def _read_npz(file: Path, name: str) -> Table:
         raise ValueError(f"{name} is {str(file)!r}, which has no array 'embeddings' (it has {', '.join(names)})")
     labels = next((held[key] for key in ("label", "labels") if key in held), None)
     flags = {split: held[f"in_{split}"] for split in SPLITS if f"in_{split}" in held}
-    return Table(embeddings, None if labels is None else check_labels(labels, f"labels of {name}"), flags, file.name)
+    labels = None if labels is None else check_labels(labels, f"labels of {name}")
+    return EmbeddingTable(embeddings, labels, file.name, flags)
 
 
-def _read_npy(file: Path, name: str) -> Table:
-    return Table(_load_npy(file, name, mmap_mode="r"), None, {}, file.name)
+def _read_npy(file: Path, name: str) -> EmbeddingTable:
+    return EmbeddingTable(_load_npy(file, name, mmap_mode="r"), None, file.name)
 
 
 def _load_npy(file: Path, name: str, mmap_mode: Any = None) -> npt.NDArray:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.dataset import SPLITS, Dataset, EmbeddingSplit
-from lbhash.data.images import ImageTable, holds_images, layout_of, load_images, split_images
+from lbhash.data import Dataset, EmbeddingSplit
+from lbhash.data.images import ImageTable, holds_images, layout_of, load_images
 from lbhash.data.images.corrupt import MEND, Damaged, damaged_line, missing_line, refuse_or_skip
 from lbhash.utils.files import cache_folder, replacing, write_json
 from lbhash.utils.progress import counted
@@ -122,15 +122,15 @@ class Embedded:
         rows = np.flatnonzero(self.kept) if rows is None else rows
         return EmbeddingSplit(self.embeddings, rows, None if self.images.labels is None else self.images.labels[rows])
 
-    def dataset(self, protocol: str | None = None, seed: int = 0) -> Dataset:
+    def dataset(self, protocol: str | None = None, seed: int = 0) -> Dataset[EmbeddingSplit]:
         """Train, base and query, of the rows that have an embedding.
 
         Args:
-            protocol: as ``lbhash.data.images.split_images`` takes it.
+            protocol: as ``lbhash.data.Table.split_rows`` takes it.
             seed: of the draw.
         """
-        chosen, rows = split_images(self.images, self.kept, protocol, seed)
-        return Dataset(self.images.name, chosen, *(self.part(rows[split]) for split in SPLITS))
+        chosen, rows = self.images.split_rows(protocol, seed, self.kept)
+        return Dataset(self.images.name, chosen, *(self.part(rows[split]) for split in ("train", "base", "query")))
 
 
 def embed_dataset(

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from lbhash.codes import code_bytes, code_from_hex
 from lbhash.codes.io import READABLE, CodeTable, check_suffix, read_codes
 from lbhash.codes.shards import MANIFEST
-from lbhash.data import EmbeddingSplit, Table, load_table
-from lbhash.data.images import ImageTable, holds_images
+from lbhash.data import Table, load_table
+from lbhash.data.images import holds_images
 from lbhash.hasher import load_hasher
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
 from lbhash.pipeline.columns import carried_columns, check_carry
@@ -190,17 +190,13 @@ def open_base(path: str, hasher: Hasher | None = None) -> Index:
 
 def queries_by_row(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
     """Rows of a data file, of embeddings or of images, as queries."""
-    table: Table | ImageTable = ImageOptions().table(data, hasher) if holds_images(data) else load_table(data)
-    size = len(table.embeddings) if isinstance(table, Table) else len(table)
+    table: Table = ImageOptions().table(data, hasher) if holds_images(data) else load_table(data)
     for row in rows:
-        if not 0 <= row < size:
-            raise ValueError(f"row is {row}; it must be from 0 to {size - 1}")
-    if isinstance(table, Table):
-        part = EmbeddingSplit(table.embeddings, np.asarray(rows, np.int64), None)
-        codes, embeddings = hasher.encode_split(part), part.take(slice(None))
-    else:
-        embeddings = hasher.backbone_.embed([table.read(row) for row in rows])
-        codes = hasher.model_.encode(embeddings)
+        if not 0 <= row < len(table):
+            raise ValueError(f"row is {row}; it must be from 0 to {len(table) - 1}")
+    split = table.split(np.asarray(rows, np.int64))
+    embedded = split.embedded(hasher.backbone_ if split.needs_backbone else None)
+    codes, embeddings = hasher.encode_split(embedded), embedded.take(slice(None))
     labels = None if table.labels is None else [label_value(table.labels[row]) for row in rows]
     return Queries(codes, list(rows), labels, hasher.model_.outputs(embeddings), embeddings)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.data import Dataset, EmbeddingSplit, load_dataset, load_table, widened
-from lbhash.data.images import holds_images, split_images
+from lbhash.data import Dataset, EmbeddingSplit, load_dataset, load_table
+from lbhash.data.images import holds_images
 from lbhash.pipeline.embeddings import data_image_options
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def model_split(
         raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
     if split == "all":
         table = load_table(data, labels, stream=stream)
-        part = EmbeddingSplit(table.embeddings, np.arange(len(table.embeddings)), table.labels)
+        part = table.split()
     else:
         asked, seed = split_of_training(hasher, protocol, split_seed)
         protocol = protocol if files else asked
@@ -63,7 +63,7 @@ def model_split(
                 f"split is {split!r}, and neither the model nor the data say which rows that is; "
                 "give a protocol, or split all"
             )
-        part = dataset.part(split)
+        part = dataset.split(split)
     return with_columns(hasher, part)
 
 
@@ -77,7 +77,7 @@ def _image_part(
     elif hasher.model_.has_tuned_backbone:
         part = _tuned_part(hasher, data, split, protocol, seed, images)
     else:
-        part = images.embed(data, hasher).dataset(protocol, seed).part(split)
+        part = images.embed(data, hasher).dataset(protocol, seed).split(split)
     return with_columns(hasher, part)
 
 
@@ -85,15 +85,15 @@ def _tuned_part(
     hasher: Hasher, data: str | Path, split: str, protocol: str | None, seed: int, images: ImageOptions
 ) -> EmbeddingSplit:
     """A split as a backbone embeds it that was fine-tuned, so that nothing is kept: its rows, and no others."""
-    from lbhash.training.images import check_images, embed_images
+    from lbhash.training.images import check_images
 
     table, backbone = images.open(data, hasher)
     kept = check_images(table, damaged=images.damaged, progress=True)
-    rows = split_images(table, kept, protocol, seed)[1][split]
-    assert table.labels is not None
+    rows = table.split_rows(protocol, seed, kept)[1][split]
+    embedded = table.split(rows).embedded(backbone, progress="embedding")
     embeddings = np.zeros((len(table), backbone.dim), np.float32)  # of which the other rows take no memory
-    embeddings[rows] = embed_images(backbone, table, rows, progress=True)
-    return EmbeddingSplit(embeddings, rows, table.labels[rows])
+    embeddings[rows] = embedded.embeddings
+    return EmbeddingSplit(embeddings, rows, embedded.labels)
 
 
 def split_of_training(hasher: Hasher, protocol: str | None, seed: int | None) -> tuple[str | None, int]:
@@ -109,7 +109,7 @@ def split_of_training(hasher: Hasher, protocol: str | None, seed: int | None) ->
 
 def with_columns(hasher: Hasher, part: EmbeddingSplit) -> EmbeddingSplit:
     """A split whose multi-hot labels have as many columns as those of the model's training."""
-    return widened(part, hasher.model_.about.get("label columns", len(hasher.classes_)))
+    return part.widened(hasher.model_.about.get("label columns", len(hasher.classes_)))
 
 
 def open_embedded(
@@ -121,7 +121,7 @@ def open_embedded(
     labels: str | Path | None = None,
     protocol: str | None = None,
     split_seed: int = 0,
-) -> tuple[Dataset, dict[str, Any]]:
+) -> tuple[Dataset[EmbeddingSplit], dict[str, Any]]:
     """Train, base and query as embeddings, and what a model is to remember of how they were made.
 
     Args:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lbhash.data import Dataset
-from lbhash.data.images import ImageDataset
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.pipeline.splits import check_images_alone, open_embedded
@@ -75,7 +74,6 @@ def train_files(
         )
         threads = 1 if threads is None else threads
         return train_model(dataset, out, split_seed=split_seed, about=metadata, threads=threads, **training)
-    from lbhash.data.images import image_dataset
     from lbhash.models.backbone import check_backbone_name
     from lbhash.training.images import check_images
 
@@ -86,9 +84,8 @@ def train_files(
     workers = training.get("workers", 0)
     readable = check_images(table, damaged=images.damaged, workers=workers, progress=is_main_process())
     threads = cores_of_each(training.get("devices", 1)) if threads is None else threads
-    dataset = image_dataset(table, readable, protocol, split_seed)
     training |= {"backbone": backbone, "threads": threads, "about": images.about(table)}
-    return train_model(dataset, out, split_seed=split_seed, **training)
+    return train_model(table.dataset(protocol, split_seed, readable), out, split_seed=split_seed, **training)
 
 
 def cores_of_each(processes: int) -> int:
@@ -97,7 +94,7 @@ def cores_of_each(processes: int) -> int:
 
 
 def train_model(
-    dataset: Dataset | ImageDataset,
+    dataset: Dataset,
     out: str | Path,
     *,
     top_k: int | None = None,
@@ -172,7 +169,7 @@ def train_model(
         "epochs": hasher.epochs,
         "train_seconds": round(seconds, 2),
         "training": training,
-        **(_of_images(rate) if isinstance(dataset, ImageDataset) else {}),
+        **(_of_images(rate) if dataset.train.needs_backbone else {}),
         **report.as_dict(),
         "classifier_accuracy": recognized,  # of the method's own classifier, where it has one
     }

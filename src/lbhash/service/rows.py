@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data import Table, load_table
+from lbhash.data import EmbeddingTable, load_table
 from lbhash.utils.files import existing_file
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Rows:
 
     pictures = False
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: EmbeddingTable) -> None:
         self._table = table
         self.labels = table.labels
 
@@ -88,7 +88,7 @@ class ImageRows(Rows):
 
     pictures = True
 
-    def __init__(self, file: Path, table: Table | None) -> None:
+    def __init__(self, file: Path, table: EmbeddingTable | None) -> None:
         import pyarrow.parquet as pq
 
         self._file, self._maybe_table = file, table

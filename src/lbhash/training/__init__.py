@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "EmbeddingRows": "batches",
     "Schedule": "schedule",
     "ShuffledBatches": "batches",
     "Trained": "trainer",

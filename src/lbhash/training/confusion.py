@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +24,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, softmax
 from sklearn.random_projection import SparseRandomProjection
 
-from lbhash.data.dataset import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.utils.labels import one_hot
-
-if TYPE_CHECKING:
-    from lbhash.data.images import ImageSplit
 
 PENALTIES = tuple(float(10 ** (k / 2)) for k in range(-2, 5))
 """λ in units of ``dim``, which is what a row's squared length is on average once it is standardized."""
@@ -44,7 +40,6 @@ MOST_ROWS = 100_000
 _SAMPLE = 20_000  # rows by which λ and the temperature are chosen
 _ROWS, _NUMBERS = 8192, 1 << 24  # at a time, at most
 
-SplitT = TypeVar("SplitT", "EmbeddingSplit", "ImageSplit")
 Floats = npt.NDArray[np.float64]
 Indicators = npt.NDArray[np.uint8]  # of labels, [n, C]
 
@@ -66,24 +61,14 @@ def confusion(part: EmbeddingSplit, classes: int) -> npt.NDArray[np.float64]:
     Raises:
         ValueError: an embedding is NaN or infinite.
     """
-    part = drawn(part)
+    part = part.subsample(MOST_ROWS)
     return sum((_sums(y, found) for y, found in _posteriors(part, classes)), np.zeros((classes, classes)))
-
-
-def drawn(part: SplitT, most: int | None = None) -> SplitT:
-    """At most so many of the rows (``MOST_ROWS`` where it is not said), at random, in their order."""
-    most = MOST_ROWS if most is None else most
-    if len(part) <= most:
-        return part
-    chosen = np.zeros(len(part), bool)
-    chosen[np.random.default_rng(0).permutation(len(part))[:most]] = True
-    return part.where(chosen)
 
 
 def _posteriors(part: EmbeddingSplit, classes: int) -> Iterator[tuple[Indicators, npt.NDArray[np.floating]]]:
     """The labels' indicators and p(class | row), a chunk of rows at a time."""
     ridge = _Ridge.of(part, classes)
-    chosen = drawn(part, min(_SAMPLE, 4 * _NUMBERS // max(len(ridge.values), classes)))
+    chosen = part.subsample(min(_SAMPLE, 4 * _NUMBERS // max(len(ridge.values), classes)))
     y = one_hot(chosen.labels, classes)
     z = np.concatenate([ridge.rotated(x) for x, _ in _chunks(chosen, classes)])
     errors = {penalty: np.square(ridge.without_own_row(z, y, penalty * part.dim) - y).mean() for penalty in PENALTIES}
@@ -105,7 +90,7 @@ def _sums(y: Indicators, values: npt.NDArray[np.floating]) -> Floats:
 def _chunks(part: EmbeddingSplit, classes: int) -> Iterator[tuple[npt.NDArray[np.float32], Indicators]]:
     """Embeddings and the labels' indicators, a chunk of rows at a time."""
     start = 0
-    for x in part.chunks(max(1, min(_ROWS, _NUMBERS // max(part.dim, classes)))):
+    for x in part.chunks(size=max(1, min(_ROWS, _NUMBERS // max(part.dim, classes)))):
         assert part.labels is not None
         yield x, one_hot(part.labels[start : start + len(x)], classes)
         start += len(x)

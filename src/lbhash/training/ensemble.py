@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lbhash.data.dataset import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.losses import Objective
 from lbhash.losses.base import check_loss
 from lbhash.models.dropout import keep_mask

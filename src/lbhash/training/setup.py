@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
-from lbhash.data import EmbeddingSplit
 from lbhash.data.holdout import held_rows
-from lbhash.data.images import ImageSplit
+from lbhash.data.split import Split, SplitT
 from lbhash.losses import Objective, Task, build_objective, check_method, method_name, uses_centers
 from lbhash.models.backbone import Backbone
 from lbhash.models.hash_model import HashModel
 from lbhash.models.surrogate import Surrogate
 from lbhash.training.arguments import TrainingArguments, arguments
-from lbhash.training.confusion import confusion, drawn
+from lbhash.training.confusion import MOST_ROWS, confusion
 from lbhash.training.distributed import is_main_process
 from lbhash.training.hardware import draw_from
 from lbhash.training.monitor import check_validation
@@ -28,8 +27,6 @@ from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
     from lbhash.training.images import FineTuning
-
-SplitT = TypeVar("SplitT", bound="EmbeddingSplit | ImageSplit")
 
 
 @dataclass(frozen=True)
@@ -50,16 +47,16 @@ class Setup:
     arguments: TrainingArguments
     model: HashModel
     objective: Objective
-    split: EmbeddingSplit | ImageSplit
-    fitted: EmbeddingSplit | ImageSplit
-    validation: EmbeddingSplit | ImageSplit | None
+    split: Split
+    fitted: Split
+    validation: Split | None
     centers: npt.NDArray[np.int8]
     identity: dict[str, Any]
 
 
 def prepare(
     settings: TrainingArguments,
-    split: EmbeddingSplit | ImageSplit,
+    split: Split,
     classes: int,
     backbone: Backbone | None = None,
     known_confusion: Confusion | None = None,
@@ -93,7 +90,9 @@ def prepare(
     def ask() -> npt.NDArray[np.floating]:
         if known_confusion is not None and validation is None:
             return known_confusion()
-        return confusion(_embedded(fitted, backbone, given), classes)
+        bar = "embedding" if given.progress and is_main_process() else ""
+        sample = fitted.subsample(MOST_ROWS).embedded(backbone, workers=given.workers, progress=bar)
+        return confusion(sample, classes)
 
     centers = task_centers(kind, classes, given.bits, given.seed, ask)
     task = _task(given, fitted, classes, centers)
@@ -106,7 +105,7 @@ def prepare(
         has_classifier = objective.class_scores(task.centers[:1]) is not None
         metadata = _metadata(given, len(fitted)) | {"options": options, "guidance": guidance}
         draw_from(given.seed, 1)  # so that a host and its guided form start from the same weights
-        dim = split.dim if backbone is None else backbone.dim
+        dim = split.input_dim(backbone)
         model = HashModel(dim, given.bits, given.hidden, given.dropout, classes if has_classifier else 0, metadata)
     identity = {"method": full_name(given.method, given.guided), "dim": dim, "classes": classes}
     identity |= {name: getattr(given, name) for name in ("bits", "hidden", "guided", "dropout", "centers")}
@@ -170,7 +169,7 @@ def labeled(split: SplitT, classes: int) -> SplitT:
     labels = check_labels(split.labels, "labels of split", classes)
     if len(labels) != len(split):
         raise ValueError(f"split has {len(split)} rows and {len(labels)} labels; training needs one for each row")
-    return replace(split, labels=labels)
+    return split.with_rows(split.rows, labels)
 
 
 def full_name(method: Any, guided: bool) -> str:
@@ -178,9 +177,7 @@ def full_name(method: Any, guided: bool) -> str:
     return f"{method_name(method)}{'_d' * bool(guided)}"
 
 
-def _task(
-    given: TrainingArguments, split: EmbeddingSplit | ImageSplit, classes: int, centers: npt.NDArray[np.int8]
-) -> Task:
+def _task(given: TrainingArguments, split: Split, classes: int, centers: npt.NDArray[np.int8]) -> Task:
     labels = torch.from_numpy(split.labels)
     labels = labels if labels.ndim == 1 else labels.float()
     return Task(given.bits, classes, labels, torch.from_numpy(centers).float(), given.epochs, given.seed)
@@ -191,20 +188,6 @@ def _metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
     values = {one.name: getattr(given, one.name) for one in arguments(stored=True, images=False, python=False)}
     values |= {"method": method_name(given.method), "guided": bool(given.guided), "centers": str(given.centers)}
     return values | {"backbone_lr": given.backbone_lr, "training rows": rows, "lbhash": __version__}
-
-
-def _embedded(
-    split: EmbeddingSplit | ImageSplit, backbone: Backbone | None, given: TrainingArguments
-) -> EmbeddingSplit:
-    """Return the embeddings for the confusion matrix; those of images are the backbone's before it learns."""
-    if backbone is None:
-        return split
-    from lbhash.training.images import embed_images
-
-    split = drawn(split)
-    progress = given.progress and is_main_process()
-    made = embed_images(backbone, split.images, split.rows, workers=given.workers, progress=progress)
-    return EmbeddingSplit(made, np.arange(len(made)), split.labels)
 
 
 def _plain_guidance(guidance: dict[str, Any] | None) -> dict[str, Any] | None:

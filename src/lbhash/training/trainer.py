@@ -15,10 +15,16 @@ from lightning.pytorch.callbacks import Callback
 from torch import nn
 from torch.utils.data import DataLoader
 
-from lbhash.data.dataset import EmbeddingSplit
 from lbhash.losses import Objective
 from lbhash.training.arguments import Monitor, TrainingArguments
-from lbhash.training.batches import ShuffledBatches, TrainingRows, Turns, as_rows, batch_loader, in_order
+from lbhash.training.batches import (
+    DistributedBatchSampler,
+    ShuffledBatches,
+    TrainingRows,
+    batch_loader,
+    in_order,
+    labels_of,
+)
 from lbhash.training.checkpoints import AtomicCheckpoints, RunCheckpoints, checkpoint_to_resume
 from lbhash.training.distributed import check_processes
 from lbhash.training.hardware import cpu_settings, make_trainer, quiet_lightning
@@ -53,7 +59,7 @@ class Trained:
 def train(
     model: nn.Module,
     objective: Objective,
-    rows: EmbeddingSplit | TrainingRows,
+    rows: TrainingRows,
     arguments: TrainingArguments | None = None,
     *,
     directory: str | Path | None = None,
@@ -61,7 +67,7 @@ def train(
     logger: Literal["csv", "tensorboard"] | None = None,
     callbacks: list[Callback] | None = None,
     settings: dict[str, Any] | None = None,
-    validation: EmbeddingSplit | TrainingRows | None = None,
+    validation: TrainingRows | None = None,
 ) -> Trained:
     """Train ``model`` in place.
 
@@ -72,7 +78,7 @@ def train(
         model: any module that gives raw outputs ``[n, bits]``; the parameters of what it calls ``backbone`` learn at
             ``backbone_lr``, and those without ``requires_grad`` not at all.
         objective: the loss.
-        rows: the training rows. A split of embeddings sets the model's standardization first.
+        rows: the training rows; a split of embeddings is such rows. Those with a ``standardization`` set the model's.
         arguments: the settings of training (learning rates, batches, monitor, machine); those of the model and the
             method were used by whoever made these. If None, the defaults.
         directory: where checkpoints (of the last epoch and, with a monitor, of the best) and logs go; if None, nothing
@@ -94,21 +100,22 @@ def train(
     devices, nodes = check_processes(given.devices, given.nodes)
     schedule, world = Schedule.of(given), devices * nodes
     folder = None if directory is None else Path(directory)
-    learned, validating = as_rows(rows), None if validation is None else as_rows(validation)
+    labels = labels_of(rows)
     identity = {
         **asdict(schedule),
         **{name: getattr(given, name) for name in ("seed", "precision", "accumulate", "monitor", "patience")},
         "processes": world,
         **(settings or {}),
-        "rows": len(learned),
-        "validation rows": 0 if validating is None else len(validating),
+        "rows": len(rows),
+        "validation rows": 0 if validation is None else len(validation),
     }
     if folder is not None:
-        identity["fingerprint of the rows"] = learned.fingerprint()
-        identity["fingerprint of the validation rows"] = None if validating is None else validating.fingerprint()
+        identity["fingerprint of the rows"] = rows.fingerprint()
+        identity["fingerprint of the validation rows"] = None if validation is None else validation.fingerprint()
     checkpoint, epochs_before = checkpoint_to_resume(folder, identity) if resume else (None, 0)
-    if isinstance(rows, EmbeddingSplit):
-        model.set_standardization(*rows.standardization())  # type: ignore[operator]
+    statistics, set_statistics = getattr(rows, "standardization", None), getattr(model, "set_standardization", None)
+    if statistics is not None and set_statistics is not None:
+        set_statistics(*statistics())
     keeper = RunCheckpoints(folder, identity, given.monitor, given.patience)
     with quiet_lightning(), cpu_settings(given.threads), _random_state():
         trainer = make_trainer(
@@ -123,7 +130,7 @@ def train(
         )
         if trainer.is_global_zero:
             trainer.logger = epoch_logger(logger, folder, epochs_before)  # only now, for it writes
-        loader, validation_loader = _loaders(trainer, learned, validating, given, epochs_before)
+        loader, validation_loader = _loaders(trainer, rows, validation, given, epochs_before)
         model.train()  # Lightning leaves a module in the mode in which it came
         objective.train()
         module = HashingModule(
@@ -131,9 +138,9 @@ def train(
             objective,
             schedule,
             given.seed,
-            learned.labels,
+            labels,
             validation_loader,
-            None if validating is None else validating.labels,
+            None if validation is None else labels_of(validation),
             given.monitor,
         )
         if world > 1:  # PyTorch looks for unused parameters, and warns where it finds none
@@ -152,7 +159,7 @@ def train(
         monitor=given.monitor,
         value=state.value,
         stopped_early=keeper.out_of_patience and state.epochs < schedule.epochs,
-        rows_per_second=len(learned) * len(module.times) / sum(module.times) if module.times else None,
+        rows_per_second=len(rows) * len(module.times) / sum(module.times) if module.times else None,
     )
 
 
@@ -166,12 +173,12 @@ def _loaders(
     """Return what reads this process's share of the training batches, and of the validation rows in their order."""
     world, rank = trainer.world_size, trainer.global_rank
     size, pin = given.batch_size * world, isinstance(trainer.accelerator, CUDAAccelerator)
-    turns = Turns(ShuffledBatches(len(rows), size, given.seed), rank, world, epochs_before)
-    loader = batch_loader(rows, turns, workers=given.workers, persistent=True, pin=pin)
+    shards = DistributedBatchSampler(ShuffledBatches(len(rows), size, given.seed), rank, world, epochs_before)
+    loader = batch_loader(rows, shards, workers=given.workers, persistent=True, pin=pin)
     if validation is None:
         return loader, None
-    turns = Turns(in_order(len(validation), size), rank, world)
-    return loader, batch_loader(validation, turns, workers=given.workers, persistent=False, pin=pin)
+    shards = DistributedBatchSampler(in_order(len(validation), size), rank, world)
+    return loader, batch_loader(validation, shards, workers=given.workers, persistent=False, pin=pin)
 
 
 class _Threads(Callback):

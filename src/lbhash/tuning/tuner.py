@@ -11,8 +11,7 @@ import numpy as np
 from lightning.pytorch.callbacks import Callback
 
 from lbhash.codes import PackedCodes, check_bits
-from lbhash.data import hold_out
-from lbhash.data.dataset import Dataset, EmbeddingSplit
+from lbhash.data import Dataset, EmbeddingSplit, hold_out
 from lbhash.evaluation.bound import bound
 from lbhash.evaluation.diagnostics import cautions_of_rows, cautions_of_values
 from lbhash.evaluation.held_out import (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,13 +16,13 @@ def fingerprint(*parts: Any) -> str:
 
     Args:
         parts: bytes, text, NumPy arrays (their bytes in C order; neither shape nor type), or anything else that JSON
-            can hold, with its keys sorted.
+            can hold, with its keys sorted. An iterator stands for the parts that it gives, taken one at a time.
 
     >>> fingerprint("csq", {"bits": 16}) == fingerprint("csq", {"bits": 16})
     True
     """
     digest = hashlib.sha256()
-    for part in parts:
+    for part in chain.from_iterable(part if isinstance(part, Iterator) else (part,) for part in parts):
         if isinstance(part, str):
             part = part.encode()
         elif isinstance(part, np.ndarray):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -94,17 +95,14 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
+        signature_option = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
         own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
         for one in arguments(python=False):
             if one.name not in without:
                 panel = "Settings of images" if one.metadata.get("images") else "Settings"
                 option = typer.Option(help=one.metadata["help"], rich_help_panel=panel)
-                annotation = Annotated[hints[one.name], option]
-                own.append(
-                    inspect.Parameter(
-                        one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=annotation
-                    )
-                )
+                kind: Any = Annotated.__class_getitem__((hints[one.name], option))  # type: ignore[attr-defined]
+                own.append(signature_option(one.name, default=one.default, annotation=kind))
         command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         return command
 

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
-from lbhash.data.dataset import SPLITS
 from lbhash.data.images.cifar import read_cifar
 from lbhash.data.images.coco import read_coco
 from lbhash.data.images.folders import holds_files, images_in, read_image_files, read_image_folder
 from lbhash.data.images.hub import HUB_DATASETS, read_hub_dataset
 from lbhash.data.images.imagenet import WORDNET_ID, read_imagenet
-from lbhash.data.images.in_memory import ListedImages
 from lbhash.data.images.list_files import LISTS, read_image_lists
 from lbhash.data.images.mirflickr import ANNOTATIONS, read_mirflickr
 from lbhash.data.images.nuswide import LABELS, read_nuswide
 from lbhash.data.images.parquet import has_image_column, parquet_files, read_parquet_images
-from lbhash.data.images.protocols import PART_PROTOCOLS, PartProtocol
-from lbhash.data.images.split import ImageDataset, ImageSplit
-from lbhash.data.images.table import ArrayImages, FileImages, ImageStore, ImageTable
-from lbhash.data.protocols import PROTOCOLS
+from lbhash.data.images.stores import ArrayImages, FileImages, ImageStore, ListedImages
+from lbhash.data.images.table import ImageSplit, ImageTable
 
 
 @dataclass(frozen=True)
@@ -122,75 +114,6 @@ def holds_images(data: str | Path) -> bool:
     return found is not None and (found != "parquet" or has_image_column(path))
 
 
-def split_images(
-    table: ImageTable, kept: npt.NDArray[np.bool_], protocol: str | None = None, seed: int = 0
-) -> tuple[str, dict[str, npt.NDArray[np.int64]]]:
-    """The protocol, and the train, base and query rows that it draws from those that are kept.
-
-    Args:
-        table: images with labels.
-        kept: ``bool [n]``, false for a row that no split may have.
-        protocol: a name of ``PART_PROTOCOLS``, for a table in parts, or of ``PROTOCOLS``; the table's flags where it
-            is not given, and its own protocol where it has none.
-        seed: of the draw.
-
-    Raises:
-        ValueError: no such protocol, no labels, flags that overlap, or too few rows.
-    """
-    names = {**PROTOCOLS, **PART_PROTOCOLS}
-    if protocol is not None and protocol not in names:
-        raise ValueError(f"protocol is {protocol!r}; it must be one of {', '.join(names)}")
-    if table.labels is None:
-        raise ValueError(f"{table.name} has no labels; splits need them")
-    if protocol is None and table.flags:
-        return "flags", _by_flags(table, kept)
-    chosen = protocol or table.protocol
-    rows = np.flatnonzero(kept)
-    if table.parts and chosen in PART_PROTOCOLS:
-        parts = {part: mask[rows] for part, mask in table.parts.items()}
-        draw = partial(PART_PROTOCOLS[chosen].split, table.labels[rows], parts, seed)
-    elif chosen in PROTOCOLS:
-        draw = partial(PROTOCOLS[chosen].split, table.labels[rows], seed)
-    else:
-        raise ValueError(
-            f"protocol is {chosen!r}, which needs a training set and a test or validation set; {table.name} is not "
-            "in such parts"
-        )
-    try:
-        drawn = draw()
-    except ValueError as error:
-        if protocol is not None:
-            raise
-        raise ValueError(f"protocol is {chosen!r}, that of such data: {error} (or another protocol)") from None
-    return chosen, {split: rows[drawn[split]] for split in SPLITS}
-
-
-def image_dataset(
-    table: ImageTable, kept: npt.NDArray[np.bool_], protocol: str | None = None, seed: int = 0
-) -> ImageDataset:
-    """Train, base and query of a table of images; arguments and errors as of ``split_images`` and ``Splits``."""
-    chosen, rows = split_images(table, kept, protocol, seed)
-    assert table.labels is not None
-    parts = (ImageSplit(table, rows[split], table.labels[rows[split]]) for split in SPLITS)
-    return ImageDataset(table.name, chosen, *parts)
-
-
-def _by_flags(table: ImageTable, kept: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[np.int64]]:
-    missing = [split for split in SPLITS if split not in table.flags]
-    if missing:
-        raise ValueError(
-            f"{table.name} has no flag in_{missing[0]}; it must have one for train, base and query, or none"
-        )
-    for split in ("train", "base"):
-        both = table.flags["query"] & table.flags[split]
-        if both.any():
-            raise ValueError(
-                f"{table.store.where(int(np.argmax(both)))} is in query and in {split} ({both.sum()} images are); "
-                "a query must be in no other split, or it finds itself"
-            )
-    return {split: np.flatnonzero(table.flags[split] & kept) for split in SPLITS}
-
-
 def _has(path: Path, pattern: str) -> bool:
     return path.is_dir() and next(path.glob(pattern), None) is not None
 
@@ -203,8 +126,7 @@ def _wordnet(path: Path) -> bool:
     return path.is_dir() and any(WORDNET_ID.fullmatch(folder.name) for folder in path.iterdir())
 
 
-__all__ = ["HUB_DATASETS", "LAYOUTS", "PART_PROTOCOLS", "ArrayImages", "FileImages", "ImageTable", "Layout"]
-__all__ += ["ImageDataset", "ImageSplit", "ImageStore", "ListedImages", "PartProtocol", "has_image_column"]
-__all__ += ["image_dataset", "is_hub_dataset", "load_images", "read_cifar", "read_coco", "read_hub_dataset"]
-__all__ += ["read_image_folder", "read_image_lists", "read_imagenet", "read_mirflickr", "read_nuswide"]
-__all__ += ["read_image_files", "read_parquet_images", "split_images"]
+__all__ = ["HUB_DATASETS", "LAYOUTS", "ArrayImages", "FileImages", "ImageSplit", "ImageStore", "ImageTable", "Layout"]
+__all__ += ["ListedImages", "has_image_column", "is_hub_dataset", "load_images", "read_cifar", "read_coco"]
+__all__ += ["read_hub_dataset", "read_image_files", "read_image_folder", "read_image_lists", "read_imagenet"]
+__all__ += ["read_mirflickr", "read_nuswide", "read_parquet_images"]

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.images.table import ArrayImages, ImageTable
+from lbhash.data.images.stores import ArrayImages
+from lbhash.data.images.table import ImageTable
 from lbhash.utils.labels import check_labels
 
 CIFAR10 = {"train": [f"data_batch_{number}" for number in range(1, 6)], "held": ["test_batch"]}
@@ -50,7 +51,7 @@ def read_cifar(path: str | Path, name: str = "data") -> ImageTable:
         ArrayImages(np.concatenate(pixels), folder.name),
         numbers,
         folder.name,
-        parts={"train": ~mask, "held": mask},
+        test_rows=mask,
         protocol="official" if hundred else "cifar10",
         classes=names,
     )

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lbhash.data.images.table import FileImages, ImageTable
+from lbhash.data.images.stores import FileImages
+from lbhash.data.images.table import ImageTable
 
 PREFIX = "instances_"
 

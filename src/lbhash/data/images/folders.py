@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from lbhash.data.dataset import SPLITS
-from lbhash.data.images.table import FileImages, ImageTable
+from lbhash.data.images.stores import FileImages
+from lbhash.data.images.table import ImageTable
 
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 """How a file's name ends where it is taken for an image, in capitals too."""
@@ -54,10 +55,10 @@ def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
     where = np.array(of_top)
     masks = {top: where == at for at, top in enumerate(tops)}
     flags = masks if tops == SPLITS else {}
-    parts = {} if flags or tops == ("",) else {"train": masks["train"], "held": ~masks["train"]}
-    protocol = "official" if parts else "holdout"
+    test_rows = None if flags or tops == ("",) else ~masks["train"]
+    protocol = "holdout" if test_rows is None else "official"
     return ImageTable(
-        FileImages(root, files), np.array(labels, np.int64), root.name, flags, parts, protocol, tuple(classes)
+        FileImages(root, files), np.array(labels, np.int64), root.name, flags, test_rows, protocol, tuple(classes)
     )
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from lbhash.data.images.folders import class_folders, images_in
-from lbhash.data.images.table import FileImages, ImageTable
+from lbhash.data.images.stores import FileImages
+from lbhash.data.images.table import ImageTable
 from lbhash.utils.files import existing_file
 
 WORDNET_ID = re.compile(r"n\d{8}")
@@ -61,7 +62,7 @@ def read_imagenet(
         FileImages(root, files),
         np.array(labels, np.int64),
         root.name,
-        parts={"train": ~mask, "held": mask},
+        test_rows=mask,
         protocol="imagenet1000" if classes is None else "imagenet100",
         classes=tuple(chosen),
     )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lbhash.data.images.table import FileImages, ImageTable
+from lbhash.data.images.stores import FileImages
+from lbhash.data.images.table import ImageTable
 from lbhash.utils.files import existing_file
 from lbhash.utils.labels import check_labels
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from lbhash.data.images.table import ImageStore
+    from lbhash.data.images.stores import ImageStore
 
 
 class Damage(NamedTuple):

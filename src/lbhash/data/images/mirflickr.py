@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lbhash.data.images.table import FileImages, ImageTable
+from lbhash.data.images.stores import FileImages
+from lbhash.data.images.table import ImageTable
 
 ANNOTATIONS = "mirflickr25k_annotations*"
 

@@ -15,7 +15,8 @@ from lbhash.data.dataset import SPLITS
 from lbhash.data.images.decoding import decode_image
 from lbhash.data.images.folders import HELD
 from lbhash.data.images.spooled import SpooledImages
-from lbhash.data.images.table import ImageTable, file_facts
+from lbhash.data.images.stores import ImageStore, file_facts
+from lbhash.data.images.table import ImageTable
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.files import existing_file
 from lbhash.utils.labels import check_labels
@@ -29,7 +30,7 @@ LABEL_COLUMNS = ("label", "labels", "fine_label")
 _HELD = 32  # images that are in memory at a time where they are read in order
 
 
-class ParquetImages:
+class ParquetImages(ImageStore):
     """Images in a column of one or more Parquet files; a row group is in memory at a time.
 
     Args:
@@ -206,12 +207,12 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
         labels = check_labels(column.to_pylist() if nested else column.to_numpy(), f"column {label!r} of {name}")
     made = {flag.removeprefix("in_"): _flag(table[flag], flag, name) for flag in flags}
     by_file = {} if made else _by_file(files, [len(one) for one in tables])
-    parts = by_file if "held" in by_file else {}
-    if not parts:
+    test_rows = by_file.get("test")
+    if test_rows is None:
         made |= by_file
     store = ParquetImages(files, image, Path(path).name)
-    protocol = "official" if parts else "holdout"
-    return ImageTable(store, labels, Path(path).name, made, parts, protocol, _class_names(schema, label))
+    protocol = "holdout" if test_rows is None else "official"
+    return ImageTable(store, labels, Path(path).name, made, test_rows, protocol, _class_names(schema, label))
 
 
 def has_image_column(path: str | Path) -> bool:
@@ -268,8 +269,8 @@ def _has_all_bytes(group: Any, column: str) -> bool:
 
 def _by_file(files: list[Path], counts: list[int]) -> dict[str, npt.NDArray[np.bool_]]:
     """Splits or parts by the names of the files, where every file has such a name and every one is there."""
-    heads = ["held" if (head := file.stem.split("-")[0]) in HELD else head for file in files]
-    for names in (SPLITS, ("train", "held")):
+    heads = ["test" if (head := file.stem.split("-")[0]) in HELD else head for file in files]
+    for names in (SPLITS, ("train", "test")):
         if set(heads) == set(names):
             return {name: np.repeat([head == name for head in heads], counts) for name in names}
     return {}

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.images.decoding import decode_image
+from lbhash.data.images.stores import ImageStore
 
 if TYPE_CHECKING:
     from PIL import Image
-
-    from lbhash.data.images.table import ImageStore
 
 
 class _Stored(Protocol):
@@ -27,7 +26,7 @@ class _Stored(Protocol):
     def in_order(self) -> Any: ...
 
 
-class SpooledImages:
+class SpooledImages(ImageStore):
     """Some images of a source, one after the other in a temporary file that no name leads to.
 
     A step of training takes rows from anywhere, and a Parquet file gives up one only with all of its row group. The

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.data import DATASETS, EmbeddingSplit
-from lbhash.data.images import PART_PROTOCOLS, split_images
+from lbhash.data import DATASETS, TRAIN_TEST_PROTOCOLS, EmbeddingSplit
 from lbhash.data.images.corrupt import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
-from lbhash.data.images.table import file_facts
+from lbhash.data.images.stores import file_facts
 from lbhash.data.readers import SUFFIXES
 from lbhash.data.streamed import ParquetRows
 from lbhash.hasher import load_hasher
@@ -93,7 +92,7 @@ def _open_images(
             if job.unreadable is None:
                 job = replace(job, unreadable=tuple(find_unreadable(table, workers, progress=progress)))
             kept[list(job.unreadable or ())] = False
-        rows = split_images(table, kept, protocol, seed)[1][job.split]
+        rows = table.split_rows(protocol, seed, kept)[1][job.split]
     if check and images.damaged == "refuse":
         check_missing(table, rows)
     if check and job.unreadable:
@@ -123,11 +122,11 @@ def is_drawn(table: ImageTable, protocol: str | None) -> bool:
 
     Args:
         table: the images.
-        protocol: as of ``split_images``.
+        protocol: as of ``Table.split_rows``.
     """
     if protocol is None and table.flags:
         return False
-    rule = PART_PROTOCOLS.get(protocol or table.protocol) if table.parts else None
+    rule = None if table.test_rows is None else TRAIN_TEST_PROTOCOLS.get(protocol or table.protocol)
     return rule is None or rule.train is not None or rule.query is not None
 
 

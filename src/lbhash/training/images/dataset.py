@@ -34,33 +34,32 @@ class ImageRows:
     does it all, as when codes are made. A small split is decoded once.
 
     Args:
-        part: the split, with labels.
+        split: the images, with labels.
         backbone: whose preprocessing.
         augmentation: of training rows; ``None`` for rows that validate.
         seed: of the augmentation.
 
     Attributes:
-        labels: ``int64 [n]``, or multi-hot ``float [n, C]``.
+        labels: of the split.
     """
 
     def __init__(
-        self, part: ImageSplit, backbone: Backbone, *, augmentation: Augmentation | None = None, seed: int = 0
+        self, split: ImageSplit, backbone: Backbone, *, augmentation: Augmentation | None = None, seed: int = 0
     ) -> None:
-        if part.labels is None:
-            raise ValueError("part has no labels; training needs one for each row")
-        self.part, self.augmentation, self.seed = part, augmentation, seed
-        labels = torch.from_numpy(part.labels)
-        self.labels = labels if labels.ndim == 1 else labels.float()
+        if split.labels is None:
+            raise ValueError("split has no labels; training needs one for each row")
+        self.split, self.augmentation, self.seed = split, augmentation, seed
+        self.labels = split.labels
         self._processor, self._name = backbone.processor, backbone.name  # and no model, for processes that read
         self._preprocessing = backbone.preprocessing()
         if augmentation is not None:
             self._size, self._values = input_size(backbone), PixelValues(backbone)
-        self._store = part.images.store.in_any_order(part.rows)
+        self._store = split.images.store.in_any_order(split.rows)
         self._held: dict[int, Image] | None = {}
         self._held_bytes = 0
 
     def __len__(self) -> int:
-        return len(self.part)
+        return len(self.split)
 
     def inputs(self, index: npt.NDArray[np.int64], epoch: int) -> Tensor:
         """The images at these positions of the split in an epoch, ``float32 [m, 3, height, width]``, channels last.
@@ -68,7 +67,7 @@ class ImageRows:
         Raises:
             ValueError: an image is damaged; the message names it.
         """
-        rows = self.part.rows[index].tolist()
+        rows = self.split.rows[index].tolist()
         images = [self._read(row) for row in rows]
         if self.augmentation is None:
             values = preprocess(self._processor, images, self._name).float()
@@ -96,5 +95,5 @@ class ImageRows:
     def fingerprint(self) -> str:
         """Of images, labels, preprocessing and augmentation, 16 hexadecimal digits."""
         said: dict[str, Any] = {"preprocessing": self._preprocessing, "augmentation": repr(self.augmentation)}
-        said |= {"part": self.part.fingerprint(), "seed": self.seed}
+        said |= {"part": self.split.fingerprint(), "seed": self.seed}
         return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]

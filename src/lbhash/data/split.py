@@ -1,0 +1,224 @@
+"""A split of a data set: some rows of a table, of embeddings or of images, as training and evaluation take them."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.utils.fingerprint import fingerprint
+
+SplitT = TypeVar("SplitT", bound="Split")
+
+
+class Embedder(Protocol):
+    """What turns images into embeddings; a ``lbhash.models.backbone.Backbone`` is one.
+
+    Attributes:
+        processor: its image processor (``lbhash.data.images.preprocessing.preprocess``).
+        name: its name, for messages.
+    """
+
+    processor: Any
+    name: str
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+
+    def embed_pixels(self, pixels: Any) -> npt.NDArray[np.float32]:
+        """Embeddings ``float32 [n, dim]`` of preprocessed images, a tensor ``[n, channels, height, width]``."""
+
+
+@runtime_checkable
+class TrainingRows(Protocol):
+    """Rows to learn from, of embeddings or of images. A split of embeddings is one."""
+
+    @property
+    def labels(self) -> Any:
+        """Labels of all rows: integers ``[n]``, or multi-hot ``[n, C]``; a tensor or an array."""
+
+    def __len__(self) -> int:
+        """n, the number of rows."""
+        ...
+
+    def inputs(self, index: npt.NDArray[np.int64], epoch: int) -> Any:
+        """Return what the model takes of the rows at these positions, ``float32 [m, ...]``; a tensor or an array.
+
+        What is random in it, such as augmentation, must follow from the seed, the epoch and the row alone: the
+        processes that read the rows are not the same in a resumed run.
+        """
+
+    def fingerprint(self) -> str:
+        """Return a fingerprint of the rows, so that a run is never resumed with other rows."""
+        ...
+
+
+class Split(ABC):
+    """Some rows of a table, in an order of their own, without a copy of what the table holds.
+
+    Every kind of split is a frozen dataclass.
+
+    Attributes:
+        rows: the rows' positions in the table, ``int64 [n]``.
+        labels: the labels of these rows, ``int64 [n]`` or multi-hot ``uint8 [n, C]``; ``None`` if there are none.
+        needs_backbone: whether its rows are images, which need a backbone to become embeddings.
+    """
+
+    rows: npt.NDArray[np.int64]
+    labels: npt.NDArray | None
+    needs_backbone: ClassVar[bool]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return 16 hexadecimal digits that identify the rows and their labels, in their order."""
+
+    @abstractmethod
+    def input_dim(self, backbone: Embedder | None = None) -> int:
+        """Return the length of an embedding; that of images depends on the backbone."""
+
+    @abstractmethod
+    def chunks(
+        self, backbone: Embedder | None = None, *, size: int = ..., workers: int = 0, progress: str = ""
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the embeddings in order, ``float32 [up to size, dim]`` at a time.
+
+        Args:
+            backbone: it embeds images, and must be given for them; embeddings are taken as they are.
+            size: rows in a chunk.
+            workers: processes that read and preprocess images ahead.
+            progress: what a bar on standard error calls the work on images; without a name there is no bar.
+
+        Raises:
+            ValueError: an image is damaged or missing; the message names it.
+        """
+
+    @abstractmethod
+    def embedded(self, backbone: Embedder | None = None, *, workers: int = 0, progress: str = "") -> EmbeddingSplit:
+        """Return the split as embeddings: itself, or of images what the backbone makes of them, held in memory.
+
+        The arguments and errors are those of ``chunks``.
+        """
+
+    @abstractmethod
+    def training_rows(self, of_images: Callable[[Any], TrainingRows] | None = None) -> TrainingRows:
+        """Return the rows as training takes them: the split itself, or of images what ``of_images`` makes of it.
+
+        Args:
+            of_images: called with a split of images, for instance ``lbhash.training.images.ImageRows`` with its
+                other arguments bound; it must be given for images.
+        """
+
+    def with_rows(self: SplitT, rows: npt.NDArray[np.int64], labels: npt.NDArray | None) -> SplitT:
+        """Return a split of the same table with other rows and labels."""
+        return dataclasses.replace(self, rows=rows, labels=labels)  # type: ignore[type-var]  # it is a dataclass
+
+    def where(self: SplitT, chosen: npt.NDArray[np.bool_]) -> SplitT:
+        """Return the rows that are true in ``chosen``, ``bool [n]``, in their order."""
+        return self.with_rows(self.rows[chosen], None if self.labels is None else self.labels[chosen])
+
+    def subsample(self: SplitT, most: int, seed: int | Sequence[int] = 0) -> SplitT:
+        """Return at most so many of the rows, chosen at random, in their order."""
+        if len(self) <= most:
+            return self
+        chosen = np.zeros(len(self), bool)
+        chosen[np.random.default_rng(seed).permutation(len(self))[:most]] = True
+        return self.where(chosen)
+
+    def compact(self: SplitT) -> tuple[SplitT, npt.NDArray[np.int64]]:
+        """Return the split with its classes numbered 0 … C − 1 without gaps, and their former numbers.
+
+        Raises:
+            ValueError: no row has a label.
+        """
+        assert self.labels is not None
+        classes = classes_of(self.labels)
+        if not len(classes):
+            raise ValueError("no row of the split has a label")
+        numbered = self.labels[:, classes] if self.labels.ndim == 2 else np.searchsorted(classes, self.labels)
+        return self.with_rows(self.rows, np.ascontiguousarray(numbered)), classes
+
+    def widened(self: SplitT, classes: int) -> SplitT:
+        """Return the split with at least this many columns of multi-hot labels.
+
+        A file that holds lists of classes has as many columns as its largest class asks for.
+        """
+        if self.labels is None or self.labels.ndim == 1 or self.labels.shape[1] >= classes:
+            return self
+        return self.with_rows(self.rows, np.pad(self.labels, ((0, 0), (0, classes - self.labels.shape[1]))))
+
+
+@dataclass(frozen=True)
+class EmbeddingSplit(Split):
+    """Some rows of a table of embeddings. They can be learned from as they are (``TrainingRows``).
+
+    Attributes:
+        embeddings: the whole table's embeddings, ``[N, dim]``.
+        rows: the rows' positions in the table, ``int64 [n]``.
+        labels: the labels of these rows, ``int64 [n]`` or multi-hot ``uint8 [n, C]``; ``None`` if there are none.
+    """
+
+    embeddings: npt.NDArray
+    rows: npt.NDArray[np.int64]
+    labels: npt.NDArray | None
+    needs_backbone = False
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+        return int(self.embeddings.shape[1])
+
+    def input_dim(self, backbone: Embedder | None = None) -> int:
+        """Return the length of an embedding."""
+        return self.dim
+
+    def take(self, index: slice | npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """Return the embeddings at these positions of the split, ``float32 [m, dim]``."""
+        return self.embeddings[self.rows[index]].astype(np.float32)
+
+    def inputs(self, index: npt.NDArray[np.int64], epoch: int) -> npt.NDArray[np.float32]:
+        """Return the embeddings at these positions, ``float32 [m, dim]``; they are the same in every epoch."""
+        return self.take(index)
+
+    def chunks(
+        self, backbone: Embedder | None = None, *, size: int = 8192, workers: int = 0, progress: str = ""
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the embeddings in order, ``float32 [up to size, dim]`` at a time."""
+        for start in range(0, len(self), size):
+            yield self.take(slice(start, start + size))
+
+    def embedded(self, backbone: Embedder | None = None, *, workers: int = 0, progress: str = "") -> EmbeddingSplit:
+        """Return the split itself."""
+        return self
+
+    def training_rows(self, of_images: Callable[[Any], TrainingRows] | None = None) -> TrainingRows:
+        """Return the split itself."""
+        return self
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the embeddings and labels, in their order."""
+        return fingerprint(self.chunks(), *(() if self.labels is None else (self.labels,)))
+
+    def standardization(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return mean and standard deviation of every feature, ``float64 [dim]`` each."""
+        total, squares = np.zeros(self.dim), np.zeros(self.dim)
+        shift = self.take(slice(0, 1))[0].astype(np.float64)  # so that far-off data keep their digits in the squares
+        for chunk in self.chunks():
+            centered = chunk - shift
+            total += centered.sum(axis=0)
+            squares += np.square(centered).sum(axis=0)
+        mean = total / len(self)
+        return shift + mean, np.sqrt(np.maximum(squares / len(self) - mean**2, 0))
+
+
+def classes_of(labels: npt.NDArray) -> npt.NDArray[np.int64]:
+    """Return the classes that some row has, in the order of their numbers."""
+    return np.unique(labels) if labels.ndim == 1 else np.flatnonzero(labels.any(axis=0))

@@ -1,0 +1,147 @@
+"""Tables: all rows of a file or a folder, and how they become the splits of a data set."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.data.dataset import SPLITS, Dataset
+from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS
+from lbhash.data.split import EmbeddingSplit, Split
+from lbhash.utils.validation import check_choice
+
+SplitT = TypeVar("SplitT", bound=Split)
+
+
+class Table(ABC, Generic[SplitT]):
+    """Rows of embeddings or of images, as a file or a folder holds them.
+
+    Attributes:
+        labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``; ``None`` if there are none.
+        name: where the rows come from, for messages.
+        flags: split name to ``bool [n]``, if the data say which rows are train, base and query.
+        test_rows: which rows are the test or validation set that the data set was published with, ``bool [n]``;
+            ``None`` if it was published in one.
+        protocol: the protocol if neither flags nor the user say which rows are train, base and query.
+    """
+
+    labels: npt.NDArray | None
+    name: str
+    flags: dict[str, npt.NDArray[np.bool_]]
+    test_rows: npt.NDArray[np.bool_] | None = None
+    protocol: str = "holdout"
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def where(self, row: int) -> str:
+        """Return what a message calls a row."""
+
+    @abstractmethod
+    def split(self, rows: npt.NDArray[np.int64] | None = None) -> SplitT:
+        """Return these rows as a split; if None, all rows."""
+
+    def split_rows(
+        self, protocol: str | None = None, seed: int = 0, usable: npt.NDArray[np.bool_] | None = None
+    ) -> tuple[str, dict[str, npt.NDArray[np.int64]]]:
+        """Return the protocol, and the train, base and query rows that it takes.
+
+        Args:
+            protocol: a name of ``PROTOCOLS``, or for a table with a published test set of ``TRAIN_TEST_PROTOCOLS``.
+                If None, the table's flags count; if it has none, its own protocol.
+            seed: of the sample.
+            usable: ``bool [n]``, false for a row that must be in no split; if None, every row may be.
+
+        Raises:
+            ValueError: no such protocol, no labels, flags that overlap, or too few rows.
+        """
+        check_protocol(protocol)
+        if self.labels is None:
+            raise ValueError(
+                f"{self.name} has no labels, and splits need them; give them as a column, an array or a file"
+            )
+        rows = np.arange(len(self)) if usable is None else np.flatnonzero(usable)
+        if protocol is None and self.flags:
+            self._check_flags()
+            return "flags", {split: rows[self.flags[split][rows]] for split in SPLITS}
+        chosen, labels = protocol or self.protocol, self.labels[rows]
+        try:
+            if self.test_rows is not None and chosen in TRAIN_TEST_PROTOCOLS:
+                found = TRAIN_TEST_PROTOCOLS[chosen].split(labels, self.test_rows[rows], seed)
+            elif chosen in PROTOCOLS:
+                found = PROTOCOLS[chosen].split(labels, seed)
+            else:
+                raise ValueError(
+                    f"protocol is {chosen!r}, which needs a training set and a test or validation set; {self.name} "
+                    "is one set"
+                )
+        except ValueError as error:
+            if protocol is not None:
+                raise
+            raise ValueError(
+                f"protocol is {chosen!r}, the default of such data: {error} (or another protocol)"
+            ) from None
+        return chosen, {split: rows[found[split]] for split in SPLITS}
+
+    def dataset(
+        self, protocol: str | None = None, seed: int = 0, usable: npt.NDArray[np.bool_] | None = None
+    ) -> Dataset[SplitT]:
+        """Return train, base and query; arguments and errors are those of ``split_rows`` and ``Dataset``."""
+        chosen, rows = self.split_rows(protocol, seed, usable)
+        return Dataset(self.name, chosen, *(self.split(rows[split]) for split in SPLITS))
+
+    def _check_flags(self) -> None:
+        missing = [split for split in SPLITS if split not in self.flags]
+        if missing:
+            raise ValueError(
+                f"{self.name} has no flag in_{missing[0]}; it must have one for train, base and query, or none"
+            )
+        for split in ("train", "base"):
+            both = self.flags["query"] & self.flags[split]
+            if both.any():
+                raise ValueError(
+                    f"{self.where(int(np.argmax(both)))} is in query and in {split} ({both.sum()} rows are); "
+                    "a query must be in no other split, or it finds itself"
+                )
+
+
+@dataclass(frozen=True)
+class EmbeddingTable(Table[EmbeddingSplit]):
+    """Rows of embeddings.
+
+    Attributes:
+        embeddings: ``[n, dim]`` of uint8, float16 or float32, in memory, memory-mapped, or read from a file when they
+            are looked at (``lbhash.data.readers.StreamedEmbeddings``). Other number types are taken and cast to float32
+            as they are used, so that float64 keeps seven digits: center numbers that vary less than that before they
+            come here.
+        labels: as of every ``Table``, like the other attributes.
+    """
+
+    embeddings: npt.NDArray
+    labels: npt.NDArray | None
+    name: str
+    flags: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    protocol: str = "holdout"
+
+    def __len__(self) -> int:
+        return len(self.embeddings)
+
+    def where(self, row: int) -> str:
+        """Return the row's number and the table's name."""
+        return f"row {row} of {self.name}"
+
+    def split(self, rows: npt.NDArray[np.int64] | None = None) -> EmbeddingSplit:
+        """Return these rows as a split; if None, all rows."""
+        rows = np.arange(len(self)) if rows is None else rows
+        return EmbeddingSplit(self.embeddings, rows, None if self.labels is None else self.labels[rows])
+
+
+def check_protocol(protocol: str | None) -> None:
+    """Raise ``ValueError`` unless a protocol is None or a name of one."""
+    if protocol is not None:
+        check_choice(protocol, "protocol", list({**PROTOCOLS, **TRAIN_TEST_PROTOCOLS}))
