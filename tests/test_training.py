@@ -519,7 +519,7 @@ def test_threads_and_device_are_checked(blobs, tmp_path):
     with pytest.raises(ValueError, match="threads is 0; it must be at least 1"):
         fitted(blobs, threads=0)
     for threads in ("2", 1.5, True):
-        with pytest.raises(TypeError, match=f"threads is {threads!r}; it must be an integer, at least 1"):
+        with pytest.raises(TypeError, match=f"threads is {threads!r}; it must be an integer of at least 1"):
             fitted(blobs, threads=threads)
     with pytest.raises(ValueError, match="device is 'abacus', which cannot be used here: "):
         fitted(blobs, device="abacus", folder=tmp_path / "out", logger="csv")

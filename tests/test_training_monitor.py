@@ -237,7 +237,7 @@ def test_several_labels_a_row(blobs, tmp_path):
             "monitor is 'map', and there are no validation rows; give some",
         ),
         ({"patience": 0}, ValueError, "patience is 0; it must be at least 1"),
-        ({"patience": 1.5}, TypeError, "patience is 1.5; it must be an integer, at least 1"),
+        ({"patience": 1.5}, TypeError, "patience is 1.5; it must be an integer of at least 1"),
         ({"validation": 1.0}, ValueError, "validation is 1.0; it must be at least 0 and below 1"),
         ({"validation": -0.1}, ValueError, "validation is -0.1; it must be at least 0 and below 1"),
         ({"validation": float("nan")}, ValueError, "validation is nan; it must be at least 0 and below 1"),

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 
-from lbhash.utils.labels import check_count
+from lbhash.utils.validation import check_int
 
 
 def check_processes(devices: int, nodes: int) -> tuple[int, int]:
@@ -31,7 +31,7 @@ def check_processes(devices: int, nodes: int) -> tuple[int, int]:
         TypeError: one is not an integer.
         ValueError: one is below 1, or torchrun started others.
     """
-    devices, nodes = check_count(devices, "devices"), check_count(nodes, "nodes")
+    devices, nodes = check_int(devices, "devices", 1), check_int(nodes, "nodes", 1)
     if not (dist.is_available() and dist.is_torchelastic_launched()):
         return devices, nodes
     local, world = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])

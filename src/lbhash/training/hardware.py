@@ -16,7 +16,7 @@ from lightning.pytorch.plugins.precision import MixedPrecision
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from lbhash.training.distributed import distributed_strategy
-from lbhash.utils.labels import check_count
+from lbhash.utils.validation import check_int
 
 Precision = Literal["32", "bf16", "16"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
@@ -67,7 +67,7 @@ def quiet_lightning() -> Iterator[None]:
 
 def check_machine(device: str, threads: int) -> None:
     """Raise ``ValueError`` with a line unless one can train on this device with so many threads."""
-    check_count(threads, "threads")
+    check_int(threads, "threads", 1)
     with quiet_lightning():
         make_trainer(device, enable_checkpointing=False)
 

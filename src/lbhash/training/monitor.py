@@ -19,7 +19,8 @@ from torch import Tensor
 
 from lbhash.codes import PackedCodes
 from lbhash.evaluation.bound import bound
-from lbhash.utils.labels import Labels, check_count
+from lbhash.utils.labels import Labels
+from lbhash.utils.validation import check_int
 
 Monitor = Literal["ratio", "map", "loss"]
 MONITORS: tuple[str, ...] = get_args(Monitor)
@@ -63,7 +64,7 @@ def check_monitor(monitor: Any, patience: Any) -> tuple[Monitor | None, int | No
         ValueError: ``monitor`` is none of ``MONITORS``, or ``patience`` is below 1.
     """
     if patience is not None:
-        patience = check_count(patience, "patience")
+        patience = check_int(patience, "patience", 1)
         monitor = "ratio" if monitor is None else monitor
     if monitor is not None and monitor not in MONITORS:
         raise ValueError(f"monitor is {monitor!r}; it must be one of {', '.join(MONITORS)}")

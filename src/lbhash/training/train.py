@@ -25,7 +25,7 @@ from lbhash.training.loggers import epoch_logger
 from lbhash.training.module import HashingModule
 from lbhash.training.monitor import Monitor, check_map_has_rows, check_monitor
 from lbhash.training.schedule import Schedule
-from lbhash.utils.labels import check_count
+from lbhash.utils.validation import check_int
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def train(
         TypeError, ValueError: an argument is not as above, the checkpoint is damaged or of another run, or a loss is
             not finite.
     """
-    threads, accumulate = check_count(threads, "threads"), check_count(accumulate, "accumulate")
+    threads, accumulate = check_int(threads, "threads", 1), check_int(accumulate, "accumulate", 1)
     workers = check_workers(workers)
     precision_name, (monitor, patience) = check_precision(precision), check_monitor(monitor, patience)
     check_map_has_rows(monitor, validation is not None)
