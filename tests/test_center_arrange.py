@@ -119,12 +119,12 @@ def test_the_given_centers_are_left_alone():
 )
 def test_what_cannot_be_arranged_is_refused(changed, said):
     given_ = {"centers": class_centers(4, 8), "confusion": np.ones((4, 4)), **changed}
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises((TypeError, ValueError), match=said):
         arrange_centers(**given_)
 
 
 def test_too_many_classes_are_refused(monkeypatch):
     assert MOST_CLASSES >= 1000
     monkeypatch.setattr("lbhash.centers.arrange.MOST_CLASSES", 3)
-    with pytest.raises(ValueError, match="centers are 4; those that are arranged may be at most 3"):
+    with pytest.raises(ValueError, match="centers has 4 rows; at most 3 can be arranged"):
         arrange_centers(class_centers(4, 8), np.ones((4, 4)))

@@ -394,7 +394,7 @@ def test_bad_arguments_are_named():
         plotkin(0, 3)
     with pytest.raises(ValueError, match="distance is 0"):
         griesmer(3, 0)
-    with pytest.raises(ValueError, match="dimension is 9"):
+    with pytest.raises(ValueError, match="dimension is 9; it must be from 1 to the length"):
         griesmer_distance(8, 9)
 
 

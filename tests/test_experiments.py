@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from benchmarks.experiments import arrangement, centers_effect, centers_table, results
 
-from lbhash.centers.targets import centers_mark
+from lbhash.centers.targets import centers_fingerprint
 from lbhash.utils.parallel import run_missing
 
 
@@ -29,9 +29,9 @@ def test_only_missing_runs_are_run_each_in_a_process(tmp_path, capsys):
 
 
 def test_a_run_is_named_after_its_centers():
-    marks = {kind: centers_mark(10, 16, kind, 0) for kind in ("best", "hadamard", "bch", "random")}
+    marks = {kind: centers_fingerprint(10, 16, kind, 0) for kind in ("best", "hadamard", "bch", "random")}
     assert len(set(marks.values())) == 4
-    assert centers_mark(10, 16, "random", 1) != marks["random"]
+    assert centers_fingerprint(10, 16, "random", 1) != marks["random"]
     run = results.Run("cifar10", "dch", True, 16, 30, 0)
     assert run.name(10) == f"cifar10-dch_d-16bits-30epochs-seed0-{marks['best']}"
     assert results.Run("cifar10", "dch", False, 16, 30, 0).name(10) == "cifar10-dch-16bits-30epochs-seed0"

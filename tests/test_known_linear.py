@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.code_search import linear_codes
 
-from lbhash.centers.constructions.known_linear import CODES, Known, generator, known
+from lbhash.centers.constructions.known_linear import KnownCode, known_codes
 from lbhash.centers.constructions.linear import Generator, span
 from lbhash.codes import hamming_distances
 
@@ -15,21 +15,20 @@ def least_weight(matrix: Generator) -> int:
     return int(hamming_distances(words[1:], words[:1]).min())
 
 
-@pytest.mark.parametrize("code", CODES, ids=lambda code: f"{code.n}-{code.k}-{code.d}")
-def test_every_distance_is_counted(code: Known) -> None:
-    matrix = generator(code.n, code.k)
+@pytest.mark.parametrize("code", known_codes(), ids=lambda code: f"{code.n}-{code.k}-{code.d}")
+def test_every_distance_is_counted(code: KnownCode) -> None:
+    matrix = code.generator()
     assert matrix.shape == (code.k, code.n)
     assert matrix.dtype == np.uint8
     assert least_weight(matrix) == code.d
 
 
 def test_each_pair_once() -> None:
-    assert len({(n, k) for n, k, _ in known()}) == len(CODES)
+    assert len({(code.n, code.k) for code in known_codes()}) == len(known_codes()) == 13
 
 
-def test_unknown() -> None:
-    with pytest.raises(KeyError):
-        generator(5, 3)
+def test_the_options_of_every_code_are_stored() -> None:
+    assert all("--order" in code.options and "--seed" in code.options for code in known_codes())
 
 
 @pytest.mark.parametrize(("n", "k", "d", "order", "frobenius"), [(24, 7, 10, 7, False), (48, 15, 16, 15, True)])
@@ -38,7 +37,8 @@ def test_search_finds_a_code_of_the_table(n: int, k: int, d: int, order: int, fr
     assert found is not None
     assert found.shape == (k, n)
     assert least_weight(found) >= d
-    assert linear_codes.hexadecimal_rows(found) == linear_codes.hexadecimal_rows(generator(n, k))
+    (stored,) = (code for code in known_codes() if (code.n, code.k) == (n, k))
+    assert linear_codes.hexadecimal_rows(found) == linear_codes.hexadecimal_rows(stored.generator())
 
 
 def test_search_by_checks() -> None:

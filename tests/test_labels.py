@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lbhash.utils.labels import check_count, check_label_pair, check_labels, is_class_column, label_value, one_hot
+from lbhash.utils.labels import check_label_pair, check_labels, is_class_column, label_value, one_hot
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,12 @@ def test_pairs_that_do_not_fit():
         check_label_pair(np.eye(2), np.eye(3))
 
 
-def test_check_count():
-    assert check_count(np.int32(3), "k", 3) == 3
-    with pytest.raises(ValueError, match=r"k is 0; it must be from 1 to the size of the base \(100\)"):
-        check_count(0, "k", 100, "the size of the base")
-    with pytest.raises(TypeError, match=r"k is 1\.0; it must be an integer, from 1 to 5"):
-        check_count(1.0, "k", 5)
+def test_the_number_of_classes_is_checked():
+    assert check_labels([0, 2], classes=np.int32(3)).tolist() == [0, 2]
+    with pytest.raises(TypeError, match=r"^classes is 3\.0; it must be an integer of at least 1$"):
+        check_labels([0, 2], classes=3.0)
+    with pytest.raises(TypeError, match=r"^classes is True; it must be an integer of at least 1$"):
+        check_labels([0], classes=True)
 
 
 def test_a_label_as_json_holds_it():

@@ -41,7 +41,7 @@ def test_designs_are_as_they_are_designed():
 def test_too_many_classes_to_be_arranged_have_what_is_designed(monkeypatch):
     monkeypatch.setattr("lbhash.centers.arrange.MOST_CLASSES", 9)
     with pytest.warns(
-        UserWarning, match="^10 centers are too many to be arranged, which 9 may be; they are 'best-ratio'"
+        UserWarning, match=r"^10 centers are too many to be arranged \(at most 9\); they stay 'best-ratio'$"
     ):
         found = task_centers("arranged", 10, 16, 0, never)
     np.testing.assert_array_equal(found, class_centers(10, 16, "best-ratio"))

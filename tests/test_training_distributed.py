@@ -259,7 +259,7 @@ def test_killed_processes_resume_bit_for_bit(tmp_path):
     [
         ({"devices": 0}, ValueError, "devices is 0; it must be at least 1"),
         ({"nodes": -1}, ValueError, "nodes is -1; it must be at least 1"),
-        ({"devices": "2"}, TypeError, "devices is '2'; it must be an integer, at least 1"),
+        ({"devices": "2"}, TypeError, "devices is '2'; it must be an integer of at least 1"),
     ],
 )
 def test_bad_processes(blobs, changed, error, message):

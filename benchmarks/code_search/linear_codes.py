@@ -1,4 +1,4 @@
-"""Search for binary linear [n, k, d] codes: how the generators of ``known_linear`` were found.
+"""Search for binary linear [n, k, d] codes: how the generators in ``known_linear.json`` were found.
 
     python -m benchmarks.code_search.linear_codes --length 48 --dimension 8 --distance 22 --order 15 --seed 0
 

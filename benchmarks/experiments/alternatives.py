@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.centers.targets import centers_mark
+from lbhash.centers.targets import centers_fingerprint
 from lbhash.utils.files import existing_file, replacing, write_text
 from lbhash.utils.parallel import run_missing
 
@@ -88,7 +88,7 @@ class Run(NamedTuple):
         name = self.data.name if self.data.at is None else f"{self.data.name}@{self.data.at}"
         if self.bits is None:
             return f"{name}-fixed"
-        mark = centers_mark(classes, self.bits, "best", self.seed)
+        mark = centers_fingerprint(classes, self.bits, "best", self.seed)
         return f"{name}-{self.bits}bits-{self.epochs}epochs-seed{self.seed}-{mark}"
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from benchmarks.experiments.page import check_part, replace_part
 
-from lbhash.centers.targets import centers_mark
+from lbhash.centers.targets import centers_fingerprint
 from lbhash.utils.files import existing_file, replacing
 from lbhash.utils.parallel import run_missing
 from lbhash.utils.plotting import new_grid
@@ -119,7 +119,7 @@ def _cells(seeds: int) -> Iterator[Cell]:
 
 def _name(cell: Cell, classes: int, epochs: int) -> str:
     method = "csq_d" if cell.guided else "csq"
-    mark = centers_mark(classes, cell.bits, cell.kind, cell.seed)
+    mark = centers_fingerprint(classes, cell.bits, cell.kind, cell.seed)
     return f"{cell.data}-{method}-{cell.bits}bits-{epochs}epochs-seed{cell.seed}-{mark}"
 
 

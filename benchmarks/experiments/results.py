@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.experiments.page import markdown_table
 
-from lbhash.centers.targets import centers_mark
+from lbhash.centers.targets import centers_fingerprint
 from lbhash.utils.files import existing_file, write_text
 from lbhash.utils.formatting import number
 from lbhash.utils.parallel import run_missing
@@ -65,7 +65,7 @@ class Run:
         suffix = "_d" if self.guided else ""
         name = f"{self.data}-{self.method}{suffix}-{self.bits}bits-{self.epochs}epochs-seed{self.seed}"
         if uses_centers(self.method, self.guided):
-            name += f"-{centers_mark(classes, self.bits, 'best', self.seed)}"
+            name += f"-{centers_fingerprint(classes, self.bits, 'best', self.seed)}"
         return name
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from benchmarks.experiments.page import check_part, replace_part
 
-from lbhash.centers.targets import centers_mark
+from lbhash.centers.targets import centers_fingerprint
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, bounded_ratio
 from lbhash.reproduce.results.interval import Interval
 from lbhash.reproduce.runs.sources import Source
@@ -119,7 +119,7 @@ class Run:
         name = f"{source.name}-{cell.title}-{cell.bits}bits-{self.epochs}epochs-seed{self.seed}"
         name += f"-{self.number:03d}-settings{mark}-{source.mark()}"
         if "centers" in self.settings:
-            name += f"-{centers_mark(source.classes(), cell.bits, self.settings['centers'], self.seed)}"
+            name += f"-{centers_fingerprint(source.classes(), cell.bits, self.settings['centers'], self.seed)}"
         return name
 
 

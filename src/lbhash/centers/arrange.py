@@ -1,19 +1,20 @@
-"""Which class gets which center: neighbors for those that are mistaken for each other.
+"""Arranging class centers so that frequently confused classes are neighbors.
 
-Centers that are merely far apart are given to the classes in any order. But the rows that a model gets wrong are not
-wrong in any order: a cat is taken for a dog more often than for a ship. Where their centers are neighbors, the code of
-such a row is still nearer to its own class than to most, its own class is found next behind the wrong one, and the two
-can share bits, each of which is then easier to learn.
+Centers that are merely far apart are given to the classes in any order. But a model confuses some classes more often
+than others: it takes a cat for a dog more often than for a ship. If the centers of cats and dogs are neighbors, the
+code of such a cat is still nearer to its own class than to most, its own class is found next behind the wrong one, and
+the two classes can share bits, each of which is then easier to learn.
 
 With a_cd the share of the confusions that are between classes c and d, ā its mean and D̄ the mean distance, the centers
-are moved to where
+are moved to minimize
 
     E = mean_cd (D(c, d) − D̄ (1 − κ (a_cd / ā − 1)))²
 
-is least: the more two classes are confused, the nearer their centers; if all are confused alike, all are to be equally
-far apart. The search is simulated annealing (Kirkpatrick, Gelatt, Vecchi, "Optimization by simulated annealing",
-Science 220, 1983). A move exchanges the centers of two classes, which alone would be a quadratic assignment (Koopmans,
-Beckmann, Econometrica 25, 1957), or flips a bit of one where the smallest distance D_inter stays at what it must be.
+The more often two classes are confused, the nearer are their centers; without differences in confusion, all pairs are
+equally far apart. The search is simulated annealing (Kirkpatrick, Gelatt, Vecchi, "Optimization by simulated
+annealing", Science 220, 1983). A move exchanges the centers of two classes, which alone would be a quadratic
+assignment (Koopmans, Beckmann, Econometrica 25, 1957), or flips a bit of one if the smallest distance D_inter stays
+large enough.
 """
 
 from __future__ import annotations
@@ -25,37 +26,38 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.centers.distance import Centers, check_centers, mean_distance, minimum_distance, pairwise_distances
+from lbhash.utils.validation import check_float
 
 SLACK = 0.125
-"""The share of the smallest distance that is given up: of 8 bits one, of 6 none, of 32 four."""
+"""The share of the smallest distance that may be given up: one bit of 8, none of 6, four of 32."""
 
 PULL = 0.125
-"""κ: two classes that are confused nine times as often as any two are to be at no distance, if there could be such."""
+"""κ: two classes that are confused nine times as often as average are pulled towards distance 0."""
 
 MOST_CLASSES = 4096
-"""Classes beyond which the square of their number is too much."""
+"""The most classes that are arranged; the search takes memory for the square of their number."""
 
-_STEPS = 20_000  # moves a class that are tried
+_STEPS = 20_000  # tried moves per class
 _MOST_STEPS = 4_000_000
-_HOT, _COLD = 3.0, 0.03  # temperatures, of which a class is one unit
+_HOT, _COLD = 3.0, 0.03  # first and last temperature per class
 
 
 def arrange_centers(
     centers: npt.ArrayLike, confusion: npt.ArrayLike, slack: float = SLACK, pull: float = PULL, seed: int = 0
 ) -> Centers:
-    """Move centers so that classes that are mistaken for each other are neighbors.
+    """Move centers so that frequently confused classes are neighbors.
 
     Args:
         centers: ``[C, bits]`` of -1 and +1.
-        confusion: ``[C, C]``, at least 0: how much of class c is taken for class d. Both directions are added, and the
-            diagonal is left out.
-        slack: the share of D_inter, the smallest distance between two centers, that may be given up for it, from 0 to
-            1; with 0 it stays what it is.
+        confusion: confusion matrix ``[C, C]``, at least 0: how much of class c is taken for class d. Both directions
+            are added, and the diagonal is left out.
+        slack: the share of D_inter, the smallest distance between two centers, that may be given up, from 0 to 1; with
+            0 D_inter stays the same.
         pull: κ, at least 0.
         seed: of the search.
 
     Returns:
-        ``int8 [C, bits]``; row c is the center of class c. They are those given where nothing is confused.
+        ``int8 [C, bits]``; row c is the center of class c. If nothing is confused, the centers stay the same.
 
     Raises:
         ValueError: the shapes do not fit, a confusion is negative or not finite, ``slack`` or ``pull`` is out of range,
@@ -68,10 +70,7 @@ def arrange_centers(
     """
     words = check_centers(centers).copy()
     excess = excess_confusion(confusion, len(words))
-    if isinstance(slack, bool) or not 0 <= slack <= 1:
-        raise ValueError(f"slack is {slack!r}; it must be from 0 to 1")
-    if isinstance(pull, bool) or not 0 <= pull < math.inf:
-        raise ValueError(f"pull is {pull!r}; it must be at least 0 and finite")
+    slack, pull = check_float(slack, "slack", 0, 1), check_float(pull, "pull", 0)
     if not excess.any():
         return words
     least = math.ceil(round((1 - slack) * minimum_distance(words), 6))
@@ -82,11 +81,9 @@ def arrange_centers(
 
 
 def confused_distance(centers: npt.ArrayLike, confusion: npt.ArrayLike) -> float:
-    """The mean distance of what is confused less that of any two classes, in bits: below 0 it is nearer.
+    """Return the mean distance of confused classes less that of all, in bits; below 0 confused classes are nearer.
 
-    Args:
-        centers: ``[C, bits]`` of -1 and +1.
-        confusion: as of ``arrange_centers``.
+    The arguments are those of ``arrange_centers``; each pair of classes counts as often as it is confused.
     """
     words = check_centers(centers)
     excess = excess_confusion(confusion, len(words))
@@ -94,12 +91,12 @@ def confused_distance(centers: npt.ArrayLike, confusion: npt.ArrayLike) -> float
 
 
 def excess_confusion(confusion: npt.ArrayLike, classes: int) -> npt.NDArray[np.float64]:
-    """a_cd / ā − 1, ``[C, C]`` with a zero diagonal; all 0 where nothing is confused, or all alike."""
+    """Return a_cd / ā − 1, ``[C, C]`` with a zero diagonal; all 0 if all pairs are confused equally often, or never."""
     given = np.asarray(confusion, np.float64)
     if given.shape != (classes, classes):
         raise ValueError(f"confusion has shape {given.shape}; with {classes} centers it must be {(classes, classes)}")
     if classes > MOST_CLASSES:
-        raise ValueError(f"centers are {classes}; those that are arranged may be at most {MOST_CLASSES}")
+        raise ValueError(f"centers has {classes} rows; at most {MOST_CLASSES} can be arranged")
     if not np.isfinite(given).all() or (given < 0).any():
         raise ValueError("confusion has a negative value or one that is not finite; all must be at least 0")
     both = given + given.T
@@ -113,10 +110,10 @@ def excess_confusion(confusion: npt.ArrayLike, classes: int) -> npt.NDArray[np.f
 
 @numba.njit(cache=True, nogil=True)
 def _anneal(words, distances, wanted, least, steps, rng):  # type: ignore[no-untyped-def]
-    """Move the words and their distances in place, and leave them at the best that was seen."""
+    """Move the words and their distances in place, and leave the words at the best that was seen."""
     classes, bits = words.shape
     energy = best = 0.0
-    kept = words.copy()
+    best_words = words.copy()
     for step in range(steps):
         temperature = classes * _HOT * (_COLD / _HOT) ** (step / steps)
         i = rng.integers(0, classes)
@@ -158,5 +155,5 @@ def _anneal(words, distances, wanted, least, steps, rng):  # type: ignore[no-unt
         energy += change
         if energy < best - 1e-9:
             best = energy
-            kept[:] = words
-    words[:] = kept
+            best_words[:] = words
+    words[:] = best_words

@@ -1,9 +1,9 @@
 """The best centers of all constructions: the largest minimum distance, and among those the best by another measure.
 
-Theory gives what is sure of every construction's distance beforehand (``Plan.distance``), so that only those with the
-largest are made, or with up to two less, as more may be counted than is sure. From their words the classes' are chosen
-with balanced bits. Where the distance is still below the upper bound and the words are few, a bounded search tries for
-one more.
+Theory gives a lower bound of every construction's distance beforehand (``Plan.distance``), so only those with the
+largest are made, or with up to two less, as the counted distance may exceed the bound. Of their words, as many as there
+are classes are chosen with balanced bits. If the distance is still below the upper bound and the words are few, a
+bounded search tries for one more.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ BLOCKS: dict[str, Callable[[int, int], Iterator[Block]]] = {
     "kerdock": kerdock_blocks,
     "linear": linear_blocks,
 }
-"""Codes with words enough for a number of classes, up to a length, by the kind that uses them alone."""
+"""The kinds that consist of blocks; each function yields the blocks of a kind."""
 
 PAPER = {"hadamard": hadamard_centers, "bch": bch_centers, "reed-solomon": reed_solomon_centers}
-"""The paper's three constructions, each with a choice of words of its own."""
+"""The paper's three constructions, each of which chooses its words itself."""
 
 _QUICK = ("levenshtein", "conference", "kerdock")
 _MAX_COUNTED_CLASSES = 1024
@@ -53,19 +53,14 @@ _SEARCH_STEPS = 3000
 
 
 def plan_for(kind: str, classes: int, bits: int) -> Plan | None:
-    """The best plan of one kind of blocks, or None where the kind has none."""
+    """Return the best plan of one kind of blocks, or None if the kind has none."""
     return best_plan(BLOCKS[kind](classes, bits + MAX_DROPPED), bits)
 
 
 def best_centers(classes: int, bits: int) -> tuple[Centers, str]:
-    """The centers with the largest minimum distance, then mean distance, then balance, and how they were made.
+    """Return the centers with the largest minimum distance, then mean distance, then balance, and their construction.
 
-    Args:
-        classes: number of centers C, at most ``2**bits``.
-        bits: length h of a center.
-
-    Returns:
-        ``int8 [C, bits]`` of -1 and +1, distinct, and the name of the construction.
+    The centers are ``int8 [classes, bits]`` of -1 and +1, distinct.
     """
     for kind in _QUICK:
         plan = plan_for(kind, classes, bits)
@@ -78,11 +73,11 @@ def best_centers(classes: int, bits: int) -> tuple[Centers, str]:
 
 
 def best_ratio_centers(classes: int, bits: int) -> tuple[Centers, str]:
-    """As ``best_centers``, but after the minimum distance it is the largest distance that counts, which is to be small.
+    """Return the centers with the largest minimum distance, then the smallest maximum distance, and their construction.
 
-    A code that is taken for another class's lies at that class's center, so the largest distance between centers bounds
-    max D_intra, and with it the ratio min D_inter / max D_intra. Opposite words, which raise the mean distance, are
-    what hurts it most; they are avoided where there are enough others.
+    A code that is assigned to the wrong class lies at that class's center, so the largest distance between centers
+    bounds max D_intra, and with it the ratio min D_inter / max D_intra. Opposite words, which raise the mean distance,
+    hurt it most; they are avoided if there are enough other words.
     """
     found = _farthest(classes, bits, choose_one_sided)
     if len(found) == 1:
@@ -93,12 +88,12 @@ def best_ratio_centers(classes: int, bits: int) -> tuple[Centers, str]:
 def _farthest(
     classes: int, bits: int, choose: Callable[[Centers, int], Centers] = choose_balanced
 ) -> list[tuple[Centers, str]]:
-    """Centers of all constructions that may have the largest minimum distance, chosen from their words."""
+    """Return centers of all constructions that may have the largest minimum distance, and the constructions' names."""
     plans = {plan.name: plan for plan in _plans(classes, bits) if plan is not None}
     farthest = max((plan.distance for plan in plans.values()), default=0)
     if not plans:  # more classes than the linear codes have words, and too many to count their pairs
         return [(bernoulli_centers(classes, bits), "random")]
-    # What a plan promises can be less than what is counted.
+    # The counted distance can be larger than the plan's.
     margin = _MARGIN if classes <= _MAX_COUNTED_CLASSES else 0
     made = [(choose(plan.words(), classes), name) for name, plan in plans.items() if plan.distance >= farthest - margin]
     if classes <= _MAX_COUNTED_CLASSES:
@@ -117,18 +112,18 @@ def _farthest(
 
 
 def merit(centers: Centers) -> tuple[int, float, float]:
-    """What centers are compared by, larger is better; ``max`` keeps the first of equals."""
+    """Return what centers are compared by; larger is better, and ``max`` takes the first of equals."""
     return minimum_distance(centers), mean_distance(centers), -bit_balance(centers)
 
 
 def ratio_merit(centers: Centers) -> tuple[int, int, float, float]:
-    """As ``merit``, with the largest distance, the smaller the better, behind the smallest."""
+    """Return ``merit`` with the maximum distance, the smaller the better, behind the minimum distance."""
     smallest, mean, balance = merit(centers)
     return smallest, -maximum_distance(centers), mean, balance
 
 
 def _plans(classes: int, bits: int) -> Iterator[Plan | None]:
-    """Of every kind of blocks alone, then of all of them together, the simpler first."""
+    """Yield the best plan of every kind of blocks alone, then of all of them together."""
     blocks = {kind: list(make(classes, bits + MAX_DROPPED)) for kind, make in BLOCKS.items()}
     for alone in blocks.values():
         yield best_plan(alone, bits)
@@ -137,7 +132,7 @@ def _plans(classes: int, bits: int) -> Iterator[Plan | None]:
 
 @lru_cache(maxsize=16)  # "best-ratio" asks twice, and it can take seconds
 def _searched(classes: int, bits: int, distance: int) -> tuple[Centers, str] | None:
-    """Words by ``coset_search``, if any are found; cosets of the largest linear codes are tried first."""
+    """Return words found by ``coset_search``, if any; cosets of the largest linear codes are tried first."""
     odd = distance % 2
     for dimension in range(dimension_for(classes) - 1, 0, -1):
         code = best_linear_code(bits + odd, dimension)

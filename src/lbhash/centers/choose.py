@@ -3,7 +3,7 @@
 A bit that is +1 in p of C centers differs in p (C - p) of their pairs, so the mean distance is largest when every p is
 C / 2: the balance of the bits and the mean distance are one aim. With S the sum of the chosen ±1 words, both are best
 where |S|² is least. A code that holds the negative of each of its words reaches that least value by pairs {w, -w}; of
-another, words are exchanged as long as |S|² falls.
+other codes, words are exchanged as long as |S|² falls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lbhash.codes import pack
 
 _POOL = 4096
 _EXCHANGES = 2000
-_DRAWS = 1000
+_SAMPLES = 1000
 
 
 def choose_balanced(words: Centers, count: int, seed: int = 0) -> Centers:
@@ -42,24 +42,24 @@ def choose_balanced(words: Centers, count: int, seed: int = 0) -> Centers:
 
 
 def choose_one_sided(words: Centers, count: int, seed: int = 0) -> Centers:
-    """Choose balanced words of which no two are opposite, where there are as many; arguments as ``choose_balanced``.
+    """Choose balanced words of which no two are opposite, if there are enough; arguments as ``choose_balanced``.
 
-    Of every pair {w, -w} one word is taken. Of random choices that with the least |S|² is, and among equals, as all are
-    for orthogonal words, the one whose worst bit is best balanced.
+    One word of every pair {w, -w} is taken. The best of several random choices is the one with the least |S|², and
+    among equals, as all are for orthogonal words, the one whose worst bit is best balanced.
     """
     opposite = _opposites(words)
     if opposite is None or 2 * count > len(words):
         return choose_balanced(words, count, seed)
     rng = np.random.default_rng(seed)
     one = words[rng.permutation(np.flatnonzero(np.arange(len(words)) < opposite))[:count]]
-    signs = rng.choice(np.array([-1, 1], np.int8), (_DRAWS, count))
+    signs = rng.choice(np.array([-1, 1], np.int8), (_SAMPLES, count))
     totals = signs.astype(np.float32) @ one.astype(np.float32)
     least = np.lexsort([np.abs(totals).max(axis=1), np.square(totals).sum(axis=1)])[0]
     return one * signs[least][:, None]
 
 
 def _opposites(words: Centers) -> npt.NDArray[np.int64] | None:
-    """Position of the negative of every word, or None where one has none."""
+    """Return the position of the negative of every word, or None if a word has none."""
     kind = np.dtype((np.void, -(-words.shape[1] // 8)))
     mine, negatives = (np.ascontiguousarray(pack(side)).view(kind)[:, 0] for side in (words, -words))
     order, other = np.argsort(mine), np.argsort(negatives)
@@ -71,7 +71,7 @@ def _opposites(words: Centers) -> npt.NDArray[np.int64] | None:
 
 
 def _exchange(words: Centers, order: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
-    """Exchange a chosen word for another while |S|² falls, steepest first among up to ``_POOL`` others."""
+    """Exchange chosen words for others while |S|² falls, steepest first among up to ``_POOL`` others."""
     chosen, others = order[:count].copy(), order[count : count + _POOL].copy()
     values = words[np.concatenate([chosen, others])].astype(np.float32)
     inside, outside = values[:count], values[count:]

@@ -1,4 +1,4 @@
-"""Class centers with a certificate: how far apart they are, how far apart any could be, and what made them."""
+"""Class centers with a certificate: how far apart they are, how far apart any could be, and their construction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEARCHED: dict[str, Callable[[int, int], tuple[Centers, str]]] = {
     "best": best_centers,
     "best-ratio": best_ratio_centers,
 }
-"""The best of all constructions, by one measure and another; these are kept."""
+"""The kinds that search all constructions; their centers are cached."""
 
 KINDS = (*SEARCHED, *BLOCKS, *_OTHERS)
 """All kinds; the last four are the paper's."""
@@ -33,12 +33,12 @@ KINDS = (*SEARCHED, *BLOCKS, *_OTHERS)
 
 @dataclass(frozen=True, eq=False)
 class CenterDesign:
-    """Class centers and what is known of them.
+    """Class centers and what is known about them.
 
     Attributes:
         centers: ``int8 [C, bits]`` of -1 and +1, read-only.
-        kind: what was asked for.
-        construction: what made them, in the literature's terms.
+        kind: the kind that was asked for.
+        construction: how they were made, in the literature's terms.
         minimum_distance: smallest Hamming distance between two of them, counted over all pairs.
         upper_bound: no C words of this length are all farther apart.
         bound: what proves the upper bound.
@@ -53,17 +53,17 @@ class CenterDesign:
 
     @property
     def optimal(self) -> bool:
-        """Whether the minimum distance is proven to be the largest possible."""
+        """Return whether the minimum distance is proven to be the largest possible."""
         return self.minimum_distance == self.upper_bound
 
     def as_dict(self) -> dict[str, Any]:
-        """All but the centers, with the mean distance, the balance and the histogram of distances (``describe``)."""
+        """Return everything but the centers, with the measures of ``describe``."""
         certificate = {"upper_bound": self.upper_bound, "bound": self.bound, "optimal": self.optimal}
         return {"kind": self.kind, "construction": self.construction, **describe(self.centers), **certificate}
 
 
 def certified(classes: int, bits: int, kind: str, seed: int) -> CenterDesign:
-    """Centers as of ``make_centers``, with their distance counted and bounded."""
+    """Return the centers of ``make_centers`` with their minimum distance, counted and bounded."""
     centers, construction = make_centers(classes, bits, kind, seed)
     centers.setflags(write=False)
     bound = _stored_bound(classes, bits)
@@ -71,11 +71,7 @@ def certified(classes: int, bits: int, kind: str, seed: int) -> CenterDesign:
 
 
 def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers, str]:
-    """Centers and the name of their construction; the arguments are in their ranges.
-
-    Raises:
-        ValueError: the kind has not that many words of that length.
-    """
+    """Return centers and the name of their construction; raises ``ValueError`` if the kind has too few words."""
     if kind in SEARCHED:
         return _stored(kind, classes, bits)
     if kind in BLOCKS:
@@ -87,7 +83,7 @@ def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers
 
 
 def _stored_bound(classes: int, bits: int) -> UpperBound:
-    """The upper bound, kept too: a linear program can take half a second."""
+    """Return the upper bound, cached as well: a linear program can take half a second."""
     found = store.load_bound(classes, bits)
     if found is None:
         found = upper_bound(classes, bits)
@@ -106,7 +102,7 @@ def _stored(kind: str, classes: int, bits: int) -> tuple[Centers, str]:
 
 
 def compared(classes: int, bits: int, seed: int) -> dict[str, Any]:
-    """Every kind of centers and every upper bound, without the centers themselves."""
+    """Return the measures of every kind of centers and every upper bound; see ``compare_centers``."""
     kinds: list[dict[str, Any]] = []
     for kind in KINDS:
         try:

@@ -1,4 +1,4 @@
-"""Hamming distances between class centers, counted, and a report on a set of centers.
+"""Hamming distances between class centers, counted over all pairs.
 
 For ±1 words a, b of h bits the Hamming distance is (h - <a, b>) / 2, so all pairs come from a matrix product, which is
 exact in float32 (all values are whole and at most h <= 1,024). Products are taken in blocks of rows, so that only what
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import check_bits
+from lbhash.utils.validation import check_int
 
 Centers = npt.NDArray[np.int8]
 """Class centers: ``int8 [C, bits]`` of -1 and +1."""
@@ -22,12 +23,18 @@ Centers = npt.NDArray[np.int8]
 _BLOCK_VALUES = 2**23
 
 
-def check_centers(centers: npt.ArrayLike, name: str = "centers") -> Centers:
-    """Return centers as ``int8 [C, bits]``.
+def check_size(classes: int, bits: int) -> tuple[int, int]:
+    """Return the number and the length of words as ``int``; raises an error unless there are so many words."""
+    bits = check_bits(bits)
+    classes = check_int(classes, "classes", 1)
+    if classes > 2**bits:
+        plural = "bit" if bits == 1 else "bits"
+        raise ValueError(f"classes is {classes}; with {bits} {plural} it must be from 1 to 2^{bits} = {2**bits:,}")
+    return classes, bits
 
-    Raises:
-        ValueError: not two-dimensional, no row, too many columns, or a value other than -1 and +1.
-    """
+
+def check_centers(centers: npt.ArrayLike, name: str = "centers") -> Centers:
+    """Return centers as ``int8 [C, bits]``; raises ``ValueError`` if they are not a matrix of -1 and +1."""
     array = np.asarray(centers)
     if array.ndim != 2 or len(array) == 0:
         raise ValueError(f"{name} has shape {array.shape}; it must be [classes, bits] with at least one class")
@@ -38,13 +45,7 @@ def check_centers(centers: npt.ArrayLike, name: str = "centers") -> Centers:
 
 
 def pairwise_distances(centers: npt.ArrayLike) -> npt.NDArray[np.int16]:
-    """Hamming distance of every center to every center.
-
-    Args:
-        centers: ``[C, bits]`` of -1 and +1.
-
-    Returns:
-        ``int16 [C, C]``, in bits, with a zero diagonal.
+    """Return the Hamming distances between all centers ``[C, bits]``: ``int16 [C, C]``, in bits.
 
     >>> pairwise_distances([[1, 1, 1], [1, -1, -1]]).tolist()
     [[0, 2], [2, 0]]
@@ -57,12 +58,9 @@ def pairwise_distances(centers: npt.ArrayLike) -> npt.NDArray[np.int16]:
 
 
 def minimum_distance(centers: npt.ArrayLike) -> int:
-    """Smallest Hamming distance between two centers, counted over all pairs; 0 if two are equal.
+    """Return the smallest Hamming distance between two centers ``[C, bits]``, counted over all pairs.
 
-    One center has no pair; its minimum distance is ``bits``, the most that any set can have.
-
-    Args:
-        centers: ``[C, bits]`` of -1 and +1.
+    It is 0 if two are equal. One center has no pair; its minimum distance is ``bits``, the most that any set can have.
 
     >>> minimum_distance([[1, 1, 1], [1, -1, -1], [-1, 1, -1]])
     2
@@ -77,23 +75,12 @@ def minimum_distance(centers: npt.ArrayLike) -> int:
 
 
 def maximum_distance(centers: npt.ArrayLike) -> int:
-    """Largest Hamming distance between two centers, counted over all pairs; 0 for one center, which has no pair.
-
-    Args:
-        centers: ``[C, bits]`` of -1 and +1.
-
-    >>> maximum_distance([[1, 1, 1], [1, -1, -1], [-1, 1, -1]])
-    2
-    """
+    """Return the largest Hamming distance between two centers ``[C, bits]``; 0 for one center, which has no pair."""
     return max(int(block.max()) for _, block in _distance_blocks(check_centers(centers)))
 
 
 def mean_distance(centers: npt.ArrayLike) -> float:
-    """Mean Hamming distance over all pairs of centers, in bits; ``bits`` for one center, which has no pair.
-
-    Args:
-        centers: ``[C, bits]`` of -1 and +1.
-    """
+    """Return the mean Hamming distance over all pairs of centers ``[C, bits]``; ``bits`` for one center."""
     words = check_centers(centers)
     classes, bits = words.shape
     if classes == 1:
@@ -104,7 +91,7 @@ def mean_distance(centers: npt.ArrayLike) -> float:
 
 
 def largest_mean_distance(classes: int, bits: int) -> float:
-    """The largest mean distance that any centers have: that of perfectly balanced bits.
+    """Return the largest mean distance that any centers have: that of perfectly balanced bits.
 
     >>> largest_mean_distance(4, 6)
     4.0
@@ -115,24 +102,17 @@ def largest_mean_distance(classes: int, bits: int) -> float:
 
 
 def bit_balance(centers: npt.ArrayLike) -> float:
-    """The largest |mean over the centers| of a bit: 0 if every bit is +1 in half of the centers, 1 if one is constant.
-
-    Args:
-        centers: ``[C, bits]`` of -1 and +1.
-    """
+    """Return the largest |mean of a bit over the centers|: 0 if all bits are balanced, 1 if one is constant."""
     return float(np.abs(check_centers(centers).mean(axis=0, dtype=np.float64)).max())
 
 
 def describe(centers: npt.ArrayLike) -> dict[str, Any]:
-    """Report on a set of centers.
-
-    Args:
-        centers: ``[C, bits]`` of -1 and +1.
+    """Describe a set of centers ``[C, bits]``.
 
     Returns:
-        ``classes`` and ``bits`` (int), ``minimum_distance`` (int), ``mean_distance`` (float), ``bit_balance`` (float,
-        0 is best) and ``histogram`` (dict from a distance to the number of pairs at it, by rising distance, without
-        zero counts; empty for one center).
+        A dict with ``classes``, ``bits``, ``minimum_distance``, ``mean_distance``, ``bit_balance`` (0 is best) and
+        ``histogram`` (a dict from each distance that occurs to its number of pairs, by rising distance; empty for one
+        center).
 
     >>> describe([[1, 1, 1], [1, -1, -1], [-1, 1, 1]])["histogram"]
     {1: 1, 2: 1, 3: 1}

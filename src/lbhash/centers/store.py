@@ -1,7 +1,7 @@
-"""Keeping class centers and bounds that took seconds to make, in the user's cache folder.
+"""A cache of class centers and bounds that take seconds to make, in the user's cache folder.
 
 A file is named after what was asked for and after the sources that made it, so that another version of the
-constructions never reads what this one wrote. A cache that cannot be written or read is as good as none.
+constructions never reads what this one wrote. If the cache cannot be written or read, nothing is cached.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import zlib
 from contextlib import suppress
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -20,10 +19,11 @@ from lbhash.centers.bounds import UpperBound
 from lbhash.centers.distance import Centers
 from lbhash.codes import pack, unpack
 from lbhash.utils.files import cache_folder, replacing, write_text
+from lbhash.utils.fingerprint import fingerprint
 
 
 def load_centers(kind: str, classes: int, bits: int) -> tuple[Centers, str] | None:
-    """Centers that ``save_centers`` kept, and the name of their construction; None if there are none."""
+    """Return cached centers and the name of their construction; None if there are none."""
     try:
         with np.load(_file(kind, classes, bits, "npz"), allow_pickle=False) as stored:
             centers = unpack(stored["codes"], bits)
@@ -33,14 +33,14 @@ def load_centers(kind: str, classes: int, bits: int) -> tuple[Centers, str] | No
 
 
 def save_centers(kind: str, centers: Centers, construction: str) -> None:
-    """Keep centers, if the folder can be written to."""
+    """Cache centers if the folder can be written to."""
     file = _file(kind, len(centers), centers.shape[1], "npz")
     with suppress(OSError), replacing(file) as temporary, temporary.open("wb") as opened:
         np.savez(opened, codes=pack(centers), construction=np.array(construction))
 
 
 def load_bound(classes: int, bits: int) -> UpperBound | None:
-    """The upper bound that ``save_bound`` kept, or None."""
+    """Return the cached upper bound; None if there is none."""
     try:
         distance, source = json.loads(_file("bound", classes, bits, "json").read_text(encoding="utf-8"))
         return UpperBound(int(distance), str(source))
@@ -49,7 +49,7 @@ def load_bound(classes: int, bits: int) -> UpperBound | None:
 
 
 def save_bound(classes: int, bits: int, bound: UpperBound) -> None:
-    """Keep an upper bound, if the folder can be written to."""
+    """Cache an upper bound if the folder can be written to."""
     with suppress(OSError):
         write_text(_file("bound", classes, bits, "json"), json.dumps([bound.distance, bound.source]))
 
@@ -60,8 +60,6 @@ def _file(kind: str, classes: int, bits: int, suffix: str) -> Path:
 
 @cache
 def _sources() -> str:
-    """A fingerprint of the files of this folder."""
-    digest = sha256()
-    for file in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
+    """Return a fingerprint of the code and the data files of this folder."""
+    files = sorted(file for file in Path(__file__).parent.rglob("*") if file.suffix in (".py", ".json", ".csv"))
+    return fingerprint(*(file.read_bytes() for file in files))

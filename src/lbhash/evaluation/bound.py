@@ -23,7 +23,8 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_bits, check_codes, code_bytes, hamming_distances, pack
 from lbhash.codes.popcount import popcount
-from lbhash.utils.labels import Labels, check_count, check_labels
+from lbhash.utils.labels import Labels, check_labels
+from lbhash.utils.validation import check_int
 
 _CHUNK = 1 << 16
 
@@ -170,7 +171,7 @@ def _check(
         raise ValueError(f"codes has {array.shape[1]} bytes a row; codes of {length} bits have {code_bytes(length)}")
     if classes is None:
         classes = int(checked.max()) + 1 if checked.ndim == 1 else checked.shape[1]
-    return array, checked, length, check_count(classes, "classes")
+    return array, checked, length, check_int(classes, "classes", 1)
 
 
 def _members(codes: PackedCodes, labels: Labels) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]]:

@@ -17,7 +17,8 @@ from lbhash.evaluation.metrics import Curve, Empty, Normalize, check_choice
 from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats, check_radius
 from lbhash.evaluation.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
 from lbhash.evaluation.recognition import linear_probe_accuracy, predict_from_counts
-from lbhash.utils.labels import check_count, check_label_pair, number_classes
+from lbhash.utils.labels import check_label_pair, number_classes
+from lbhash.utils.validation import check_int
 
 RANKS = (1, 10, 100, 1000)
 """The ranks K that are looked at by default, as far as the base reaches."""
@@ -166,11 +167,11 @@ def evaluate(
             "base_codes holds nothing but 0 and 1, as codes of a column a bit do; pack them (lbhash.codes.as_packed), "
             f"or say that bits is {length}"
         )
-    at = len(base) if at is None else check_count(at, "at", len(base), "the size of the base")
-    k = min(VOTES, len(base)) if k is None else check_count(k, "k", len(base), "the size of the base")
+    at = len(base) if at is None else check_int(at, "at", 1, len(base), "the size of the base")
+    k = min(VOTES, len(base)) if k is None else check_int(k, "k", 1, len(base), "the size of the base")
     if ranks is None:
         ranks = [rank for rank in RANKS if rank <= len(base)]
-    ranks = tuple(sorted({check_count(rank, "ranks", len(base), "the size of the base") for rank in ranks}))
+    ranks = tuple(sorted({check_int(rank, "ranks", 1, len(base), "the size of the base") for rank in ranks}))
     if not ranks:
         raise ValueError("ranks is empty; it must name at least one rank from 1 to the size of the base")
     radius = check_radius(radius, length)

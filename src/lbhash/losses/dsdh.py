@@ -7,7 +7,7 @@ from torch import Tensor
 
 from lbhash.losses.base import Objective, Task, check_weight
 from lbhash.losses.pairs import Memory, one_hot
-from lbhash.utils.labels import check_count
+from lbhash.utils.validation import check_int
 
 
 class DSDH(Objective):
@@ -39,7 +39,7 @@ class DSDH(Objective):
         self.mu = check_weight(mu, "mu", above_zero=True)
         self.nu = check_weight(nu, "nu", above_zero=True)  # else BᵀB may have no inverse
         self.eta = check_weight(eta, "eta")
-        self.sweeps = check_count(sweeps, "sweeps")
+        self.sweeps = check_int(sweeps, "sweeps", 1)
         self.memory = Memory(task.labels, task.bits)
         self.register_buffer("targets", one_hot(task.labels, task.classes), persistent=False)
         self.register_buffer("weights", torch.zeros(task.bits, task.classes))

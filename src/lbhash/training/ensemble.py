@@ -21,7 +21,7 @@ from lbhash.models.hash_model import HashModel
 from lbhash.training.batches import ShuffledBatches
 from lbhash.training.hardware import cpu_settings, draw_from
 from lbhash.training.schedule import Schedule
-from lbhash.utils.labels import check_count
+from lbhash.utils.validation import check_int
 
 EpochHook = Callable[[int, Sequence[HashModel], Sequence[float]], None]
 """Called after each epoch with its number, the models as they are then, and the mean loss of each seed's epoch."""
@@ -52,7 +52,7 @@ def train_together(
     Raises:
         ValueError: the models differ in shape or the parts in length, or a loss is not finite.
     """
-    threads = check_count(threads, "threads")
+    threads = check_int(threads, "threads", 1)
     if not len(models) == len(objectives) == len(seeds) > 0:
         raise ValueError(
             f"there are {len(models)} models, {len(objectives)} objectives and {len(seeds)} seeds; "

@@ -29,7 +29,8 @@ from lbhash.training.hardware import check_machine
 from lbhash.tuning.space import Space, check_space, default_space, starting_point, with_fractions, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial
-from lbhash.utils.labels import check_count, check_labels
+from lbhash.utils.labels import check_labels
+from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,12 +118,12 @@ def search(
         TypeError, ValueError: an argument is not as above, the folder's search is another one, or no trial came to its
             end.
     """
-    trials = check_count(trials, "trials")
+    trials = check_int(trials, "trials", 1)
     check_choice(by, ("ratio", "map"), "by")
     for name, value in (("percentile", percentile), ("inter_percentile", inter_percentile)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 100:
             raise ValueError(f"{name} is {value!r}; it must be a number from 0 to 100")
-    at = None if at is None else check_count(at, "at")
+    at = None if at is None else check_int(at, "at", 1)
     bits = check_bits(hasher.bits)
     seed = hasher.seed if seed is None else seed
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
@@ -295,7 +296,7 @@ def _training_rows(data: Dataset | EmbeddingSplit, classes: int | None) -> tuple
         raise TypeError(f"data is of type {type(data).__name__}; it must be a Dataset or an EmbeddingSplit")
     if classes is None:
         raise ValueError("classes is missing; with a part it must be the number of classes")
-    return data, check_count(classes, "classes"), None
+    return data, check_int(classes, "classes", 1), None
 
 
 def _identity(hasher: Hasher, part: EmbeddingSplit, **settings: Any) -> dict[str, str]:

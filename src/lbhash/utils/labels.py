@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.utils.validation import check_int
+
 Labels = npt.NDArray[Any]
 """``int64 [n]`` or ``uint8 [n, classes]``, as ``check_labels`` returns them."""
 
@@ -48,7 +50,7 @@ def check_labels(labels: Any, name: str = "labels", classes: int | None = None) 
     [[1, 0, 1], [0, 1, 0]]
     """
     if classes is not None:
-        classes = check_count(classes, "classes")
+        classes = check_int(classes, "classes", 1)
     if _is_list_of_lists(labels, name):
         return _multi_hot_of_lists(labels, name, classes)
     array = _as_numbers(labels, name)
@@ -153,21 +155,6 @@ def one_hot(labels: Any, classes: int | None = None) -> npt.NDArray[np.uint8]:
     hot = np.zeros((len(array), classes), np.uint8)
     hot[np.arange(len(array)), array] = 1
     return hot
-
-
-def check_count(value: Any, name: str, largest: int | None = None, of: str = "") -> int:
-    """Return a positive whole number as an ``int``: ``1 <= value <= largest``; ``of`` says what ``largest`` is.
-
-    Raises:
-        TypeError: it is not an integer.
-        ValueError: it is out of range.
-    """
-    limits = "at least 1" if largest is None else f"from 1 to {of} ({largest})" if of else f"from 1 to {largest}"
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} is {value!r}; it must be an integer, {limits}")
-    if value < 1 or (largest is not None and value > largest):
-        raise ValueError(f"{name} is {value}; it must be {limits}")
-    return int(value)
 
 
 def _is_list_of_lists(labels: Any, name: str) -> bool:

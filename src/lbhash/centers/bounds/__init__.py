@@ -1,8 +1,8 @@
-"""How far apart C binary words of h bits can be at most: upper bounds on the minimum distance.
+"""Upper bounds on the minimum distance of C binary words of h bits.
 
-A construction of class centers is as good as its distance is close to this. If A(h, d), the largest number of words of
-h bits with minimum distance d, is proven to be below C, then no C words have minimum distance d or more. So every
-bound on A(h, d) is a bound on the distance: one less than the smallest d at which it is below C.
+A construction of class centers is the better, the closer its distance is to these. If A(h, d), the largest number of
+words of h bits with minimum distance d, is proven to be below C, then no C words have minimum distance d or more. So
+every bound on A(h, d) is a bound on the distance: one less than the smallest d at which it is below C.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from lbhash.centers.bounds.delsarte import delsarte
 from lbhash.centers.bounds.elementary import elias, griesmer_distance, hamming, johnson, plotkin, singleton
 from lbhash.centers.bounds.published import PUBLISHED_BITS, citation, published
 from lbhash.centers.constructions.linear import dimension_for
+from lbhash.centers.distance import check_size
 
 __all__ = ["UpperBound", "bounds_table", "upper_bound"]
 
@@ -28,18 +29,18 @@ class UpperBound(NamedTuple):
     distance: int
     """No C words of h bits are all ``distance + 1`` or more apart."""
     source: str
-    """The simplest bound that proves it: "Plotkin", "Delsarte's linear program", "A(17, 8) = 36, Brouwer's table" .."""
+    """The simplest bound that proves it, for example "Plotkin" or "A(17, 8) = 36, Brouwer's table"."""
 
 
 def _published_size(length: int, distance: int) -> int:
-    """The published bound; where the table ends, at odd d for its longest words, that for d - 1 is one too."""
+    """Return the published bound; at odd d for the table's longest words, the bound for d - 1 holds too."""
     bounds = published(length, distance) or published(length, max(1, distance - 1))
     return 2**length if bounds is None else bounds.upper
 
 
 _PUBLISHED = "published"
 
-# From the simplest to the least so; a bound is named only where all before it prove less.
+# From the simplest on; a bound is named only if all before it prove less.
 _SIZE_BOUNDS: dict[str, SizeBound] = {
     "Singleton": singleton,
     "Hamming": hamming,
@@ -53,23 +54,18 @@ _SIZE_BOUNDS: dict[str, SizeBound] = {
 
 @lru_cache(maxsize=4096)
 def upper_bound(classes: int, bits: int) -> UpperBound:
-    """Bound the minimum distance of ``classes`` words of ``bits`` bits from above, by all bounds there are.
+    """Return the least of all upper bounds on the minimum distance, and the simplest bound that proves it.
+
+    One word has no pair; by convention its distance is ``bits``, as in ``minimum_distance``.
 
     Args:
         classes: number of words C, from 1 to ``2**bits``.
         bits: length h of a word.
 
-    Returns:
-        The distance in bits, and the simplest bound that proves it. One word has no pair; by convention its distance
-        is ``bits``, as in ``minimum_distance``.
-
-    Raises:
-        ValueError: ``classes`` or ``bits`` is out of its range.
-
     >>> upper_bound(10, 32)
     UpperBound(distance=17, source='Plotkin')
     """
-    _check(classes, bits)
+    classes, bits = check_size(classes, bits)
     if classes == 1:
         return UpperBound(bits, "one word has no pair")
     excluded, source = bits + 1, "Singleton"
@@ -82,21 +78,13 @@ def upper_bound(classes: int, bits: int) -> UpperBound:
 
 
 def bounds_table(classes: int, bits: int) -> dict[str, int]:
-    """The largest minimum distance that each bound by itself leaves possible, by name.
+    """Return the largest minimum distance that each bound by itself leaves possible, by the bound's name.
 
-    Args:
-        classes: number of words C, from 1 to ``2**bits``.
-        bits: length h of a word.
-
-    Returns:
-        Distances in bits, from the simplest bound on. "published" is the tables', which end at 28 bits; it is missing
-        where they have nothing. "Griesmer (linear codes only)" holds for the words of a linear code of the smallest
-        dimension with C words; C of them, or other words, can be further apart.
-
-    Raises:
-        ValueError: ``classes`` or ``bits`` is out of its range.
+    Arguments are those of ``upper_bound``. "published" is missing above 28 bits, where the table ends. "Griesmer
+    (linear codes only)" holds for all words of a linear code of the smallest dimension that has C words; C of them, or
+    other words, can be further apart.
     """
-    _check(classes, bits)
+    classes, bits = check_size(classes, bits)
     table = {
         name: bits if classes == 1 else _least_excluded(bound, classes, bits, bits + 1) - 1
         for name, bound in _SIZE_BOUNDS.items()
@@ -108,7 +96,7 @@ def bounds_table(classes: int, bits: int) -> dict[str, int]:
 
 
 def _least_excluded(bound: SizeBound, classes: int, bits: int, excluded: int) -> int:
-    """The smallest d at which the bound is below ``classes``, or ``excluded``, which is one such d, if it is none less.
+    """Return the smallest d at which the bound is below ``classes``; ``excluded`` must be such a d.
 
     Looks 1, 2, 4 .. below until the bound fails, then halves the gap: linear programs are few, and none is far from
     where it can decide. That a bound falls as d grows is used to find d, not to prove it: A(h, d) does fall, so any d
@@ -126,10 +114,3 @@ def _least_excluded(bound: SizeBound, classes: int, bits: int, excluded: int) ->
         else:
             possible = middle
     return excluded
-
-
-def _check(classes: int, bits: int) -> None:
-    if bits < 1:
-        raise ValueError(f"bits is {bits}; it must be at least 1")
-    if not 1 <= classes <= 2**bits:
-        raise ValueError(f"classes is {classes}; with {bits} bits it must be from 1 to 2^{bits}")

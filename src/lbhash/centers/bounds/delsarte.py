@@ -49,18 +49,15 @@ _STRETCHES = (60, 40, 30, 24, 20)
 """Exponents e of the factors 1 + 2^-e that the multipliers are tried with; see ``certified_bound``."""
 
 _NO_LIMIT = 1e9
-"""T_i from here on are not told to the solver: they do not bind where the bounds are of use, and spoil its scaling."""
+"""Larger T_i are not passed to the solver: they do not bind where the bounds are of use, and spoil its scaling."""
 
 
 @lru_cache(maxsize=1024)
 def delsarte(length: int, distance: int) -> int:
-    """Delsarte's bound on A(n, d), sharpened by constant weights and parity, and proven in exact arithmetic.
+    """Return Delsarte's bound on A(n, d), sharpened by constant weights and parity, and proven in exact arithmetic.
 
     Sharp to the last digit up to bounds of about a million and words of 257 bits. Beyond, the solver loses digits or
     gives up, and the bound, still a bound, is weak.
-
-    Raises:
-        ValueError: ``length`` or ``distance`` is below 1.
 
     >>> delsarte(24, 8)
     4096
@@ -74,7 +71,7 @@ def delsarte(length: int, distance: int) -> int:
 
 
 def multipliers(length: int, distance: int) -> list[float]:
-    """The linear program's multipliers f_k C(n, k) for k = 1 .. n/2, in floats; ``distance`` is even.
+    """Return the linear program's multipliers f_k C(n, k) for k = 1 .. n/2, in floats; ``distance`` is even.
 
     Divided by C(n, k) = K_k(0), the values of the polynomials lie between -1 and 1 and the multipliers add up to the
     bound less one; undivided, they would span a hundred orders of magnitude.
@@ -104,7 +101,7 @@ def multipliers(length: int, distance: int) -> list[float]:
 
 
 def certified_bound(length: int, distance: int, multipliers: Sequence[float], *, parity: bool = True) -> int:
-    """What the given multipliers prove about A(n, d), in exact arithmetic, for ``distance`` even.
+    """Return the bound on A(n, d) that the given multipliers prove, in exact arithmetic, for ``distance`` even.
 
     Where the solver meant f(i) = 0, rounding leaves it a little above, and T_i may be large. So f is also tried with
     all f_k a little larger, which puts these f(i) below 0 at the cost of a slightly larger f(0).
@@ -122,7 +119,7 @@ def certified_bound(length: int, distance: int, multipliers: Sequence[float], *,
     ]
 
     def total(i: int) -> int:
-        """f(i) - 1, in units of 1 / unit."""
+        """Return f(i) - 1, in units of 1 / unit."""
         return sum(weight * value for weight, value in zip(weights, krawtchouk(length, i)[1:], strict=True) if weight)
 
     totals = {i: total(i) for i in range(0, length + 1, 2)}
@@ -144,13 +141,13 @@ def certified_bound(length: int, distance: int, multipliers: Sequence[float], *,
 
 
 def _excluded(length: int, distance: int, weight: int) -> range:
-    """E(i): larger even weights of which a code has at most one word, and none beside a word of the given weight."""
+    """Return E(i): larger even weights of which a code has at most one word, and none beside a word of ``weight``."""
     first = max(weight + 2, 2 * length - weight - distance + 1)
     return range(first + first % 2, length + 1, 2)
 
 
 def _most(length: int, distance: int, values: dict[int, int], limits: dict[int, int]) -> int:
-    """A bound on the sum of A_i v_i, for v_i >= 0, by A_i / T_i + sum of A_j over E(i) <= 1.
+    """Return a bound on the sum of A_i v_i, for v_i >= 0, by A_i / T_i + sum of A_j over E(i) <= 1.
 
     Take y_i >= 0 times these constraints so that each A_i gets at least v_i; then the sum of the y_i is a bound. From
     the smallest i on, y_i is what the earlier ones leave of v_i, times T_i.
@@ -167,7 +164,7 @@ def _most(length: int, distance: int, values: dict[int, int], limits: dict[int, 
 
 @lru_cache(maxsize=2048)
 def krawtchouk(length: int, x: int) -> tuple[int, ...]:
-    """K_0(x) .. K_{n/2}(x) for n = ``length``.
+    """Return K_0(x) .. K_{n/2}(x) for n = ``length``.
 
     By (k + 1) K_{k+1}(x) = (n - 2x) K_k(x) - (n - k + 1) K_{k-1}(x); MacWilliams and Sloane 5.7.
 

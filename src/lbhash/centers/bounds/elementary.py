@@ -1,4 +1,4 @@
-"""Bounds on the size of binary codes that take a line or two of counting.
+"""Bounds on the size of binary codes that follow from a line or two of counting.
 
 A(n, d) is the largest number of binary words of length n that pairwise differ in at least d places, A(n, d, w) the
 same for words with w ones each. Every function returns a whole number that is at least A(n, d); ``griesmer`` is the
@@ -17,26 +17,24 @@ from functools import lru_cache
 from math import comb
 from threading import Lock
 
+from lbhash.utils.validation import check_int
+
 
 def even_form(length: int, distance: int) -> tuple[int, int]:
-    """The pair (n, d) with d even that has the same A(n, d): an odd d gets the parity bit.
-
-    Raises:
-        ValueError: ``length`` or ``distance`` is below 1.
-    """
+    """Return the (n, d) with d even that has the same A(n, d), by a parity bit if d is odd."""
     if length < 1 or distance < 1:
         raise ValueError(f"length is {length} and distance is {distance}; both must be at least 1")
     return (length + 1, distance + 1) if distance % 2 else (length, distance)
 
 
 def singleton(length: int, distance: int) -> int:
-    """A(n, d) <= 2^(n - d + 1): the words still differ when d - 1 columns are deleted (Singleton 1964)."""
+    """Return Singleton's bound (1964): A(n, d) <= 2^(n - d + 1), as the words still differ without d - 1 columns."""
     even_form(length, distance)
     return 1 << max(0, length - distance + 1)
 
 
 def hamming(length: int, distance: int) -> int:
-    """Sphere packing: the balls of radius t around the words of a code with d = 2t + 1 are disjoint (Hamming 1950)."""
+    """Return Hamming's bound (1950): the balls of radius t around the words of a code with d = 2t + 1 are disjoint."""
     n, d = even_form(length, distance)
     if d > n:
         return 1
@@ -44,7 +42,7 @@ def hamming(length: int, distance: int) -> int:
 
 
 def plotkin(length: int, distance: int) -> int:
-    """Plotkin's bound (1960), with Levenshtein's rounding, for d even.
+    """Return Plotkin's bound (1960), with Levenshtein's rounding, for d even.
 
     A(n, d) <= 2 floor(d / (2d - n)) if 2d > n, and A(2d, d) <= 4d: the distances are counted column by column, where
     M words give at most M^2 / 4 pairs that differ. Longer words by A(n, d) <= 2 A(n - 1, d): half of the words or
@@ -60,7 +58,7 @@ def plotkin(length: int, distance: int) -> int:
 
 
 def johnson(length: int, distance: int) -> int:
-    """Sphere packing that also counts words just outside the balls (Johnson 1962).
+    """Return Johnson's bound (1962): sphere packing that also counts words just outside the balls.
 
     For d = 2t + 1,
     A(n, d) (C(n, 0) + .. + C(n, t) + (C(n, t + 1) - C(d, t) A(n, d + 1, d)) / floor(n / (t + 1))) <= 2^n.
@@ -80,7 +78,7 @@ def johnson(length: int, distance: int) -> int:
 
 
 def elias(length: int, distance: int) -> int:
-    """Elias and Bassalygo (1965): A(n, d) <= 2^(n - 1) A(n, d, w) / C(n, w) for d even and any w; the least over w.
+    """Return the bound of Elias and Bassalygo (1965), the least of 2^(n - 1) A(n, d, w) / C(n, w) over w, for d even.
 
     Shift an even code by each of the 2^(n - 1) words of the parity of w: every word of the code gets weight w in
     C(n, w) of the shifts, and no shift has more than A(n, d, w) words of weight w. MacWilliams and Sloane 17.7,
@@ -93,14 +91,11 @@ def elias(length: int, distance: int) -> int:
 
 
 def constant_weight(length: int, distance: int, weight: int) -> int:
-    """Johnson's upper bound on A(n, d, w), the number of words with w ones each; 0 if there is no such word.
+    """Return Johnson's upper bound on A(n, d, w), the number of words with w ones each; 0 if there is no such word.
 
     The least of what the recursion A(n, d, w) <= floor(n / w A(n - 1, d, w - 1)) (words that share a one),
     <= floor(n / (n - w) A(n - 1, d, w)) (words that share a zero) and counting the ones column by column give.
     MacWilliams and Sloane 17.2, Theorems 1 to 4.
-
-    Raises:
-        ValueError: ``length`` or ``distance`` is below 1.
     """
     even_form(length, distance)
     if not 0 <= weight <= length:
@@ -121,17 +116,17 @@ def constant_weight(length: int, distance: int, weight: int) -> int:
 
 
 _LOCK = Lock()
-"""Of the rows, which grow as they are asked for."""
+"""Protects the rows of ``_constant_weight_rows``, which grow as they are asked for."""
 
 
 @lru_cache(maxsize=64)
 def _constant_weight_rows(distance: int) -> list[list[int]]:
-    """Bounds on A(n, d, w) as far as they were asked for: row n - d has those for w = d/2 .. n/2."""
+    """Return the bounds on A(n, d, w) computed so far: row n - d has those for w = d/2 .. n/2."""
     return [[2]]  # A(d, d, d/2): a word and its complement
 
 
 def _next_row(previous: list[int], length: int, distance: int) -> list[int]:
-    """Bounds for words of ``length`` from those for words one shorter; rows as in ``_constant_weight_rows``."""
+    """Return the bounds for words of ``length`` from those for words that are one bit shorter."""
     half = distance // 2
     row = []
     for weight in range(half, length // 2 + 1):
@@ -144,7 +139,7 @@ def _next_row(previous: list[int], length: int, distance: int) -> list[int]:
 
 
 def _by_columns(length: int, half: int, weight: int, bound: int) -> int:
-    """The least of ``bound`` and what the number of ones in each column allows.
+    """Return the lesser of ``bound`` and what the number of ones in each column allows.
 
     Two of M words share at most w - d/2 ones, so the sum over the columns of c (c - 1), c the ones in a column, is at
     most (w - d/2) M (M - 1). It is least when the w M ones are spread evenly: q or q + 1 a column.
@@ -152,38 +147,28 @@ def _by_columns(length: int, half: int, weight: int, bound: int) -> int:
     excess = weight * weight - weight * length + half * length
     if excess > 0:
         bound = min(bound, half * length // excess)
-        while _too_many_ones(length, half, weight, bound):
+        while True:
+            per_column, over = divmod(weight * bound, length)
+            shared = length * per_column * (per_column - 1) + 2 * per_column * over
+            if shared <= (weight - half) * bound * (bound - 1):
+                break
             bound -= 1
     return bound
 
 
-def _too_many_ones(length: int, half: int, weight: int, words: int) -> bool:
-    per_column, over = divmod(weight * words, length)
-    shared = length * per_column * (per_column - 1) + 2 * per_column * over
-    return shared > (weight - half) * words * (words - 1)
-
-
 def griesmer(dimension: int, distance: int) -> int:
-    """The least length that a linear [n, k, d] code can have: d + ceil(d / 2) + .. + ceil(d / 2^(k - 1)).
+    """Return the least length that a linear [n, k, d] code can have: d + ceil(d / 2) + .. + ceil(d / 2^(k - 1)).
 
     Griesmer (1960); MacWilliams and Sloane 17.5, Theorem 24.
-
-    Raises:
-        ValueError: ``dimension`` is below 0 or ``distance`` below 1.
     """
-    if dimension < 0 or distance < 1:
-        raise ValueError(f"dimension is {dimension} and distance is {distance}; they must be at least 0 and 1")
+    check_int(dimension, "dimension")
+    check_int(distance, "distance", 1)
     return sum(-(-distance // 2**i) for i in range(dimension))
 
 
 def griesmer_distance(length: int, dimension: int) -> int:
-    """The largest d for which ``griesmer`` allows a linear [n, k, d] code.
-
-    Raises:
-        ValueError: ``dimension`` is not from 1 to ``length``.
-    """
-    if not 1 <= dimension <= length:
-        raise ValueError(f"dimension is {dimension}; for words of length {length} it must be from 1 to {length}")
+    """Return the largest d for which ``griesmer`` allows a linear [n, k, d] code."""
+    check_int(dimension, "dimension", 1, length, "the length")
     distance = 1
     while griesmer(dimension, distance + 1) <= length:
         distance += 1

@@ -16,7 +16,7 @@ from lbhash.centers.constructions.linear import Generator
 
 
 def subspace_dimensions(k: int) -> Iterator[tuple[int, ...]]:
-    """Falling dimensions of up to three disjoint subspaces, spanned by different unit vectors."""
+    """Yield falling dimensions of up to three disjoint subspaces, spanned by different unit vectors."""
     yield ()
     for u in range(1, k):
         yield (u,)
@@ -27,7 +27,7 @@ def subspace_dimensions(k: int) -> Iterator[tuple[int, ...]]:
 
 
 def anticode_parameters(k: int, removed: tuple[int, ...]) -> tuple[int, int]:
-    """Length and minimum distance.
+    """Return the length and the minimum distance of the code.
 
     >>> anticode_parameters(4, (2,))
     (12, 6)
@@ -36,7 +36,7 @@ def anticode_parameters(k: int, removed: tuple[int, ...]) -> tuple[int, int]:
 
 
 def anticode_generator(k: int, removed: tuple[int, ...]) -> Generator:
-    """Generator matrix: ``uint8 [k, length]``; a column is the binary digits of its number."""
+    """Return the generator matrix ``[k, length]``; a column is the binary digits of its number."""
     columns = np.arange(1, 2**k)
     start = 0
     for u in removed:

@@ -19,7 +19,7 @@ import numpy as np
 
 from lbhash.centers.constructions.galois_field import GaloisField, galois_field
 from lbhash.centers.constructions.linear import MAX_GREEDY_DIMENSION, Generator, best_words, dimension_for
-from lbhash.centers.constructions.polynomials import multiply
+from lbhash.centers.constructions.polynomials import coefficients, multiply
 from lbhash.centers.distance import Centers
 
 
@@ -40,26 +40,18 @@ class BCHCode(NamedTuple):
 
 
 def bch_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """The words of the best BCH code found, by counted minimum distance.
+    """Return the words of the BCH code with the largest counted minimum distance.
 
-    The parent has the smallest length that reaches ``bits``. Tried are, for all its dimensions that hold the classes,
-    the code and its extension, once punctured only and once shortened as far as the classes allow and then punctured,
-    at either end of the check bits.
-
-    Args:
-        classes: number of centers C, at most ``2**bits``.
-        bits: length h of a center.
-        seed: not used; a BCH code is not random.
-
-    Returns:
-        ``int8 [C, bits]`` of -1 and +1, distinct.
+    The parent code has the smallest length that reaches ``bits``. For every dimension that is enough for the classes,
+    the code and its extension are tried. Each is punctured only, or shortened as far as the classes allow and then
+    punctured, at either end of the check bits.
     """
     return best_words(_variants(classes, bits), classes)
 
 
 @cache
 def bch_codes(m: int) -> list[BCHCode]:
-    """All narrow-sense primitive binary BCH codes of length 2^m - 1, by falling dimension; the first is all words.
+    """Return all narrow-sense primitive binary BCH codes of length 2^m - 1, the largest dimension (all words) first.
 
     >>> [(code.n, code.k, code.delta) for code in bch_codes(4)]
     [(15, 15, 1), (15, 11, 3), (15, 7, 5), (15, 5, 7), (15, 1, 15)]
@@ -82,7 +74,7 @@ def bch_codes(m: int) -> list[BCHCode]:
 
 
 def cyclotomic_coset(i: int, n: int) -> list[int]:
-    """The binary cyclotomic coset {i, 2i, 4i, ...} modulo n, from i on.
+    """Return the binary cyclotomic coset {i, 2i, 4i, ...} modulo n, from i on.
 
     >>> cyclotomic_coset(3, 15)
     [3, 6, 12, 9]
@@ -93,33 +85,36 @@ def cyclotomic_coset(i: int, n: int) -> list[int]:
     return coset
 
 
+def minimal_polynomial(exponents: list[int], field: GaloisField) -> int:
+    """Return the product of (x - alpha^i) over exponents closed under doubling; its coefficients are 0 and 1."""
+    polynomial = np.ones(1, np.int64)  # the coefficient of x^j at j
+    for i in exponents:
+        by_root = field.multiply(polynomial, field.exp[i])
+        polynomial = np.append(0, polynomial) ^ np.append(by_root, 0)
+    return sum(int(coefficient) << j for j, coefficient in enumerate(polynomial))
+
+
 def generator_matrix(code: BCHCode, extended: bool = False) -> Generator:
-    """Systematic generator matrix: k message bits, then the parity bit if extended, then n - k check bits.
+    """Return the systematic generator matrix: k message bits, the parity bit if extended, then n - k check bits.
 
     The message bits are the coefficients of x^(n-k), ..., x^(n-1) and the check bits those of 1, ..., x^(n-k-1), so
     without the parity bit the columns are in cyclic order.
-
-    Returns:
-        ``uint8 [k, n]``, or ``[k, n + 1]`` if extended, of 0 and 1.
     """
     checks = code.n - code.k
-    remainder = 1  # x^i mod g, until i >= n - k is what the i-th message bit needs
-    matrix = np.zeros((code.k, code.n + extended), np.uint8)
-    for i in range(code.n):
+    remainder = 1 << checks
+    rows = []
+    for _ in range(code.k):  # x^checks, x^(checks + 1), ... modulo g
         if remainder >> checks & 1:
             remainder ^= code.generator_poly
-        if i >= checks:
-            row = matrix[i - checks]
-            row[i - checks] = 1
-            row[row.size - checks :] = [remainder >> j & 1 for j in range(checks)]
-            if extended:
-                row[code.k] = row.sum() % 2
+        rows.append(coefficients(remainder, checks))
         remainder <<= 1
-    return matrix
+    check_bits = np.array(rows)
+    parity = (1 + check_bits.sum(axis=1, keepdims=True, dtype=np.uint8)) % 2
+    return np.hstack([np.eye(code.k, dtype=np.uint8), parity[:, : int(extended)], check_bits])
 
 
 def _variants(classes: int, bits: int) -> Iterator[Generator]:
-    """Codes of length ``bits`` with at least ``classes`` words."""
+    """Yield generator matrices of codes of length ``bits`` with at least ``classes`` words."""
     needed = dimension_for(classes)
     # 2^m reaches bits, and the largest code but the one of all words, [2^m, 2^m - 1, 2], reaches the dimension.
     m = max(2, (bits - 1).bit_length(), needed.bit_length())
@@ -130,7 +125,7 @@ def _variants(classes: int, bits: int) -> Iterator[Generator]:
             if surplus < 0:
                 continue
             for shortened in sorted({min(code.k - needed, surplus), 0}):
-                # Larger codes than can be searched are of use only if no smaller one holds the classes.
+                # Larger codes than can be searched are of use only if no smaller one has words for all classes.
                 if code is codes[0] or code.k - shortened <= max(needed, MAX_GREEDY_DIMENSION):
                     matrix = generator_matrix(code, extended)[shortened:, shortened:]
                     yield from _punctured(matrix, surplus - shortened, code.n - code.k)
@@ -146,12 +141,3 @@ def _punctured(matrix: Generator, count: int, checks: int) -> Iterator[Generator
     yield matrix[:, :kept]
     if 0 < count <= checks:
         yield np.hstack([matrix[:, :-checks], matrix[:, count - checks + matrix.shape[1] :]])
-
-
-def minimal_polynomial(exponents: list[int], field: GaloisField) -> int:
-    """The product of (x - alpha^i) over exponents closed under doubling; its coefficients are 0 and 1."""
-    polynomial = np.ones(1, np.int64)  # the coefficient of x^j at j
-    for i in exponents:
-        by_root = field.multiply(polynomial, field.exp[i])
-        polynomial = np.append(0, polynomial) ^ np.append(by_root, 0)
-    return sum(int(coefficient) << j for j, coefficient in enumerate(polynomial))

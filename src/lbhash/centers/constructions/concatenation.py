@@ -13,16 +13,13 @@ from lbhash.centers.constructions.reed_solomon import generator_matrix
 
 
 def concatenated_generator(m: int, symbols: int, dimension: int, inner: Generator) -> Generator:
-    """Generator matrix of the concatenated code.
+    """Return the generator matrix ``[K m, N n]`` of a concatenated code.
 
     Args:
         m: bits of a symbol of the outer code.
         symbols: length N of the outer code, at most 2^m.
         dimension: K of the outer code.
-        inner: generator matrix ``uint8 [m, n]`` of the inner code.
-
-    Returns:
-        ``uint8 [K m, N n]``.
+        inner: generator matrix ``[m, n]`` of the inner code.
     """
     outer = generator_matrix(m, symbols, dimension).reshape(dimension * m, symbols, m)
     return (outer @ inner % 2).reshape(dimension * m, -1)

@@ -22,18 +22,14 @@ from lbhash.centers.distance import Centers
 
 
 def conference_blocks(classes: int, length: int) -> Iterator[Block]:
-    """The codes with at least so many words and at most so long."""
+    """Yield the codes with at least ``classes`` words of at most ``length`` bits."""
     for q in range(5, length + 1, 4):
         if 2 * (q + 1) >= classes and has_jacobsthal(q):
             yield Block(f"conference code of length {q}", q, (q - 1) // 2, partial(conference_words, q))
 
 
 def conference_words(q: int) -> Centers:
-    """The words of the code of length q: ``int8 [2 (q + 1), q]`` of -1 and +1.
-
-    Raises:
-        ValueError: q is not 1 modulo 4 and a power of a prime.
-    """
+    """Return the words of the code of length q, ``int8 [2 (q + 1), q]`` of -1 and +1."""
     if q % 4 != 1 or not has_jacobsthal(q):
         raise ValueError(f"q is {q}; it must be 1 modulo 4 and a power of a prime")
     core = jacobsthal(q)

@@ -26,11 +26,11 @@ from lbhash.codes import as_words, unpack
 from lbhash.codes.popcount import popcount
 
 MAX_COSETS = 2048
-"""Of more cosets a random choice is searched; the graph takes their square in bytes."""
+"""A random choice is searched if there are more cosets; the graph takes their square in bytes."""
 
 
 def coset_search(generator: Generator, classes: int, distance: int, steps: int, seed: int = 0) -> Centers | None:
-    """Search for a union of cosets with words enough.
+    """Search for a union of cosets with enough words.
 
     Only words of even weight are looked at, which is no loss: a code of odd distance is one of the next even distance
     without its parity bit.
@@ -50,12 +50,14 @@ def coset_search(generator: Generator, classes: int, distance: int, steps: int, 
     kernel = span(generator)
     leaders = _leaders(generator, rng)
     words, inner = as_words(leaders), as_words(kernel)
-    far = _weights(words, inner, distance)
-    words = np.concatenate([np.zeros((1, words.shape[1]), np.uint64), words[far]])[:MAX_COSETS]
+    zero = np.zeros((1, words.shape[1]), np.uint64)
+    far = _far_apart(words, zero, inner, distance)[:, 0]
+    words = np.concatenate([zero, words[far]])[:MAX_COSETS]
     wanted = -(-classes // len(kernel))
     if len(words) < wanted:
         return None
-    clique = _clique(_graph(words, inner, distance), wanted, steps, int(rng.integers(2**31)))
+    joined = _far_apart(words, words, inner, distance)
+    clique = _clique(joined, wanted, steps, int(rng.integers(2**31)))
     if len(clique) < wanted:
         return None
     chosen = np.concatenate([np.zeros((1, kernel.shape[1]), np.uint8), leaders[far]])[clique]
@@ -63,7 +65,7 @@ def coset_search(generator: Generator, classes: int, distance: int, steps: int, 
 
 
 def _leaders(generator: Generator, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Words of even weight of different cosets of L, all or a random choice: 0 where L's reduced rows begin."""
+    """Return words of even weight of different cosets of L, all or a random choice; 0 where L's reduced rows begin."""
     reduced = row_reduced(generator)
     free = np.setdiff1d(np.arange(generator.shape[1]), reduced.argmax(axis=1))
     if len(free) <= 16:
@@ -77,35 +79,19 @@ def _leaders(generator: Generator, rng: np.random.Generator) -> npt.NDArray[np.u
 
 
 @numba.njit(cache=True)
-def _weights(words: Any, kernel: Any, distance: int) -> Any:
-    far = np.ones(len(words), np.bool_)
+def _far_apart(words: Any, others: Any, kernel: Any, distance: int) -> Any:
+    """Return, for every pair of words, whether their cosets are at least ``distance`` apart."""
+    far = np.ones((len(words), len(others)), np.bool_)
     for i in range(len(words)):
-        for other in kernel:
-            weight = 0
-            for word in range(words.shape[1]):
-                weight += popcount(words[i, word] ^ other[word])
-            if weight < distance:
-                far[i] = False
-                break
-    return far
-
-
-@numba.njit(cache=True)
-def _graph(words: Any, kernel: Any, distance: int) -> Any:
-    size = len(words)
-    joined = np.zeros((size, size), np.bool_)
-    for i in range(size):
-        for j in range(i):
-            near = False
-            for other in kernel:
+        for j in range(len(others)):
+            for inner in kernel:
                 weight = 0
                 for word in range(words.shape[1]):
-                    weight += popcount(words[i, word] ^ words[j, word] ^ other[word])
+                    weight += popcount(words[i, word] ^ others[j, word] ^ inner[word])
                 if weight < distance:
-                    near = True
+                    far[i, j] = False
                     break
-            joined[i, j] = joined[j, i] = not near
-    return joined
+    return far
 
 
 @numba.njit(cache=True)

@@ -1,9 +1,9 @@
 """Cyclic codes that are better than what BCH codes and the derivations from them give.
 
 A cyclic [n, k] code, n odd, is fixed by its check polynomial h(x), a divisor of x^n - 1 of degree k; it holds the
-multiples of g(x) = (x^n - 1) / h(x). The table has, of the cyclic codes of odd length below 128 with k <= 11 and at
-most three irreducible factors in h, the best where it beats the other codes; ``experiments.cyclic_codes`` enumerates
-them, and the tests count their distances.
+multiples of g(x) = (x^n - 1) / h(x). Of the cyclic codes of odd length below 128 with k <= 11 and at
+most three irreducible factors in h, the table has the best where it beats the other codes.
+``benchmarks.code_search.cyclic_codes`` enumerates them, and the tests count their distances.
 
 Source: MacWilliams and Sloane (1977), chapter 7.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from lbhash.centers.constructions.linear import Generator
-from lbhash.centers.constructions.polynomials import divide
+from lbhash.centers.constructions.polynomials import coefficients, divide
 
 CHECKS: dict[tuple[int, int], tuple[int, int]] = {
     (51, 8): (24, 0x1F3),
@@ -23,17 +23,13 @@ CHECKS: dict[tuple[int, int], tuple[int, int]] = {
     (85, 9): (37, 0x399),
     (89, 11): (40, 0x9EF),
 }
-"""By length and dimension, the minimum distance and h(x), bit j the coefficient of x^j."""
+"""The minimum distance and h(x) by length and dimension; bit j of h is the coefficient of x^j."""
 
 
 def cyclic_generator(n: int, check_poly: int) -> Generator:
-    """Generator matrix: ``uint8 [k, n]``, row i the coefficients of x^i g(x).
-
-    Raises:
-        ValueError: h does not divide x^n - 1.
-    """
+    """Return the generator matrix ``[k, n]``; row i has the coefficients of x^i g(x)."""
     quotient, remainder = divide(1 << n | 1, check_poly)
     if remainder:
         raise ValueError(f"check_poly is {check_poly:#x}; it must divide x^{n} - 1")
     k = check_poly.bit_length() - 1
-    return np.array([[(quotient << i) >> j & 1 for j in range(n)] for i in range(k)], np.uint8)
+    return np.array([coefficients(quotient << i, n) for i in range(k)])

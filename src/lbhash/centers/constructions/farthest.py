@@ -11,12 +11,10 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+Numbers = npt.NDArray[np.int64]
 
-def farthest_first(
-    distances_from: Callable[[int], npt.NDArray[np.int64]],
-    count: int,
-    nearest: npt.NDArray[np.int64],
-) -> npt.NDArray[np.int64]:
+
+def farthest_first(distances_from: Callable[[int], Numbers], count: int, nearest: Numbers) -> Numbers:
     """Choose candidates, each farthest from the nearest of those present or chosen before.
 
     Ties go to the largest sum of distances to the chosen, then to the first candidate.
@@ -27,8 +25,8 @@ def farthest_first(
         nearest: ``[n]``, each candidate's distance to the nearest word already present; any constant if none is.
 
     Returns:
-        Positions ``int64 [<= count]`` in the order of choice; fewer than ``count`` only where all that are left
-        coincide with a word present or chosen.
+        Positions ``int64 [<= count]`` in the order of choice; fewer than ``count`` only if all remaining candidates
+        equal a word that is present or chosen.
     """
     nearest = nearest.astype(np.int64)
     total = np.zeros_like(nearest)

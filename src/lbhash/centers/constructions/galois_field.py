@@ -15,6 +15,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.utils.validation import check_int
+
 Elements = npt.NDArray[np.int64]
 
 PRIMITIVE_POLYNOMIALS = {
@@ -30,17 +32,17 @@ PRIMITIVE_POLYNOMIALS = {
     10: 0b10000001001,
     11: 0b100000000101,
 }
-"""Of every degree m, one primitive polynomial over GF(2); bit j is the coefficient of x^j."""
+"""One primitive polynomial over GF(2) of every degree m; bit j is the coefficient of x^j."""
 
 
 class GaloisField:
-    """GF(2^m), m from 1 to 11.
+    """GF(2^m), m from 1 to 11; ``galois_field`` builds each once.
 
     Attributes:
         m: degree over GF(2).
         order: number of nonzero elements, 2^m - 1, which is also the order of alpha.
         exp: ``int64 [2 * order]``, alpha^i, twice around so that a sum of two logarithms needs no remainder.
-        log: ``int64 [2^m]``, the i with alpha^i = element; ``log[0]`` means nothing.
+        log: ``int64 [2^m]``, the i with alpha^i = element; ``log[0]`` has no meaning.
 
     >>> field = galois_field(3)
     >>> field.multiply(3, 7).item()  # (x + 1)(x^2 + x + 1) = x^3 + 1 = x
@@ -48,9 +50,7 @@ class GaloisField:
     """
 
     def __init__(self, m: int) -> None:
-        if m not in PRIMITIVE_POLYNOMIALS:
-            raise ValueError(f"m is {m!r}; it must be from 1 to {max(PRIMITIVE_POLYNOMIALS)}")
-        self.m = m
+        self.m = check_int(m, "m", 1, max(PRIMITIVE_POLYNOMIALS))
         self.order = 2**m - 1
         self.exp: Elements = np.empty(2 * self.order, np.int64)
         self.log: Elements = np.zeros(2**m, np.int64)
@@ -63,23 +63,16 @@ class GaloisField:
                 element ^= PRIMITIVE_POLYNOMIALS[m]
 
     def multiply(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Elements:
-        """Products of the elements of two arrays, broadcast against each other."""
+        """Return the products a · b of two arrays of elements, broadcast against each other."""
         left, right = np.asarray(a), np.asarray(b)
         return np.where((left == 0) | (right == 0), 0, self.exp[self.log[left] + self.log[right]])
 
     def divide(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Elements:
-        """Quotients a / b of the elements of two arrays, broadcast against each other.
-
-        Raises:
-            ZeroDivisionError: a divisor is 0.
-        """
+        """Return the quotients a / b of two arrays of elements; raises ``ZeroDivisionError`` if a divisor is 0."""
         left, right = np.asarray(a), np.asarray(b)
         if (right == 0).any():
             raise ZeroDivisionError(f"division by 0 in GF(2^{self.m})")
         return np.where(left == 0, 0, self.exp[self.log[left] - self.log[right] + self.order])
 
 
-@cache
-def galois_field(m: int) -> GaloisField:
-    """The field GF(2^m), built once."""
-    return GaloisField(m)
+galois_field = cache(GaloisField)

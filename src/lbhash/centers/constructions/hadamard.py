@@ -12,29 +12,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from lbhash.centers.constructions.fill import fill_up
 from lbhash.centers.constructions.galois_field import galois_field
 from lbhash.centers.constructions.linear import choose_by_weight
+from lbhash.centers.constructions.random import fill_up
 from lbhash.centers.distance import Centers
 
 
 def hadamard_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """Rows of H and -H, chosen farthest-first, with n the smallest power of two >= ``bits``.
+    """Return rows of H and -H, chosen farthest-first, with n the smallest power of two >= ``bits``.
 
-    Two departures from CSQ, which takes the rows in their order and lengths n only. The first rows of H have a bit
-    that never changes; taking a row together with its negative keeps the minimum distance, balances the bits and
-    raises the mean distance. And for other lengths n - ``bits`` columns are dropped, which costs at most as much
-    distance. More than 2n classes are filled up with random words far from those present, as in CSQ.
-
-    Args:
-        classes: number of centers C, at most ``2**bits``.
-        bits: length h of a center.
-        seed: of the words that fill up; up to 2n classes do not depend on it.
-
-    Returns:
-        ``int8 [C, bits]`` of -1 and +1, distinct.
+    This departs from CSQ in two ways, as CSQ takes the rows in their order and lengths n only. The first rows of H
+    have a bit that never changes; taking a row together with its negative keeps the minimum distance, balances the
+    bits and raises the mean distance. And for other lengths n - ``bits`` columns are dropped, which costs at most as
+    much distance. More than 2n classes are filled up with random words far from those present, as in CSQ; only these
+    depend on the seed.
     """
-    rows = sylvester((bits - 1).bit_length())[:, _kept_columns(bits)]
+    from scipy.linalg import hadamard
+
+    rows = hadamard(2 ** (bits - 1).bit_length(), dtype=np.int8)[:, _kept_columns(bits)]
     words = np.concatenate([rows, -rows])
     # Rows multiply as their numbers XOR, so H and -H are a linear code in the order of linear.span.
     weights = (words < 0).sum(axis=1, dtype=np.int64)
@@ -42,16 +37,8 @@ def hadamard_centers(classes: int, bits: int, seed: int = 0) -> Centers:
     return fill_up(chosen, classes, np.random.default_rng(seed))
 
 
-def sylvester(m: int) -> Centers:
-    """The Hadamard matrix of order 2^m by Sylvester's doubling, H -> [[H, H], [H, -H]]: ``int8 [2^m, 2^m]``."""
-    matrix = np.ones((1, 1), np.int8)
-    for _ in range(m):
-        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
-    return matrix
-
-
 def _kept_columns(bits: int) -> list[int]:
-    """The columns of H that a shorter word keeps: 0 and then alpha^0, alpha^1, ... in GF(2^m), sorted.
+    """Return the columns of H that a shorter word keeps: 0 and then alpha^0, alpha^1, ... in GF(2^m), sorted.
 
     In that order rows are maximum-length sequences, whose every stretch looks random; the first ``bits`` columns as
     they stand would leave rows n/2 apart in number at distance ``bits - n/2``, down to 1. The first m powers are the

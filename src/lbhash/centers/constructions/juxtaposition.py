@@ -1,8 +1,8 @@
 """Codes side by side: lengths and distances add, and there are as many words as the smallest code has.
 
-For a number of classes every construction offers blocks, codes with words enough. Which of them, side by side, reach
-the largest distance for a length is a knapsack, solved by dynamic programming over the length. A sum that is a little
-too long serves too: dropping a bit costs at most one of distance.
+For a number of classes every construction offers blocks, which are codes with enough words. To find the blocks that,
+side by side, reach the largest distance for a length is a knapsack problem, solved by dynamic programming over the
+length. A sum that is a little too long serves too: dropping a bit costs at most one of distance.
 
 Source: MacWilliams and Sloane (1977), section 2.3 (Levenshtein's construction) and section 1.9 (puncturing).
 """
@@ -18,7 +18,7 @@ import numpy as np
 from lbhash.centers.distance import Centers
 
 MAX_DROPPED = 8
-"""How many bits a sum of blocks may be too long."""
+"""How many bits too long a sum of blocks may be."""
 
 
 class Block(NamedTuple):
@@ -38,7 +38,7 @@ class Block(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Blocks side by side, cut or filled to ``bits``; ``distance`` is sure."""
+    """Blocks side by side, cut or filled to ``bits``; their minimum distance is at least ``distance``."""
 
     bits: int
     distance: int
@@ -46,7 +46,7 @@ class Plan(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The blocks' names, with the numbers of copies."""
+        """Return the blocks' names, with the numbers of copies."""
         counts = Counter(block.name for block in self.blocks)
         name = " + ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
         dropped = sum(block.length for block in self.blocks) - self.bits
@@ -56,7 +56,7 @@ class Plan(NamedTuple):
         return f"{name}, {dropped} {bits} dropped" if dropped > 0 else f"{name}, {-dropped} free {bits}"
 
     def words(self) -> Centers:
-        """The words, as many as the smallest block has: ``int8 [n, bits]`` of -1 and +1."""
+        """Return the words, as many as the smallest block has: ``int8 [n, bits]`` of -1 and +1."""
         made = {block.name: block.words() for block in self.blocks}
         count = min(len(words) for words in made.values())
         words = np.concatenate([made[block.name][:count] for block in self.blocks], axis=1)[:, : self.bits]
@@ -67,7 +67,7 @@ class Plan(NamedTuple):
 
 
 def best_plan(blocks: Iterable[Block], bits: int) -> Plan | None:
-    """The largest distance that the blocks reach side by side, with the largest blocks that do; None if there are none.
+    """Return the plan with the largest distance, and of these the one with the largest blocks; None if there is none.
 
     Args:
         blocks: each may be used any number of times.

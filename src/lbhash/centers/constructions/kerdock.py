@@ -24,14 +24,16 @@ import numpy.typing as npt
 
 from lbhash.centers.constructions.galois_field import PRIMITIVE_POLYNOMIALS
 from lbhash.centers.constructions.juxtaposition import Block
+from lbhash.centers.constructions.polynomials import coefficients
 from lbhash.centers.distance import Centers
+from lbhash.utils.validation import check_choice
 
 LENGTHS = (16, 64, 256)
 """The lengths 2^m that are built; the next, 1,024, has a million words."""
 
 
 def kerdock_distance(bits: int) -> int:
-    """Minimum distance of the Kerdock code of a length of ``LENGTHS``.
+    """Return the minimum distance of the Kerdock code of a length of ``LENGTHS``.
 
     >>> [kerdock_distance(bits) for bits in LENGTHS]
     [6, 28, 120]
@@ -41,7 +43,7 @@ def kerdock_distance(bits: int) -> int:
 
 
 def kerdock_blocks(classes: int, length: int) -> Iterator[Block]:
-    """The codes, and what is left of them after shortening, with at least so many words and at most so long."""
+    """Yield the codes, whole and shortened, with at least ``classes`` words of at most ``length`` bits."""
     for full in LENGTHS:
         for dropped in range(2 * full.bit_length() - 2):
             if full * full >> dropped >= classes and full - dropped <= length:
@@ -52,11 +54,11 @@ def kerdock_blocks(classes: int, length: int) -> Iterator[Block]:
 
 
 def shortened_kerdock(bits: int, dropped: int) -> Centers:
-    """The words of a Kerdock code with the most frequent beginning, without it: at least bits² / 2^dropped.
+    """Return the words of a Kerdock code with the most frequent first bits, without these: at least bits² / 2^dropped.
 
     Args:
         bits: a length of ``LENGTHS``.
-        dropped: how many bits the beginning has.
+        dropped: how many bits are dropped.
     """
     words = kerdock_words(bits)
     for _ in range(dropped):
@@ -66,9 +68,8 @@ def shortened_kerdock(bits: int, dropped: int) -> Centers:
 
 
 def kerdock_words(bits: int) -> Centers:
-    """All words of the Kerdock code of a length of ``LENGTHS``: ``int8 [bits², bits]`` of -1 and +1."""
-    if bits not in LENGTHS:
-        raise ValueError(f"bits is {bits}; it must be one of {', '.join(map(str, LENGTHS))}")
+    """Return all words of the Kerdock code of a length of ``LENGTHS``: ``int8 [bits², bits]`` of -1 and +1."""
+    check_choice(bits, "bits", LENGTHS)
     words = np.zeros((1, bits // 2), np.uint8)
     for row in quaternary_generator(bits.bit_length() - 2):
         multiples = np.arange(4, dtype=np.uint8)[:, None] * row
@@ -78,7 +79,7 @@ def kerdock_words(bits: int) -> Centers:
 
 
 def quaternary_generator(r: int) -> npt.NDArray[np.uint8]:
-    """Generator matrix over the integers modulo 4 of the quaternary Kerdock code: ``uint8 [r + 1, 2^r]``."""
+    """Return the generator matrix over the integers modulo 4 of the quaternary Kerdock code: ``uint8 [r + 1, 2^r]``."""
     lifted = hensel_lift(PRIMITIVE_POLYNOMIALS[r], r)
     matrix = np.zeros((r + 1, 2**r), np.uint8)
     matrix[0] = 1
@@ -92,9 +93,9 @@ def quaternary_generator(r: int) -> npt.NDArray[np.uint8]:
 
 
 def hensel_lift(polynomial: int, degree: int) -> npt.NDArray[np.int64]:
-    """The monic divisor of x^(2^r - 1) - 1 modulo 4 that is a given primitive polynomial modulo 2, by Graeffe's method.
+    """Return the monic divisor of x^(2^r - 1) - 1 modulo 4 that equals a given primitive polynomial modulo 2.
 
-    With f = e - o, its even and its odd powers, the lift g is g(x²) = ±(e(x)² - o(x)²).
+    Graeffe's method: with f = e - o, its even and its odd powers, the lift g is g(x²) = ±(e(x)² - o(x)²).
 
     Args:
         polynomial: bit j is the coefficient of x^j.
@@ -103,8 +104,9 @@ def hensel_lift(polynomial: int, degree: int) -> npt.NDArray[np.int64]:
     Returns:
         Coefficients modulo 4, ``int64 [r + 1]``, that of x^j at j.
     """
-    coefficients = np.array([polynomial >> j & 1 for j in range(degree + 1)])
-    powers = np.arange(degree + 1)
-    even, odd = np.where(powers % 2 == 0, coefficients, 0), np.where(powers % 2 == 1, coefficients, 0)
+    even = coefficients(polynomial, degree + 1).astype(np.int64)
+    odd = even.copy()
+    even[1::2] = 0
+    odd[::2] = 0
     lifted = (np.convolve(even, even) - np.convolve(odd, odd))[::2]
     return lifted * lifted[-1] % 4

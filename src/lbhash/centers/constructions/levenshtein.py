@@ -27,7 +27,7 @@ from lbhash.centers.distance import Centers
 
 
 def hadamard_blocks(classes: int, length: int) -> Iterator[Block]:
-    """The codes A_m, A'_m and C_m with at least so many words and at most so long."""
+    """Yield the codes A_m, A'_m and C_m with at least ``classes`` words of at most ``length`` bits."""
     if classes <= 2:
         yield Block("repeated bit", 1, 1, partial(hadamard_code, "A", 2))
         return
@@ -38,11 +38,7 @@ def hadamard_blocks(classes: int, length: int) -> Iterator[Block]:
 
 
 def hadamard_code(kind: str, order: int) -> Centers:
-    """The words of the code "A", "A'" or "C" of an order: ``int8 [words, length]`` of -1 and +1.
-
-    Raises:
-        ValueError: no construction has the order.
-    """
+    """Return the words of the code "A", "A'" or "C" of an order, ``int8 [words, length]`` of -1 and +1."""
     matrix = hadamard_matrix(order)
     if kind == "A":
         return matrix[:, 1:]

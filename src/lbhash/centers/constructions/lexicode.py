@@ -1,4 +1,4 @@
-"""Lexicodes: of all words in the order of their numbers, each that is far enough from those taken before.
+"""Lexicodes: all words, in the order of their numbers, that are far enough from the words taken before.
 
 The lexicode of a length and a distance is linear, so that a basis is enough: its next vector is the first word far
 enough from the span of those before. Lexicodes of small length are often best: the Hamming, the extended Hamming and
@@ -15,23 +15,16 @@ import numba
 import numpy as np
 
 from lbhash.centers.constructions.linear import dimension_for
+from lbhash.centers.constructions.random import words_of
 from lbhash.centers.distance import Centers
 from lbhash.codes.popcount import popcount
 
 MAX_BITS = 20
-"""Of longer words there are too many to look through."""
+"""Longer words are too many to look through."""
 
 
 def lexicode_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """The lexicode with the largest distance that has words enough, its first words.
-
-    Args:
-        classes: number of centers C, at most ``2**bits``.
-        bits: length h of a center, at most ``MAX_BITS``.
-        seed: not used; a lexicode is not random.
-
-    Returns:
-        ``int8 [C, bits]`` of -1 and +1, distinct.
+    """Return the first words of the lexicode with the largest distance that has enough words.
 
     Raises:
         ValueError: ``bits`` is more than ``MAX_BITS``.
@@ -45,12 +38,12 @@ def lexicode_centers(classes: int, bits: int, seed: int = 0) -> Centers:
             words = np.zeros(1, np.int64)
             for vector in basis:
                 words = np.concatenate([words, words ^ vector])
-            return (2 * (words[:classes, None] >> np.arange(bits) & 1) - 1).astype(np.int8)
+            return words_of(words[:classes], bits)
     raise AssertionError("all words are a lexicode of distance 1")
 
 
 def lexicode_basis(bits: int, distance: int, dimension: int) -> list[int]:
-    """The first vectors of the basis, as numbers: ``dimension`` of them, or all if there are fewer.
+    """Return the first ``dimension`` vectors of the basis as numbers, or all if there are fewer.
 
     >>> lexicode_basis(7, 3, 4)
     [7, 25, 42, 75]
@@ -70,7 +63,7 @@ def lexicode_basis(bits: int, distance: int, dimension: int) -> list[int]:
 
 @numba.njit(cache=True)
 def _first_far(span: Any, start: int, stop: int, distance: int) -> int:
-    """The first number from ``start`` whose distance to all of the span is at least ``distance``, or -1."""
+    """Return the first number from ``start`` on that is at least ``distance`` from the whole span, or -1."""
     for number in range(start, stop):
         word = np.uint64(number)
         near = False

@@ -26,12 +26,12 @@ MAX_GREEDY_DIMENSION = 12
 
 
 def dimension_for(classes: int) -> int:
-    """The smallest dimension k >= 1 whose 2^k words are enough for ``classes``."""
+    """Return the smallest dimension k >= 1 whose 2^k words are enough for ``classes``."""
     return max(1, (classes - 1).bit_length())
 
 
 def span(generator: Generator) -> PackedCodes:
-    """All words of a code, packed: ``uint8 [2^k, ceil(n / 8)]``; word i is the sum of the rows at the 1 bits of i."""
+    """Return all words of a code, packed, ``uint8 [2^k, ceil(n / 8)]``; word i is the sum of the rows at i's 1 bits."""
     rows = np.packbits(generator, axis=1, bitorder="little")
     words = np.zeros((1, rows.shape[1]), np.uint8)
     for row in rows:
@@ -54,11 +54,11 @@ def choose_by_weight(weights: npt.NDArray[np.int64], count: int) -> npt.NDArray[
 
 
 def best_words(generators: Iterable[Generator], classes: int) -> Centers:
-    """The ``classes`` words with the largest minimum distance that any of the codes gives, the first on a tie.
+    """Return the ``classes`` words with the largest minimum distance that any of the codes gives, the first on a tie.
 
     Args:
         generators: codes of one length n and of dimension at least ``dimension_for(classes)``. Rows may be dependent,
-            as puncturing can leave them, as long as one code has words enough.
+            as puncturing can leave them, as long as one code has enough words.
         classes: number of words C.
 
     Returns:
@@ -68,7 +68,7 @@ def best_words(generators: Iterable[Generator], classes: int) -> Centers:
     best: PackedCodes | None = None
     best_distance = bits = 0
     for generator in generators:
-        # Of a code that is too large to search, a subcode of the size that is not.
+        # A code that is too large to search is replaced by a subcode that is not.
         kept = generator[: max(needed, MAX_GREEDY_DIMENSION)]
         words, bits = span(kept), generator.shape[1]
         weights = hamming_distances(words, words[:1])[:, 0].astype(np.int64)
@@ -89,23 +89,20 @@ def best_words(generators: Iterable[Generator], classes: int) -> Centers:
 
 
 def _least_distance(weights: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]) -> int:
-    """Smallest distance between two chosen words of a code; for one word, which has no pair, the largest weight."""
+    """Return the smallest distance between two chosen words; for one word, which has no pair, the largest weight."""
     pairs = (weights[chosen[:i] ^ chosen[i]].min() for i in range(1, len(chosen)))
     return int(min(pairs, default=weights.max()))
 
 
 def row_reduced(generator: Generator) -> Generator:
-    """The reduced row echelon form over GF(2), without zero rows."""
+    """Return the reduced row echelon form over GF(2), without zero rows."""
     matrix = generator.copy()
     rank = 0
     for column in range(matrix.shape[1]):
         pivots = np.flatnonzero(matrix[rank:, column]) + rank
-        if len(pivots) == 0:
-            continue
-        matrix[[rank, pivots[0]]] = matrix[[pivots[0], rank]]
-        others = np.flatnonzero(matrix[:, column])
-        matrix[others[others != rank]] ^= matrix[rank]
-        rank += 1
-        if rank == len(matrix):
-            break
+        if len(pivots) > 0:
+            matrix[[rank, pivots[0]]] = matrix[[pivots[0], rank]]
+            others = np.flatnonzero(matrix[:, column])
+            matrix[others[others != rank]] ^= matrix[rank]
+            rank += 1
     return matrix[:rank]

@@ -30,11 +30,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lbhash.centers.constructions import bch, known_linear
+from lbhash.centers.constructions import bch
 from lbhash.centers.constructions.anticode import anticode_generator, anticode_parameters, subspace_dimensions
 from lbhash.centers.constructions.concatenation import concatenated_generator
 from lbhash.centers.constructions.cyclic import CHECKS, cyclic_generator
 from lbhash.centers.constructions.juxtaposition import Block
+from lbhash.centers.constructions.known_linear import known_codes
 from lbhash.centers.constructions.linear import Generator, dimension_for, row_reduced, span
 from lbhash.centers.constructions.quadratic_residue import DISTANCES, quadratic_residue_generator
 from lbhash.centers.constructions.reed_muller import reed_muller_dimension, reed_muller_generator
@@ -42,13 +43,13 @@ from lbhash.centers.distance import Centers
 from lbhash.codes import unpack
 
 MAX_LENGTH = 288
-"""Codes of up to 256 bits are wanted; a few more are kept to be punctured or shortened."""
+"""Codes of up to 256 bits are wanted; slightly longer ones are there to be punctured or shortened."""
 
 MAX_DIMENSION = 20
 
 
 class LinearCode(NamedTuple):
-    """An [n, k, d] code: what it was made of, and how its generator matrix is built."""
+    """An [n, k, d] code, the codes that it was made of, and the function that builds its generator matrix of theirs."""
 
     n: int
     k: int
@@ -58,11 +59,11 @@ class LinearCode(NamedTuple):
     make: Callable[..., Generator]
 
     def generator(self) -> Generator:
-        """Generator matrix ``uint8 [k, n]``."""
+        """Return the generator matrix ``[k, n]``."""
         return self.make(*(part.generator() for part in self.parts))
 
     def __str__(self) -> str:
-        """From the base codes on, "BCH [31, 11, 11], subcode, parity bit"; joined codes are in parentheses."""
+        """Return the name from the base code on, "BCH [31, 11, 11], subcode, parity bit"; parts are in parentheses."""
         steps: list[str] = []
         code = self
         while len(code.parts) == 1 and code.name in _STEPS:
@@ -78,7 +79,7 @@ class LinearCode(NamedTuple):
         return ", ".join([start, *(step if count == 1 else f"{count} × {step}" for step, count in counted)])
 
     def _joined(self) -> Iterator[LinearCode]:
-        """The parts, and in the place of a part that is itself a juxtaposition of a juxtaposition, its parts."""
+        """Yield the parts; within a juxtaposition, the parts of a juxtaposition take its place."""
         for part in self.parts:
             if self.name == part.name == "juxtaposition":
                 yield from part._joined()
@@ -96,7 +97,7 @@ Table = dict[tuple[int, int], LinearCode]
 
 
 def best_linear_code(n: int, k: int) -> LinearCode | None:
-    """The best code of a length and a dimension; None where k is 0, above n or above ``MAX_DIMENSION``.
+    """Return the best code of a length and a dimension; None if k is 0, above n or above ``MAX_DIMENSION``.
 
     Codes longer than ``MAX_LENGTH`` are two of half the length, side by side.
     """
@@ -130,7 +131,7 @@ def _close(table: Table) -> None:
 def _offer(
     table: Table, n: int, k: int, d: int, name: str, parts: tuple[LinearCode, ...], make: Callable[..., Generator]
 ) -> None:
-    """Take a code in where the table has none as good."""
+    """Put a code into the table if that has none as good."""
     if 1 <= k <= min(n, MAX_DIMENSION) and n <= MAX_LENGTH and d > 0:
         present = table.get((n, k))
         if present is None or d > present.d:
@@ -138,7 +139,7 @@ def _offer(
 
 
 def _within(code: LinearCode) -> LinearCode:
-    """A code of too large a dimension, shortened until it is not."""
+    """Return the code, shortened until its dimension is at most ``MAX_DIMENSION``."""
     while code.k > MAX_DIMENSION and code.n > code.k:
         code = LinearCode(code.n - 1, code.k - 1, code.d, "shortened", (code,), _shortened)
     return code
@@ -146,7 +147,7 @@ def _within(code: LinearCode) -> LinearCode:
 
 def _bases() -> Iterator[LinearCode]:
     for k in range(1, MAX_DIMENSION + 1):
-        yield LinearCode(k, k, 1, "all words", (), partial(_all_words, k))
+        yield LinearCode(k, k, 1, "all words", (), np.eye(k, dtype=np.uint8).copy)
     for m in range(1, 9):
         for r in range(m):
             n, k, d = 2**m, reed_muller_dimension(r, m), 2 ** (m - r)
@@ -164,12 +165,12 @@ def _bases() -> Iterator[LinearCode]:
             yield LinearCode(code.n, code.k, code.delta, "BCH", (), partial(bch.generator_matrix, code))
     for (n, k), (d, check_poly) in CHECKS.items():
         yield LinearCode(n, k, d, "cyclic", (), partial(cyclic_generator, n, check_poly))
-    for n, k, d in known_linear.known():
-        yield LinearCode(n, k, d, "found by search", (), partial(known_linear.generator, n, k))
+    for known in known_codes():
+        yield LinearCode(known.n, known.k, known.d, "found by search", (), known.generator)
 
 
 def _construction_x(table: Table) -> None:
-    """Of pairs of nested BCH codes, with the best tail that the table has."""
+    """Apply construction X to pairs of nested BCH codes, with the best tail that the table has."""
     for m in range(4, 9):
         codes = [code for code in bch.bch_codes(m) if code.k <= MAX_DIMENSION]
         for i, large in enumerate(codes):
@@ -222,10 +223,6 @@ def _add_plotkin_sums(table: Table) -> None:
                     _offer(table, 2 * n, k + k_v, d, "u | u + v", (u, v), _plotkin_sum)
 
 
-def _all_words(k: int) -> Generator:
-    return np.eye(k, dtype=np.uint8)
-
-
 def _concatenate(table: Table) -> None:
     for m in range(2, 11):
         for dimension in range(1, MAX_DIMENSION // m + 1):
@@ -244,7 +241,7 @@ def _punctured(generator: Generator) -> Generator:
 
 
 def _shortened(generator: Generator) -> Generator:
-    """The words that end with 0, without that bit."""
+    """Return the words that end with 0, without that bit."""
     ends = np.flatnonzero(generator[:, -1])
     if len(ends) == 0:
         return generator[1:, :-1]
@@ -254,7 +251,7 @@ def _shortened(generator: Generator) -> Generator:
 
 
 def _subcode(generator: Generator) -> Generator:
-    """One with the word of ones if the code has it: then words come in opposite pairs, which balance the bits."""
+    """Keep the word of ones if the code has it: then words come in opposite pairs, which balance the bits."""
     ones = np.ones((1, generator.shape[1]), np.uint8)
     with_ones = np.concatenate([ones, generator])
     if len(row_reduced(with_ones)) > len(generator):
@@ -277,7 +274,7 @@ def _plotkin_sum(u: Generator, v: Generator) -> Generator:
 
 
 def _with_tail(large: bch.BCHCode, small: bch.BCHCode, extended: bool, tail: Generator) -> Generator:
-    """The words of the small code without a tail, and with one those that complete it to the large code."""
+    """Return the words of the small code without a tail, and those that complete it to the large code with a tail."""
     inner, outer = (_cyclic_order(bch.generator_matrix(code, extended), code) for code in (small, large))
     # Of the large code's message bits the last are the small one's, so its first rows complete the small code.
     completing = outer[: large.k - small.k]
@@ -285,14 +282,14 @@ def _with_tail(large: bch.BCHCode, small: bch.BCHCode, extended: bool, tail: Gen
 
 
 def _cyclic_order(generator: Generator, code: bch.BCHCode) -> Generator:
-    """From the order of ``bch.generator_matrix`` to that of the powers of x, and the parity bit last."""
+    """Reorder the columns of ``bch.generator_matrix`` by the powers of x, with the parity bit last."""
     checks = code.n - code.k
     parity = generator[:, code.k : generator.shape[1] - checks]
     return np.concatenate([generator[:, generator.shape[1] - checks :], generator[:, : code.k], parity], axis=1)
 
 
 def linear_blocks(classes: int, length: int) -> Iterator[Block]:
-    """The best code of every length up to ``length``, of the smallest dimension that holds the classes."""
+    """Yield the best code of every length up to ``length``; the dimension is the smallest that has enough words."""
     k = dimension_for(classes)
     for n in range(k, length + 1):
         code = best_linear_code(n, k)
@@ -301,7 +298,7 @@ def linear_blocks(classes: int, length: int) -> Iterator[Block]:
 
 
 def linear_words(code: LinearCode) -> Centers:
-    """All words of a code: ``int8 [2^k, n]`` of -1 and +1.
+    """Return all words of a code: ``int8 [2^k, n]`` of -1 and +1.
 
     Shortening can leave bits that are 0 in all words; such a bit is given a message bit, which costs no distance.
     """

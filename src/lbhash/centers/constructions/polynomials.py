@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 
 def multiply(a: int, b: int) -> int:
-    """The product.
+    """Return the product of two polynomials.
 
     >>> bin(multiply(0b11, 0b111))  # (x + 1)(x^2 + x + 1) = x^3 + 1
     '0b1001'
@@ -17,7 +20,7 @@ def multiply(a: int, b: int) -> int:
 
 
 def divide(dividend: int, divisor: int) -> tuple[int, int]:
-    """Quotient and remainder; the divisor is not 0.
+    """Return the quotient and the remainder of a division by a polynomial that is not 0.
 
     >>> divide(0b1001, 0b11)
     (7, 0)
@@ -27,3 +30,8 @@ def divide(dividend: int, divisor: int) -> tuple[int, int]:
         quotient |= 1 << shift
         dividend ^= divisor << shift
     return quotient, dividend
+
+
+def coefficients(polynomial: int, count: int) -> npt.NDArray[np.uint8]:
+    """Return the coefficients of 1, x, ..., x^(count - 1)."""
+    return np.array([polynomial >> j & 1 for j in range(count)], np.uint8)

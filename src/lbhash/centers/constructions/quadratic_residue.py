@@ -17,11 +17,11 @@ import numpy as np
 from lbhash.centers.constructions.linear import Generator, row_reduced
 
 DISTANCES = {7: 3, 17: 5, 23: 7, 31: 7, 41: 9, 47: 11}
-"""Minimum distances by length p."""
+"""The minimum distance of the code of each length p."""
 
 
 def quadratic_residue_generator(p: int) -> Generator:
-    """Generator matrix of the code of length p: ``uint8 [(p + 1) / 2, p]``, row-reduced, p a key of ``DISTANCES``."""
+    """Return the row-reduced generator matrix ``[(p + 1) / 2, p]`` of the code of length p, a key of ``DISTANCES``."""
     squares = np.unique(np.arange(1, p) ** 2 % p)
     idempotent = np.zeros(p, np.uint8)
     idempotent[squares] = 1

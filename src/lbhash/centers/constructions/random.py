@@ -1,10 +1,12 @@
-"""Random centers: distinct words, each bit an independent fair coin.
+"""Random centers, and random words that fill up a set of centers.
 
-In expectation two words of h bits differ in h / 2 bits, with standard deviation sqrt(h) / 2; the minimum over many
-pairs is well below. CSQ falls back on random centers, there with as many -1 as +1, where a Hadamard matrix does not
-serve.
+The bits of random words are independent fair coins. In expectation two words of h bits differ in h / 2 bits, with
+standard deviation sqrt(h) / 2; the minimum over many pairs is well below.
 
-Source: Yuan et al., Central Similarity Quantization for Efficient Image and Video Retrieval (CVPR 2020), algorithm 1.
+Source: Yuan et al., Central Similarity Quantization for Efficient Image and Video Retrieval (CVPR 2020), algorithm 1,
+which uses random centers, with as many -1 as +1, where the Hadamard matrix has too few rows. Public implementations
+of it sample all of these centers again, a few times, until the smallest distance exceeds bits / 4; ``fill_up`` takes
+the farthest of several random words instead.
 """
 
 from __future__ import annotations
@@ -12,41 +14,60 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.centers.constructions.farthest import farthest_first
 from lbhash.centers.distance import Centers
 from lbhash.codes import pack
 
+_MAX_CANDIDATES = 32  # per word that is added
+_BATCH = 64
+
 
 def bernoulli_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """Distinct uniformly random words.
-
-    Args:
-        classes: number of words C, at most ``2**bits``.
-        bits: length h of a word.
-        seed: of the random numbers.
-
-    Returns:
-        ``int8 [C, bits]`` of -1 and +1.
-    """
-    return distinct_words(classes, bits, np.random.default_rng(seed))
-
-
-def distinct_words(count: int, bits: int, rng: np.random.Generator) -> Centers:
-    """Draw ``count <= 2**bits`` distinct words, all sets equally likely: ``int8 [count, bits]`` of -1 and +1."""
-    if 2 * count > 2**bits:
-        return words_of(rng.permutation(2**bits)[:count], bits)
+    """Return distinct uniformly random words; all sets of words are equally likely."""
+    rng = np.random.default_rng(seed)
+    if 2 * classes > 2**bits:
+        return words_of(rng.permutation(2**bits)[:classes], bits)
     words = np.empty((0, bits), np.int8)
-    while len(words) < count:  # a draw is new with probability at least 1/2
-        words = np.concatenate([words, random_words(count - len(words), bits, rng)])
+    while len(words) < classes:  # a random word is new with probability at least 1/2
+        words = np.concatenate([words, _random_words(classes - len(words), bits, rng)])
         first = np.unique(pack(words), axis=0, return_index=True)[1]
         words = words[np.sort(first)]
     return words
 
 
-def random_words(count: int, bits: int, rng: np.random.Generator) -> Centers:
-    """Draw words, not always distinct: ``int8 [count, bits]`` of -1 and +1."""
-    return 2 * rng.integers(0, 2, (count, bits), np.int8) - 1
+def fill_up(words: Centers, classes: int, rng: np.random.Generator) -> Centers:
+    """Add random words that are far from those present until there are ``classes`` distinct words.
+
+    Words are added in batches of up to 64, chosen farthest-first among up to 32 times as many random words. The
+    factor falls as 2^15 / ``classes``, which keeps the time nearly linear in the classes.
+
+    Args:
+        words: ``int8 [n, bits]`` of -1 and +1, distinct, n <= ``classes``; they come first in the result.
+        classes: number of words wanted, at most ``2**bits``.
+        rng: source of the random words.
+    """
+    bits = words.shape[1]
+    if 2 * classes > 2**bits:
+        # More than half of all words have minimum distance 1 in whatever way they are chosen.
+        present = (words > 0) @ (1 << np.arange(bits))
+        missing = np.setdiff1d(np.arange(2**bits), present)
+        return np.concatenate([words, words_of(rng.permutation(missing)[: classes - len(words)], bits)])
+    factor = min(max(1, 2**15 // classes), _MAX_CANDIDATES)
+    while len(words) < classes:
+        batch = min(classes - len(words), _BATCH)
+        pool = _random_words(batch * factor, bits, rng)
+        signs = pool.astype(np.float32)
+        nearest = ((bits - (signs @ words.astype(np.float32).T).max(axis=1)) / 2).astype(np.int64)
+        among = ((bits - signs @ signs.T) / 2).astype(np.int64)
+        words = np.concatenate([words, pool[farthest_first(among.__getitem__, batch, nearest)]])
+    return words
 
 
 def words_of(numbers: npt.NDArray[np.int64], bits: int) -> Centers:
-    """The words whose bits are the binary digits of numbers, lowest first: ``int8 [n, bits]`` of -1 and +1."""
+    """Return the words ``int8 [n, bits]`` whose bits are the binary digits of numbers, the lowest digit first."""
     return (2 * (numbers[:, None] >> np.arange(bits) & 1) - 1).astype(np.int8)
+
+
+def _random_words(count: int, bits: int, rng: np.random.Generator) -> Centers:
+    """Return random words, not always distinct."""
+    return 2 * rng.integers(0, 2, (count, bits), np.int8) - 1

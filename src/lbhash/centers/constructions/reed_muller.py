@@ -17,7 +17,7 @@ from lbhash.centers.constructions.linear import Generator
 
 
 def reed_muller_dimension(r: int, m: int) -> int:
-    """The dimension of RM(r, m).
+    """Return the dimension of RM(r, m).
 
     >>> [reed_muller_dimension(1, m) for m in range(1, 6)]
     [2, 3, 4, 5, 6]
@@ -26,7 +26,7 @@ def reed_muller_dimension(r: int, m: int) -> int:
 
 
 def reed_muller_generator(r: int, m: int) -> Generator:
-    """Generator matrix of RM(r, m): a row a monomial, by rising degree, a column a point; the first row is all ones."""
+    """Return the generator matrix: one row per monomial, by rising degree, so the first is all ones."""
     variables = np.arange(2**m) >> np.arange(m)[:, None] & 1
     rows = [variables[list(chosen)].all(axis=0) for degree in range(r + 1) for chosen in combinations(range(m), degree)]
     return np.array(rows, np.uint8)

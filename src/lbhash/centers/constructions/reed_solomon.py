@@ -20,24 +20,16 @@ from lbhash.centers.distance import Centers
 
 
 def reed_solomon_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """The words of the best Reed-Solomon code found, by counted minimum distance.
+    """Return the words of the Reed-Solomon code with the largest counted minimum distance.
 
-    Tried are all m whose field has n = ceil(``bits`` / m) points, with the smallest k that holds the classes and those
-    above it whose code is small enough to be searched; the bits of the last symbol that are too many are cut off.
-
-    Args:
-        classes: number of centers C, at most ``2**bits``.
-        bits: length h of a center.
-        seed: not used; a Reed-Solomon code is not random.
-
-    Returns:
-        ``int8 [C, bits]`` of -1 and +1, distinct.
+    Tried are all m whose field has n = ceil(``bits`` / m) points, with the smallest k that has words for all classes
+    and every larger k whose code is small enough to be searched. Surplus bits of the last symbol are cut off.
     """
     return best_words(_variants(classes, bits), classes)
 
 
 def generator_matrix(m: int, n: int, k: int) -> Generator:
-    """Systematic binary generator matrix of the Reed-Solomon code: the first km bits are the message.
+    """Return the systematic binary generator matrix ``[k m, n m]``; the first km bits are the message.
 
     The points are 0, alpha^0, alpha^1, ...; bit j of a symbol is the coefficient of x^j. Row im + j belongs to the
     polynomial that is x^j at point i and 0 at the other points below k.
@@ -46,12 +38,6 @@ def generator_matrix(m: int, n: int, k: int) -> Generator:
         m: bits of a symbol, 1 to 11.
         n: symbols of a word, at most 2^m.
         k: symbols of a message, at most n.
-
-    Returns:
-        ``uint8 [k * m, n * m]`` of 0 and 1.
-
-    Raises:
-        ValueError: not 1 <= k <= n <= 2^m.
     """
     if not 1 <= k <= n <= 2**m:
         raise ValueError(f"n is {n} and k is {k}; over GF(2^{m}) they must be 1 <= k <= n <= {2**m}")
@@ -70,7 +56,7 @@ def generator_matrix(m: int, n: int, k: int) -> Generator:
 
 
 def _variants(classes: int, bits: int) -> Iterator[Generator]:
-    """Codes of length ``bits`` with at least ``classes`` words."""
+    """Yield generator matrices of codes of length ``bits`` with at least ``classes`` words."""
     needed = dimension_for(classes)
     for m in PRIMITIVE_POLYNOMIALS:
         n = -(-bits // m)

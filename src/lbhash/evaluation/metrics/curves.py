@@ -10,7 +10,7 @@ import numpy.typing as npt
 from lbhash.evaluation.metrics.common import EMPTY, Empty, Floats, all_relevant, check_choice, check_rank, ratio
 from lbhash.evaluation.metrics.rank import relevant_at
 from lbhash.evaluation.ranking import Ranking
-from lbhash.utils.labels import check_count
+from lbhash.utils.validation import check_int
 
 POINTS = 100
 
@@ -63,7 +63,7 @@ def rank_points(hist: Ranking, points: int = POINTS) -> Curve:
 
 def curve_ranks(base: int, points: int = POINTS) -> npt.NDArray[np.int64]:
     """Ranks from 1 to ``base``, at most so many, spread evenly by their logarithm."""
-    return np.unique(np.geomspace(1, base, check_count(points, "points")).round().astype(np.int64))
+    return np.unique(np.geomspace(1, base, check_int(points, "points", 1)).round().astype(np.int64))
 
 
 def mean_curve(at: npt.NDArray[np.int64], precision: Floats, recall: Floats, empty: Empty = "skip") -> Curve:

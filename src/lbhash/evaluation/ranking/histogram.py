@@ -25,7 +25,8 @@ from lbhash.evaluation.ranking.kernels import (
     count_shared,
     split,
 )
-from lbhash.utils.labels import Labels, check_count, check_label_pair, check_labels, fit_columns
+from lbhash.utils.labels import Labels, check_label_pair, check_labels, fit_columns
+from lbhash.utils.validation import check_int
 
 Counts = npt.NDArray[np.int64]
 Relevance = Callable[[Any, Any], npt.ArrayLike]
@@ -151,7 +152,7 @@ class RankHistogram(Ranking):
             chunk: base codes to take at a time.
             relevance: as for the class.
         """
-        chunk = check_count(chunk, "chunk")
+        chunk = check_int(chunk, "chunk", 1)
         if relevance is None:
             query_labels, base_labels = check_label_pair(query_labels, base_labels)
         histogram = cls(query_codes, query_labels, bits, relevance)

@@ -14,7 +14,8 @@ from lbhash.evaluation.ranking import CHUNK, check_lengths, distance_counts
 from lbhash.evaluation.ranking.distinct import compress, distinct_rows
 from lbhash.evaluation.ranking.histogram import Counts
 from lbhash.evaluation.ranking.kernels import KERNELS, LANES, Words, any_near, by_word
-from lbhash.utils.labels import Labels, check_count, check_single, number_classes
+from lbhash.utils.labels import Labels, check_single, number_classes
+from lbhash.utils.validation import check_int
 
 _GROUP = 64  # codes that are looked at together before any of them is
 _VOTES = 1 << 25  # counts that are held at a time
@@ -51,7 +52,7 @@ def knn_predict(
     check_lengths(base, labels, "base")
     if len(base) == 0:
         raise ValueError("base_codes is empty; it must have at least one row")
-    k = check_count(k, "k", len(base), "the size of the base")
+    k = check_int(k, "k", 1, len(base), "the size of the base")
     return predict_from_counts(queries, base, labels, distance_counts(queries, base, 8 * base.shape[1]), k)
 
 

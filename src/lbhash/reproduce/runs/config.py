@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from lbhash.centers.targets import centers_mark
+from lbhash.centers.targets import centers_fingerprint
 from lbhash.reproduce.runs.settings import EPOCHS, LR
 from lbhash.reproduce.runs.sources import Source
 
@@ -88,7 +88,7 @@ def _name(cell: Cell, seed: int) -> str:
         options = {"weight": METHODS[cell.method].guidance_weight}  # another weight makes another run
     marks = [cell.source.name, cell.label, f"{cell.bits}bits", f"{cell.epochs}epochs", f"seed{seed}"]
     if uses_centers(cell.method, RECIPES[cell.recipe] is not None):
-        marks.append(centers_mark(cell.source.classes(), cell.bits, cell.centers, seed))
+        marks.append(centers_fingerprint(cell.source.classes(), cell.bits, cell.centers, seed))
     rest = json.dumps([cell.hidden, cell.batch_size, cell.lr, options])
     return "-".join([*marks, cell.source.mark(), f"settings{zlib.crc32(rest.encode()):08x}"])
 

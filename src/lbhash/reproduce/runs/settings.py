@@ -10,8 +10,8 @@ from numbers import Real
 from pathlib import Path
 
 from lbhash.reproduce.runs.sources import DIGITS, Source
-from lbhash.utils.labels import check_count
 from lbhash.utils.system import usable_cores
+from lbhash.utils.validation import check_int
 
 METHODS = ("hashnet", "dbdh", "dsdh", "dch", "greedyhash", "csq")
 """The paper's six host methods, in its order."""
@@ -51,21 +51,21 @@ class Settings:
     hidden: int = 1024
 
     def __post_init__(self) -> None:
-        check_count(self.seeds, "seeds")
+        check_int(self.seeds, "seeds", 1)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise TypeError(f"seed is {self.seed!r}; it must be an integer of at least 0")
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}; it must be at least 0")
         for name in ("epochs", "workers"):
             if getattr(self, name) is not None:
-                check_count(getattr(self, name), name)
+                check_int(getattr(self, name), name, 1)
         if self.lr is not None:
             if isinstance(self.lr, bool) or not isinstance(self.lr, Real):
                 raise TypeError(f"lr is {self.lr!r}; it must be a number above 0")
             if not 0 < self.lr < math.inf:
                 raise ValueError(f"lr is {self.lr}; it must be above 0 and finite")
         for length in self.bits:
-            check_count(length, "bits", 1024, "the longest code")
+            check_int(length, "bits", 1, 1024, "the longest code")
         for method in self.methods:
             if method not in METHODS:
                 raise ValueError(f"methods has {method!r}; it must name some of {', '.join(METHODS)}")

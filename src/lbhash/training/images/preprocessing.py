@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lbhash.data.images.preprocessing import preprocess
 from lbhash.models.backbone import Backbone
-from lbhash.utils.labels import check_count
+from lbhash.utils.validation import check_int
 
 _PROBES = ((64, 48), (300, 400))  # images of no common shape
 
@@ -44,7 +44,7 @@ def resized(backbone: Backbone, side: int) -> Backbone:
         TypeError: ``side`` is not an integer.
         ValueError: it is below 1, the preprocessing cannot make such squares, or the model cannot take them.
     """
-    side = check_count(side, "image_size")
+    side = check_int(side, "image_size", 1)
     processor = _processor_of(backbone, side)
     if processor is None:
         raise ValueError(
