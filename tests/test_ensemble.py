@@ -127,9 +127,9 @@ def test_what_does_not_go_together_is_refused(blobs):
         StackedHeads([HashModel(12, 8), HashModel(12, 16)])
     with pytest.raises(ValueError, match="seeds is empty"):
         Hasher(8).fit_seeds(part, 4, [])
-    with pytest.raises(ValueError, match="2 parts of 100 rows and 3 seeds; there must be one part, or one for every"):
+    with pytest.raises(ValueError, match="2 splits of 100 rows and 3 seeds; there must be one split, or one for every"):
         Hasher(8).fit_seeds([part.where(np.arange(len(part)) < 100)] * 2, 4, [0, 1, 2])
-    with pytest.raises(ValueError, match="2 parts of 100 and 101 rows and 2 seeds"):
+    with pytest.raises(ValueError, match="2 splits of 100 and 101 rows and 2 seeds"):
         Hasher(8).fit_seeds([part.where(np.arange(len(part)) < n) for n in (100, 101)], 4, [0, 1])
     with pytest.raises(ValueError, match="threads is 0"):
         train_together([HashModel(12, 8)], [Objective()], part, Schedule(), [0], threads=0)

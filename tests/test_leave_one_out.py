@@ -150,7 +150,7 @@ def test_what_is_no_number_is_refused(wrong):
     x[3, 4] = wrong
     with (
         np.errstate(invalid="ignore"),
-        pytest.raises(ValueError, match=r"^part has embeddings that are NaN or infinite"),
+        pytest.raises(ValueError, match=r"^split has embeddings that are NaN or infinite"),
     ):
         confusion(part_of(x.astype(np.float32), y), 10)
 

@@ -55,8 +55,8 @@ Made by
 - "top 100 by" is the second stage: the 100 nearest codes, ranked anew by −⟨ℓ, b⟩ (asymmetric, which stores nothing
   else), by the cosine of stored outputs ℓ (float16), or of stored embeddings. What comes after them stays as it was.
   The mAP looks at all R places, so that an order of the first 100 shows in it only as far as they matter there.
-- Methods without labels see embeddings of unit length. LSH, ITQ and PCA are centerd; PQ has one byte a part; OPQ + PQ
-  makes 4 numbers a part first. "1 bit a dimension" is the sign of the centerd embedding; "first dimensions" keeps the
+- Methods without labels see embeddings of unit length. LSH, ITQ and PCA are centered; PQ has one byte a part; OPQ + PQ
+  makes 4 numbers a part first. "1 bit a dimension" is the sign of the centered embedding; "first dimensions" keeps the
   first h of these bits.
 - LDA's C − 1 numbers (Ledoit-Wolf shrinkage) are turned at random into h for its signs, and the first h / 16 kept as
   float16. The logistic regression's C is chosen on a fifth of the train rows. "class" is the class that it predicts, as

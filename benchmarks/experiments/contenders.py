@@ -199,7 +199,7 @@ def iterative_quantization(work: Work, bits: int, seed: int) -> Iterator[Contend
 
 
 def random_hyperplanes(work: Work, bits: int, seed: int) -> Iterator[Contender]:
-    """Signs of the centerd embeddings after a random rotation."""
+    """Signs of the centered embeddings after a random rotation."""
     mean = work.train.mean(axis=0)
     query, base = (pack(_rotated(x - mean, bits, seed)) for x in (work.query, work.base))
     yield _binary("LSH", False, query, base, bits)

@@ -1,8 +1,8 @@
-"""What a linear model says of a training row whose label it has not seen.
+"""The confusion matrix of a linear model for training rows whose labels it has not seen.
 
 A network knows the labels of its training rows by heart; what can be told of a row's class from its embedding, it does
 not show. A ridge regression from embeddings onto the labels' indicators has the answer in closed form: with the hat
-matrix H = 11ᵀ/n + X(XᵀX + λ)⁻¹Xᵀ of the centerd embeddings X, the prediction for row i of the model that is fitted
+matrix H = 11ᵀ/n + X(XᵀX + λ)⁻¹Xᵀ of the centered embeddings X, the prediction for row i of the model that is fitted
 without it is
 
     ŷ₋ᵢ = yᵢ − (yᵢ − ŷᵢ) / (1 − Hᵢᵢ)
@@ -31,11 +31,11 @@ PENALTIES = tuple(float(10 ** (k / 2)) for k in range(-2, 5))
 """λ in units of ``dim``, which is what a row's squared length is on average once it is standardized."""
 
 MOST_DIM = 2048
-"""Numbers of a row beyond which it is projected at random onto as many (D. Achlioptas, "Database-friendly random
+"""The longest rows; longer ones are projected at random onto as many numbers (D. Achlioptas, "Database-friendly random
 projections", JCSS 2003), since the eigenvectors take the cube of their number."""
 
 MOST_ROWS = 100_000
-"""Rows beyond which as many are drawn: what is confused is a share of them."""
+"""The most rows that are read; of more, as many are sampled."""
 
 _SAMPLE = 20_000  # rows by which λ and the temperature are chosen
 _ROWS, _NUMBERS = 8192, 1 << 24  # at a time, at most
@@ -44,12 +44,12 @@ Floats = npt.NDArray[np.float64]
 Indicators = npt.NDArray[np.uint8]  # of labels, [n, C]
 
 
-def confusion(part: EmbeddingSplit, classes: int) -> npt.NDArray[np.float64]:
-    """How much of each class a linear model takes for each other, where it has not seen the row's label.
+def confusion(split: EmbeddingSplit, classes: int) -> npt.NDArray[np.float64]:
+    """Return how often a linear model takes a row of one class for another, without having seen the row's label.
 
     Args:
-        part: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot. The embeddings are read a chunk at a time,
-            three times, and standardized. Of more than ``MOST_ROWS`` rows these are drawn; rows longer than
+        split: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot. The embeddings are read a chunk at a time,
+            three times, and standardized. Of more than ``MOST_ROWS`` rows as many are sampled; rows longer than
             ``MOST_DIM`` are projected.
         classes: C.
 
@@ -61,38 +61,38 @@ def confusion(part: EmbeddingSplit, classes: int) -> npt.NDArray[np.float64]:
     Raises:
         ValueError: an embedding is NaN or infinite.
     """
-    part = part.subsample(MOST_ROWS)
-    return sum((_sums(y, found) for y, found in _posteriors(part, classes)), np.zeros((classes, classes)))
+    split = split.subsample(MOST_ROWS)
+    return sum((_sums(y, found) for y, found in _posteriors(split, classes)), np.zeros((classes, classes)))
 
 
-def _posteriors(part: EmbeddingSplit, classes: int) -> Iterator[tuple[Indicators, npt.NDArray[np.floating]]]:
-    """The labels' indicators and p(class | row), a chunk of rows at a time."""
-    ridge = _Ridge.of(part, classes)
-    chosen = part.subsample(min(_SAMPLE, 4 * _NUMBERS // max(len(ridge.values), classes)))
+def _posteriors(split: EmbeddingSplit, classes: int) -> Iterator[tuple[Indicators, npt.NDArray[np.floating]]]:
+    """Yield the labels' indicators and p(class | row), a chunk of rows at a time."""
+    ridge = _Ridge.of(split, classes)
+    chosen = split.subsample(min(_SAMPLE, 4 * _NUMBERS // max(len(ridge.values), classes)))
     y = one_hot(chosen.labels, classes)
     z = np.concatenate([ridge.rotated(x) for x, _ in _chunks(chosen, classes)])
-    errors = {penalty: np.square(ridge.without_own_row(z, y, penalty * part.dim) - y).mean() for penalty in PENALTIES}
-    penalty = min(errors, key=errors.__getitem__) * part.dim
+    errors = {penalty: np.square(ridge.without_own_row(z, y, penalty * split.dim) - y).mean() for penalty in PENALTIES}
+    penalty = min(errors, key=errors.__getitem__) * split.dim
     found = ridge.without_own_row(z, y, penalty)
-    single = part.labels is not None and part.labels.ndim == 1
+    single = split.labels is not None and split.labels.ndim == 1
     scale = _temperature(found, y) if single else _logistic(found, y)
-    for x, y in _chunks(part, classes):
+    for x, y in _chunks(split, classes):
         found = ridge.without_own_row(ridge.rotated(x), y, penalty)
         found[:, ridge.share == 0] = -np.inf
         yield y, softmax(scale[0] * found, axis=1) if single else expit(scale[0] * found + scale[1])
 
 
 def _sums(y: Indicators, values: npt.NDArray[np.floating]) -> Floats:
-    """Yᵀ times the values: their sums by label, ``[C, k]``; of a label or few a row with no more work than is there."""
+    """Return Yᵀ times the values, their sums by label ``[C, k]``, by a sparse product."""
     return scipy.sparse.csr_array(y.astype(np.float64)).T @ values
 
 
-def _chunks(part: EmbeddingSplit, classes: int) -> Iterator[tuple[npt.NDArray[np.float32], Indicators]]:
-    """Embeddings and the labels' indicators, a chunk of rows at a time."""
+def _chunks(split: EmbeddingSplit, classes: int) -> Iterator[tuple[npt.NDArray[np.float32], Indicators]]:
+    """Yield embeddings and the labels' indicators, a chunk of rows at a time."""
     start = 0
-    for x in part.chunks(size=max(1, min(_ROWS, _NUMBERS // max(part.dim, classes)))):
-        assert part.labels is not None
-        yield x, one_hot(part.labels[start : start + len(x)], classes)
+    for x in split.chunks(size=max(1, min(_ROWS, _NUMBERS // max(split.dim, classes)))):
+        assert split.labels is not None
+        yield x, one_hot(split.labels[start : start + len(x)], classes)
         start += len(x)
 
 
@@ -113,34 +113,34 @@ class _Ridge:
     """XᵀY in the eigenvectors' axes."""
 
     @classmethod
-    def of(cls, part: EmbeddingSplit, classes: int) -> _Ridge:
-        mean, deviation = part.standardization()
+    def of(cls, split: EmbeddingSplit, classes: int) -> _Ridge:
+        mean, deviation = split.standardization()
         if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
-            raise ValueError("part has embeddings that are NaN or infinite; every number must be finite")
+            raise ValueError("split has embeddings that are NaN or infinite; every number must be finite")
         scale = np.where(deviation > 0, deviation, 1.0)
-        labels = np.asarray(part.labels)
-        share = (np.bincount(labels, minlength=classes) if labels.ndim == 1 else labels.sum(axis=0)) / len(part)
+        labels = np.asarray(split.labels)
+        share = (np.bincount(labels, minlength=classes) if labels.ndim == 1 else labels.sum(axis=0)) / len(split)
         directions = None
         # What few rows span has no more dimensions than there are rows.
-        if len(part) < min(part.dim, MOST_DIM) and len(part) * part.dim <= _NUMBERS:
-            directions = np.linalg.qr(((part.take(slice(None)) - mean) / scale).T)[0].T
-        elif part.dim > MOST_DIM:
-            directions = SparseRandomProjection(MOST_DIM, random_state=0).fit(np.zeros((1, part.dim))).components_
-        axes = part.dim if directions is None else directions.shape[0]
+        if len(split) < min(split.dim, MOST_DIM) and len(split) * split.dim <= _NUMBERS:
+            directions = np.linalg.qr(((split.take(slice(None)) - mean) / scale).T)[0].T
+        elif split.dim > MOST_DIM:
+            directions = SparseRandomProjection(MOST_DIM, random_state=0).fit(np.zeros((1, split.dim))).components_
+        axes = split.dim if directions is None else directions.shape[0]
         gram, products = np.zeros((axes, axes)), np.zeros((axes, classes))
-        for chunk, y in _chunks(part, classes):
+        for chunk, y in _chunks(split, classes):
             x = _projected((chunk - mean) / scale, directions)
             gram += x.T @ x
             products += _sums(y, x).T - np.outer(x.sum(axis=0), share)
         values, vectors = np.linalg.eigh(gram)
-        return cls(len(part), mean, scale, directions, share, values.clip(min=0), vectors, vectors.T @ products)
+        return cls(len(split), mean, scale, directions, share, values.clip(min=0), vectors, vectors.T @ products)
 
     def rotated(self, x: npt.NDArray) -> Floats:
-        """Some of the rows, standardized, in the eigenvectors' axes, ``[m, dim]``: the longest part of what follows."""
+        """Return rows, standardized and in the eigenvectors' axes, ``[m, dim]``; this takes most of the time."""
         return _projected((x - self.mean) / self.scale, self.directions) @ self.vectors
 
     def without_own_row(self, z: Floats, y: Indicators, penalty: float) -> Floats:
-        """ŷ₋ᵢ of rows that are ``rotated``, ``[m, C]``."""
+        """Return ŷ₋ᵢ for rows that are ``rotated``, ``[m, C]``."""
         shrunk = z / (self.values + penalty)
         leverage = (shrunk * z).sum(axis=1, keepdims=True) + 1 / self.rows
         residual = y - self.share - shrunk @ self.weights
@@ -152,7 +152,7 @@ def _projected(x: Floats, directions: Floats | scipy.sparse.csr_matrix | None) -
 
 
 def _temperature(scores: Floats, y: Indicators) -> Floats:
-    """The factor t of softmax(t · scores) with the greatest likelihood of the labels, ``[1]``."""
+    """Return the factor t of softmax(t · scores) with the greatest likelihood of the labels, ``[1]``."""
 
     def loss(log_t: Floats) -> float:
         return -float((y * log_softmax(np.exp(log_t[0]) * scores, axis=1)).sum()) / len(y)
@@ -162,7 +162,7 @@ def _temperature(scores: Floats, y: Indicators) -> Floats:
 
 
 def _logistic(scores: Floats, y: Indicators) -> Floats:
-    """a and b of 1 / (1 + exp(−a · score − b)), common to all labels, with the greatest likelihood."""
+    """Return a and b of 1 / (1 + exp(−a · score − b)), common to all labels, with the greatest likelihood."""
 
     def loss(ab: Floats) -> float:
         z = ab[0] * scores + ab[1]

@@ -24,13 +24,13 @@ from lbhash.training.schedule import Schedule
 from lbhash.utils.validation import check_int
 
 EpochHook = Callable[[int, Sequence[HashModel], Sequence[float]], None]
-"""Called after each epoch with its number, the models as they are then, and the mean loss of each seed's epoch."""
+"""Called after each epoch with its number, the models as they are then, and each seed's mean loss."""
 
 
 def train_together(
     models: Sequence[HashModel],
     objectives: Sequence[Objective],
-    part: EmbeddingSplit | Sequence[EmbeddingSplit],
+    split: EmbeddingSplit | Sequence[EmbeddingSplit],
     schedule: Schedule,
     seeds: Sequence[int],
     *,
@@ -42,7 +42,7 @@ def train_together(
     Args:
         models: one a seed, of one shape and one dropout, with the weights that they start from.
         objectives: one a seed.
-        part: the training rows, or those of each seed, equally many; all that are distinct are held in memory, as
+        split: the training rows, or those of each seed, equally many; all that are distinct are held in memory, as
             ``float32 [n, dim]``.
         schedule: length and learning rate.
         seeds: of batches and dropout.
@@ -50,7 +50,7 @@ def train_together(
         after_epoch: called after each epoch.
 
     Raises:
-        ValueError: the models differ in shape or the parts in length, or a loss is not finite.
+        ValueError: the models differ in shape or the splits in length, or a loss is not finite.
     """
     threads = check_int(threads, "threads", 1)
     if not len(models) == len(objectives) == len(seeds) > 0:
@@ -58,18 +58,18 @@ def train_together(
             f"there are {len(models)} models, {len(objectives)} objectives and {len(seeds)} seeds; "
             "there must be one of each for every seed"
         )
-    parts = splits_of_seeds(part, len(seeds))
+    splits = splits_of_seeds(split, len(seeds))
     for objective in objectives:
         objective.train()
-    distinct = {id(own): own for own in parts}
+    distinct = {id(own): own for own in splits}
     known = {
-        key: _rows(own, [model for model, of in zip(models, parts, strict=True) if of is own])
+        key: _rows(own, [model for model, of in zip(models, splits, strict=True) if of is own])
         for key, own in distinct.items()
     }
-    rows_of = [known[id(own)] for own in parts]
+    rows_of = [known[id(own)] for own in splits]
     heads = StackedHeads(models)
     learned = [*heads.parameters(), *(p for objective in objectives for p in objective.parameters())]
-    batches = [ShuffledBatches(len(parts[0]), schedule.batch_size, seed) for seed in seeds]
+    batches = [ShuffledBatches(len(splits[0]), schedule.batch_size, seed) for seed in seeds]
     with cpu_settings(threads), torch.random.fork_rng(devices=[]):
         optimizer = torch.optim.Adam(learned, lr=schedule.lr, fused=True)
         for epoch in range(schedule.epochs):
@@ -90,38 +90,38 @@ def train_together(
             if after_epoch is not None or epoch == schedule.epochs - 1:
                 heads.copy_to(models)
             if after_epoch is not None:
-                after_epoch(epoch, models, (total / len(parts[0])).tolist())
+                after_epoch(epoch, models, (total / len(splits[0])).tolist())
         for model, objective in zip(models, objectives, strict=True):
             model.eval()
             objective.eval().end_training()
 
 
-def splits_of_seeds(part: EmbeddingSplit | Sequence[EmbeddingSplit], seeds: int) -> list[EmbeddingSplit]:
-    """The rows of each seed; ``ValueError`` unless these are one part for all, or one a seed of equally many rows."""
-    if isinstance(part, EmbeddingSplit):
-        return [part] * seeds
-    lengths = sorted({len(own) for own in part})
-    if len(part) != seeds or len(lengths) > 1:
+def splits_of_seeds(split: EmbeddingSplit | Sequence[EmbeddingSplit], seeds: int) -> list[EmbeddingSplit]:
+    """Return the split of each seed; raise ``ValueError`` unless one is for all, or each seed has one of equal length."""
+    if isinstance(split, EmbeddingSplit):
+        return [split] * seeds
+    lengths = sorted({len(own) for own in split})
+    if len(split) != seeds or len(lengths) > 1:
         raise ValueError(
-            f"there are {len(part)} parts of {' and '.join(map(str, lengths))} rows and {seeds} seeds; "
-            "there must be one part, or one for every seed and all of equally many rows"
+            f"there are {len(split)} splits of {' and '.join(map(str, lengths))} rows and {seeds} seeds; "
+            "there must be one split, or one for every seed and all of equally many rows"
         )
-    return list(part)
+    return list(split)
 
 
-def _rows(part: EmbeddingSplit, models: Sequence[HashModel]) -> tuple[Tensor, Tensor]:
-    """Give a part's statistics to the models that learn from it; its standardized embeddings, and its labels."""
-    mean, deviation = part.standardization()
+def _rows(split: EmbeddingSplit, models: Sequence[HashModel]) -> tuple[Tensor, Tensor]:
+    """Give a split's statistics to its models, and return its standardized embeddings and its labels."""
+    mean, deviation = split.standardization()
     for model in models:
         model.set_standardization(mean, deviation)
-    assert part.labels is not None
-    labels = torch.from_numpy(part.labels)
-    inputs = (torch.from_numpy(part.take(slice(None))) - models[0].mean) / models[0].scale
+    assert split.labels is not None
+    labels = torch.from_numpy(split.labels)
+    inputs = (torch.from_numpy(split.take(slice(None))) - models[0].mean) / models[0].scale
     return inputs, labels if labels.ndim == 1 else labels.float()
 
 
 class StackedHeads(nn.Module):
-    """The heads of several models of one shape, a batched product a layer."""
+    """The heads of several models of one shape, with one batched product for each layer."""
 
     def __init__(self, models: Sequence[HashModel]) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class StackedHeads(nn.Module):
             self.biases.append(torch.stack([linear.bias.detach()[None] for linear in layer]))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Raw outputs ``[seeds, n, bits]`` of standardized inputs ``[seeds, n, dim]`` behind the dropout."""
+        """Return the raw outputs ``[seeds, n, bits]`` of standardized inputs ``[seeds, n, dim]`` behind the dropout."""
         first, *others = zip(self.biases, self.weights, strict=True)
         x = torch.baddbmm(first[0], x, first[1])
         for bias, weight in others:
@@ -145,7 +145,7 @@ class StackedHeads(nn.Module):
 
     @torch.no_grad()
     def copy_to(self, models: Sequence[HashModel]) -> None:
-        """Give every model its head's weights."""
+        """Copy each head's weights to its model."""
         for seed, model in enumerate(models):
             for linear, weight, bias in zip(_layers(model), self.weights, self.biases, strict=True):
                 linear.weight.copy_(weight[seed].T)
@@ -161,16 +161,16 @@ def _losses(
     objectives: Sequence[Objective],
     rows_of: Sequence[tuple[Tensor, Tensor]],
     rows: Tensor,
-    draws: Sequence[tuple[int, int, int]],
+    steps: Sequence[tuple[int, int, int]],
 ) -> Tensor:
-    """The loss of each seed's batch, ``[seeds]``.
+    """Return the loss of each seed's batch, ``[seeds]``.
 
-    As in a run of its own every seed draws from seed, epoch and step alone, first the model's dropout and then whatever
-    its objective draws; the generator's state is put by in between, since the heads are computed together.
+    As in a run of its own, every seed samples from seed, epoch and step alone: first the model's dropout, then what its
+    objective samples. The generator's state is stored in between, since the heads are computed together.
     """
     x = torch.stack([inputs[index] for (inputs, _), index in zip(rows_of, rows, strict=True)])
     states = []
-    for own, numbers in zip(x, draws, strict=True):
+    for own, numbers in zip(x, steps, strict=True):
         draw_from(*numbers)
         keep = keep_mask(heads.dropout, tuple(own.shape), own)
         if keep is not None:

@@ -273,7 +273,7 @@ def _try(
         return Trial(number, params, state, score, watch.epochs, round(seconds, 3), why)
 
     try:
-        hasher.fit_split(part, judge.classes, confused=confused, callbacks=[watch])
+        hasher.fit_split(part, judge.classes, known_confusion=confused, callbacks=[watch])
     except _Pruned:
         seconds = time.perf_counter() - started
         assert watch.model is not None
