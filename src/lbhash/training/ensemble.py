@@ -97,7 +97,7 @@ def train_together(
 
 
 def splits_of_seeds(split: EmbeddingSplit | Sequence[EmbeddingSplit], seeds: int) -> list[EmbeddingSplit]:
-    """Return the split of each seed; raise ``ValueError`` unless one is for all, or each seed has one of equal length."""
+    """Return each seed's split; raise ``ValueError`` unless there is one for all, or one of equal length for each."""
     if isinstance(split, EmbeddingSplit):
         return [split] * seeds
     lengths = sorted({len(own) for own in split})

@@ -1,0 +1,83 @@
+"""The settings are written once: what the estimator, the command line and the stored model take of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+
+import pytest
+import typer
+
+from lbhash.cli.app import app
+from lbhash.hasher import Hasher
+from lbhash.training import TrainingArguments
+from lbhash.training.arguments import arguments, described
+from lbhash.training.schedule import Schedule
+
+OTHERS = {"bits": 12, "method": "dch", "guided": False, "epochs": 3, "seed": 9, "hidden": 8, "dropout": 0.25}
+OTHERS |= {"centers": "best", "batch_size": 16, "lr": 0.02, "schedule": "cosine", "warmup": 0.5, "precision": "bf16"}
+OTHERS |= {"backbone_lr": 0.5, "accumulate": 2, "monitor": "ratio", "patience": 2, "validation": 0.25}
+OTHERS |= {"options": {"gamma": 12.0}, "guidance": {"weight": 0.5}}
+
+
+def test_the_estimator_has_every_argument_with_its_default():
+    parameters = inspect.signature(Hasher).parameters
+    assert {name: one.default for name, one in parameters.items()} == dataclasses.asdict(TrainingArguments())
+    assert Hasher().get_params() == dataclasses.asdict(TrainingArguments())
+    assert [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD] == [
+        "bits",
+        "method",
+        "guided",
+        "epochs",
+        "seed",
+    ]
+
+
+def test_the_docstring_lists_every_argument():
+    text = inspect.getdoc(Hasher)
+    for one in arguments():
+        assert f"\n    {one.name}: {one.metadata['help'][:40]}" in text
+    assert described("").count("\n") >= len(arguments()) - 1
+    assert max(map(len, described().splitlines())) <= 120
+
+
+def test_the_command_line_has_an_option_for_every_argument_but_those_of_python_alone():
+    command = typer.main.get_command(app).commands["train"]
+    options = {option.name: option for option in command.params}
+    for one in arguments():
+        if one.metadata.get("python"):
+            assert one.name not in options
+        else:
+            assert f"--{one.name.replace('_', '-')}" in options[one.name].opts
+            if one.name != "threads":  # as many as cores for images
+                assert options[one.name].default == one.default
+
+
+def test_a_stored_model_remembers_its_settings(blobs, tmp_path):
+    hasher = Hasher(**OTHERS, threads=2, progress=True).fit(blobs.x, blobs.y)
+    hasher.save_pretrained(tmp_path)
+    assert Hasher.from_pretrained(tmp_path).get_params() == dataclasses.asdict(TrainingArguments(**OTHERS))
+    stored = (tmp_path / "config.json").read_text()
+    for name in ("threads", "device", "progress", "image_size"):  # of the machine, and of images
+        assert f'"{name}"' not in stored
+
+
+def test_every_choice_and_limit_is_checked():
+    for one in arguments():
+        if one.metadata["check"] is not None:
+            with pytest.raises((TypeError, ValueError), match=f"^{one.name} is <object"):
+                TrainingArguments(**{one.name: object()}).checked()
+    checked = TrainingArguments(precision=32, patience=3, warmup=1).checked()
+    assert (checked.precision, checked.monitor, checked.warmup) == ("32", "ratio", 1.0)
+    with pytest.raises(ValueError, match=r"^warmup is 2.0; it must be at least 0 and below epochs \(2\)$"):
+        TrainingArguments(epochs=2, warmup=2).checked()
+
+
+def test_a_schedule_of_arguments_has_their_rates():
+    given = TrainingArguments(epochs=7, lr=0.5, schedule="linear", warmup=2, backbone_lr=0.1)
+    same = Schedule(epochs=7, lr=0.5, schedule="linear", warmup=2, backbone_lr=0.1)
+    assert (
+        Schedule.of(given)
+        == Schedule.of(Hasher(epochs=7, lr=0.5, schedule="linear", warmup=2, backbone_lr=0.1))
+        == same
+    )
