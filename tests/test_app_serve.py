@@ -65,8 +65,8 @@ def test_no_process_is_left_behind(digits_service):
     with service(digits_service, "--data", "digits") as (process, port):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("GET", "/row/1/image")
-        picture = connection.getresponse().read()
-        boundary = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n%s\r\n--x--' % picture
+        image = connection.getresponse().read()
+        boundary = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n%s\r\n--x--' % image
         connection.request("POST", "/encode", boundary, {"Content-Type": "multipart/form-data; boundary=x"})
         assert json.load(connection.getresponse())["bits"] == 16
         children = psutil.Process(process.pid).children(recursive=True)

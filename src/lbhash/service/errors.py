@@ -1,35 +1,21 @@
-"""What a client is told when it cannot have what it asked for."""
+"""Errors that a client is told about."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from starlette.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
 
-class Refused(Exception):
-    """A request that is answered with a status from 400 to 503 and one line.
-
-    Args:
-        status: of HTTP.
-        detail: the line.
-        headers: of the answer.
-    """
-
-    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(detail)
-        self.status, self.detail, self.headers = status, detail, headers
-
-    def response(self) -> JSONResponse:
-        """The answer, ``{"detail": "…"}``."""
-        return JSONResponse({"detail": self.detail}, self.status, self.headers)
+class ServiceError(HTTPException):
+    """An error that is answered with its HTTP status and one line, ``{"detail": "…"}``."""
 
 
 @contextmanager
-def blamed_on_the_request() -> Iterator[None]:
-    """Turn a ``ValueError`` or ``TypeError`` of what the request gave into a 422 with its line."""
+def blame_request() -> Iterator[None]:
+    """Turn a ``ValueError`` or ``TypeError`` about the request's values into status 422."""
     try:
         yield
     except (ValueError, TypeError) as error:
-        raise Refused(422, " ".join(str(error).split())) from None
+        raise ServiceError(422, " ".join(str(error).split())) from None
