@@ -22,11 +22,11 @@ class Given(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     embedding: list[Annotated[float, Field(strict=True, allow_inf_nan=False)]] | None = Field(
-        None, description="An input of the model: as many numbers as /about says."
+        default=None, description="An input of the model: as many numbers as /about says."
     )
-    id: _Natural | None = Field(None, description="The id of a code of the index.")
-    code: StrictStr | None = Field(None, description="Hexadecimal: two digits a byte, the first bit lowest.")
-    row: _Natural | None = Field(None, description="A row of the data, counted from 0.")
+    id: _Natural | None = Field(default=None, description="The id of a code of the index.")
+    code: StrictStr | None = Field(default=None, description="Hexadecimal: two digits a byte, the first bit lowest.")
+    row: _Natural | None = Field(default=None, description="A row of the data, counted from 0.")
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Given:
@@ -43,16 +43,20 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     k: _K | None = Field(
-        None, description=f"The number of neighbors: by default 10, or {MAX_K:,} with a radius; at most all codes."
+        default=None,
+        description=f"The number of neighbors: by default 10, or {MAX_K:,} with a radius; at most all codes.",
     )
-    radius: Annotated[StrictInt, Field(ge=0)] | None = Field(None, description="The largest distance, in bits.")
+    radius: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, description="The largest distance, in bits.")
     where: dict[StrictStr, _Value | Annotated[list[_Value], Field(max_length=1000)]] | None = Field(
-        None, max_length=16, description="Only codes that have this value, or one of these, in each of these columns."
+        default=None,
+        max_length=16,
+        description="Only codes that have this value, or one of these, in each of these columns.",
     )
     rerank: Literal["asymmetric", "outputs", "embeddings"] | None = Field(
-        None, description="Rank the nearest candidates again, by the query's real-valued outputs or by stored vectors."
+        default=None,
+        description="Rank the nearest candidates again, by the query's real-valued outputs or by stored vectors.",
     )
-    candidates: _K = Field(100, description="The number of codes that are ranked again; at least k.")
+    candidates: _K = Field(default=100, description="The number of codes that are ranked again; at least k.")
 
 
 class Nothing(BaseModel):
@@ -188,9 +192,9 @@ class Summary(BaseModel):
     inter: float | None = None
     intra: float | None = None
     ratio: float | None = None
-    ratio_999: float | None = Field(None, description="The ratio with the 99.9th percentile of D_intra.")
+    ratio_999: float | None = Field(default=None, description="The ratio with the 99.9th percentile of D_intra.")
     classes: list[ClassNumbers] = []
-    confused: list[Confusion] | None = Field(None, description="The most frequently confused classes.")
+    confused: list[Confusion] | None = Field(default=None, description="The most frequently confused classes.")
 
 
 class Map(BaseModel):
