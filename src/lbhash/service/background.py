@@ -90,7 +90,7 @@ class Background:
 
     def _project(self, index: Index) -> Map:
         """Return the map of a sample by principal components, which are quick."""
-        ids = _sample(index.ids(), projection.POINTS)
+        ids = _sample(index.ids(), projection.POINTS, "codes", [])
         attributes = attributes_of(index, ids)
         few = len(ids) < 3
         plane = np.zeros((len(ids), 2)) if few else projection.principal(_signs(index, ids))
@@ -113,16 +113,15 @@ class Background:
 
     def _sum_up(self, index: Index) -> Summary:
         """Return the numbers, as far as labels and queries allow them, with notes on what they are computed from."""
-        evidence, notes = _labeled(index)
-        if evidence is None:
-            return Summary(state="ready", generation=index.generation, notes=notes)
-        try:
-            codes, labels, note = _queries(self._engine, index)
-            evidence = replace(evidence, query_codes=codes, query_labels=labels)
-        except ValueError as error:
-            note = f"no mAP: {error}"
-        numbers: dict[str, Any] = json.loads(self._compute(summarize, evidence))
-        notes += [note] if note else []
+        notes: list[str] = []
+        evidence, numbers = _labeled(index, notes), {}
+        if evidence is not None:
+            try:
+                codes, labels = _queries(self._engine, index, notes)
+                evidence = replace(evidence, query_codes=codes, query_labels=labels)
+            except ValueError as error:
+                notes.append(f"no mAP: {error}")
+            numbers = json.loads(self._compute(summarize, evidence))
         return Summary(state="ready", generation=index.generation, notes=notes, **numbers)
 
     def _compute(self, function: Callable[[Any], bytes], argument: Any) -> bytes:
@@ -140,23 +139,21 @@ class Background:
                     worker.kill()
 
 
-def _labeled(index: Index) -> tuple[Evidence | None, list[str]]:
-    """Return a sample of the codes with a label, or None if there are none; and notes on it."""
-    ids = _sample(index.ids(), MAX_BASE)
+def _labeled(index: Index, notes: list[str]) -> Evidence | None:
+    """Return a sample of the codes with a label, or None if there are none."""
+    ids = _sample(index.ids(), MAX_BASE, "codes", notes)
     labels = index.attributes_of(ids)[index.label].to_pylist() if index.label else [None] * len(ids)
     known = np.array([label is not None for label in labels], bool)
     if not known.any():
-        return None, ["no code of the index has a label, so there is nothing to evaluate the codes with"]
-    notes = []
-    if len(ids) < len(index):
-        notes.append(f"{len(ids):,} of {len(index):,} codes were sampled")
+        notes[:] = ["no code of the index has a label, so there is nothing to evaluate the codes with"]
+        return None
     if not known.all():
         notes.append(f"{int((~known).sum()):,} codes without a label are left out")
-    return Evidence(index.codes_of(ids[known]), [label for label in labels if label is not None], index.bits), notes
+    return Evidence(index.codes_of(ids[known]), [label for label in labels if label is not None], index.bits)
 
 
-def _queries(engine: Engine, index: Index) -> tuple[Any, list[Any], str]:
-    """Return codes and labels of the data's queries that the index does not hold, and a note if they are a sample.
+def _queries(engine: Engine, index: Index, notes: list[str]) -> tuple[Any, list[Any]]:
+    """Return codes and labels of a sample of the data's queries that the index does not hold.
 
     Raises:
         ValueError: there are no such queries; the message says why.
@@ -169,14 +166,12 @@ def _queries(engine: Engine, index: Index) -> tuple[Any, list[Any], str]:
     queries = np.setdiff1d(engine.query_rows(), _rows_of(index))
     if not len(queries):
         raise ValueError("the index holds every query of the data")
-    sampled = _sample(queries, MAX_QUERIES)
+    sampled = _sample(queries, MAX_QUERIES, "queries", notes)
     codes = engine.encode_rows(sampled)
     if codes is None:
         raise ValueError("the data have no embeddings")
     labels = rows.labels[sampled]
-    values = labels.tolist() if labels.ndim == 1 else [np.flatnonzero(row).tolist() for row in labels]
-    note = f"{len(sampled):,} of {len(queries):,} queries were sampled" if len(sampled) < len(queries) else ""
-    return codes, values, note
+    return codes, labels.tolist() if labels.ndim == 1 else [np.flatnonzero(row).tolist() for row in labels]
 
 
 def _rows_of(index: Index) -> Any:
@@ -195,8 +190,9 @@ def _axes(plane: Any) -> dict[str, list[float]]:
     return {"x": plane[:, 0].round(4).tolist(), "y": plane[:, 1].round(4).tolist()}
 
 
-def _sample(values: Any, size: int) -> Any:
-    """Return at most ``size`` of the values, the same sample at every start."""
+def _sample(values: Any, size: int, name: str, notes: list[str]) -> Any:
+    """Return at most ``size`` of the values, the same sample at every start; note it if some are left out."""
     if len(values) <= size:
         return values
+    notes.append(f"{size:,} of {len(values):,} {name} were sampled")
     return np.sort(np.random.default_rng(0).choice(values, size, replace=False))

@@ -207,22 +207,27 @@ class Engine:
 
     def _encode(self, index: Index, given: Given | None, image: bytes | None) -> _Encoded:
         """Return the query that a request describes; one of the two arguments is None."""
+        facts: dict[str, Any] = {}
         if image is not None:
-            return self._encode_embedding(index, self._embed(image))
-        assert given is not None
-        if given.embedding is not None:
-            if len(given.embedding) != self.model.dim:
-                size = len(given.embedding)
-                raise ServiceError(422, f"embedding has {size} numbers; the model takes {self.model.dim}")
-            return self._encode_embedding(index, np.array(given.embedding))
-        if given.row is not None:
-            return self._encode_row(index, given.row)
-        if given.id is not None:
-            return self._encode_id(index, given.id)
-        with blame_request():
-            return _encoded(index, code_from_hex(given.code or "", index.bits))
+            embedding = self._embed(image)
+        elif given is not None and given.embedding is not None:
+            embedding = np.array(given.embedding)
+            if len(embedding) != self.model.dim:
+                raise ServiceError(422, f"embedding has {len(embedding)} numbers; the model takes {self.model.dim}")
+        elif given is not None and given.row is not None:
+            embedding, label = self._row(given.row)
+            facts = {"row": given.row, "label": label}
+        else:
+            assert given is not None
+            return self._stored(index, given)
+        with np.errstate(over="ignore"):
+            outputs = self.model.outputs(embedding[None].astype(np.float32))[0]
+        if not np.isfinite(outputs).all():
+            raise ServiceError(422, "embedding is so large that the model's outputs are not finite")
+        return _encoded(index, pack(outputs[None])[0], {"outputs": outputs, "embeddings": embedding}, **facts)
 
-    def _encode_row(self, index: Index, row: int) -> _Encoded:
+    def _row(self, row: int) -> tuple[npt.NDArray, Any]:
+        """Return embedding and label of a row of the data."""
         rows = self._rows_with(row, 422)
         embedding = rows.embedding(row)
         if embedding is None:
@@ -230,25 +235,21 @@ class Engine:
             if image is None:
                 raise ServiceError(422, f"row {row} has no image to encode")
             embedding = self._embed(image)
-        label = None if rows.labels is None else label_value(rows.labels[row])
-        return self._encode_embedding(index, embedding, row=row, label=label)
+        return embedding, None if rows.labels is None else label_value(rows.labels[row])
 
-    def _encode_id(self, index: Index, name: int) -> _Encoded:
+    def _stored(self, index: Index, given: Given) -> _Encoded:
+        """Return a query by the id of a code in the index, or by a code."""
+        if given.id is None:
+            with blame_request():
+                return _encoded(index, code_from_hex(given.code or "", index.bits))
         try:
-            code = index.codes_of([name])[0]
+            code = index.codes_of([given.id])[0]
         except ValueError:
-            raise ServiceError(404, f"id is {name}, and the index has no such code") from None
-        vectors = {index.kept: index.vectors_of([name])[0]} if index.kept else {}
-        attributes = attributes_of(index, [name])[0]
-        row, label = self.row_of(name, attributes), attributes.get(index.label)
-        return _encoded(index, code, vectors, id=name, row=row, label=label)
-
-    def _encode_embedding(self, index: Index, embedding: npt.NDArray, **facts: Any) -> _Encoded:
-        with np.errstate(over="ignore"):
-            outputs = self.model.outputs(embedding[None].astype(np.float32))[0]
-        if not np.isfinite(outputs).all():
-            raise ServiceError(422, "embedding is so large that the model's outputs are not finite")
-        return _encoded(index, pack(outputs[None])[0], {"outputs": outputs, "embeddings": embedding}, **facts)
+            raise ServiceError(404, f"id is {given.id}, and the index has no such code") from None
+        vectors = {index.kept: index.vectors_of([given.id])[0]} if index.kept else {}
+        attributes = attributes_of(index, [given.id])[0]
+        row, label = self.row_of(given.id, attributes), attributes.get(index.label)
+        return _encoded(index, code, vectors, id=given.id, row=row, label=label)
 
     def _embed(self, file: bytes) -> npt.NDArray:
         if self._embed_image is None:

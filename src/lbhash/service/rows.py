@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import threading
 from collections import OrderedDict
@@ -12,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data import Table, load_table
-from lbhash.utils.files import existing_file
 from lbhash.utils.labels import check_labels
 
 if TYPE_CHECKING:
@@ -126,17 +126,13 @@ def open_rows(data: str | Path) -> Rows:
     """
     if str(data) == "digits":
         return DigitRows(load_table(data))
-    if Path(data).suffix != ".parquet":
-        return Rows(load_table(data))
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    file = existing_file(data, "data")
-    try:
-        columns = pq.read_schema(file).names
-    except (pa.ArrowInvalid, OSError) as error:
-        line = str(error).splitlines()[0]
-        raise ValueError(f"data is {str(data)!r}, which is damaged or not a Parquet file: {line}") from None
-    if "image" not in columns:
-        return Rows(load_table(data))
-    return ImageRows(file, load_table(data) if "embedding" in columns else None)
+    columns: list[str] = []
+    if Path(data).suffix == ".parquet":
+        with contextlib.suppress(pa.ArrowInvalid, OSError):  # load_table reports a missing or damaged file
+            columns = pq.read_schema(data).names
+    if "image" in columns:
+        return ImageRows(Path(data), load_table(data) if "embedding" in columns else None)
+    return Rows(load_table(data))
