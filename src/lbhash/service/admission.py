@@ -1,4 +1,4 @@
-"""How many requests are computed at once, how many wait, and when a request is refused."""
+"""Limits how many requests are computed at once and how many wait; refuses the others."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _busy(reason: str) -> ServiceError:
 
 
 def _use_one_thread() -> None:
-    """Compute each request in one thread, which is faster in sum than several threads for each."""
+    """Let each request use one processor: this answers more requests a second than several processors for each."""
     import faiss
     import torch
 

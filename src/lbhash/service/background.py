@@ -1,4 +1,4 @@
-"""What the page shows of the whole index, computed beside the requests and again when the index changes."""
+"""Computes what the page shows of the whole index, beside the requests, and again when the index changes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Background:
             self.map = self.map.model_copy(update={"pending": False})
 
     def _project(self, index: Index) -> Map:
-        """Return the map of a sample by principal components, which are quick."""
+        """Return a first map of a sample of the codes, by principal components."""
         ids = _sample(index.ids(), projection.POINTS, "codes", [])
         attributes = attributes_of(index, ids)
         few = len(ids) < 3
@@ -106,13 +106,13 @@ class Background:
         )
 
     def _improved(self, plane: Map, index: Index) -> Map:
-        """Return the same map by t-SNE."""
+        """Return the same map by t-SNE, which takes longer and separates the classes better."""
         data = self._compute(projection.neighborly, _signs(index, np.array(plane.ids, np.int64)))
         axes = _axes(np.frombuffer(data, np.float32).reshape(-1, 2).astype(np.float64))
         return plane.model_copy(update={"kind": "tsne", "pending": False, **axes})
 
     def _sum_up(self, index: Index) -> Summary:
-        """Return the numbers, as far as labels and queries allow them, with notes on what they are computed from."""
+        """Return the numbers that labels and queries allow, with notes on what is missing."""
         notes: list[str] = []
         evidence, numbers = _labeled(index, notes), {}
         if evidence is not None:
@@ -175,7 +175,7 @@ def _queries(engine: Engine, index: Index, notes: list[str]) -> tuple[Any, list[
 
 
 def _rows_of(index: Index) -> Any:
-    """Return the rows of the data that the index holds, as far as it says."""
+    """Return the rows of the data that the index holds; without a column ``row``, the ids are the rows."""
     ids = index.ids()
     table = index.attributes_of(ids)
     rows = table["row"].to_pylist() if "row" in table.column_names else ids.tolist()

@@ -1,4 +1,4 @@
-"""Model, index and rows together: what is computed for a request, in a thread."""
+"""Answers requests from model, index and rows; called in a thread."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Encoded:
 
 
 class Engine:
-    """Encodes and searches.
+    """Encodes queries and searches the index.
 
     ``index`` is replaced as a whole when a newer one is loaded; a running search ends with the one it began with.
 
@@ -227,7 +227,7 @@ class Engine:
         return _encoded(index, pack(outputs[None])[0], {"outputs": outputs, "embeddings": embedding}, **facts)
 
     def _row(self, row: int) -> tuple[npt.NDArray, Any]:
-        """Return embedding and label of a row of the data."""
+        """Return the embedding and the label of a row of the data."""
         rows = self._rows_with(row, 422)
         embedding = rows.embedding(row)
         if embedding is None:

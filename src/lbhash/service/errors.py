@@ -1,4 +1,4 @@
-"""Errors that a client is told about."""
+"""The errors that a client sees."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from starlette.exceptions import HTTPException
 
 
 class ServiceError(HTTPException):
-    """An error that is answered with its HTTP status and one line, ``{"detail": "…"}``."""
+    """An error that the service answers with an HTTP status and one line, ``{"detail": "…"}``."""
 
 
 @contextmanager
 def blame_request() -> Iterator[None]:
-    """Turn a ``ValueError`` or ``TypeError`` about the request's values into status 422."""
+    """Turn a ``ValueError`` or ``TypeError`` in the block, which the request's values caused, into status 422."""
     try:
         yield
     except (ValueError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""What a request passes before the application: security headers, checks of host and token, limits of the body.
+"""The layers around the application: security headers, checks of host and token, limits of the body.
 
 These are plain ASGI wrappers; ``create_app`` puts them in order. Starlette's own ``TrustedHostMiddleware`` and
 ``RequestBodyLimitMiddleware`` answer in plain text, the first with status 400; ours answer in JSON like every route.

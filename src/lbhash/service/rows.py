@@ -43,7 +43,7 @@ class Rows:
 
 
 class DigitRows(Rows):
-    """scikit-learn's digits, whose embeddings are their images: 8 × 8 gray values from 0 to 16, with bright ink."""
+    """scikit-learn's digits, whose embeddings are their images: 8 × 8 gray values from 0 to 16, bright on dark."""
 
     has_images = True
 
@@ -58,7 +58,7 @@ class DigitRows(Rows):
         return file.getvalue()
 
     def embed(self, image: Image) -> npt.NDArray:
-        """Return the mean gray values of any image in 8 × 8 fields, inverted if its border is bright (paper)."""
+        """Return the mean gray values of an image in 8 × 8 fields, inverted if its border is bright."""
         from PIL import Image
 
         gray = np.asarray(image.convert("L").resize((8, 8), Image.Resampling.BOX), np.float32)

@@ -17,7 +17,7 @@ _State = Literal["computing", "ready", "failed"]
 
 
 class Given(BaseModel):
-    """The query: exactly one of these."""
+    """The query: exactly one of these fields."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -168,7 +168,7 @@ class ClassNumbers(BaseModel):
 
 
 class Confusion(BaseModel):
-    """Queries of one class that a vote of the nearest codes assigns to another class."""
+    """The queries of one class that a vote of the nearest codes assigns to another class."""
 
     label: int
     taken_for: int

@@ -1,4 +1,4 @@
-"""Runs the service under uvicorn: where it listens, and for whom."""
+"""Runs the service under uvicorn, and decides who may reach it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def allowed_hosts(host: str, token: str | None, names: Sequence[str]) -> tuple[s
 
 
 def check_access(host: str, token: str | None, no_token: bool) -> None:
-    """Raise ``ValueError`` if others can reach ``host`` without a token, and nothing says that this is intended."""
+    """Raise ``ValueError`` if other machines could use the service without a token, unless ``no_token`` allows it."""
     if token is not None and no_token:
         raise ValueError("token is given, and so is --no-token; give one of the two")
     if token is None and not no_token and not is_loopback(host):

@@ -1,4 +1,4 @@
-"""The settings of a service."""
+"""The settings of the service."""
 
 from __future__ import annotations
 

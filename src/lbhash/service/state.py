@@ -18,7 +18,7 @@ log = logging.getLogger("lbhash.service")
 
 
 class Service:
-    """What the routes work with: engine, admission, background work and metrics.
+    """Everything that the routes use: engine, admission, background work and metrics.
 
     Raises:
         TypeError, ValueError: what the settings name cannot be loaded.
