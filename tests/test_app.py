@@ -45,7 +45,7 @@ def by_hand(code, index, k=None, radius=None, keep=lambda row: True):
     return distances[order][:k].tolist(), ids[order][:k].tolist()
 
 
-def test_search_by_row_embedding_code_id_and_picture_agree(client, digits_service, hasher):
+def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service, hasher):
     data, index = load_table("digits"), open_index(digits_service.index)
     row = int(index.ids()[40])
     code = hasher.encode(data.embeddings[row : row + 1])[0]
@@ -60,8 +60,8 @@ def test_search_by_row_embedding_code_id_and_picture_agree(client, digits_servic
         answer = client.post("/search", json={**given, "k": 7})
         assert found(answer) == wanted
         assert answer.json()["query"]["code"] == code.tobytes().hex()
-    picture = client.get(f"/row/{row}/image").content
-    assert found(client.post("/search", files={"image": picture}, data={"k": "7"})) == wanted
+    image = client.get(f"/row/{row}/image").content
+    assert found(client.post("/search", files={"image": image}, data={"k": "7"})) == wanted
 
 
 def test_what_a_neighbor_is(client, digits_service):
@@ -143,14 +143,14 @@ def test_encode(client, hasher):
     assert client.post("/encode", json={"code": "0b0c"}).json() == {"code": "0b0c", "bits": BITS, "outputs": None}
 
 
-def test_pictures_of_digits_go_there_and_back():
+def test_images_of_digits_go_there_and_back():
     rows = open_rows("digits")
     assert isinstance(rows, DigitRows)
     for row in range(0, len(rows), 7):
-        small = Image.open(io.BytesIO(rows.picture(row)))
+        small = Image.open(io.BytesIO(rows.image(row)))
         large = small.convert("RGB").resize((200, 200), Image.Resampling.NEAREST)
-        for picture in (small.convert("RGB"), large):
-            np.testing.assert_array_equal(rows.embed(picture), rows.embedding(row))
+        for image in (small.convert("RGB"), large):
+            np.testing.assert_array_equal(rows.embed(image), rows.embedding(row))
         paper = Image.fromarray(255 - np.asarray(large))
         np.testing.assert_array_equal(rows.embed(paper), rows.embedding(row))
 

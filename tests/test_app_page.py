@@ -45,6 +45,7 @@ def page(browser, address):
     """The page, freshly opened; what it wrote to the console fails the test."""
     browser.get("about:blank")
     browser.get(address)
+    until(browser, "document.getElementById('facts').innerText")  # before that, the page cannot search
     yield browser
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
@@ -117,25 +118,25 @@ def test_the_bits_that_differ_are_highlighted(page, address):
         assert counts == [bits.count(pair) for pair in ((1, 1), (0, 0), (1, 0), (0, 1))]
 
 
-def test_upload_a_picture(page, tmp_path):
+def test_upload_an_image(page, tmp_path):
     pixels = np.rint(load_table("digits").embeddings[3].reshape(8, 8) * (255 / 16)).astype(np.uint8)
     Image.fromarray(np.kron(pixels, np.ones((20, 20), np.uint8))).save(tmp_path / "three.png")
     until(page, "!document.getElementById('drop').hidden")
     element(page, "file").send_keys(str(tmp_path / "three.png"))
     until(page, "document.querySelectorAll('.card').length")
-    assert element(page, "asked-name").text == "Your picture"
+    assert element(page, "asked-name").text == "Your image"
     by_upload = cards(page)
     element(page, "row").send_keys("3\n")
     until(page, "document.getElementById('asked-name').innerText == 'Row 3'")
     assert [lines[:3] for lines in cards(page)] == [lines[:3] for lines in by_upload]
 
 
-def test_what_is_no_picture_is_said(page, tmp_path):
-    (tmp_path / "text.png").write_text("no picture at all")
+def test_a_file_that_is_not_an_image_is_reported(page, tmp_path):
+    (tmp_path / "text.png").write_text("not an image")
     until(page, "!document.getElementById('drop').hidden")
     element(page, "file").send_keys(str(tmp_path / "text.png"))
     until(page, "!document.getElementById('alert').hidden")
-    assert "no picture" in element(page, "alert-text").text
+    assert "must be an image" in element(page, "alert-text").text
     assert cards(page) == []
     element(page, "row").send_keys("1\n")
     until(page, "document.querySelectorAll('.card').length && document.getElementById('alert').hidden")
@@ -214,7 +215,7 @@ def test_the_token_is_asked_for(browser, digits_service, serving):
         browser.get(f"{address}/#row=1790")
         until(browser, "document.getElementById('door').open")
         element(browser, "token").send_keys("wrong\n")
-        until(browser, "document.getElementById('door-why').innerText.includes('not the right one')")
+        until(browser, "document.getElementById('door-why').innerText.includes('token is wrong')")
         until(browser, "document.getElementById('door').open")
         element(browser, "token").send_keys("s3cret\n")
         until(browser, "document.querySelectorAll('.card').length == 12")

@@ -62,7 +62,7 @@ FIELD = b"--x\r\nContent-Disposition: form-data"
         ({"row": 1, "where": {str(column): 1 for column in range(17)}}, ("where",)),
         ({"row": 1, "rerank": "magic"}, ("rerank:", "asymmetric")),
         ({"row": 1, "rerank": "outputs"}, ("outputs",)),
-        ({"code": "0000", "rerank": "asymmetric"}, ("rerank is 'asymmetric'", "by embedding, row or picture")),
+        ({"code": "0000", "rerank": "asymmetric"}, ("rerank is 'asymmetric'", "by embedding, row or image")),
         ({"row": 1, "candidates": 0}, ("candidates:",)),
         ({"row": 1, "kk": 3}, ("kk:",)),
         ([], ("",)),
@@ -121,12 +121,12 @@ def jpeg():
 
 
 @pytest.mark.parametrize(
-    ("picture", "part"),
+    ("image", "part"),
     [
         (b"", "empty"),
-        (b"this is text and no picture", "no picture"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no picture"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "no picture"),
+        (b"this is text and not an image", "must be an image in one of the formats"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "must be an image in one of the formats"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "must be an image in one of the formats"),
         (bomb(), "pixels"),
         (jpeg()[:-300], "truncated"),
         (jpeg()[:20], ""),
@@ -135,11 +135,11 @@ def jpeg():
     ],
 )
 @pytest.mark.parametrize("path", ["/search", "/encode"])
-def test_pictures_that_are_none(client, path, picture, part):
-    assert_refused(client.post(path, files={"image": ("a.png", picture, "image/png")}), 422, part)
+def test_files_that_are_not_images(client, path, image, part):
+    assert_refused(client.post(path, files={"image": ("a.png", image, "image/png")}), 422, part)
 
 
-def test_a_picture_needs_no_good_name(client):
+def test_an_image_needs_no_good_name(client):
     for name in ("../../etc/passwd", "a\x00b", "é" * 300, ""):
         answer = client.post("/encode", files={"image": (name, png(np.zeros((8, 8))), "text/html")})
         assert answer.status_code == (200 if name else 422)
@@ -186,10 +186,10 @@ def test_bodies_that_are_no_form(client, kind, body, status):
     assert_refused(client.post("/search", content=body, headers={"Content-Type": kind}), status)
 
 
-def test_two_pictures_are_too_many(client):
-    picture = png(np.zeros((8, 8)))
-    assert_refused(client.post("/search", files=[("image", picture), ("image", picture)]), 400)
-    assert_refused(client.post("/search", files={"picture": picture}), 422, "'image'")
+def test_two_images_are_too_many(client):
+    image = png(np.zeros((8, 8)))
+    assert_refused(client.post("/search", files=[("image", image), ("image", image)]), 400)
+    assert_refused(client.post("/search", files={"picture": image}), 422, "'image'")
 
 
 @pytest.mark.parametrize("path", ["/search", "/encode", "/health"])

@@ -24,31 +24,31 @@ CLASSES = 3
 class MeanColor:
     """A backbone whose embedding is the mean color, so that a test can tell it by hand."""
 
-    def embed(self, pictures):
-        return np.stack([np.asarray(picture, np.float32).mean(axis=(0, 1)) for picture in pictures])
+    def embed(self, images):
+        return np.stack([np.asarray(image, np.float32).mean(axis=(0, 1)) for image in images])
 
 
 @pytest.fixture(scope="module")
-def pictures():
-    """Forty-five plain pictures, of three classes by their color."""
+def images():
+    """Forty-five plain images, of three classes by their color."""
     rng = np.random.default_rng(0)
     labels = np.arange(45) % CLASSES
     colors = 40 + 150 * np.eye(CLASSES)[labels] + rng.integers(0, 40, (45, 3))
     return labels, [np.full((20, 30, 3), color).astype(np.uint8) for color in colors.astype(int)]
 
 
-def write(path, pictures, **columns):
-    labels, arrays = pictures
+def write(path, images, **columns):
+    labels, arrays = images
     files = [{"bytes": png(array), "path": None} for array in arrays]
     pq.write_table(pa.table({"image": files, "label": labels, **columns}), path, row_group_size=7)
     return path
 
 
 @pytest.fixture
-def service(tmp_path, pictures, monkeypatch):
-    """Settings of a service over a Parquet file of pictures, with a backbone."""
-    labels, arrays = pictures
-    write(tmp_path / "d.parquet", pictures)
+def service(tmp_path, images, monkeypatch):
+    """Settings of a service over a Parquet file of images, with a backbone."""
+    labels, arrays = images
+    write(tmp_path / "d.parquet", images)
     embeddings = MeanColor().embed(arrays)
     hasher = Hasher(8, hidden=0, epochs=3, batch_size=8, dropout=0.0).fit(embeddings, labels)
     hasher.save_pretrained(tmp_path / "model")
@@ -58,19 +58,19 @@ def service(tmp_path, pictures, monkeypatch):
     return Settings(tmp_path / "model", tmp_path / "index", tmp_path / "d.parquet", "backbone", concurrency=1), hasher
 
 
-def test_pictures_are_searched_by_the_backbone(service, pictures):
+def test_images_are_searched_by_the_backbone(service, images):
     settings, hasher = service
-    labels, arrays = pictures
+    labels, arrays = images
     with TestClient(create_app(settings), base_url=HOME) as client:
         about = client.get("/about").json()
         assert (about["rows"], about["pictures"], about["takes_pictures"]) == (45, True, True)
         for row in (0, 20, 44):
             code = hasher.encode(MeanColor().embed([arrays[row]]))[0].tobytes().hex()
             by_row = client.post("/search", json={"row": row, "k": 3}).json()
-            by_picture = client.post("/search", files={"image": png(arrays[row])}, data={"k": "3"}).json()
-            assert by_row["query"]["code"] == by_picture["query"]["code"] == code
+            by_image = client.post("/search", files={"image": png(arrays[row])}, data={"k": "3"}).json()
+            assert by_row["query"]["code"] == by_image["query"]["code"] == code
             assert by_row["query"]["label"] == labels[row]
-            assert by_row["neighbors"] == by_picture["neighbors"]
+            assert by_row["neighbors"] == by_image["neighbors"]
             answer = client.get(f"/row/{row}/image")
             assert answer.headers["content-type"] == "image/webp"
             shown = np.asarray(Image.open(io.BytesIO(answer.content)))
@@ -81,7 +81,7 @@ def test_pictures_are_searched_by_the_backbone(service, pictures):
         assert notes[0].startswith("no mAP:")
 
 
-def test_without_the_backbone_pictures_are_only_shown(service):
+def test_without_the_backbone_images_are_only_shown(service):
     settings, _ = service
     bare = Settings(settings.model, settings.index, settings.data)
     with TestClient(create_app(bare), base_url=HOME) as client:
@@ -90,51 +90,51 @@ def test_without_the_backbone_pictures_are_only_shown(service):
         assert_refused(client.post("/search", json={"row": 1}), 422, "no backbone")
 
 
-def test_embeddings_beside_the_pictures_are_used(tmp_path, pictures):
+def test_embeddings_beside_the_images_are_used(tmp_path, images):
     embeddings = np.arange(135, dtype=np.float32).reshape(45, 3)
-    rows = open_rows(write(tmp_path / "d.parquet", pictures, embedding=embeddings.tolist()))
+    rows = open_rows(write(tmp_path / "d.parquet", images, embedding=embeddings.tolist()))
     assert isinstance(rows, ImageRows)
     np.testing.assert_array_equal(rows.embedding(44), embeddings[44])
-    np.testing.assert_array_equal(rows.labels, pictures[0])
+    np.testing.assert_array_equal(rows.labels, images[0])
     assert len(rows) == 45
     for row in (44, 0, 6, 7, 13, 14):
-        np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(rows.picture(row)))), pictures[1][row])
+        np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(rows.image(row)))), images[1][row])
 
 
-def test_few_row_groups_are_held(tmp_path, pictures, monkeypatch):
+def test_few_row_groups_are_held(tmp_path, images, monkeypatch):
     monkeypatch.setattr("lbhash.service.rows._GROUPS_HELD", 3000)
-    rows = open_rows(write(tmp_path / "d.parquet", pictures))
+    rows = open_rows(write(tmp_path / "d.parquet", images))
     for row in [*range(45), 3, 40]:
-        rows.picture(row)
+        rows.image(row)
         assert len(rows._held) == 1 or sum(group.nbytes for group in rows._held.values()) <= 3000
 
 
-def test_pictures_by_path_are_beside_the_file_or_below(tmp_path):
+def test_images_by_path_are_beside_the_file_or_below(tmp_path):
     inside = tmp_path / "data"
-    (inside / "pictures").mkdir(parents=True)
-    (inside / "pictures" / "a.png").write_bytes(b"a")
+    (inside / "images").mkdir(parents=True)
+    (inside / "images" / "a.png").write_bytes(b"a")
     (tmp_path / "secret.png").write_bytes(b"secret")
     (inside / "link.png").symlink_to(tmp_path / "secret.png")
-    paths = ["pictures/a.png", "../secret.png", str(tmp_path / "secret.png"), "link.png", "pictures/none.png", "", None]
+    paths = ["images/a.png", "../secret.png", str(tmp_path / "secret.png"), "link.png", "images/none.png", "", None]
     table = pa.table({"image": [{"bytes": None, "path": path} for path in paths]})
     pq.write_table(table, inside / "d.parquet")
     rows = open_rows(inside / "d.parquet")
-    assert [rows.picture(row) for row in range(len(paths))] == [b"a", *[None] * 6]
+    assert [rows.image(row) for row in range(len(paths))] == [b"a", *[None] * 6]
     assert rows.labels is None
 
 
-def test_a_binary_column_and_a_damaged_picture(tmp_path, digits_service):
+def test_a_binary_column_and_a_damaged_image(tmp_path, digits_service):
     pq.write_table(pa.table({"image": [png(np.zeros((4, 4))), b"damaged", None]}), tmp_path / "d.parquet")
     settings = Settings(digits_service.model, digits_service.index, tmp_path / "d.parquet")
     with TestClient(create_app(settings), base_url=HOME) as client:
         assert client.get("/row/0/image").status_code == 200
-        assert_refused(client.get("/row/1/image"), 422, "no picture")
-        assert_refused(client.get("/row/2/image"), 404, "no picture")
+        assert_refused(client.get("/row/1/image"), 422, "must be an image")
+        assert_refused(client.get("/row/2/image"), 404, "no image")
 
 
 def test_data_that_cannot_be(tmp_path, digits_service, write_parquet):
     (tmp_path / "d.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(ValueError, match="damaged or no Parquet file"):
+    with pytest.raises(ValueError, match="which is damaged or"):
         open_rows(tmp_path / "d.parquet")
     narrow = write_parquet(tmp_path / "n.parquet", np.zeros((5, 7), np.float32))
     assert type(open_rows(narrow)) is Rows

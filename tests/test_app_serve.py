@@ -12,7 +12,7 @@ import time
 import psutil
 import pytest
 
-from lbhash.cli.commands.serve import _hosts, _is_loopback
+from lbhash.service.server import allowed_hosts, is_loopback
 
 pytest_plugins = ["app_service"]
 
@@ -65,8 +65,8 @@ def test_no_process_is_left_behind(digits_service):
     with service(digits_service, "--data", "digits") as (process, port):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("GET", "/row/1/image")
-        picture = connection.getresponse().read()
-        boundary = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n%s\r\n--x--' % picture
+        image = connection.getresponse().read()
+        boundary = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n%s\r\n--x--' % image
         connection.request("POST", "/encode", boundary, {"Content-Type": "multipart/form-data; boundary=x"})
         assert json.load(connection.getresponse())["bits"] == 16
         children = psutil.Process(process.pid).children(recursive=True)
@@ -125,8 +125,13 @@ def test_a_port_that_is_taken(command, digits_service):
 
 
 def test_which_hosts_are_this_machine():
-    assert all(map(_is_loopback, ("localhost", "127.0.0.1", "127.1.2.3", "::1")))
-    assert not any(map(_is_loopback, ("0.0.0.0", "::", "10.0.0.1", "localhost.example.org", "")))
-    assert {"localhost", "127.0.0.1", "[::1]"} == set(_hosts("127.0.0.1", None, []))
-    assert _hosts("::1", None, ["search.example.org"])[-2:] == ("[::1]", "search.example.org")
-    assert _hosts("127.0.0.1", "token", []) == _hosts("0.0.0.0", None, []) == _hosts("127.0.0.1", None, ["*"]) == ()
+    assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.1.2.3", "::1")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "localhost.example.org", "")))
+    assert {"localhost", "127.0.0.1", "[::1]"} == set(allowed_hosts("127.0.0.1", None, []))
+    assert allowed_hosts("::1", None, ["search.example.org"])[-2:] == ("[::1]", "search.example.org")
+    assert (
+        allowed_hosts("127.0.0.1", "token", [])
+        == allowed_hosts("0.0.0.0", None, [])
+        == allowed_hosts("127.0.0.1", None, ["*"])
+        == ()
+    )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lbhash.service.decoding import THUMBNAIL, Decoder
-from lbhash.service.errors import Refused
+from lbhash.service.errors import ServiceError
 from lbhash.service.workers import Worker, WorkerError
 
 
@@ -78,9 +78,9 @@ def test_a_worker_has_only_so_much_memory(worker):
 
 
 @pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "GIF"])
-def test_pictures_are_decoded(decoder, kind):
+def test_images_are_decoded(decoder, kind):
     pixels = np.random.default_rng(0).integers(0, 2, (30, 20, 3)) * 255
-    np.testing.assert_array_equal(np.asarray(decoder.picture(encoded(pixels, kind))), pixels)
+    np.testing.assert_array_equal(np.asarray(decoder.image(encoded(pixels, kind))), pixels)
 
 
 def test_thumbnails_are_small(decoder):
@@ -91,29 +91,29 @@ def test_thumbnails_are_small(decoder):
 
 def test_a_decoder_that_hangs_is_replaced():
     decoder = Decoder(1, 1e-4, max_bytes=1 << 20, max_pixels=1_000_000)
-    picture = encoded(np.zeros((9, 9)))
+    image = encoded(np.zeros((9, 9)))
     try:
         for _ in range(2):
-            with pytest.raises(Refused, match="longer") as refused:
-                decoder.picture(picture)
-            assert refused.value.status == 422
+            with pytest.raises(ServiceError, match="longer") as refused:
+                decoder.image(image)
+            assert refused.value.status_code == 422
         decoder._seconds = 20
-        assert decoder.picture(picture).size == (9, 9)
+        assert decoder.image(image).size == (9, 9)
     finally:
         decoder.close()
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_damaged_pictures_are_decoded_or_refused(decoder, data):
+def test_damaged_images_are_decoded_or_refused(decoder, data):
     kind = data.draw(st.sampled_from(["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP"]))
     file = bytearray(encoded(np.arange(20 * 30 * 3).reshape(20, 30, 3) % 251, kind))
     for _ in range(data.draw(st.integers(1, 8))):
         file[data.draw(st.integers(0, len(file) - 1))] = data.draw(st.integers(0, 255))
     damaged = bytes(file[: data.draw(st.integers(0, len(file)))])
     try:
-        modes = {decoder.picture(damaged).mode}
-    except Refused as refused:
-        modes, status, detail = set(), refused.status, refused.detail
+        modes = {decoder.image(damaged).mode}
+    except ServiceError as refused:
+        modes, status, detail = set(), refused.status_code, refused.detail
         assert (status, "\n" in detail, bool(detail)) == (422, False, True)
     assert modes <= {"RGB"}

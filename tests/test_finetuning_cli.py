@@ -172,7 +172,7 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
             return decode_image(file)
 
     engine = Engine(settings, Plain())
-    assert engine.takes_pictures
+    assert engine.takes_images
     code = Hasher.from_pretrained("model").encode([image])
     assert engine.encode(None, image).code == code.tobytes().hex()
     frozen = shutil.copytree("model", tmp_path / "model")
@@ -180,7 +180,7 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
     config = json.loads((frozen / "config.json").read_text())
     config["about"]["backbone"] |= {"tuned": False, "name": str(tmp_path / "absent")}
     (frozen / "config.json").write_text(json.dumps(config))
-    assert not Engine(Settings(model=frozen, index=str(index)), Plain()).takes_pictures
+    assert not Engine(Settings(model=frozen, index=str(index)), Plain()).takes_images
     shutil.copytree(here / "model" / "backbone", tmp_path / "absent")
     assert Engine(Settings(model=frozen, index=str(index)), Plain()).encode(None, image).code == code.tobytes().hex()
 

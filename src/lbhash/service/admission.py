@@ -1,4 +1,4 @@
-"""How many requests are computed at once, how many wait, and who is sent away."""
+"""Limits how many requests are computed at once and how many wait; refuses the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from lbhash.service.errors import Refused
+from lbhash.service.errors import ServiceError
 
 T = TypeVar("T")
 
@@ -16,31 +16,22 @@ T = TypeVar("T")
 class Admission:
     """A bounded queue before a pool of threads.
 
-    A request takes a place before its body is read and gives it back with its answer, so that what the waiting ones
-    hold in memory is bounded by the places times the largest body; it takes a thread only for its computation.
-
-    Args:
-        threads: how many are computed at once.
-        queue: how many more have a place.
-        seconds: how long one may wait for a thread.
+    A request takes a place before its body is read, and gives it back after its answer. The memory of all waiting
+    requests is thus at most the number of places (``threads + queue``) times the largest body. A thread is taken for
+    the computation only; a request may wait ``seconds`` for it.
     """
 
     def __init__(self, threads: int, queue: int, seconds: float) -> None:
         self.places, self.taken, self.running = threads + queue, 0, 0
         self._seconds = seconds
         self._free = asyncio.Semaphore(threads)
-        self._pool = ThreadPoolExecutor(threads, "lbhash-request", _one_thread)
-
-    @property
-    def waiting(self) -> int:
-        """How many have a place and no thread."""
-        return self.taken - self.running
+        self._pool = ThreadPoolExecutor(threads, "lbhash-request", _use_one_thread)
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """A place while the block runs; ``Refused`` with 503 where there is none."""
+        """Hold a place while the block runs; raise ``ServiceError`` 503 if all places are taken."""
         if self.taken >= self.places:
-            raise _busy(f"{self.taken} requests are running or waiting, as many as may")
+            raise _busy(f"{self.taken} requests are running or waiting, which is the limit")
         self.taken += 1
         try:
             yield
@@ -48,7 +39,7 @@ class Admission:
             self.taken -= 1
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """``function(*arguments)`` in a thread, when one is free."""
+        """Return ``function(*arguments)``, computed in a thread; raise ``ServiceError`` 503 if none is free in time."""
         try:
             await asyncio.wait_for(self._free.acquire(), self._seconds)
         except asyncio.TimeoutError:
@@ -61,16 +52,16 @@ class Admission:
             self._free.release()
 
     def close(self) -> None:
-        """Take no more work."""
+        """Stop taking work."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _busy(why: str) -> Refused:
-    return Refused(503, f"the service is busy: {why}; try again in a moment", {"Retry-After": "1"})
+def _busy(reason: str) -> ServiceError:
+    return ServiceError(503, f"the service is busy: {reason}; try again in a moment", {"Retry-After": "1"})
 
 
-def _one_thread() -> None:
-    """A request is computed by one thread: as many requests as processors are faster so than one after the other."""
+def _use_one_thread() -> None:
+    """Let each request use one processor: this answers more requests a second than several processors for each."""
     import faiss
     import torch
 

@@ -1,36 +1,32 @@
-"""What the page shows of the whole index, computed beside the requests and again when the index changes."""
+"""Computes what the page shows of the whole index, beside the requests, and again when the index changes."""
 
 from __future__ import annotations
 
 import json
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from lbhash.codes import unpack
-from lbhash.service import projection as codemap
-from lbhash.service import summary
+from lbhash.index import Index
+from lbhash.service import projection
 from lbhash.service.engine import Engine, attributes_of
 from lbhash.service.schemas import Map, Summary
+from lbhash.service.summary import MAX_BASE, MAX_QUERIES, Evidence, summarize
 from lbhash.service.workers import Worker, WorkerError
 
-if TYPE_CHECKING:
-    from lbhash.index import Index
-
-_SECONDS = 900.0  # that one of the tasks may take
+_SECONDS = 900.0  # the limit of one task
 _NICE = 10
 
 log = logging.getLogger("lbhash.service")
 
 
 class Background:
-    """Computes ``summary`` and ``map`` of the engine's index, in a thread that waits for child processes.
-
-    Args:
-        engine: whose index and data are looked at.
-    """
+    """Computes ``summary`` and ``map`` of the engine's index, in a thread that waits for child processes."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -43,12 +39,12 @@ class Background:
         self._thread = threading.Thread(target=self._run, name="lbhash-background", daemon=True)
 
     def start(self) -> None:
-        """Begin, with the index as it is."""
+        """Begin with the index as it is."""
         self._changed.set()
         self._thread.start()
 
     def renew(self) -> None:
-        """Compute again: the index has changed."""
+        """Compute all of it again, because the index has changed."""
         self._changed.set()
 
     def close(self) -> None:
@@ -67,61 +63,69 @@ class Background:
             if self._stopped:
                 return
             index = self._engine.index
-            for task in (self._draw, self._sum_up, self._improve):
+            for name in ("map", "summary", "better map"):
                 if self._stopped or self._changed.is_set():
                     break
                 try:
-                    task(index)
+                    if name == "map":
+                        self.map = self._project(index)
+                    elif name == "summary":
+                        self.summary = self._sum_up(index)
+                    elif self.map.pending:
+                        self.map = self._improved(self.map, index)
                 except Exception as error:
                     if self._stopped:
                         return
-                    log.warning("%s of generation %d failed: %s", task.__name__[1:], index.generation, error)
-                    self._failed(task.__name__, index, error)
+                    log.warning("the %s of generation %d failed: %s", name, index.generation, error)
+                    self._fail(name, index.generation, error)
 
-    def _failed(self, task: str, index: Index, error: Exception) -> None:
-        if task == "_sum_up":
-            line = str(error) if isinstance(error, (ValueError, WorkerError)) else type(error).__name__
-            self.summary = Summary(state="failed", generation=index.generation, notes=[line])
-        elif task == "_improve":
-            self.map = self.map.model_copy(update={"pending": False})
+    def _fail(self, name: str, generation: int, error: Exception) -> None:
+        if name == "map":
+            self.map = Map(state="failed", generation=generation, pending=False)
+        elif name == "summary":
+            note = str(error) if isinstance(error, (ValueError, WorkerError)) else type(error).__name__
+            self.summary = Summary(state="failed", generation=generation, notes=[note])
         else:
-            self.map = Map(state="failed", generation=index.generation, pending=False)
+            self.map = self.map.model_copy(update={"pending": False})
 
-    def _draw(self, index: Index) -> None:
-        ids = _sample(index.ids(), codemap.POINTS)
+    def _project(self, index: Index) -> Map:
+        """Return a first map of a sample of the codes, by principal components."""
+        ids = _sample(index.ids(), projection.POINTS, "codes", [])
         attributes = attributes_of(index, ids)
         few = len(ids) < 3
-        plane = np.zeros((len(ids), 2)) if few else codemap.principal(_signs(index, ids))
-        self.map = Map(
+        plane = np.zeros((len(ids), 2)) if few else projection.principal(_signs(index, ids))
+        return Map(
             state="ready",
             generation=index.generation,
             kind="pca",
             pending=not few,
             ids=ids.tolist(),
-            rows=[self._engine.row_of(int(name), row) for name, row in zip(ids, attributes, strict=True)],
-            labels=[row.get(index.label) if index.label else None for row in attributes],
-            x=plane[:, 0].round(4).tolist(),
-            y=plane[:, 1].round(4).tolist(),
+            rows=[self._engine.row_of(name, row) for name, row in zip(ids.tolist(), attributes, strict=True)],
+            labels=[row.get(index.label) for row in attributes],
+            **_axes(plane),
         )
 
-    def _improve(self, index: Index) -> None:
-        if not self.map.pending:
-            return
-        data = self._compute(codemap.neighborly, _signs(index, np.array(self.map.ids, np.int64)))
-        plane = np.frombuffer(data, np.float32).reshape(-1, 2).astype(np.float64).round(4)
-        self.map = self.map.model_copy(
-            update={"kind": "tsne", "pending": False, "x": plane[:, 0].tolist(), "y": plane[:, 1].tolist()}
-        )
+    def _improved(self, plane: Map, index: Index) -> Map:
+        """Return the same map by t-SNE, which takes longer and separates the classes better."""
+        data = self._compute(projection.neighborly, _signs(index, np.array(plane.ids, np.int64)))
+        axes = _axes(np.frombuffer(data, np.float32).reshape(-1, 2).astype(np.float64))
+        return plane.model_copy(update={"kind": "tsne", "pending": False, **axes})
 
-    def _sum_up(self, index: Index) -> None:
-        evidence, notes = _evidence(self._engine, index)
-        if evidence is None:
-            self.summary = Summary(state="ready", generation=index.generation, notes=notes)
-            return
-        figures: dict[str, Any] = json.loads(self._compute(summary.summarize, evidence))
-        self.summary = Summary(state="ready", generation=index.generation, notes=notes, **figures)
+    def _sum_up(self, index: Index) -> Summary:
+        """Return the numbers that labels and queries allow, with notes on what is missing."""
+        notes: list[str] = []
+        evidence, numbers = _labeled(index, notes), {}
+        if evidence is not None:
+            try:
+                codes, labels = _queries(self._engine, index, notes)
+                evidence = replace(evidence, query_codes=codes, query_labels=labels)
+            except ValueError as error:
+                notes.append(f"no mAP: {error}")
+            numbers = json.loads(self._compute(summarize, evidence))
+        return Summary(state="ready", generation=index.generation, notes=notes, **numbers)
 
-    def _compute(self, function: Any, argument: Any) -> bytes:
+    def _compute(self, function: Callable[[Any], bytes], argument: Any) -> bytes:
+        """Return ``function(argument)``, computed in a child process that ``close`` can end."""
         with self._lock:
             if self._stopped:
                 raise WorkerError("the service is ending")
@@ -135,53 +139,43 @@ class Background:
                     worker.kill()
 
 
-def _evidence(engine: Engine, index: Index) -> tuple[summary.Evidence | None, list[str]]:
-    """What to compute the numbers from, and what to say of it."""
-    if not index.label:
-        return None, ["the codes of the index have no labels, so that there is nothing to measure them by"]
-    notes = []
-    ids = _sample(index.ids(), summary.MAX_BASE)
-    labels = index.attributes_of(ids)[index.label].to_pylist()
+def _labeled(index: Index, notes: list[str]) -> Evidence | None:
+    """Return a sample of the codes with a label, or None if there are none."""
+    ids = _sample(index.ids(), MAX_BASE, "codes", notes)
+    labels = index.attributes_of(ids)[index.label].to_pylist() if index.label else [None] * len(ids)
     known = np.array([label is not None for label in labels], bool)
     if not known.any():
-        return None, ["no code of the index has a label, so that there is nothing to measure them by"]
-    if len(ids) < len(index):
-        notes.append(f"of {len(index):,} codes, {len(ids):,} were drawn")
+        notes[:] = ["no code of the index has a label, so there is nothing to evaluate the codes with"]
+        return None
     if not known.all():
         notes.append(f"{int((~known).sum()):,} codes without a label are left out")
-    codes, told = index.codes_of(ids[known]), [label for label in labels if label is not None]
-    evidence = summary.Evidence(codes, told, index.bits)
-    asked, why = _queries(engine, index)
-    if asked is None:
-        return evidence, [*notes, f"no mAP: {why}"]
-    return summary.Evidence(codes, told, index.bits, *asked), notes + ([why] if why else [])
+    return Evidence(index.codes_of(ids[known]), [label for label in labels if label is not None], index.bits)
 
 
-def _queries(engine: Engine, index: Index) -> tuple[tuple[Any, list[Any]] | None, str]:
-    """Codes and labels of the data's queries that the index does not hold; or why there are none."""
+def _queries(engine: Engine, index: Index, notes: list[str]) -> tuple[Any, list[Any]]:
+    """Return codes and labels of a sample of the data's queries that the index does not hold.
+
+    Raises:
+        ValueError: there are no such queries; the message says why.
+    """
     rows = engine.rows
     if rows is None:
-        return None, "the service has no data to take queries from"
+        raise ValueError("the service has no data to take queries from")
     if rows.labels is None:
-        return None, "the data have no labels"
-    try:
-        queries = engine.query_rows()
-    except ValueError as error:
-        return None, str(error)
-    queries = np.setdiff1d(queries, _rows_of(index))
+        raise ValueError("the data have no labels")
+    queries = np.setdiff1d(engine.query_rows(), _rows_of(index))
     if not len(queries):
-        return None, "the index holds every query of the data"
-    drawn = _sample(queries, summary.MAX_QUERIES)
-    codes = engine.encode_rows(drawn)
+        raise ValueError("the index holds every query of the data")
+    sampled = _sample(queries, MAX_QUERIES, "queries", notes)
+    codes = engine.encode_rows(sampled)
     if codes is None:
-        return None, "the data have no embeddings"
-    labels = rows.labels[drawn]
-    told = labels.tolist() if labels.ndim == 1 else [np.flatnonzero(row).tolist() for row in labels]
-    return (codes, told), f"of {len(queries):,} queries, {len(drawn):,} were drawn" * (len(drawn) < len(queries))
+        raise ValueError("the data have no embeddings")
+    labels = rows.labels[sampled]
+    return codes, labels.tolist() if labels.ndim == 1 else [np.flatnonzero(row).tolist() for row in labels]
 
 
 def _rows_of(index: Index) -> Any:
-    """The rows of the data that the index holds, as far as it says."""
+    """Return the rows of the data that the index holds; without a column ``row``, the ids are the rows."""
     ids = index.ids()
     table = index.attributes_of(ids)
     rows = table["row"].to_pylist() if "row" in table.column_names else ids.tolist()
@@ -192,8 +186,13 @@ def _signs(index: Index, ids: Any) -> Any:
     return unpack(index.codes_of(ids), index.bits)
 
 
-def _sample(values: Any, size: int) -> Any:
-    """At most ``size`` of them, the same at every start."""
+def _axes(plane: Any) -> dict[str, list[float]]:
+    return {"x": plane[:, 0].round(4).tolist(), "y": plane[:, 1].round(4).tolist()}
+
+
+def _sample(values: Any, size: int, name: str, notes: list[str]) -> Any:
+    """Return at most ``size`` of the values, the same sample at every start; note it if some are left out."""
     if len(values) <= size:
         return values
+    notes.append(f"{size:,} of {len(values):,} {name} were sampled")
     return np.sort(np.random.default_rng(0).choice(values, size, replace=False))

@@ -1,4 +1,4 @@
-"""Pictures from outside, decoded in child processes that cannot hang the server."""
+"""Decodes images from clients in child processes, so that no image can hang or crash the server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lbhash.service.errors import Refused
+from lbhash.service.errors import ServiceError
 from lbhash.service.workers import Worker, WorkerError
 
 if TYPE_CHECKING:
@@ -18,18 +18,14 @@ THUMBNAIL = 256
 """The longer side of a thumbnail, in pixels."""
 
 _SIZE = struct.Struct("!II")
-_MEMORY = 2 << 30  # address space, most of which the libraries reserve and never touch
+_MEMORY = 2 << 30  # bytes of address space, most of which the libraries reserve and never touch
 _MEMORY_PER_PIXEL = 32  # a decoder's own buffers, and a few copies in several modes
 
 
 class Decoder:
-    """Decodes pictures in up to ``workers`` child processes, which start when they are first needed.
+    """Decodes images in up to ``workers`` child processes, which start when they are first needed.
 
-    Args:
-        workers: how many at once.
-        seconds: how long a picture may take.
-        max_bytes: the most bytes of a file.
-        max_pixels: the most pixels of a picture.
+    An image may take ``seconds``, and have ``max_bytes`` and ``max_pixels``.
     """
 
     def __init__(self, workers: int, seconds: float, max_bytes: int, max_pixels: int) -> None:
@@ -40,19 +36,19 @@ class Decoder:
         for _ in range(workers):
             self._idle.put(None)
 
-    def picture(self, data: bytes) -> Image:
-        """The picture of a file's bytes, RGB; blocks, and is for threads.
+    def image(self, data: bytes) -> Image:
+        """Decode an image file to RGB; blocks, so call it in a thread.
 
         Raises:
-            Refused: 422 where it is no picture, too large, damaged, or takes too long.
+            ServiceError: 422 if the file is not an image, is too large or damaged, or takes too long.
         """
         from PIL import Image
 
-        answer = self._ask(("picture", data))
+        answer = self._ask(("image", data))
         return Image.frombytes("RGB", _SIZE.unpack_from(answer), answer[_SIZE.size :])
 
     def thumbnail(self, data: bytes) -> bytes:
-        """The picture of a file's bytes as a WebP file of at most ``THUMBNAIL`` pixels a side; as ``picture``."""
+        """Return an image file as a WebP file of at most ``THUMBNAIL`` pixels a side; raises as ``image`` does."""
         return self._ask(("thumbnail", data))
 
     def close(self) -> None:
@@ -65,16 +61,15 @@ class Decoder:
     def _ask(self, job: tuple[str, bytes]) -> bytes:
         worker = self._idle.get()
         try:
-            if worker is None:
-                worker = Worker(self._function, memory=self._memory)
+            worker = worker or Worker(self._function, memory=self._memory)
             return worker.ask(job, self._seconds)
         except ValueError as error:
-            raise Refused(422, str(error)) from None
+            raise ServiceError(422, str(error)) from None
         except WorkerError as error:
             if worker is not None:
                 worker.kill()
-                worker = None
-            raise Refused(422, f"the picture could not be decoded: {error}") from None
+            worker = None
+            raise ServiceError(422, f"the image could not be decoded: {error}") from None
         finally:
             self._idle.put(worker)
 
@@ -82,11 +77,11 @@ class Decoder:
 def _decode(job: tuple[str, bytes], *, max_bytes: int, max_pixels: int) -> bytes:
     from lbhash.data.images.decoding import decode_image
 
-    what, data = job
-    picture = decode_image(data, max_bytes=max_bytes, max_pixels=max_pixels)
-    if what == "picture":
-        return _SIZE.pack(*picture.size) + picture.tobytes()
-    picture.thumbnail((THUMBNAIL, THUMBNAIL))
+    kind, data = job
+    image = decode_image(data, max_bytes=max_bytes, max_pixels=max_pixels)
+    if kind == "image":
+        return _SIZE.pack(*image.size) + image.tobytes()
+    image.thumbnail((THUMBNAIL, THUMBNAIL))
     file = io.BytesIO()
-    picture.save(file, "WEBP", quality=85)
+    image.save(file, "WEBP", quality=85)
     return file.getvalue()

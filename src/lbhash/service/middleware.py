@@ -1,6 +1,7 @@
-"""What stands before the application: the size and pace of bodies, the token, the host, the headers of every answer.
+"""The layers around the application: security headers, checks of host and token, limits of the body.
 
-They are plain ASGI wrappers. The order in which ``create_app`` puts them is the order in which a request meets them.
+These are plain ASGI wrappers; ``create_app`` puts them in order. Starlette's own ``TrustedHostMiddleware`` and
+``RequestBodyLimitMiddleware`` answer in plain text, the first with status 400; ours answer in JSON like every route.
 """
 
 from __future__ import annotations
@@ -9,21 +10,20 @@ import asyncio
 import hashlib
 import hmac
 import time
+from collections.abc import Callable, Collection
 
+from fastapi.exception_handlers import http_exception_handler
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lbhash.service.errors import Refused
+from lbhash.service.errors import ServiceError
 
-OPEN = ("/", "/health")
-"""The paths that need no token: the page, which asks for it, and the answer that the service is there."""
-
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 _HEADERS = {
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -31,75 +31,75 @@ _HEADERS = {
 
 
 class SecurityHeaders:
-    """Adds to every answer what tells a browser to load nothing from elsewhere; keeps data out of caches."""
+    """Adds headers to every answer: browsers load nothing from other sites, and caches store no data."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
 
-        async def sending(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(_HEADERS)
-                static = scope["path"] == "/" or scope["path"].startswith("/static/")
-                headers.setdefault("Cache-Control", "no-cache" if static else "no-store")
+                headers.setdefault("Cache-Control", "no-cache" if _is_page(scope["path"]) else "no-store")
             await send(message)
 
-        await self.app(scope, receive, sending)
+        await self.app(scope, receive, send_with_headers)
 
 
-class HostGuard:
-    """Refuses requests whose ``Host`` is not one of ``hosts``.
+class Guard:
+    """Runs a check before every request, and answers the request itself if the check raises ``ServiceError``."""
 
-    Without it any web site that is opened on the machine could have its own name point to the loopback address, and
-    its scripts could then read what a service without a token answers.
+    def __init__(self, app: ASGIApp, check: Callable[[Scope], None]) -> None:
+        self.app, self.check = app, check
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http":
+            try:
+                self.check(scope)
+            except ServiceError as error:
+                response = await http_exception_handler(Request(scope), error)
+                await response(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+def check_host(scope: Scope, hosts: Collection[str]) -> None:
+    """Refuse a request whose ``Host``, without the port, is not in ``hosts`` (421).
+
+    Without this check any web site that is opened on the same machine could let its own name point to the loopback
+    address; its scripts could then read the answers of a service that needs no token.
     """
-
-    def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
-        self.app, self.hosts = app, {host.lower() for host in hosts}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] == "http" and self.hosts:
-            host = Headers(scope=scope).get("host", "").lower()
-            name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
-            if name not in self.hosts:
-                detail = f"the request is for the host {name!r}, which this service does not go by (--allow-host)"
-                await Refused(421, detail).response()(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
+    host = Headers(scope=scope).get("host", "").lower()
+    name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+    if hosts and name not in hosts:
+        raise ServiceError(421, f"the request is for the host {name!r}, which is not allowed here (see --allow-host)")
 
 
-class TokenGuard:
-    """Refuses requests without the token."""
+def check_token(scope: Scope, token: str) -> None:
+    """Refuse a request without the token (401), except for the page's own files and ``/health``."""
+    if scope["path"] == "/health" or _is_page(scope["path"]):
+        return
+    scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
+    # Hashes are compared, because the time of a comparison must tell neither the token's characters nor its length.
+    same = hmac.compare_digest(*(hashlib.sha256(text.encode()).digest() for text in (given.strip(), token)))
+    if not (same and scheme.lower() == "bearer"):
+        detail = "the token is wrong" if given else "this service needs a token: Authorization: Bearer TOKEN"
+        raise ServiceError(401, detail, {"WWW-Authenticate": "Bearer"})
 
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
-        self.app = app
-        self.digest = None if token is None else _digest(token)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] == "http" and self.digest is not None and not _is_open(scope["path"]):
-            scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
-            # Digests, as the time that a comparison takes must tell neither the token's characters nor its length.
-            if not (hmac.compare_digest(_digest(given.strip()), self.digest) and scheme.lower() == "bearer"):
-                detail = "the token is wrong" if given else "this service needs a token: Authorization: Bearer TOKEN"
-                refused = Refused(401, detail, {"WWW-Authenticate": "Bearer"})
-                await refused.response()(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
+def check_length(scope: Scope, limit: int) -> None:
+    """Refuse a body whose announced length is more than ``limit`` bytes (413)."""
+    announced = Headers(scope=scope).get("content-length", "0")
+    if announced.isdecimal() and int(announced[:20]) > limit:
+        raise _too_large(limit)
 
 
 class BodyLimit:
-    """Refuses bodies of more than ``limit`` bytes while they come in, and those that take longer than ``seconds``.
-
-    A length that the request announces is believed where it is too large; what counts is what arrives.
-    """
+    """Refuses a body, while it arrives, once it has more than ``limit`` bytes or takes more than ``seconds``."""
 
     def __init__(self, app: ASGIApp, limit: int, seconds: float) -> None:
         self.app, self.limit, self.seconds = app, limit, seconds
@@ -109,36 +109,29 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        announced = Headers(scope=scope).get("content-length", "0")
-        if announced.isdecimal() and int(announced[:20]) > self.limit:
-            await self._too_large().response()(scope, receive, send)
-            return
-        seen, complete, deadline = 0, False, 0.0
+        size, complete, deadline = 0, False, 0.0
 
-        async def receiving() -> Message:
-            nonlocal seen, complete, deadline
+        async def receive_limited() -> Message:
+            nonlocal size, complete, deadline
             if complete:
                 return await receive()
             deadline = deadline or time.monotonic() + self.seconds
             try:
                 message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
             except asyncio.TimeoutError:
-                raise Refused(408, f"the body took longer than {self.seconds:g} seconds to arrive") from None
-            seen += len(message.get("body", b""))
+                raise ServiceError(408, f"the body took longer than {self.seconds:g} seconds to arrive") from None
+            size += len(message.get("body", b""))
             complete = not message.get("more_body", False)
-            if seen > self.limit:
-                raise self._too_large()
+            if size > self.limit:
+                raise _too_large(self.limit)
             return message
 
-        await self.app(scope, receiving, send)
-
-    def _too_large(self) -> Refused:
-        return Refused(413, f"the body has more than {self.limit:,} bytes, the most that this service takes")
+        await self.app(scope, receive_limited, send)
 
 
-def _is_open(path: str) -> bool:
-    return path in OPEN or path.startswith("/static/")
+def _too_large(limit: int) -> ServiceError:
+    return ServiceError(413, f"the body has more than {limit:,} bytes, which is the limit of this service")
 
 
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+def _is_page(path: str) -> bool:
+    return path == "/" or path.startswith("/static/")

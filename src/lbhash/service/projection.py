@@ -1,42 +1,40 @@
-"""The code space in the plane: a sample of the codes by principal components, then by t-SNE."""
+"""Projects codes to the plane: by principal components, then by t-SNE. For NumPy's late import see ``Worker``."""
 
 from __future__ import annotations
 
 from typing import Any
 
 POINTS = 2000
-"""How many codes are shown."""
+"""The number of codes on the map."""
 
 
 def principal(signs: Any) -> Any:
-    """The first two principal components of codes of ±1: ``[n, bits]`` to ``float32 [n, 2]``, each in [-1, 1]."""
+    """Return the first two principal components of codes of ±1: ``[n, bits]`` to ``float32 [n, 2]`` in [-1, 1]."""
     import numpy as np
 
     centered = signs.astype(np.float64) - signs.mean(axis=0)
     _, vectors = np.linalg.eigh(centered.T @ centered)
     plane = centered @ vectors[:, ::-1][:, :2]
-    return _fitted(np.pad(plane, ((0, 0), (0, 2 - plane.shape[1]))))
+    return _scaled(np.pad(plane, ((0, 0), (0, 2 - plane.shape[1]))))
 
 
 def neighborly(signs: Any) -> bytes:
-    """t-SNE of codes of ±1, ``[n, bits]``, as the bytes of ``float32 [n, 2]``; for a child process, as it takes long.
+    """Return the t-SNE of codes of ±1, ``[n, bits]``, as the bytes of ``float32 [n, 2]``; takes seconds.
 
-    Squared Euclidean distance of ±1 is four times Hamming's, so that who is a neighbor is the same.
+    The squared Euclidean distance of codes of ±1 is four times the Hamming distance, so the neighbors are the same.
     """
     import numpy as np
     from sklearn.manifold import TSNE
 
-    start = principal(signs)[:, :2] * 1e-2
-    # Codes that are equal start at one place and would stay there, under each other.
+    start = principal(signs) * 1e-2
+    # Equal codes would start at one point and stay on top of each other.
     start += np.random.default_rng(0).normal(scale=1e-3, size=start.shape).astype(np.float32)
-    plane = TSNE(perplexity=min(30.0, (len(signs) - 1) / 3), init=start, random_state=0, n_jobs=1).fit_transform(
-        signs.astype(np.float32)
-    )
-    return _fitted(plane).tobytes()
+    tsne = TSNE(perplexity=min(30.0, (len(signs) - 1) / 3), init=start, random_state=0, n_jobs=1)
+    return _scaled(tsne.fit_transform(signs.astype(np.float32))).tobytes()
 
 
-def _fitted(plane: Any) -> Any:
-    """Centered and in [-1, 1]; the few that lie far off are drawn in, so that the many have room."""
+def _scaled(plane: Any) -> Any:
+    """Return points centered and in [-1, 1]; far outliers are moved inwards, so that the others have room."""
     import numpy as np
 
     plane = plane - np.median(plane, axis=0)

@@ -1,53 +1,46 @@
-"""What Prometheus reads: requests by route and status, their latency, the queue, the refused, the index."""
+"""The metrics for Prometheus: requests and their latency, the queue, refused requests, the index."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-if TYPE_CHECKING:
-    from lbhash.service.admission import Admission
-    from lbhash.service.engine import Engine
+from lbhash.service.admission import Admission
+from lbhash.service.engine import Engine
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _METHODS = {"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
 
 
 class Monitor:
-    """The metrics of one application, in a registry of its own, so that a process may have several.
-
-    Args:
-        engine: whose index is told of.
-        admission: whose queue is told of.
-    """
+    """The metrics of one application, in its own registry, so that a process may have several applications."""
 
     def __init__(self, engine: Engine, admission: Admission) -> None:
-        self._registry = CollectorRegistry()
+        self._registry = registry = CollectorRegistry()
         self.requests = Counter(
-            "lbhash_requests", "Requests answered.", ["route", "method", "status"], registry=self._registry
+            "lbhash_requests", "Requests answered.", ["route", "method", "status"], registry=registry
         )
         self.seconds = Histogram(
-            "lbhash_request_seconds", "Time to answer.", ["route"], buckets=_BUCKETS, registry=self._registry
+            "lbhash_request_seconds", "Time to answer.", ["route"], buckets=_BUCKETS, registry=registry
         )
-        self.refused = Counter("lbhash_refused", "Requests sent away with 503.", registry=self._registry)
-        self.reloads = Counter("lbhash_index_reloads", "Newer indexes.", ["outcome"], registry=self._registry)
+        self.refused = Counter("lbhash_refused", "Requests answered with 503.", registry=registry)
+        self.reloads = Counter("lbhash_index_reloads", "Newer indexes, loaded or not.", ["outcome"], registry=registry)
         for outcome in ("loaded", "failed"):
             self.reloads.labels(outcome)
-        for name, what, value in (
-            ("lbhash_queue_depth", "Requests that wait for a thread.", lambda: admission.waiting),
-            ("lbhash_running", "Requests that are computed.", lambda: admission.running),
+        for name, help_text, value in (
+            ("lbhash_queue_depth", "Requests that wait for a thread.", lambda: admission.taken - admission.running),
+            ("lbhash_running", "Requests that are being computed.", lambda: admission.running),
             ("lbhash_index_codes", "Codes of the index.", lambda: len(engine.index)),
             ("lbhash_index_generation", "Generation of the index.", lambda: engine.index.generation),
         ):
-            Gauge(name, what, registry=self._registry).set_function(value)
+            Gauge(name, help_text, registry=registry).set_function(value)
         self._engine = engine
-        self._index = Info("lbhash_index", "What the index is of.", registry=self._registry)
+        self._index = Info("lbhash_index", "The build of the index.", registry=registry)
 
     def text(self) -> bytes:
-        """The metrics as Prometheus has them."""
+        """Return the metrics in the text format of Prometheus."""
         self._index.info({"build": self._engine.index.build})
         return generate_latest(self._registry)
 
@@ -65,16 +58,16 @@ class Measured:
             return
         started, status = time.perf_counter(), 500
 
-        async def sending(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self.app(scope, receive, sending)
+            await self.app(scope, receive, send_and_note)
         finally:
-            # Routes and methods that do not exist are one label: whoever asks must not be able to make new ones.
+            # All unknown routes and methods share one label, so that a client cannot create labels without end.
             route = getattr(scope.get("route"), "path", None) or "none"
             method = scope["method"] if scope["method"] in _METHODS else "other"
             self.monitor.requests.labels(route, method, str(status)).inc()

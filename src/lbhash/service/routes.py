@@ -1,123 +1,94 @@
-"""The routes: what is asked, in the order in which the page asks it."""
+"""The routes, in the order in which the page uses them."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from lbhash.service.requests import is_form, read_form, read_json
-from lbhash.service.schemas import (
-    About,
-    Detail,
-    EncodeAnswer,
-    Given,
-    Health,
-    Map,
-    Nothing,
-    Options,
-    SearchAnswer,
-    SearchRequest,
-    Summary,
-)
+from lbhash.service import schemas
+from lbhash.service.requests import read_query
 from lbhash.service.state import Service
 
 router = APIRouter()
-
-
-def _body(form: type[Given], options: type[Any] | None) -> dict[str, Any]:
-    """The body in the OpenAPI schema: JSON, or a form with a picture."""
-    fields: dict[str, Any] = {"image": {"type": "string", "format": "binary"}}
-    if options is not None:
-        fields |= options.model_json_schema()["properties"]
-    picture = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
-    content = {
-        "application/json": {"schema": form.model_json_schema()},
-        "multipart/form-data": {"schema": picture},
-    }
-    return {"requestBody": {"required": True, "content": content}}
 
 
 def _service(request: Request) -> Service:
     return request.app.state.service
 
 
-@router.get("/health")
-async def health(request: Request) -> Health:
-    """Whether the service is there; without a token and without a queue."""
-    engine = _service(request).engine
-    index = engine.index
-    return Health(
-        ready=True,
-        model=engine.fingerprint,
-        build=index.build,
-        generation=index.generation,
-        codes=len(index),
-        bits=index.bits,
+Running = Annotated[Service, Depends(_service)]
+
+
+def _post(path: str, query: type[schemas.Given], options: type[Any]) -> Any:
+    """Return the decorator of a route that takes JSON, or a form with an image, as its OpenAPI schema says."""
+    fields = {"image": {"type": "string", "format": "binary"}, **options.model_json_schema()["properties"]}
+    form = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
+    content = {
+        "application/json": {"schema": query.model_json_schema()},
+        "multipart/form-data": {"schema": form},
+    }
+    body = {"requestBody": {"required": True, "content": content}}
+    return router.post(
+        path, openapi_extra=body, responses={404: {"model": schemas.Detail}, 415: {"model": schemas.Detail}}
     )
 
 
+@router.get("/health")
+async def health(service: Running) -> schemas.Health:
+    """Say that the service is ready, and with what; needs no token and never waits."""
+    return service.engine.health()
+
+
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-async def metrics(request: Request) -> Response:
-    """For Prometheus; without a queue."""
-    return Response(_service(request).monitor.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+async def metrics(service: Running) -> Response:
+    """Return the metrics for Prometheus; never waits."""
+    return Response(service.monitor.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 @router.get("/about")
-async def about(request: Request) -> About:
-    """What can be asked of this service."""
-    return _service(request).engine.about()
+async def about(service: Running) -> schemas.About:
+    """Say what this service can be asked for."""
+    return service.engine.about()
 
 
-@router.post(
-    "/search",
-    openapi_extra=_body(SearchRequest, Options),
-    responses={404: {"model": Detail}, 415: {"model": Detail}},
-)
-async def search(request: Request) -> SearchAnswer:
-    """The codes nearest to a picture (a form), or to an embedding, a code, an id or a row (JSON)."""
-    service = _service(request)
+@_post("/search", schemas.SearchRequest, schemas.Options)
+async def search(request: Request, service: Running) -> schemas.SearchAnswer:
+    """Find the codes nearest to an image (a form), or to an embedding, a code, an id or a row (JSON)."""
     async with service.admission.place():
-        if is_form(request):
-            picture, options = await read_form(request, Options)
-            return await service.admission.run(service.engine.search, None, options, picture)
-        asked = await read_json(request, SearchRequest)
-        return await service.admission.run(service.engine.search, asked, asked)
+        given, options, image = await read_query(request, schemas.SearchRequest, schemas.Options)
+        return await service.admission.run(service.engine.search, given, options, image)
 
 
-@router.post("/encode", openapi_extra=_body(Given, None), responses={404: {"model": Detail}, 415: {"model": Detail}})
-async def encode(request: Request) -> EncodeAnswer:
-    """The code of a picture (a form), or of an embedding, an id or a row (JSON)."""
-    service = _service(request)
+@_post("/encode", schemas.Given, schemas.Nothing)
+async def encode(request: Request, service: Running) -> schemas.EncodeAnswer:
+    """Return the code of an image (a form), or of an embedding, an id or a row (JSON)."""
     async with service.admission.place():
-        if is_form(request):
-            picture, _ = await read_form(request, Nothing)
-            return await service.admission.run(service.engine.encode, None, picture)
-        return await service.admission.run(service.engine.encode, await read_json(request, Given))
+        given, _, image = await read_query(request, schemas.Given, schemas.Nothing)
+        return await service.admission.run(service.engine.encode, given, image)
 
 
 @router.get(
     "/row/{row}/image",
     response_class=Response,
-    responses={200: {"content": {"image/png": {}, "image/webp": {}}}, 404: {"model": Detail}},
+    responses={200: {"content": {"image/png": {}, "image/webp": {}}}, 404: {"model": schemas.Detail}},
 )
-async def row_image(request: Request, row: Annotated[int, Path(ge=0, lt=2**63)]) -> Response:
-    """A small picture of a row of the data."""
-    service = _service(request)
+async def row_image(service: Running, row: Annotated[int, Path(ge=0, lt=2**63)]) -> Response:
+    """Return a small image of a row of the data."""
     async with service.admission.place():
         data, kind = await service.admission.run(service.engine.thumbnail, row)
     return Response(data, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
 
 
 @router.get("/summary")
-async def summary(request: Request) -> Summary:
-    """The model's numbers, which are computed once for every state of the index."""
-    return _service(request).background.summary
+async def summary(service: Running) -> schemas.Summary:
+    """Return the model's numbers, which are computed once for every generation of the index."""
+    return service.background.summary
 
 
 @router.get("/map")
-async def code_map(request: Request) -> Map:
-    """A sample of the codes in the plane: by principal components at once, and by t-SNE when that is done."""
-    return _service(request).background.map
+async def code_map(service: Running) -> schemas.Map:
+    """Return a sample of the codes in the plane: by principal components at once, and later by t-SNE."""
+    return service.background.map

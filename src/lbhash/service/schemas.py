@@ -1,4 +1,4 @@
-"""What the service takes and answers, as its OpenAPI schema says it."""
+"""The requests and answers of the service, as its OpenAPI schema describes them."""
 
 from __future__ import annotations
 
@@ -10,58 +10,57 @@ from lbhash.service.settings import MAX_K
 
 _Int64 = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
 _Value = StrictBool | _Int64 | Annotated[StrictFloat, Field(allow_inf_nan=False)] | StrictStr
-Natural = Annotated[StrictInt, Field(ge=0, lt=2**63)]
-Rerank = Literal["asymmetric", "outputs", "embeddings"]
+_Natural = Annotated[StrictInt, Field(ge=0, lt=2**63)]
+_K = Annotated[StrictInt, Field(ge=1, le=MAX_K)]
+_Label = int | list[int] | None
+_State = Literal["computing", "ready", "failed"]
 
 
 class Given(BaseModel):
-    """What is encoded: exactly one of these."""
+    """The query: exactly one of these fields."""
 
     model_config = ConfigDict(extra="forbid")
 
     embedding: list[Annotated[float, Field(strict=True, allow_inf_nan=False)]] | None = Field(
-        default=None, description="As the model takes it: as many numbers as /about says."
+        default=None, description="An input of the model: as many numbers as /about says."
     )
-    id: Natural | None = Field(default=None, description="Of a code of the index.")
+    id: _Natural | None = Field(default=None, description="The id of a code of the index.")
     code: StrictStr | None = Field(default=None, description="Hexadecimal: two digits a byte, the first bit lowest.")
-    row: Natural | None = Field(default=None, description="Of the data, counted from 0.")
+    row: _Natural | None = Field(default=None, description="A row of the data, counted from 0.")
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Given:
-        given = [name for name in ("embedding", "id", "code", "row") if getattr(self, name) is not None]
+        given = [name for name in Given.model_fields if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(
-                f"{' and '.join(given) or 'nothing'} is given; it must be one of embedding, id, code and row"
-            )
+            words = " and ".join(given) or "nothing"
+            raise ValueError(f"{words} is given; it must be one of embedding, id, code and row")
         return self
 
 
 class Options(BaseModel):
-    """How it is searched."""
+    """How to search."""
 
     model_config = ConfigDict(extra="forbid")
 
-    k: Annotated[StrictInt, Field(ge=1, le=MAX_K)] | None = Field(
+    k: _K | None = Field(
         default=None,
-        description=f"How many neighbors; 10, or {MAX_K:,} where a radius is given. All of a smaller index.",
+        description=f"The number of neighbors: by default 10, or {MAX_K:,} with a radius; at most all codes.",
     )
-    radius: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, description="None that is farther, in bits.")
+    radius: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, description="The largest distance, in bits.")
     where: dict[StrictStr, _Value | Annotated[list[_Value], Field(max_length=1000)]] | None = Field(
         default=None,
         max_length=16,
-        description="Only codes with this value, or one of these values, in every column named.",
+        description="Only codes that have this value, or one of these, in each of these columns.",
     )
-    rerank: Rerank | None = Field(
+    rerank: Literal["asymmetric", "outputs", "embeddings"] | None = Field(
         default=None,
-        description="Order the nearest candidates anew, by the query's real-valued outputs or what is stored.",
+        description="Rank the nearest candidates again, by the query's real-valued outputs or by stored vectors.",
     )
-    candidates: Annotated[StrictInt, Field(ge=1, le=MAX_K)] = Field(
-        default=100, description="How many codes are ordered anew; at least k."
-    )
+    candidates: _K = Field(default=100, description="The number of codes that are ranked again; at least k.")
 
 
 class Nothing(BaseModel):
-    """No option, as a picture that is only encoded has none."""
+    """The options of encoding: there are none."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -71,13 +70,13 @@ class SearchRequest(Given, Options):
 
 
 class Query(BaseModel):
-    """The query as it was understood."""
+    """The query as the service understood it."""
 
     code: str = Field(description="Hexadecimal.")
     bits: int
     id: int | None = None
     row: int | None = None
-    label: int | list[int] | None = None
+    label: _Label = None
 
 
 class Neighbor(BaseModel):
@@ -85,16 +84,16 @@ class Neighbor(BaseModel):
 
     rank: int
     id: int
-    row: int | None = Field(description="Its row of the data, for /row/{row}/image.")
-    distance: int = Field(description="Hamming distance in bits.")
+    row: int | None = Field(description="The row of the data, for /row/{row}/image.")
+    distance: int = Field(description="The Hamming distance, in bits.")
     score: float | None = Field(description="What the codes are ordered by after re-ranking; smaller is nearer.")
-    label: int | list[int] | None
+    label: _Label
     attributes: dict[str, Any]
     code: str
 
 
 class Milliseconds(BaseModel):
-    """Where the time went."""
+    """How long each step took."""
 
     encode: float
     search: float
@@ -106,8 +105,8 @@ class SearchAnswer(BaseModel):
 
     query: Query
     neighbors: list[Neighbor]
-    within: int | None = Field(description="How many codes are within the radius, where no k was given.")
-    generation: int = Field(description="Of the index that was searched.")
+    within: int | None = Field(description="The number of codes within the radius, if no k was given.")
+    generation: int = Field(description="The generation of the index that was searched.")
     milliseconds: Milliseconds
 
 
@@ -119,39 +118,38 @@ class EncodeAnswer(BaseModel):
     outputs: list[float] | None = Field(description="The model's real-valued outputs, whose signs are the bits.")
 
 
-class Health(BaseModel):
-    """Whether the service is there, and with what."""
-
-    ready: bool
-    model: str = Field(description="Its fingerprint.")
-    build: str = Field(description="Of the index: drawn at random when it was built.")
-    generation: int
+class _Loaded(BaseModel):
+    model: str = Field(description="The fingerprint of the model.")
+    generation: int = Field(description="The generation of the index.")
     codes: int
     bits: int
 
 
+class Health(_Loaded):
+    """The state of the service."""
+
+    ready: bool
+    build: str = Field(description="The id that the index got at random when it was built.")
+
+
 class Limits(BaseModel):
-    """The most that a request may have."""
+    """The limits of a request."""
 
     max_body: int
     max_pixels: int
     max_k: int
 
 
-class About(BaseModel):
-    """What can be asked of this service."""
+class About(_Loaded):
+    """What the service can be asked for."""
 
     version: str
-    model: str
     method: str
     kind: str
-    generation: int
-    codes: int
-    bits: int
-    dim: int = Field(description="Numbers of an embedding.")
-    rows: int | None = Field(description="How many rows the data have; null where there are no data.")
-    pictures: bool = Field(description="Whether rows have pictures.")
-    takes_pictures: bool = Field(description="Whether a picture can be searched with.")
+    dim: int = Field(description="The length of an embedding.")
+    rows: int | None = Field(description="The number of rows of the data; null if the service has no data.")
+    pictures: bool = Field(description="Whether rows have images.")
+    takes_pictures: bool = Field(description="Whether an image can be the query.")
     columns: list[str]
     label: str | None = Field(description="The column with the label.")
     rerank: list[str]
@@ -159,29 +157,29 @@ class About(BaseModel):
 
 
 class ClassNumbers(BaseModel):
-    """The bound's distances of one class, in bits."""
+    """The distances of the bound for one class, in bits."""
 
     label: int
     codes: int
     intra: float = Field(description="D_intra: the largest distance of a code from the center of its class.")
     intra_mean: float
     inter: float | None = Field(description="The distance of its center from the nearest other center.")
-    nearest: int | None = Field(description="Whose center that is.")
+    nearest: int | None = Field(description="The class of that other center.")
 
 
 class Confusion(BaseModel):
-    """Queries of one class that a vote of the nearest codes takes for another."""
+    """The queries of one class that a vote of the nearest codes assigns to another class."""
 
     label: int
     taken_for: int
     queries: int
-    share: float = Field(description="Of the queries of that class.")
+    share: float = Field(description="The share of the queries of that class.")
 
 
 class Summary(BaseModel):
-    """The model's numbers on the index's codes."""
+    """The model's numbers on the codes of the index."""
 
-    state: Literal["computing", "ready", "failed"]
+    state: _State
     generation: int
     notes: list[str] = []
     codes: int | None = None
@@ -194,26 +192,26 @@ class Summary(BaseModel):
     inter: float | None = None
     intra: float | None = None
     ratio: float | None = None
-    ratio_999: float | None = Field(default=None, description="With the 99.9th percentile of D_intra.")
+    ratio_999: float | None = Field(default=None, description="The ratio with the 99.9th percentile of D_intra.")
     classes: list[ClassNumbers] = []
-    confused: list[Confusion] | None = None
+    confused: list[Confusion] | None = Field(default=None, description="The most frequently confused classes.")
 
 
 class Map(BaseModel):
-    """A sample of the codes in the plane; the columns have a value for each code."""
+    """A sample of the codes in the plane; each column has one value a code."""
 
-    state: Literal["computing", "ready", "failed"]
+    state: _State
     generation: int
     kind: Literal["pca", "tsne"] | None = None
-    pending: bool = Field(description="Whether a better one is being computed.")
+    pending: bool = Field(description="Whether a better map is being computed.")
     ids: list[int] = []
     rows: list[int | None] = []
-    labels: list[int | list[int] | None] = []
+    labels: list[_Label] = []
     x: list[float] = []
     y: list[float] = []
 
 
 class Detail(BaseModel):
-    """Why not."""
+    """Why a request was refused."""
 
     detail: str

@@ -1,4 +1,4 @@
-"""What a service is told when it starts."""
+"""The settings of the service."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lbhash.utils.validation import check_float, check_int
+
 MAX_K = 1000
-"""The most neighbors of one answer."""
+"""The largest number of neighbors in one answer."""
 
 
 @dataclass(frozen=True)
@@ -17,22 +19,23 @@ class Settings:
     Args:
         model: a folder that ``lbhash train`` wrote.
         index: what ``lbhash.index.open_index`` opens.
-        data: ``"digits"`` or a file: where rows, their pictures and the queries of the evaluation come from.
-        backbone: the folder of a vision model that turns pictures into embeddings; the one that goes with the model, if
-            it is on this machine, where none is named.
-        token: what every request must bring as ``Authorization: Bearer``, but for the page's own files and ``/health``.
-        hosts: the names that the ``Host`` of a request may have; empty for any.
-        max_body: the most bytes of a request's body.
-        max_pixels: the most pixels of a picture.
-        concurrency: how many requests are computed at once; as many as there are processors where it is not given.
-        queue: how many may wait for that; those beyond get 503.
-        queue_seconds: how long one may wait before it gets 503 too.
+        data: ``"digits"`` or a file, with the rows, their images and the queries of the evaluation.
+        backbone: the folder of a vision model that turns images into embeddings. If None, it is the model's own
+            backbone, if that is on this machine.
+        token: what every request must bring as ``Authorization: Bearer``, except for the page's own files and
+            ``/health``.
+        hosts: the allowed names in the ``Host`` of a request; empty for any.
+        max_body: the largest body of a request, in bytes.
+        max_pixels: the largest image, in pixels.
+        concurrency: how many requests are computed at once. If None, it is the number of processors.
+        queue: how many requests may wait for a thread; any more get status 503.
+        queue_seconds: how long a request may wait for a thread before it gets status 503.
         body_seconds: how long a body may take to arrive.
-        decode_seconds: how long a picture may take to decode.
+        decode_seconds: how long an image may take to decode.
         reload_seconds: how often to look for a newer index.
 
     Raises:
-        ValueError: a number is too small, or the token is empty or not plain ASCII.
+        TypeError, ValueError: a number is out of range, or the token is empty or not printable ASCII.
     """
 
     model: str | Path
@@ -51,17 +54,16 @@ class Settings:
     reload_seconds: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, least in (("max_body", 1), ("max_pixels", 1), ("concurrency", 1), ("queue", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} is {value}; it must be at least {least}")
+        for name, least in (("max_body", 1), ("max_pixels", 1), ("queue", 0)):
+            check_int(getattr(self, name), name, least)
+        if self.concurrency is not None:
+            check_int(self.concurrency, "concurrency", 1)
         for name in ("queue_seconds", "body_seconds", "decode_seconds", "reload_seconds"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
-        if self.token is not None and (not self.token or not self.token.isascii() or not self.token.isprintable()):
-            raise ValueError("token is empty or has characters other than printable ASCII, which a header cannot carry")
+            check_float(getattr(self, name), name, above=0)
+        if self.token is not None and not (self.token and self.token.isascii() and self.token.isprintable()):
+            raise ValueError("token is empty or not printable ASCII; a header can hold nothing else")
 
     @property
     def threads(self) -> int:
-        """How many requests are computed at once."""
+        """The number of requests that are computed at once."""
         return self.concurrency or os.cpu_count() or 1

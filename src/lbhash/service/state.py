@@ -1,24 +1,65 @@
-"""What the routes work with."""
+"""The parts of a running service."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-if TYPE_CHECKING:
-    from lbhash.service.admission import Admission
-    from lbhash.service.background import Background
-    from lbhash.service.engine import Engine
-    from lbhash.service.prometheus import Monitor
-    from lbhash.service.settings import Settings
+from lbhash.service.admission import Admission
+from lbhash.service.background import Background
+from lbhash.service.decoding import Decoder
+from lbhash.service.engine import Engine
+from lbhash.service.prometheus import Monitor
+from lbhash.service.settings import Settings
+
+log = logging.getLogger("lbhash.service")
 
 
-@dataclass(frozen=True)
 class Service:
-    """The parts of a running service."""
+    """Everything that the routes use: engine, admission, background work and metrics.
 
-    settings: Settings
-    engine: Engine
-    admission: Admission
-    background: Background
-    monitor: Monitor
+    Raises:
+        TypeError, ValueError: what the settings name cannot be loaded.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.decoder = Decoder(settings.threads, settings.decode_seconds, settings.max_body, settings.max_pixels)
+        self.engine = Engine(settings, self.decoder)
+        self.admission = Admission(settings.threads, settings.queue, settings.queue_seconds)
+        self.background = Background(self.engine)
+        self.monitor = Monitor(self.engine, self.admission)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the background work while the block runs, and end threads and child processes after it."""
+        self.background.start()
+        reloading = asyncio.create_task(self._reload())
+        try:
+            yield
+        finally:
+            reloading.cancel()
+            self.admission.close()
+            self.background.close()
+            self.decoder.close()
+
+    async def _reload(self) -> None:
+        """Load a newer index whenever there is one; running requests end with the index that they began with."""
+        reported = ""
+        while True:
+            await asyncio.sleep(self.settings.reload_seconds)
+            try:
+                newer = await asyncio.to_thread(self.engine.refresh)
+            except Exception as error:  # whatever is wrong with the new index, the old one still serves
+                if str(error) != reported:
+                    reported = str(error)
+                    self.monitor.reloads.labels("failed").inc()
+                    log.warning("a newer index could not be loaded: %s", reported)
+                continue
+            if newer:
+                reported = ""
+                self.monitor.reloads.labels("loaded").inc()
+                log.info("generation %d of the index is loaded", self.engine.index.generation)
+                self.background.renew()

@@ -1,7 +1,7 @@
-"""A child process that does one thing to whatever it is sent, and that can be killed while it does it.
+"""A child process that computes one function, and that can be killed while it does.
 
-A thread cannot be stopped, and what runs in one can take the whole server down. So pictures are decoded, and the
-numbers of the page are worked out, in children: one that takes too long, eats memory or crashes is replaced.
+A thread cannot be stopped, and what runs in a thread can take down the whole server. So images are decoded, and the
+numbers of the page computed, in child processes: one that takes too long, uses too much memory or crashes is replaced.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-_WELL, _REFUSED, _FAILED = b"+", b"-", b"!"
+_DONE, _REFUSED, _FAILED = b"+", b"-", b"!"
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -22,15 +22,16 @@ class WorkerError(RuntimeError):
 
 
 class Worker:
-    """A child process that calls ``function`` on what it is asked.
+    """A child process that calls ``function`` on each argument that it is sent.
 
-    What comes back is bytes and is never unpickled, so that a child that a hostile picture has taken over has no way
-    to run code in the server.
+    The answer is bytes and is never unpickled (as the process pools of Python's libraries do), so that a child that a
+    malicious image has taken over has no way to run code in the server.
 
     Args:
-        function: of a module that is quick to import; it takes one argument that can be pickled and returns bytes.
+        function: takes one argument that can be pickled and returns bytes. Its module must not import NumPy, which
+            reads the number of threads when it is imported, before the child has set it.
         nice: how much the child yields to other processes.
-        memory: the most bytes of address space that it may have; ``None`` for no limit.
+        memory: the limit of the child's address space, in bytes. If None, there is no limit.
     """
 
     def __init__(self, function: Callable[[Any], bytes], *, nice: int = 0, memory: int | None = None) -> None:
@@ -39,15 +40,15 @@ class Worker:
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, function, nice, memory), daemon=True)
         self._process.start()
-        theirs.close()  # or the death of the child would not end the connection
+        theirs.close()  # otherwise the connection would stay open when the child dies
 
     def ask(self, argument: Any, seconds: float) -> bytes:
-        """What ``function`` makes of ``argument``.
+        """Return ``function(argument)``.
 
         Raises:
-            ValueError: the function raised one; its line.
-            WorkerError: the child raised something else, died, or took longer than ``seconds``. In the last two cases
-                it is of no more use: ``kill`` it.
+            ValueError: the function raised one; the message is the same.
+            WorkerError: the child raised another error, died, or took longer than ``seconds``. In the last two cases
+                it cannot be used again: ``kill`` it.
         """
         try:
             self._connection.send(argument)
@@ -57,11 +58,9 @@ class Worker:
         except (EOFError, OSError):
             raise WorkerError("the process that worked on it ended") from None
         kind, rest = answer[:1], answer[1:]
-        if kind == _REFUSED:
-            raise ValueError(rest.decode(errors="replace"))
-        if kind == _FAILED:
-            raise WorkerError(rest.decode(errors="replace"))
-        return rest
+        if kind == _DONE:
+            return rest
+        raise (ValueError if kind == _REFUSED else WorkerError)(rest.decode(errors="replace"))
 
     def kill(self) -> None:
         """End the child, whatever it is doing."""
@@ -71,20 +70,22 @@ class Worker:
 
 
 def _work(connection: Connection, function: Callable[[Any], bytes], nice: int, memory: int | None) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal; the server ends us
-    for name in _THREADS:
-        os.environ[name] = "1"
-    if nice and hasattr(os, "nice"):
+    """Answer arguments in the child process, until the server closes the connection."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the server ends us
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    if os.name == "posix":  # Windows has neither
+        import resource
+
         os.nice(nice)
-    if memory is not None:
-        _limit_memory(memory)
+        if memory is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     while True:
         try:
             argument = connection.recv()
         except (EOFError, OSError):  # the server has gone
             return
         try:
-            answer = _WELL + function(argument)
+            answer = _DONE + function(argument)
         except ValueError as error:
             answer = _REFUSED + " ".join(str(error).split()).encode()
         except MemoryError:
@@ -92,11 +93,3 @@ def _work(connection: Connection, function: Callable[[Any], bytes], nice: int, m
         except Exception as error:
             answer = _FAILED + f"{type(error).__name__}: {error}".encode()
         connection.send_bytes(answer)
-
-
-def _limit_memory(size: int) -> None:
-    try:
-        import resource
-    except ImportError:  # there is no such limit on Windows
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (size, size))

@@ -1,4 +1,4 @@
-// Requests, their token, and what went wrong as one sentence.
+// Sends requests with their token, and reports each failure as one sentence.
 
 export class Failure extends Error {
   constructor(kind, message) {
@@ -8,7 +8,7 @@ export class Failure extends Error {
 }
 
 let token = sessionStorage.getItem("lbhash-token");
-const pictures = new Map(); // row to the promise of its URL, where a token keeps <img> from asking by itself
+const pictures = new Map(); // from a row to the promise of its image's URL; used with a token, which <img> cannot send
 
 export const hasToken = () => token !== null;
 
@@ -30,14 +30,14 @@ async function ask(path, options = {}) {
     answer = await fetch(path, { ...options, headers });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Failure("gone", "The service does not answer. It may have been stopped, or the connection is lost.");
+    throw new Failure("gone", "The service does not answer. It was stopped, or the connection is lost.");
   }
   if (answer.ok) return answer;
   const detail = await answer.json().then((body) => body.detail, () => `status ${answer.status}`);
   if (answer.status === 401) throw new Failure("token", detail);
   if (answer.status === 503) throw new Failure("busy", "The service is busy right now. Try again in a moment.");
-  if (answer.status === 413) throw new Failure("refused", `That is too large: ${detail}.`);
-  throw new Failure("refused", `The service refused: ${detail}.`);
+  if (answer.status === 413) throw new Failure("refused", `The request is too large: ${detail}.`);
+  throw new Failure("refused", `The service refused the request: ${detail}.`);
 }
 
 export const get = async (path, options) => (await ask(path, options)).json();

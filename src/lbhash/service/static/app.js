@@ -1,4 +1,4 @@
-// The page: what is asked, what comes back, and what goes wrong.
+// The page: queries, their results, and errors.
 
 import { Failure, dropToken, get, hasToken, keepToken, pictureOf, search } from "./api.js";
 import { bitsOf } from "./bits.js";
@@ -8,24 +8,24 @@ import { CodeMap } from "./map.js";
 import { showNumbers } from "./numbers.js";
 
 const SAMPLES = 8;
-const TINY = 64; // pixels; smaller pictures are shown with their pixels as squares
-const PATIENCE = 150; // milliseconds of waiting that need no sign of it
+const TINY = 64; // pixels; smaller images are shown enlarged, with sharp pixels
+const PATIENCE = 150; // milliseconds before the page shows that it waits
 
 let about = null;
 let query = null; // {row}, {id} or {file}
-let running = null; // the controller of the search under way
+let running = null; // the AbortController of the running search
 let shownGeneration = null;
 let again = () => {};
 
 const codeMap = new CodeMap({ choose: (id) => ask({ id }), picture });
 
-// ------------------------------------------------------------------------------------------------------ pictures
+// -------------------------------------------------------------------------------------------------------- images
 
 function picture(row, alt) {
   if (!about?.pictures) return null;
   const image = element("img", { className: "picture", alt, loading: "lazy", decoding: "async" });
   image.addEventListener("load", () => image.classList.toggle("tiny", image.naturalWidth <= TINY));
-  image.addEventListener("error", () => image.replaceWith(element("span", { className: "missing", textContent: "no picture" })));
+  image.addEventListener("error", () => image.replaceWith(element("span", { className: "missing", textContent: "no image" })));
   pictureOf(row).then((url) => { image.src = url; }, () => image.dispatchEvent(new Event("error")));
   return image;
 }
@@ -46,7 +46,7 @@ function saySliders() {
 async function ask(next) {
   query = next;
   await searchNow();
-  // On a phone the answer is below what was asked.
+  // On a phone the neighbors are below the query.
   if ($("neighbors").getBoundingClientRect().top > 0.7 * innerHeight) $("neighbors").scrollIntoView({ behavior: pace() });
 }
 
@@ -55,7 +55,7 @@ const pace = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "au
 async function searchNow() {
   if (!query || !about) return;
   if (query.file && query.file.size > about.limits.max_body) {
-    warn(`That picture is too large: it has ${count(query.file.size)} bytes, and the service takes ${count(about.limits.max_body)}.`);
+    warn(`The image is too large: it has ${count(query.file.size)} bytes, and the limit is ${count(about.limits.max_body)}.`);
     return;
   }
   running?.abort();
@@ -84,7 +84,7 @@ function show(found) {
   const { neighbors, query: asked } = found;
   $("empty").hidden = neighbors.length > 0;
   $("samples").replaceChildren();
-  $("empty-words").textContent = neighbors.length ? "" : `No code is within ${counted(Number($("radius").value), "bit")} of this query. A larger radius finds more.`;
+  $("empty-words").textContent = neighbors.length ? "" : `No code is within ${counted(Number($("radius").value), "bit")} of this query. Choose a larger radius to find more.`;
   $("status").textContent = `${counted(neighbors.length, "neighbor")} in ${found.milliseconds.total.toFixed(1)} ms`;
   $("cards").replaceChildren(...neighbors.map((neighbor) => card(neighbor, asked)));
   showAsked(asked);
@@ -120,7 +120,7 @@ function verdict(label, wanted) {
 
 function showAsked(asked) {
   $("asked").hidden = false;
-  $("asked-name").textContent = asked.row !== null ? `Row ${asked.row}` : asked.id !== null ? `Id ${asked.id}` : "Your picture";
+  $("asked-name").textContent = asked.row !== null ? `Row ${asked.row}` : asked.id !== null ? `Id ${asked.id}` : "Your image";
   $("asked-label").replaceChildren(...(asked.label === null ? [] : [chip(asked.label)]));
   const shown = asked.row !== null ? picture(asked.row, "") : null;
   $("asked-picture").replaceChildren(...(shown ? [shown] : []));
@@ -129,7 +129,7 @@ function showAsked(asked) {
   if (!query.file) $("preview").replaceChildren();
 }
 
-// A search by row or id is in the address, so that it can be kept, shared and gone back to.
+// A search by row or id is written into the address, so that it can be saved, shared and returned to.
 function remember() {
   if (query.file) return;
   const hash = `#${new URLSearchParams(query)}`;
@@ -144,7 +144,7 @@ function recall() {
   return null;
 }
 
-// ------------------------------------------------------------------------------------------- what may go wrong
+// ------------------------------------------------------------------------------------------------------ errors
 
 function warn(text, retry = null) {
   $("alert").hidden = false;
@@ -165,8 +165,8 @@ function fail(error, retry) {
 
 function openDoor(retry) {
   $("door-why").textContent = hasToken()
-    ? "The token was not the right one."
-    : "Whoever started it has it. It is kept until this tab is closed.";
+    ? "The token is wrong."
+    : "The person who started the service knows it. The browser forgets it when you close this tab.";
   dropToken();
   $("door").onclose = () => {
     keepToken($("token").value);
@@ -176,7 +176,7 @@ function openDoor(retry) {
   if (!$("door").open) $("door").showModal();
 }
 
-// ---------------------------------------------------------------------------------------------------- beginning
+// -------------------------------------------------------------------------------------------------------- start
 
 async function begin() {
   try {
@@ -212,12 +212,12 @@ function setUp() {
 const randomRow = () => Math.floor(Math.random() * about.rows);
 
 function invite() {
-  const from = about.takes_pictures ? "Drop a picture, or pick a row" : "Pick a row";
+  const from = about.takes_pictures ? "Choose an image or a row" : "Choose a row";
   if (!about.codes) {
-    $("empty-words").textContent = "The index holds no code yet. Add some, and this page finds them.";
+    $("empty-words").textContent = "The index has no codes yet. Add some, and search them here.";
     return;
   }
-  $("empty-words").textContent = about.rows === null ? "Give the id of a code to see its neighbors." : `${from}, to see the codes nearest to it.`;
+  $("empty-words").textContent = about.rows === null ? "Enter the id of a code to see its neighbors." : `${from} to see the nearest codes.`;
   if (about.rows === null || !about.pictures) return;
   const rows = new Set(Array.from({ length: Math.min(SAMPLES, about.rows) }, randomRow));
   $("samples").replaceChildren(...[...rows].map((row) => {
@@ -227,7 +227,7 @@ function invite() {
   }));
 }
 
-// The map and the numbers come when they are ready, and anew when the index has changed.
+// Loads the map and the numbers when they are ready, and again when the index has changed.
 async function keepUp() {
   let pause = 5000;
   try {
@@ -251,7 +251,7 @@ async function keepUp() {
   setTimeout(keepUp, pause);
 }
 
-// The next look comes by itself; whoever presses the button does not want to wait for it.
+// keepUp tries again by itself; the button tries at once.
 async function waitForIt() {
   try {
     await get("health");
@@ -266,8 +266,8 @@ let mapShown = "";
 
 function showMap(map) {
   const words = { pca: "by principal components", tsne: "by t-SNE" };
-  const pending = map.pending ? "; a better one is being drawn …" : "";
-  const said = { computing: "being drawn …", failed: "could not be drawn", ready: `${counted(map.ids.length, "code")}, ${words[map.kind]}${pending}` }[map.state];
+  const pending = map.pending ? "; a better map is being computed …" : "";
+  const said = { computing: "being computed …", failed: "could not be computed", ready: `${counted(map.ids.length, "code")}, ${words[map.kind]}${pending}` }[map.state];
   if ($("map-status").textContent !== said) $("map-status").textContent = said;
   const shown = `${map.generation}/${map.kind}`;
   if (map.state !== "ready" || shown === mapShown) return;
@@ -287,7 +287,7 @@ function soon() {
 function takeFile(file) {
   if (!file || !about?.takes_pictures) return;
   if (file.type && !file.type.startsWith("image/")) {
-    warn(`${file.name} is no picture.`);
+    warn(`${file.name} is not an image.`);
     return;
   }
   const image = element("img", { alt: "" });
@@ -342,7 +342,7 @@ $("theme").addEventListener("click", () => {
   try {
     localStorage.setItem("lbhash-theme", root.dataset.theme);
   } catch {
-    // It then lasts as long as the page.
+    // Without storage, the theme lasts until the page is closed.
   }
   codeMap.draw();
 });

@@ -1,4 +1,4 @@
-// A code as squares: filled for 1, pale for 0; those that differ from the query are larger, and colored or hollow.
+// Draws a code as squares: dark for 1, pale for 0. Bits that differ from the query are larger and colored (1) or hollow (0).
 
 import { counted, drawing } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// A class has a color (after Okabe and Ito, whom the color-blind thank) and a shape, so that neither stands alone.
+// Gives each class a color (from Okabe and Ito, for color-blind people too) and a shape, so that color alone never decides.
 
 import { drawing, element } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// Elements by what they are made of. Text is always text: nothing here parses HTML.
+// Makes elements. Text stays text: nothing here parses HTML.
 
 export const $ = (id) => document.getElementById(id);
 

@@ -1,10 +1,10 @@
-// The map of the code space: a canvas that the mouse, a finger and the keyboard can walk.
+// The map of the code space: a canvas for mouse, touch and keyboard.
 
 import { chip, first, marker, named } from "./classes.js";
 import { $, element } from "./dom.js";
 
 const PADDING = 18;
-const REACH = 16; // pixels from a point within which it is meant
+const REACH = 16; // pixels; the pointer selects the nearest point within this distance
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class CodeMap {
@@ -15,7 +15,7 @@ export class CodeMap {
     this.picture = picture;
     this.points = null;
     this.at = -1;
-    this.only = null; // the class that the legend has picked
+    this.only = null; // the class that is selected in the legend
     this.near = new Set();
     this.asked = null;
     new ResizeObserver(() => this.draw()).observe(this.canvas);
@@ -42,7 +42,7 @@ export class CodeMap {
     this.draw();
   }
 
-  // From where the points were to where they are.
+  // Moves the points from their old places to the new ones.
   move(before) {
     const began = performance.now();
     const step = (now) => {
@@ -178,7 +178,7 @@ export class CodeMap {
       const [right, down] = ways[event.key];
       if (this.at < 0) return void this.point(this.start(), true);
       const [x, y] = this.place(this.at);
-      // The nearest that lies more in that direction than across it, and not under the one where we are.
+      // The nearest point that lies more in this direction than across it, and not under the current point.
       const next = this.nearest(x, y, Infinity, (dx, dy, at) => {
         const along = dx * right + dy * down;
         return at !== this.at && along > 1 && Math.abs(dx * down) + Math.abs(dy * right) <= along;

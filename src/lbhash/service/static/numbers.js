@@ -1,4 +1,4 @@
-// The model's numbers: tiles, the classes, the pairs that are confused.
+// The model's numbers: tiles, classes, frequently confused classes.
 
 import { chip } from "./classes.js";
 import { $, count, element } from "./dom.js";
@@ -57,10 +57,10 @@ export function showNumbers(found) {
   }
   if (found.ratio !== null) {
     tiles.push(tile("Ratio", three(found.ratio), `min D_inter ${distance(found.inter)} over max D_intra ${distance(found.intra)}`));
-    tiles.push(tile("Ratio at 99.9 %", three(found.ratio_999), "without the one code in a thousand that strays most"));
+    tiles.push(tile("Ratio at 99.9 %", three(found.ratio_999), "without the one code in a thousand that is farthest from its center"));
   }
-  if (found.knn_accuracy !== null) tiles.push(tile("k-NN", percent(found.knn_accuracy), "of the queries by a vote of the nearest codes"));
-  if (found.precision_within_2 !== null) tiles.push(tile("Precision within 2 bits", three(found.precision_within_2), "0 for a query that finds nothing"));
+  if (found.knn_accuracy !== null) tiles.push(tile("k-NN", percent(found.knn_accuracy), "of the queries are classified right by a vote of the nearest codes"));
+  if (found.precision_within_2 !== null) tiles.push(tile("Precision within 2 bits", three(found.precision_within_2), "a query that finds nothing counts as 0"));
   $("tiles").replaceChildren(...tiles);
   $("classes").hidden = !found.classes.length;
   $("classes").querySelector("tbody").replaceChildren(...found.classes.map((row) =>
