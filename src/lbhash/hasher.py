@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.codes import PackedCodes, check_bits, code_bytes, unpack
 from lbhash.data import EmbeddingSplit, Split, check_embeddings
-from lbhash.data.holdout import held_rows
+from lbhash.data.holdout import validation_rows
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.data.split import SplitT
 from lbhash.evaluation.recognition import knn_predict
@@ -384,7 +384,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         fitted: Split = part
         held: Split | None = None
         if validation:
-            chosen = held_rows(part.labels, validation, seed, name="validation", purpose="validation")
+            chosen = validation_rows(part.labels, validation, seed, name="validation", purpose="validation")
             fitted, held = part.where(~chosen), part.where(chosen)
         assert fitted.labels is not None
         labels = torch.from_numpy(fitted.labels)
