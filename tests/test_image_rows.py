@@ -20,7 +20,7 @@ from lbhash.data.images.spooled import SpooledImages
 from lbhash.models.backbone import Backbone
 from lbhash.training import TrainingRows
 from lbhash.training.batches import labels_of
-from lbhash.training.images import Augmentation, ImageRows, PixelValues, check_images, draws_of, resized
+from lbhash.training.images import Augmentation, ImageRows, PixelValues, augmentation_numbers, check_images, resized
 
 pytest.importorskip("transformers")
 
@@ -175,7 +175,9 @@ def test_augmented_rows(backbone):
     for epoch in range(3):
         made = rows.inputs(np.array([3, 0]), epoch)
         assert made.is_contiguous(memory_format=torch.channels_last)
-        changed = [augmentation.apply(images[row], (SIDE, SIDE), draws_of(9, epoch, row), 2) for row in (11, 2)]
+        changed = [
+            augmentation.apply(images[row], (SIDE, SIDE), augmentation_numbers(9, epoch, row), 2) for row in (11, 2)
+        ]
         expected = backbone.processor(changed, do_resize=False, return_tensors="pt")["pixel_values"]
         torch.testing.assert_close(made, expected, rtol=0, atol=0)
 
@@ -237,7 +239,7 @@ def test_small_splits_are_decoded_once(backbone, monkeypatch, limit, reads):
     """Of a split that grows larger than the limit nothing is held any more."""
     import lbhash.training.images.dataset
 
-    monkeypatch.setattr(lbhash.training.images.dataset, "HELD_BYTES", limit)
+    monkeypatch.setattr(lbhash.training.images.dataset, "CACHED_BYTES", limit)
     images, labels = stripes(5)
     table = ImageTable(ListedImages(images), labels, "p")
     seen = []
@@ -298,9 +300,7 @@ def test_missing_images_are_named_first(folder, monkeypatch):
     table = load_images(folder)
     (folder / "class1" / "005.png").unlink()
     (folder / "class1" / "001.png").write_bytes(b"junk")
-    monkeypatch.setattr(
-        "lbhash.training.images.finetune.find_unreadable", lambda *_, **__: pytest.fail("looked for others")
-    )
+    monkeypatch.setattr("lbhash.data.images.corrupt.find_unreadable", lambda *_, **__: pytest.fail("looked for others"))
     with pytest.raises(
         ValueError, match=r"^image 'class1/005.png' is missing \(1 of 24 are\); mend or remove them, or"
     ):
@@ -316,5 +316,5 @@ def test_no_image_at_all(folder):
         (folder / file).write_bytes(b"junk")
     with pytest.raises(ValueError, match=r"^no image of images could be read: image 'class0/000.png' is no image"):
         check_images(load_images(folder), damaged="skip")
-    with pytest.raises(ValueError, match=r"^damaged is 'drop'; it must be refuse or skip"):
+    with pytest.raises(ValueError, match=r"^damaged is 'drop'; it must be one of refuse, skip"):
         check_images(table, damaged="drop")

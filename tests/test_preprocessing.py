@@ -178,8 +178,8 @@ def test_values_that_cannot_be_looked_up(processor):
     ("side", "error", "said"),
     [
         (0, ValueError, r"^image_size is 0; it must be at least 1"),
-        (96.0, TypeError, r"^image_size is 96.0; it must be an integer, at least 1"),
-        (True, TypeError, r"^image_size is True; it must be an integer, at least 1"),
+        (96.0, TypeError, r"^image_size is 96.0; it must be an integer of at least 1"),
+        (True, TypeError, r"^image_size is True; it must be an integer of at least 1"),
     ],
 )
 def test_bad_sides(with_processor, side, error, said):
