@@ -137,30 +137,14 @@ def _read_parquet(file: Path, name: str, *, stream: bool) -> EmbeddingTable:
                 raise ValueError(f"{name} is {str(file)!r}, which has no column 'embedding' (it has {has})")
             label = first_of(("label", "labels"), columns)
             flags = [flag for flag in FLAGS if flag in columns]
-            embeddings: Any = StreamedEmbeddings(file, name) if stream else _embedding_column(parquet, file, name)
+            embeddings: Any = StreamedEmbeddings(file, name)
+            if not stream:
+                embeddings = embeddings.in_memory()
             rest = parquet.read(columns=flags + ([label] if label else []))
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}") from None
     labels = read_label_column(rest[label], f"column {label!r} of {name}") if label else None
     return EmbeddingTable(embeddings, labels, file.name, {FLAGS[flag]: rest[flag].to_numpy() for flag in flags})
-
-
-def _embedding_column(parquet: Any, file: Path, name: str) -> npt.NDArray:
-    """Return the embeddings ``[n, dim]``, with the extra memory of a batch."""
-    embeddings: npt.NDArray | None = None
-    filled = 0
-    for batch in parquet.iter_batches(batch_size=8192, columns=["embedding"]):
-        if not len(batch):
-            continue
-        rows = np.arange(filled, filled + len(batch))
-        numbers = _numbers(batch.column(0), rows, None if embeddings is None else embeddings.shape[1], name)
-        if embeddings is None:
-            embeddings = np.empty((parquet.metadata.num_rows, numbers.shape[1]), numbers.dtype)
-        embeddings[rows] = numbers
-        filled += len(batch)
-    if embeddings is None:
-        raise ValueError(f"{name} is {str(file)!r}, which has no row")
-    return embeddings
 
 
 def _numbers(column: Any, rows: npt.NDArray[np.int64], dim: int | None, name: str) -> npt.NDArray:
@@ -218,6 +202,13 @@ class StreamedEmbeddings:
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         return self._read(rows, self.shape[1]) if len(rows) else np.empty((0, self.shape[1]), self.dtype)
+
+    def in_memory(self) -> npt.NDArray:
+        """Return all embeddings, with the extra memory of a few rows."""
+        made = np.empty(self.shape, self.dtype)
+        for start in range(0, len(self), 8192):
+            made[start : start + 8192] = self[start : start + 8192]
+        return made
 
     def _read(self, rows: npt.NDArray[np.int64], dim: int | None) -> npt.NDArray:
         return _numbers(self._rows.take(rows)["embedding"].combine_chunks(), rows, dim, self._name)

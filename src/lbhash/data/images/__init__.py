@@ -25,7 +25,8 @@ class Layout:
     """A way in which images and labels lie on disk.
 
     Attributes:
-        read: the reader.
+        read: the reader. It takes the path and, for messages, the ``name`` of the argument; it raises ``ValueError``
+            if a file is missing, damaged or not of its form.
         recognizes: tells whether a path is of this layout, by the names of its files.
         options: which of the options ``images`` and ``classes`` the reader takes.
     """

@@ -24,13 +24,6 @@ def read_cifar(path: str | Path, name: str = "data") -> ImageTable:
     lists, dictionaries and arrays of bytes, which is all that the original files hold.
 
     Source: A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009.
-
-    Args:
-        path: the folder.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: a batch is missing, is damaged, or holds something else.
     """
     folder = Path(path)
     hundred = (folder / "train").is_file()

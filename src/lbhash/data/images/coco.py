@@ -27,10 +27,6 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
     Args:
         path: the folder with ``annotations/instances_NAME.json``, one or more, and the images of each in ``NAME``.
         images: the folder that holds the folders ``NAME``; if None, ``path``.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: there is no such file, it is no such JSON, or two of them have other categories.
     """
     root = Path(path)
     found = sorted((root / "annotations").glob(f"{PREFIX}*.json"))

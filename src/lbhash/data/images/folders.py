@@ -25,11 +25,6 @@ def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
         path: a folder with a folder for each class; or with ``train``, ``base`` and ``query``, or ``train`` and some of
             ``test``, ``val`` and ``validation``, which hold them. Images may lie deeper in a class's folder. Files
             that do not end in one of ``SUFFIXES``, and hidden ones, are no images.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: there is no such folder, a class has no image, images lie where no class is, or there is a
-            folder ``train`` without its others.
     """
     root = _existing_folder(path, name)
     tops = _top_folders(root, name)

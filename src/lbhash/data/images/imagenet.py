@@ -32,10 +32,6 @@ def read_imagenet(
             side, and a ``val.txt`` of lines ``FILE CLASS``, the class a WordNet id or its position among all of
             ``train`` in the order of their names, counted from 0.
         classes: a file that lists WordNet ids, the first word of each line; or the ids themselves.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: a folder or file is missing, a listed class has no folder, or a line is not of this form.
     """
     root = Path(path)
     for folder in ("train", "val"):

@@ -29,11 +29,6 @@ def read_image_lists(path: str | Path, images: str | Path | None = None, name: s
     Args:
         path: the folder of the lists.
         images: the folder that their paths are seen from; if None, that of the lists.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: a list is missing or empty, or a line is not of this form, has another number of labels than the
-            first, or disagrees with another list.
     """
     folder = Path(path)
     labels: dict[str, tuple[int, ...]] = {}  # by image, in the order of the rows

@@ -25,10 +25,6 @@ def read_mirflickr(path: str | Path, images: str | Path | None = None, name: str
         path: the folder with ``mirflickr/im1.jpg`` … and ``mirflickr25k_annotations_v080/LABEL.txt`` (the number of a
             image a line); these may also lie in ``path`` itself.
         images: the folder of the images; if None, ``mirflickr`` in ``path`` if it exists, else ``path``.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: there are no annotations, or a line is no number of an image.
     """
     root = Path(path)
     folder = next((found for found in sorted(root.glob(ANNOTATIONS)) if found.is_dir()), root)

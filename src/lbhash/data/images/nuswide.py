@@ -37,10 +37,6 @@ def read_nuswide(
         images: the folder that the list's paths are seen from; if None, ``Flickr`` or ``images`` in ``path`` if one
             exists, else ``path`` itself.
         most_frequent: the number of labels; of labels that are equally frequent the first by name.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: a file is missing, or is not of this form.
     """
     root = Path(path)
     lines = numbered_lines(existing_file(root / LIST, f"the image list of {name}"))

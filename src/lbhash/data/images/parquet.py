@@ -135,11 +135,6 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
             ``in_query`` say which split a row belongs to; or files named ``train``, ``base`` and ``query``. Files named
             ``train-…`` and ``test-…``, ``val-…`` or ``validation-…`` are the published training and test set. Files
             may lie in the folder's folder ``data``, as in a copy of a repository of the Hub.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: a file is missing, damaged or of other columns than the first; labels are missing.
-        TypeError: a column holds something else.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
