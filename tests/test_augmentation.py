@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance
 
-from lbhash.training.images import Augmentation, draws_of
+from lbhash.training.images import Augmentation, augmentation_numbers
 
 STILL = Augmentation(crop=(1, 1), flip=0, brightness=0, contrast=0, saturation=0)
 BILINEAR = Image.Resampling.BILINEAR
@@ -24,10 +24,10 @@ def changed(augmentation, image, size, draws):
 
 
 def test_draws_follow_from_seed_epoch_and_row():
-    np.testing.assert_array_equal(draws_of(1, 2, 3), draws_of(1, 2, 3))
-    made = [tuple(draws_of(*numbers)) for numbers in np.ndindex(3, 3, 3)]
+    np.testing.assert_array_equal(augmentation_numbers(1, 2, 3), augmentation_numbers(1, 2, 3))
+    made = [tuple(augmentation_numbers(*numbers)) for numbers in np.ndindex(3, 3, 3)]
     assert len(set(made)) == 27
-    every = np.concatenate([draws_of(7, epoch, row) for epoch in range(20) for row in range(20)])
+    every = np.concatenate([augmentation_numbers(7, epoch, row) for epoch in range(20) for row in range(20)])
     assert every.shape == (3200,)
     assert 0 <= every.min() < 0.01 < 0.99 < every.max() < 1
     assert abs(every.mean() - 0.5) < 0.02
@@ -113,7 +113,7 @@ def test_each_factor_is_one_of_its_own(at):
 @pytest.mark.parametrize("size", [(1, 1), (1, 300), (300, 1), (3, 50), (500, 400)])
 def test_images_of_any_shape(size):
     for row in range(5):
-        made = changed(Augmentation(crop=(0.08, 1.0)), noise(*size), (32, 24), draws_of(0, 0, row))
+        made = changed(Augmentation(crop=(0.08, 1.0)), noise(*size), (32, 24), augmentation_numbers(0, 0, row))
         assert made.shape == (32, 24, 3)
 
 
@@ -127,10 +127,10 @@ def test_images_of_any_shape(size):
         ({"crop": 0.5}, TypeError, r"^crop is 0.5; it must be two numbers, the least and the most share of the area"),
         ({"crop": (0.5, "1")}, TypeError, r"^crop is \(0.5, '1'\); it must be two numbers"),
         ({"flip": 1.5}, ValueError, r"^flip is 1.5; it must be from 0 to 1"),
-        ({"flip": True}, TypeError, r"^flip is True; it must be a number from 0 to 1"),
+        ({"flip": True}, TypeError, r"^flip is True; it must be a number, from 0 to 1"),
         ({"brightness": -0.1}, ValueError, r"^brightness is -0.1; it must be from 0 to 1"),
         ({"contrast": math.nan}, ValueError, r"^contrast is nan; it must be from 0 to 1"),
-        ({"saturation": "0.2"}, TypeError, r"^saturation is '0.2'; it must be a number from 0 to 1"),
+        ({"saturation": "0.2"}, TypeError, r"^saturation is '0.2'; it must be a number, from 0 to 1"),
     ],
 )
 def test_bad_settings(settings, error, said):

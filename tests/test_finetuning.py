@@ -124,7 +124,7 @@ def test_running_statistics_are_of_more_than_the_last_batch():
 
 
 def test_a_policy_that_there_is_not():
-    with pytest.raises(ValueError, match=r"^batch_norm is 'eval'; it must be freeze or train"):
+    with pytest.raises(ValueError, match=r"^batch_norm is 'eval'; it must be one of freeze, train"):
         image_model(batch_norm="eval")
 
 
@@ -522,7 +522,7 @@ def test_to_the_hub_and_back(tuned, tmp_path, monkeypatch):
     [
         ({"backbone": None}, ValueError, r"^backbone is not given; images need one: a folder or Hub id of a vision"),
         ({"backbone": "absent"}, ValueError, r"^backbone is 'absent', and there is no such folder"),
-        ({"batch_norm": "eval"}, ValueError, r"^batch_norm is 'eval'; it must be freeze or train"),
+        ({"batch_norm": "eval"}, ValueError, r"^batch_norm is 'eval'; it must be one of freeze, train"),
         ({"image_size": -3}, ValueError, r"^image_size is -3; it must be at least 1"),
         ({"augment": "strong"}, TypeError, r"^augment is 'strong'; it must be True, False or an Augmentation"),
         ({"augment": 1}, TypeError, r"^augment is 1; it must be True, False or an Augmentation"),

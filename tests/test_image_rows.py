@@ -20,7 +20,7 @@ from lbhash.data.images.spooled import SpooledImages
 from lbhash.models.backbone import Backbone
 from lbhash.training import TrainingRows
 from lbhash.training.batches import labels_of
-from lbhash.training.images import Augmentation, ImageRows, PixelValues, check_images, draws_of, resized
+from lbhash.training.images import Augmentation, ImageRows, PixelValues, augmentation_numbers, check_images, resized
 
 pytest.importorskip("transformers")
 
@@ -64,7 +64,7 @@ def test_images_in_any_order(parquet, monkeypatch):
     rows = np.array([21, 3, 8, 17, 0])
     expected = pixels_of(parquet.read(int(row)) for row in rows)
     spooled = parquet.store.in_any_order(rows)
-    monkeypatch.setattr(type(parquet.store), "_group", lambda *_: pytest.fail("a row group was read again"))
+    monkeypatch.setattr(type(parquet.store), "file", lambda *_: pytest.fail("the file was read again"))
     for _ in range(2):
         np.testing.assert_array_equal(pixels_of(spooled.read(int(row)) for row in rows), expected)
     assert len(spooled) == 24
@@ -175,7 +175,9 @@ def test_augmented_rows(backbone):
     for epoch in range(3):
         made = rows.inputs(np.array([3, 0]), epoch)
         assert made.is_contiguous(memory_format=torch.channels_last)
-        changed = [augmentation.apply(images[row], (SIDE, SIDE), draws_of(9, epoch, row), 2) for row in (11, 2)]
+        changed = [
+            augmentation.apply(images[row], (SIDE, SIDE), augmentation_numbers(9, epoch, row), 2) for row in (11, 2)
+        ]
         expected = backbone.processor(changed, do_resize=False, return_tensors="pt")["pixel_values"]
         torch.testing.assert_close(made, expected, rtol=0, atol=0)
 
@@ -237,7 +239,7 @@ def test_small_splits_are_decoded_once(backbone, monkeypatch, limit, reads):
     """Of a split that grows larger than the limit nothing is held any more."""
     import lbhash.training.images.dataset
 
-    monkeypatch.setattr(lbhash.training.images.dataset, "HELD_BYTES", limit)
+    monkeypatch.setattr(lbhash.training.images.dataset, "CACHED_BYTES", limit)
     images, labels = stripes(5)
     table = ImageTable(ListedImages(images), labels, "p")
     seen = []
@@ -298,9 +300,7 @@ def test_missing_images_are_named_first(folder, monkeypatch):
     table = load_images(folder)
     (folder / "class1" / "005.png").unlink()
     (folder / "class1" / "001.png").write_bytes(b"junk")
-    monkeypatch.setattr(
-        "lbhash.training.images.finetune.find_unreadable", lambda *_, **__: pytest.fail("looked for others")
-    )
+    monkeypatch.setattr("lbhash.data.images.corrupt.find_unreadable", lambda *_, **__: pytest.fail("looked for others"))
     with pytest.raises(
         ValueError, match=r"^image 'class1/005.png' is missing \(1 of 24 are\); mend or remove them, or"
     ):

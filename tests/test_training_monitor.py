@@ -251,7 +251,7 @@ def test_bad_monitors(blobs, changed, error, message):
 
 
 def test_too_few_rows_to_validate(blobs):
-    with pytest.raises(ValueError, match="part has 4 rows, of which 0 can be held out; validation needs two"):
+    with pytest.raises(ValueError, match="split has 4 rows, of which 0 can be for validation; validation needs two"):
         Hasher(**SETTINGS, monitor="ratio").fit(blobs.x[:4], np.arange(4))
 
 

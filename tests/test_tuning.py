@@ -76,9 +76,9 @@ def test_rows_that_cannot_be_held_out(train):
             hold_out(train, share)
     with pytest.raises(TypeError, match=r"held_out is '0\.2'"):
         hold_out(train, "0.2")
-    with pytest.raises(ValueError, match="part has no labels"):
+    with pytest.raises(ValueError, match="split has no labels"):
         hold_out(part_of(train.embeddings, None))
-    with pytest.raises(ValueError, match="part has 3 rows, of which 0 can be held out; tuning needs two"):
+    with pytest.raises(ValueError, match="split has 3 rows, of which 0 can be for validation; tuning needs two"):
         hold_out(part_of(np.zeros((3, 2)), np.arange(3)))
 
 

@@ -93,7 +93,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
             ValueError: a setting is not as it must be, the backbone cannot be loaded or takes no images of
                 ``image_size``, an image is damaged or missing, or what ``fit`` refuses.
         """
-        from lbhash.training.images import check_images
+        from lbhash.data.images.corrupt import check_images
 
         if not isinstance(images, ImageTable):
             images = ImageTable(ListedImages(list(images)), None, "images")

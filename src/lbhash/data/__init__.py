@@ -26,17 +26,17 @@ def load_dataset(
     seed: int = 0,
     stream: bool = False,
 ) -> Dataset[EmbeddingSplit]:
-    """Train, base and query of a data set.
+    """Return train, base and query of a data set of embeddings.
 
     Args:
         data: ``"digits"``; a file (``read_table``); or a folder with the files ``train``, ``base`` and ``query``.
         base: a file of the base rows; ``data`` then holds the training rows alone.
         query: a file of the query rows, together with ``base``.
         labels: an ``.npy`` with the labels of the file ``data``.
-        protocol: a name of ``PROTOCOLS``, for one file. Where it is not given, the file's own flags count, and
-            ``holdout`` where it has none.
-        seed: of the protocol's draw.
-        stream: as of ``read_table``.
+        protocol: a name of ``PROTOCOLS``, for one file. If None, the file's own flags count, and ``holdout`` if it
+            has none.
+        seed: of the protocol's sample.
+        stream: as for ``read_table``.
 
     Raises:
         ValueError: arguments that do not go together, or what ``read_table`` and ``Dataset`` refuse.
@@ -54,31 +54,24 @@ def load_dataset(
             "(for an .npy, train_labels.npy and so on beside it); give labels with a file only"
         )
     if base is not None and query is not None:
-        return _from_tables(
-            Path(data).name,
-            read_table(data, labels, stream=stream),
-            read_table(base, name="base", stream=stream),
-            read_table(query, name="query", stream=stream),
-        )
-    if folder:
+        tables = [read_table(data, labels, stream=stream)]
+        tables += [read_table(base, name="base", stream=stream), read_table(query, name="query", stream=stream)]
+    elif folder:
         tables = [read_table(_file_in(Path(data), split), name=split, stream=stream) for split in SPLITS]
-        return _from_tables(Path(data).name, *tables)
-    return load_table(data, labels, stream=stream).dataset(protocol, seed)
+    else:
+        return load_table(data, labels, stream=stream).dataset(protocol, seed)
+    splits = [table.split() for table in tables]
+    classes = max((s.labels.shape[1] for s in splits if s.labels is not None and s.labels.ndim == 2), default=0)
+    return Dataset(Path(data).name, "files", *(split.widened(classes) for split in splits))
 
 
 def load_table(data: str | Path, labels: str | Path | None = None, *, stream: bool = False) -> EmbeddingTable:
-    """All rows of a data set by name or from a file; ``stream`` as of ``read_table``."""
+    """Return all rows of a data set by name or from a file; ``stream`` as for ``read_table``."""
     if str(data) not in DATASETS:
         return read_table(data, labels, stream=stream)
     if labels is not None:
         raise ValueError(f"labels is {str(labels)!r} and data is {str(data)!r}, which has labels of its own; give one")
     return DATASETS[str(data)]()
-
-
-def _from_tables(name: str, *tables: EmbeddingTable) -> Dataset[EmbeddingSplit]:
-    splits = [table.split() for table in tables]
-    classes = max((s.labels.shape[1] for s in splits if s.labels is not None and s.labels.ndim == 2), default=0)
-    return Dataset(name, "files", *(split.widened(classes) for split in splits))
 
 
 def _file_in(folder: Path, split: str) -> Path:

@@ -1,4 +1,4 @@
-"""Protocols: which rows are train, base and query, by name and seed."""
+"""Protocols: rules by which rows become train, base and query, by name and seed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Protocol:
-    """A rule that draws the splits.
+    """A rule that samples the splits.
+
+    With several labels a row a sample by class has no meaning, so that as many rows are sampled from all. If that
+    leaves a label without a query, one of its rows takes the place of a query that can be spared. (The only row of a
+    label is then a query, and nothing is trained for the label.)
 
     Attributes:
         summary: the rule in words.
-        query: rows of each class drawn as queries; a fraction of the class where it is below 1.
-        train: rows of each class drawn for training; ``None`` for the whole base.
+        query: rows of each class that are queries; if below 1, a fraction of the class.
+        train: rows of each class to train on; if None, the whole base.
         disjoint: whether the training rows are kept out of the base.
         whole: whether ``query`` and ``train`` count rows of the whole data set, and not of each class.
-
-    With several labels a row a draw by class has no meaning, so that as many rows are drawn from all. Where that leaves
-    a label without a query, one of its rows takes the place of a query that can be spared. (A label of one row is then
-    a query's only: nothing is trained for it.)
     """
 
     summary: str
@@ -32,11 +32,11 @@ class Protocol:
     whole: bool = False
 
     def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
-        """Positions of the train, base and query rows, in file order.
+        """Return the positions of the train, base and query rows, in the order of the rows.
 
         Args:
             labels: ``int64 [n]``, or multi-hot ``[n, C]``.
-            seed: of the draw.
+            seed: of the sample.
 
         Raises:
             ValueError: a class has too few rows, or the seed is negative.
@@ -51,7 +51,7 @@ class Protocol:
                 raise ValueError(
                     f"{name} has {len(rows)} rows; the protocol needs more than {queries + trains} "
                     f"({queries} queries, {trains} to train): add rows, leave it out, or say by the columns "
-                    "in_train, in_base and in_query who is what"
+                    "in_train, in_base and in_query which rows are which"
                 )
             order = rng.permutation(rows)
             if labels.ndim == 2:
@@ -61,7 +61,7 @@ class Protocol:
             train.append(rest if self.train is None else rest[:trains])
             base.append(rest[trains:] if self.disjoint else rest)
         return {
-            name: np.sort(np.concatenate(rows)) for name, rows in (("train", train), ("base", base), ("query", query))
+            name: np.sort(np.concatenate(rows)) for name, rows in {"train": train, "base": base, "query": query}.items()
         }
 
 
@@ -155,17 +155,17 @@ def _sample(
 
 
 def _groups(labels: npt.NDArray, whole: bool) -> list[tuple[str, npt.NDArray[np.int64], int]]:
-    """Name, rows and number of classes of every group that is drawn from on its own."""
+    """Return name, rows and number of classes of every group that is sampled from on its own."""
     if whole or labels.ndim == 2:
         return [("the data set", np.arange(len(labels)), 1 if whole else labels.shape[1])]
     return [(f"class {label}", np.flatnonzero(labels == label), 1) for label in np.unique(labels)]
 
 
 def _with_a_query_each(order: npt.NDArray[np.int64], queries: int, labels: npt.NDArray) -> npt.NDArray[np.int64]:
-    """The order with as few swaps as need be for each label to be among the first ``queries``, as far as they go.
+    """Return the order with as few swaps as needed for each label to be among the first ``queries``, if possible.
 
-    The rarest label comes first, those of a single row last; and the last row goes whose labels all have a query
-    besides.
+    The rarest label comes first, those of a single row last; the row that gives way is the last one whose labels all
+    have another query.
     """
     order = order.copy()
     hot = labels != 0

@@ -1,9 +1,10 @@
-"""Tables from files: Parquet, ``.npz`` and ``.npy``, kept in the number type that the file has."""
+"""Tables of embeddings from files: Parquet, ``.npz`` and ``.npy``, in the number type that the file has."""
 
 from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from lbhash.data.dataset import SPLITS
 from lbhash.data.streamed import ParquetRows
 from lbhash.data.table import EmbeddingTable
 from lbhash.utils.files import existing_file, read_npy
+from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels
 
 SUFFIXES = (".parquet", ".npz", ".npy")
-ARRAYS = ("embedding", "embeddings", "label", "labels", *(f"in_{split}" for split in SPLITS))
-"""The arrays of an ``.npz`` that are read."""
+FLAGS = {f"in_{split}": split for split in SPLITS}
+"""The columns or arrays that say which rows are train, base and query."""
 
 
 def read_table(
@@ -28,14 +30,14 @@ def read_table(
     """Read embeddings, labels and split flags.
 
     Args:
-        path: a Parquet file with a column ``embedding`` (lists of one length) and, where there are labels, ``label``
+        path: a Parquet file with a column ``embedding`` (lists of one length) and, if there are labels, ``label``
             (integers) or ``labels`` (lists of integers); an ``.npz`` with arrays of these names (``embedding`` or
-            ``embeddings``, ``label`` or ``labels``, integers or multi-hot); or an ``.npy`` of the embeddings, with
-            the labels of ``NAME.npy`` in a ``NAME_labels.npy`` beside it where there is one.
+            ``embeddings``, ``label`` or ``labels``, integers or multi-hot); or an ``.npy`` of the embeddings, whose
+            labels may lie beside ``NAME.npy`` in ``NAME_labels.npy``.
             Boolean ``in_train``, ``in_base`` and ``in_query`` say which split a row belongs to.
-        labels: an ``.npy`` with the labels, in the place of the file's own.
+        labels: an ``.npy`` with the labels, instead of the file's own.
         name: of the argument, for messages.
-        stream: read the embeddings of a Parquet file where they are looked at, and leave it to whoever looks at them
+        stream: read the embeddings of a Parquet file when they are looked at, and leave it to whoever looks at them
             to find those that are NaN, infinite or beyond float32 (``check_embeddings``).
 
     Raises:
@@ -44,28 +46,26 @@ def read_table(
         TypeError: labels are not integers.
     """
     file = existing_file(path, name)
-    if file.suffix not in SUFFIXES:
-        raise ValueError(f"{name} is {str(path)!r}; it must end in {', '.join(SUFFIXES)}")
     if file.suffix == ".parquet":
         table = _read_parquet(file, name, stream=stream)
+    elif file.suffix == ".npz":
+        table = _read_npz(file, name)
+    elif file.suffix == ".npy":
+        table = EmbeddingTable(_load_npy(file, name, mmap_mode="r"), None, file.name)
     else:
-        table = _read_npz(file, name) if file.suffix == ".npz" else _read_npy(file, name)
+        raise ValueError(f"{name} is {str(path)!r}; it must end in {', '.join(SUFFIXES)}")
     label_name, beside = "labels", file.with_name(f"{file.stem}_labels.npy")
     if labels is None and file.suffix == ".npy" and beside.is_file():
         label_name, labels = f"{beside.name} beside {name}", beside
     if labels is not None:
         given = np.asarray(_load_npy(existing_file(labels, label_name), label_name))
         table = replace(table, labels=check_labels(given, label_name))
-    if table.labels is not None and len(table.labels) != len(table.embeddings):
-        raise ValueError(f"{name} has {len(table.embeddings)} embeddings and {len(table.labels)} labels")
-    for split, flag in table.flags.items():
-        if flag.dtype != bool or flag.shape != (len(table.embeddings),):
-            raise ValueError(
-                f"in_{split} of {name} is {flag.dtype} {list(flag.shape)}; it must be a boolean for each row"
-            )
+    if table.labels is not None and len(table.labels) != len(table):
+        raise ValueError(f"{name} has {len(table)} embeddings and {len(table.labels)} labels")
+    check_flags(table.flags, len(table), name)
     later = stream and table.embeddings.ndim == 2
     check_embeddings(table.embeddings[:1] if later else table.embeddings, f"embeddings of {name}")
-    if not len(table.embeddings):
+    if not len(table):
         raise ValueError(f"{name} is {str(path)!r}, which has no row")
     return table
 
@@ -77,8 +77,8 @@ def check_embeddings(
 
     Args:
         embeddings: what is checked.
-        name: what to call it in a message.
-        rows: what to call its rows, ``int64 [n]``; they count from 0 where it is not given.
+        name: what a message calls it.
+        rows: what a message calls its rows, ``int64 [n]``; if None, they count from 0.
     """
     if embeddings.ndim != 2 or embeddings.shape[1] == 0:
         raise ValueError(f"{name} has shape {embeddings.shape}; it must be [n, dim]")
@@ -97,53 +97,58 @@ def check_embeddings(
             raise ValueError(f"{name} is {what} in row {row}; every number must be finite")
 
 
+def check_flags(flags: dict[str, npt.NDArray], rows: int, name: str) -> None:
+    """Raise ``ValueError`` unless every flag is a boolean for each row."""
+    for split, flag in flags.items():
+        if flag.dtype != bool or flag.shape != (rows,):
+            raise ValueError(
+                f"in_{split} of {name} is {flag.dtype} {list(flag.shape)}; it must be a boolean for each row"
+            )
+
+
+def first_of(names: Iterable[str], present: Iterable[str]) -> str | None:
+    """Return the first name that is present; ``None`` if none is."""
+    return next((name for name in names if name in present), None)
+
+
+def read_label_column(column: Any, name: str) -> npt.NDArray:
+    """Return the labels of a column of Parquet: of integers, or of lists of integers."""
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise ValueError(f"{name} is missing in row {row}; every row must have a label")
+    return check_labels(column.to_pylist() if _holds_lists(column.type) else column.to_numpy(), name)
+
+
+def _holds_lists(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
 def _read_parquet(file: Path, name: str, *, stream: bool) -> EmbeddingTable:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        parquet = pq.ParquetFile(file)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(
-            f"{name} is {str(file)!r}, which is damaged or no Parquet file: {_first_line(error)}"
-        ) from None
-    with parquet:
-        columns = parquet.schema_arrow.names
-        if "embedding" not in columns:
-            raise ValueError(f"{name} is {str(file)!r}, which has no column 'embedding' (it has {', '.join(columns)})")
-        label = next((column for column in ("label", "labels") if column in columns), None)
-        flags = [f"in_{split}" for split in SPLITS if f"in_{split}" in columns]
-        try:
-            embeddings: Any = StreamedEmbeddings(file, name) if stream else _embedding_column(parquet, file, name)
+        with pq.ParquetFile(file) as parquet:
+            columns = parquet.schema_arrow.names
+            if "embedding" not in columns:
+                has = ", ".join(columns)
+                raise ValueError(f"{name} is {str(file)!r}, which has no column 'embedding' (it has {has})")
+            label = first_of(("label", "labels"), columns)
+            flags = [flag for flag in FLAGS if flag in columns]
+            embeddings: Any = StreamedEmbeddings(file, name)
+            if not stream:
+                embeddings = embeddings.in_memory()
             rest = parquet.read(columns=flags + ([label] if label else []))
-        except (pa.ArrowInvalid, OSError) as error:
-            raise ValueError(f"{name} is {str(file)!r}, which is damaged: {_first_line(error)}") from None
-    labels = _label_column(rest[label], f"column {label!r} of {name}") if label else None
-    return EmbeddingTable(
-        embeddings, labels, file.name, {flag.removeprefix("in_"): rest[flag].to_numpy() for flag in flags}
-    )
-
-
-def _embedding_column(parquet: Any, file: Path, name: str) -> npt.NDArray:
-    """The embeddings ``[n, dim]``, a row group's worth of extra memory at a time."""
-    embeddings: npt.NDArray | None = None
-    filled = 0
-    for batch in parquet.iter_batches(batch_size=8192, columns=["embedding"]):
-        if not len(batch):
-            continue
-        rows = np.arange(filled, filled + len(batch))
-        numbers = _numbers(batch.column(0), rows, None if embeddings is None else embeddings.shape[1], name)
-        if embeddings is None:
-            embeddings = np.empty((parquet.metadata.num_rows, numbers.shape[1]), numbers.dtype)
-        embeddings[rows] = numbers
-        filled += len(batch)
-    if embeddings is None:
-        raise ValueError(f"{name} is {str(file)!r}, which has no row")
-    return embeddings
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}") from None
+    labels = read_label_column(rest[label], f"column {label!r} of {name}") if label else None
+    return EmbeddingTable(embeddings, labels, file.name, {FLAGS[flag]: rest[flag].to_numpy() for flag in flags})
 
 
 def _numbers(column: Any, rows: npt.NDArray[np.int64], dim: int | None, name: str) -> npt.NDArray:
-    """Some rows of the column ``embedding`` as ``[m, dim]``, where ``dim`` is the first one's if it is not given."""
+    """Return some rows of the column ``embedding``, ``[m, dim]``; if ``dim`` is None, it is the first row's length."""
     if column.null_count:
         row = rows[np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]]
         raise ValueError(f"column 'embedding' of {name} is missing in row {row}")
@@ -171,14 +176,14 @@ def _numbers(column: Any, rows: npt.NDArray[np.int64], dim: int | None, name: st
 
 
 class StreamedEmbeddings:
-    """The embeddings of a Parquet file, ``[n, dim]``, as an array that is read where it is looked at (``ParquetRows``).
+    """The embeddings of a Parquet file, ``[n, dim]``: an array that is read when it is looked at (``ParquetRows``).
 
     Args:
         file: the file.
         name: of the argument, for messages.
 
     Raises:
-        TypeError, ValueError: as ``read_table``, of the first row; what is wrong with another is said when it is read.
+        TypeError, ValueError: the first row is no embedding; what is wrong with another is said when it is read.
     """
 
     ndim = 2
@@ -198,45 +203,35 @@ class StreamedEmbeddings:
             rows = np.arange(*rows.indices(len(self)))
         return self._read(rows, self.shape[1]) if len(rows) else np.empty((0, self.shape[1]), self.dtype)
 
+    def in_memory(self) -> npt.NDArray:
+        """Return all embeddings, with the extra memory of a few rows."""
+        made = np.empty(self.shape, self.dtype)
+        for start in range(0, len(self), 8192):
+            made[start : start + 8192] = self[start : start + 8192]
+        return made
+
     def _read(self, rows: npt.NDArray[np.int64], dim: int | None) -> npt.NDArray:
         return _numbers(self._rows.take(rows)["embedding"].combine_chunks(), rows, dim, self._name)
 
 
-def _label_column(column: Any, name: str) -> npt.NDArray:
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-        raise ValueError(f"{name} is missing in row {row}; every row must have a label")
-    return check_labels(column.to_pylist() if _holds_lists(column.type) else column.to_numpy(), name)
-
-
-def _holds_lists(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-
-
 def _read_npz(file: Path, name: str) -> EmbeddingTable:
-    key, held = "", {}
+    found: dict[str, npt.NDArray] = {}
+    key = ""
     try:
         with np.load(file, allow_pickle=False) as arrays:
             names = list(arrays.files)
             for key in names:
-                if key in ARRAYS:
-                    held[key] = arrays[key]
+                if key in ("embedding", "embeddings", "label", "labels", *FLAGS):
+                    found[key] = arrays[key]
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         _refuse_objects(error, f"array {key!r} of {name}")
-        raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npz file: {_first_line(error)}") from None
-    embeddings = next((held[key] for key in ("embedding", "embeddings") if key in held), None)
-    if embeddings is None:
+        raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npz file: {one_line(error)}") from None
+    embedding, label = first_of(("embedding", "embeddings"), found), first_of(("label", "labels"), found)
+    if embedding is None:
         raise ValueError(f"{name} is {str(file)!r}, which has no array 'embeddings' (it has {', '.join(names)})")
-    labels = next((held[key] for key in ("label", "labels") if key in held), None)
-    flags = {split: held[f"in_{split}"] for split in SPLITS if f"in_{split}" in held}
-    labels = None if labels is None else check_labels(labels, f"labels of {name}")
-    return EmbeddingTable(embeddings, labels, file.name, flags)
-
-
-def _read_npy(file: Path, name: str) -> EmbeddingTable:
-    return EmbeddingTable(_load_npy(file, name, mmap_mode="r"), None, file.name)
+    labels = None if label is None else check_labels(found[label], f"labels of {name}")
+    flags = {split: found[flag] for flag, split in FLAGS.items() if flag in found}
+    return EmbeddingTable(found[embedding], labels, file.name, flags)
 
 
 def _load_npy(file: Path, name: str, mmap_mode: Any = None) -> npt.NDArray:
@@ -244,14 +239,10 @@ def _load_npy(file: Path, name: str, mmap_mode: Any = None) -> npt.NDArray:
         return np.lib.format.open_memmap(file, mode=mmap_mode) if mmap_mode else read_npy(file)
     except (OSError, ValueError, EOFError) as error:
         _refuse_objects(error, name)
-        raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npy file: {_first_line(error)}") from None
+        raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npy file: {one_line(error)}") from None
 
 
 def _refuse_objects(error: Exception, name: str) -> None:
-    """Say it where NumPy refused an array only because it holds Python objects, which are pickles."""
+    """Raise ``TypeError`` if NumPy refused an array only because it holds Python objects, which are pickles."""
     if "Object arrays" in str(error) or "Python objects" in str(error):
         raise TypeError(f"{name} holds Python objects, which are never loaded; it must hold numbers") from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -110,11 +110,9 @@ class Split(ABC):
 
     @abstractmethod
     def training_rows(self, of_images: Callable[[Any], TrainingRows] | None = None) -> TrainingRows:
-        """Return the rows as training takes them: the split itself, or of images what ``of_images`` makes of it.
+        """Return the rows as training takes them: embeddings as they are, of images ``of_images(split)``.
 
-        Args:
-            of_images: called with a split of images, for instance ``lbhash.training.images.ImageRows`` with its
-                other arguments bound; it must be given for images.
+        ``of_images`` is, for instance, ``lbhash.training.images.ImageRows`` with its other arguments bound.
         """
 
     def with_rows(self: SplitT, rows: npt.NDArray[np.int64], labels: npt.NDArray | None) -> SplitT:
@@ -161,9 +159,8 @@ class EmbeddingSplit(Split):
     """Some rows of a table of embeddings. They can be learned from as they are (``TrainingRows``).
 
     Attributes:
-        embeddings: the whole table's embeddings, ``[N, dim]``.
-        rows: the rows' positions in the table, ``int64 [n]``.
-        labels: the labels of these rows, ``int64 [n]`` or multi-hot ``uint8 [n, C]``; ``None`` if there are none.
+        embeddings: the whole table's, ``[N, dim]``.
+        rows: see ``Split``, as for ``labels``.
     """
 
     embeddings: npt.NDArray

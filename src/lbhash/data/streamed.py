@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.utils.formatting import one_line
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -19,13 +21,13 @@ class ParquetRows:
     """Some columns of one or more Parquet files, read forward.
 
     Rows that rise from call to call cost one pass over the files, and row groups without any of them are skipped. For a
-    row before the last one its row group is read from its beginning again. In memory are a batch and a page of the
-    file, which is a megabyte, or what pyarrow writes at once, 1,024 rows.
+    row before the last one its row group is read again from its beginning. A batch and a page of the file are in
+    memory; a page is a megabyte, or what pyarrow writes at once, 1,024 rows.
 
     Args:
-        files: in the order of the rows; their columns must agree.
-        columns: which to read.
-        batch_rows: how many rows are in memory at a time.
+        files: the files, in the order of the rows; their columns must agree.
+        columns: the columns to read.
+        batch_rows: rows in memory at a time.
     """
 
     def __init__(self, files: Sequence[Path], columns: Sequence[str], batch_rows: int) -> None:
@@ -50,7 +52,7 @@ class ParquetRows:
         return int(self._starts[-1])
 
     def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """These rows, in this order; quick where they rise.
+        """Return these rows, in this order; it is quick if they rise.
 
         Raises:
             ValueError: a row group is damaged.
@@ -69,10 +71,10 @@ class ParquetRows:
         return table if (order[1:] > order[:-1]).all() else table.take(pa.array(np.argsort(order)))
 
     def around(self, row: int) -> tuple[int, pa.RecordBatch]:
-        """The batch that holds a row, and the row that it begins with."""
+        """Return the row that the batch of ``row`` begins with, and the batch."""
         import pyarrow as pa
 
-        group = int(np.searchsorted(self._starts, row, side="right")) - 1
+        group = self._group_of(row)
         try:
             if group != self._group or row < self._first:
                 self._open(group)
@@ -82,14 +84,20 @@ class ParquetRows:
         except (pa.ArrowException, OSError) as error:
             self._group = -1
             raise ValueError(
-                f"row group {self._groups[group][1]} of {self._groups[group][0].name} is damaged: "
-                f"{str(error).splitlines()[0]}"
+                f"row group {self._groups[group][1]} of {self._groups[group][0].name} is damaged: {one_line(error)}"
             ) from None
         except StopIteration:
             self._group = -1
             file, number = self._groups[group]
             raise ValueError(f"row group {number} of {file.name} has fewer rows than the file says") from None
         return self._first, self._batch
+
+    def file_of(self, row: int) -> Path:
+        """Return the file that holds a row."""
+        return self._groups[self._group_of(row)][0]
+
+    def _group_of(self, row: int) -> int:
+        return int(np.searchsorted(self._starts, row, side="right")) - 1
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.files, self.columns, self.batch_rows)  # and no file that is open

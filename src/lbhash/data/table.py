@@ -119,7 +119,7 @@ class EmbeddingTable(Table[EmbeddingSplit]):
             are looked at (``lbhash.data.readers.StreamedEmbeddings``). Other number types are taken and cast to float32
             as they are used, so that float64 keeps seven digits: center numbers that vary less than that before they
             come here.
-        labels: as of every ``Table``, like the other attributes.
+        labels: see ``Table``, as for ``name``, ``flags`` and ``protocol``.
     """
 
     embeddings: npt.NDArray

@@ -85,7 +85,7 @@ def _tuned_part(
     hasher: Hasher, data: str | Path, split: str, protocol: str | None, seed: int, images: ImageOptions
 ) -> EmbeddingSplit:
     """A split as a backbone embeds it that was fine-tuned, so that nothing is kept: its rows, and no others."""
-    from lbhash.training.images import check_images
+    from lbhash.data.images.corrupt import check_images
 
     table, backbone = images.open(data, hasher)
     kept = check_images(table, damaged=images.damaged, progress=True)

@@ -74,8 +74,8 @@ def train_files(
         )
         threads = 1 if threads is None else threads
         return train_model(dataset, out, split_seed=split_seed, about=metadata, threads=threads, **training)
+    from lbhash.data.images.corrupt import check_images
     from lbhash.models.backbone import check_backbone_name
-    from lbhash.training.images import check_images
 
     assert images is not None
     check_images_alone(base, query, labels)

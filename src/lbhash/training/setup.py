@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
-from lbhash.data.holdout import held_rows
+from lbhash.data.holdout import validation_rows
 from lbhash.data.split import Split, SplitT
 from lbhash.losses import Objective, Task, build_objective, check_method, method_name, uses_centers
 from lbhash.models.backbone import Backbone
@@ -82,7 +82,7 @@ def prepare(
     split = labeled(split, classes)
     fitted, validation = split, None
     if share:
-        chosen = held_rows(split.labels, share, given.seed, name="validation", purpose="validation")
+        chosen = validation_rows(split.labels, share, given.seed, name="validation", purpose="validation")
         fitted, validation = split.where(~chosen), split.where(chosen)
     if not uses_centers(given.method, given.guided) and kind == ARRANGED:
         kind = DESIGNED

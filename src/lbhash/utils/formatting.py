@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers and errors as people read them."""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ def number(value: float | None, digits: int = 0) -> str:
     if value is None or math.isnan(value):
         return "–"
     return f"{value:.{digits}f}".replace("inf", "∞")
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an error says, on one line; its type if it says nothing."""
+    return " ".join(str(error).split()) or type(error).__name__

@@ -17,6 +17,7 @@ from lbhash.data.images.nuswide import LABELS, read_nuswide
 from lbhash.data.images.parquet import has_image_column, parquet_files, read_parquet_images
 from lbhash.data.images.stores import ArrayImages, FileImages, ImageStore, ListedImages
 from lbhash.data.images.table import ImageSplit, ImageTable
+from lbhash.utils.validation import check_choice
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,10 @@ class Layout:
     """A way in which images and labels lie on disk.
 
     Attributes:
-        read: the reader.
-        recognizes: whether a path is of this layout, by a look at its files' names.
-        options: the options that the reader takes, of ``images`` and ``classes``.
+        read: the reader. It takes the path and, for messages, the ``name`` of the argument; it raises ``ValueError``
+            if a file is missing, damaged or not of its form.
+        recognizes: tells whether a path is of this layout, by the names of its files.
+        options: which of the options ``images`` and ``classes`` the reader takes.
     """
 
     read: Callable[..., ImageTable]
@@ -56,12 +58,12 @@ def load_images(
     classes: str | Path | Sequence[str] | None = None,
     name: str = "data",
 ) -> ImageTable:
-    """A table of images from a file or a folder.
+    """Return a table of images from a file or a folder.
 
     Args:
-        data: the file or folder; or a name of ``HUB_DATASETS``, where there is no file or folder of that name.
-        layout: a name of ``LAYOUTS``; found by the names of the files where it is not given.
-        images: the folder that the paths of the data's own lists are seen from, where the layout has such lists.
+        data: the file or folder; or a name of ``HUB_DATASETS``, if there is no file or folder of that name.
+        layout: a name of ``LAYOUTS``; if None, the names of the files tell it.
+        images: the folder that the paths of the data's own lists are seen from, if the layout has such lists.
         classes: a file that lists the classes, or the classes, for the layout ``imagenet``.
         name: of the argument, for messages.
 
@@ -69,10 +71,11 @@ def load_images(
         TypeError, ValueError: what the reader refuses; or options that do not go with the layout.
     """
     path = Path(data)
-    if layout is not None and layout not in LAYOUTS:
-        raise ValueError(f"layout is {layout!r}; it must be one of {', '.join(LAYOUTS)}")
+    if layout is not None:
+        check_choice(layout, "layout", LAYOUTS)
+    given = {option: value for option, value in (("images", images), ("classes", classes)) if value is not None}
     if is_hub_dataset(data):
-        for option, value in (("layout", layout), ("images", images), ("classes", classes)):
+        for option, value in {"layout": layout, **given}.items():
             if value is not None:
                 raise ValueError(f"{option} is {str(value)!r}, and {name} is {str(data)!r}, a data set that takes none")
         return read_hub_dataset(str(data))
@@ -82,7 +85,6 @@ def load_images(
     found = layout or layout_of(path)
     if found is None:
         raise ValueError(f"{name} is {str(data)!r}, which is no .parquet file and no folder of images")
-    given = {option: value for option, value in (("images", images), ("classes", classes)) if value is not None}
     for option, value in given.items():
         if option not in LAYOUTS[found].options:
             raise ValueError(f"{option} is {str(value)!r}, and {name} is of the layout {found!r}, which takes none")
@@ -92,17 +94,17 @@ def load_images(
 
 
 def layout_of(data: str | Path) -> str | None:
-    """The name of a file's or folder's layout, as the names of its files tell it; ``None`` where it has none."""
+    """Return the name of a file's or folder's layout, as the names of its files tell it; ``None`` if it has none."""
     return next((known for known, one in LAYOUTS.items() if one.recognizes(Path(data))), None)
 
 
 def is_hub_dataset(data: str | Path) -> bool:
-    """Whether this is the name of a data set of the Hub, and no file or folder."""
+    """Return whether this is the name of a data set of the Hub, and no file or folder."""
     return str(data) in HUB_DATASETS and not Path(data).exists()
 
 
 def holds_images(data: str | Path) -> bool:
-    """Whether a path looks like images, and not like embeddings: to say so where a backbone is missing."""
+    """Return whether a path looks like images, and not like embeddings, so that a missing backbone can be named."""
     path = Path(data)
     if is_hub_dataset(data):
         return True

@@ -13,10 +13,8 @@ import numpy.typing as npt
 
 from lbhash.data.images.stores import ArrayImages
 from lbhash.data.images.table import ImageTable
+from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels
-
-CIFAR10 = {"train": [f"data_batch_{number}" for number in range(1, 6)], "held": ["test_batch"]}
-CIFAR100 = {"train": ["train"], "held": ["test"]}
 
 
 def read_cifar(path: str | Path, name: str = "data") -> ImageTable:
@@ -26,45 +24,30 @@ def read_cifar(path: str | Path, name: str = "data") -> ImageTable:
     lists, dictionaries and arrays of bytes, which is all that the original files hold.
 
     Source: A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009.
-
-    Args:
-        path: the folder.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: a batch is missing, is damaged, or holds something else.
     """
     folder = Path(path)
     hundred = (folder / "train").is_file()
-    batches, key = (CIFAR100, b"fine_labels") if hundred else (CIFAR10, b"labels")
-    pixels, labels, held = [], [], []
-    for part, files in batches.items():
-        for file in files:
-            held_pixels, held_labels = _batch(folder / file, key, name)
-            pixels.append(held_pixels)
-            labels += held_labels
-            held += [part == "held"] * len(held_pixels)
-    mask = np.array(held)
-    numbers = check_labels(np.array(labels), f"labels of {name}")
-    names = _class_names(folder / ("meta" if hundred else "batches.meta"), hundred)
+    files = ["train", "test"] if hundred else [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
+    batches = [_batch(folder / file, b"fine_labels" if hundred else b"labels", name) for file in files]
+    labels = check_labels(np.concatenate([of_batch for _, of_batch in batches]), f"labels of {name}")
     return ImageTable(
-        ArrayImages(np.concatenate(pixels), folder.name),
-        numbers,
+        ArrayImages(np.concatenate([pixels for pixels, _ in batches]), folder.name),
+        labels,
         folder.name,
-        test_rows=mask,
+        test_rows=np.arange(len(labels)) >= len(labels) - len(batches[-1][1]),
         protocol="official" if hundred else "cifar10",
-        classes=names,
+        classes=_class_names(folder / ("meta" if hundred else "batches.meta"), hundred),
     )
 
 
 def _batch(file: Path, key: bytes, name: str) -> tuple[npt.NDArray[np.uint8], list[int]]:
-    """Pixels ``uint8 [n, 32, 32, 3]`` and labels of one batch."""
+    """Return pixels ``uint8 [n, 32, 32, 3]`` and labels of one batch."""
     if not file.is_file():
         raise ValueError(f"{name} is {str(file.parent)!r}, which has no batch {file.name!r}")
-    held = read_pickle(file)
-    if not isinstance(held, dict) or not isinstance(held.get(b"data"), np.ndarray):
+    content = read_pickle(file)
+    if not isinstance(content, dict) or not isinstance(content.get(b"data"), np.ndarray):
         raise ValueError(f"batch {str(file)!r} has no array 'data'; it must be an original batch of CIFAR")
-    data, labels = held[b"data"], held.get(key)
+    data, labels = content[b"data"], content.get(key)
     if data.ndim != 2 or data.shape[1] != 3072:
         raise ValueError(f"'data' of batch {str(file)!r} has shape {data.shape}; it must be [n, 3072]")
     if not isinstance(labels, list) or len(labels) != len(data) or not all(type(label) is int for label in labels):
@@ -73,16 +56,14 @@ def _batch(file: Path, key: bytes, name: str) -> tuple[npt.NDArray[np.uint8], li
 
 
 def _class_names(file: Path, hundred: bool) -> tuple[str, ...]:
-    """The names in the ``meta`` file; none where there is no such file."""
-    if not file.is_file():
-        return ()
-    held = read_pickle(file)
-    names = held.get(b"fine_label_names" if hundred else b"label_names") if isinstance(held, dict) else None
+    """Return the names in the ``meta`` file; none if there is no such file."""
+    content = read_pickle(file) if file.is_file() else {}
+    names = content.get(b"fine_label_names" if hundred else b"label_names") if isinstance(content, dict) else None
     return tuple(name.decode("utf-8", "replace") for name in names or () if isinstance(name, bytes))
 
 
 def read_pickle(file: Path) -> Any:
-    """What a pickle of text, numbers, lists, dictionaries and arrays of bytes holds; text comes as bytes.
+    """Return what a pickle of text, numbers, lists, dictionaries and arrays of bytes holds; text comes as bytes.
 
     Raises:
         ValueError: it holds anything else, or is damaged.
@@ -90,7 +71,11 @@ def read_pickle(file: Path) -> Any:
     try:
         data = file.read_bytes()
         _check_memo(data)
-        return _with_arrays(_Unpickler(BytesIO(data), encoding="bytes").load())
+        content = _Unpickler(BytesIO(data), encoding="bytes").load()
+        if isinstance(content, dict):
+            content = {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}
+            content = {key: value.values if isinstance(value, _Array) else value for key, value in content.items()}
+        return content
     except (
         ArithmeticError,
         AttributeError,
@@ -103,12 +88,11 @@ def read_pickle(file: Path) -> Any:
         TypeError,
         ValueError,
     ) as error:
-        line = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"batch {str(file)!r} is damaged, or no batch of CIFAR: {line}") from None
+        raise ValueError(f"batch {str(file)!r} is damaged, or no batch of CIFAR: {one_line(error)}") from None
 
 
 def _check_memo(data: bytes) -> None:
-    """Refuse a pickle that numbers its values beyond their count: the unpickler would make room for all numbers."""
+    """Refuse a pickle that numbers a value beyond their count: the unpickler would make room for all numbers."""
     for code, argument, _ in pickletools.genops(data):
         if code.name.endswith("PUT") and argument is not None and argument > len(data):
             raise pickle.UnpicklingError(f"a value is numbered {argument}, and there are fewer")
@@ -135,12 +119,8 @@ class _Bytes:
         pass  # the byte order, which bytes do not have
 
 
-def _empty(*_: Any) -> _Array:
-    return _Array()
-
-
 def _latin(text: Any, encoding: Any) -> bytes:
-    """How Python 3 writes bytes for Python 2: as text in Latin-1."""
+    """Return bytes that Python 3 wrote for Python 2, as text in Latin-1."""
     if not isinstance(text, str) or encoding not in (b"latin1", "latin1"):
         raise pickle.UnpicklingError("bytes are not written as Latin-1")
     return text.encode("latin1")
@@ -149,24 +129,16 @@ def _latin(text: Any, encoding: Any) -> bytes:
 _ADMITTED: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Bytes,
-    ("numpy.core.multiarray", "_reconstruct"): _empty,
-    ("numpy._core.multiarray", "_reconstruct"): _empty,
+    ("numpy.core.multiarray", "_reconstruct"): lambda *_: _Array(),
+    ("numpy._core.multiarray", "_reconstruct"): lambda *_: _Array(),
     ("_codecs", "encode"): _latin,
 }
 
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """What may be called while a pickle is read: stand-ins of our own, and nothing else."""
+        """Return what a pickle may call while it is read: a stand-in of this module, and nothing else."""
         try:
             return _ADMITTED[module, name]
         except KeyError:
             raise pickle.UnpicklingError(f"it would run {module}.{name}, which no batch needs") from None
-
-
-def _with_arrays(held: Any) -> Any:
-    """A dictionary or a list with the arrays that stood in it."""
-    if isinstance(held, dict):
-        text = {key.encode() if isinstance(key, str) else key: value for key, value in held.items()}
-        return {key: value.values if isinstance(value, _Array) else value for key, value in text.items()}
-    return held

@@ -11,6 +11,7 @@ import numpy as np
 
 from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
+from lbhash.utils.formatting import one_line
 
 PREFIX = "instances_"
 
@@ -25,11 +26,7 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
 
     Args:
         path: the folder with ``annotations/instances_NAME.json``, one or more, and the images of each in ``NAME``.
-        images: the folder that holds the folders ``NAME``; ``path`` where it is not given.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: there is no such file, it is no such JSON, or two of them have other categories.
+        images: the folder that holds the folders ``NAME``; if None, ``path``.
     """
     root = Path(path)
     found = sorted((root / "annotations").glob(f"{PREFIX}*.json"))
@@ -40,19 +37,19 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
     categories: dict[int, str] = {}
     for file in found:
         try:
-            held = json.loads(file.read_text(encoding="utf-8"))
-            named = {int(one["id"]): str(one["name"]) for one in held["categories"]}
-            names_by_id = {int(one["id"]): str(one["file_name"]) for one in held["images"]}
-            objects = _categories_by_image(held["annotations"], set(named))
+            content = json.loads(file.read_text(encoding="utf-8"))
+            named = {int(one["id"]): str(one["name"]) for one in content["categories"]}
+            file_names = {int(one["id"]): str(one["file_name"]) for one in content["images"]}
+            objects = _categories_by_image(content["annotations"], set(named))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            line = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else " ".join(str(error).split())
+            line = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else one_line(error)
             raise ValueError(f"{file.name} of {name} is no file of COCO's instances: {line}") from None
         if categories and named != categories:
             raise ValueError(f"{file.name} of {name} has other categories than {found[0].name}")
         categories = named
         folder = file.stem.removeprefix(PREFIX)
-        for image in sorted(names_by_id.keys() & objects.keys()):
-            files.append(os.path.join(folder, names_by_id[image]))
+        for image in sorted(file_names.keys() & objects.keys()):
+            files.append(os.path.join(folder, file_names[image]))
             rows.append(objects[image])
     column = {category: at for at, category in enumerate(sorted(categories))}
     labels = np.zeros((len(rows), len(column)), np.uint8)
@@ -65,6 +62,7 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
 
 
 def _categories_by_image(annotations: Any, known: set[int]) -> dict[int, set[int]]:
+    """Return the categories of each image that has an object."""
     found: dict[int, set[int]] = {}
     for one in annotations:
         category = int(one["category_id"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from lbhash.data.images.loading import ImageReader, in_workers
 from lbhash.utils.files import cache_folder, write_json
 from lbhash.utils.progress import counted
+from lbhash.utils.validation import check_choice, check_int
 
 if TYPE_CHECKING:
     from lbhash.data.images.table import ImageTable
@@ -21,31 +22,62 @@ Damaged = Literal["refuse", "skip"]
 """What becomes of images that are missing or damaged."""
 
 MEND = "mend or remove them, or skip them (damaged 'skip')"
-"""What is to be done where images are refused."""
+"""The advice if images are refused."""
 
-_CHECKED = 256  # images that a worker decodes at a time
+_BATCH = 256  # images that a worker decodes at a time
+
+
+def check_images(
+    images: ImageTable, *, damaged: Damaged = "refuse", workers: int = 0, progress: bool = False
+) -> npt.NDArray[np.bool_]:
+    """Return which images of a table can be read, ``bool [n]``, so that no training stops at one that cannot.
+
+    All images are decoded once; the result stays in the cache folder, so that the next run starts at once.
+
+    Args:
+        images: the images.
+        damaged: ``refuse`` the table if an image is missing or damaged, or ``skip`` such images and say so.
+        workers: processes that decode.
+        progress: whether to show a bar on standard error.
+
+    Raises:
+        ValueError: an image is missing or damaged and is not to be skipped; or all are.
+    """
+    check_int(workers, "workers")
+    check_choice(damaged, "damaged", get_args(Damaged))
+    if damaged == "refuse":
+        check_missing(images)
+    usable = np.ones(len(images), bool)
+    unreadable = find_unreadable(images, workers, progress=progress)
+    if unreadable:
+        usable[unreadable] = False
+        fault = fault_of(images, unreadable[0])
+        if damaged == "skip" and not usable.any():
+            raise ValueError(f"no image of {images.name} could be read: {fault}")
+        refuse_or_skip(damaged_line(fault, len(unreadable), len(images)), damaged)
+    return usable
 
 
 def check_missing(table: ImageTable, rows: npt.NDArray[np.int64] | None = None) -> None:
-    """Raise ``ValueError`` where images of these rows, or of all, are missing; it names the first one."""
+    """Raise ``ValueError`` if images of these rows, or of all, are missing; it names the first one."""
     said = missing_line(table, rows)
     if said is not None:
         refuse_or_skip(said, "refuse")
 
 
 def missing_line(table: ImageTable, rows: npt.NDArray[np.int64] | None = None) -> str | None:
-    """Which image of these rows, or of all, is missing, and how many are; ``None`` where none is."""
+    """Return which image of these rows, or of all, is missing, and how many are; ``None`` if none is."""
     absent = table.store.missing()
     if rows is not None:
         absent = np.intersect1d(absent, rows)
     if not len(absent):
         return None
     total = len(table) if rows is None else len(rows)
-    return f"{table.store.where(int(absent[0]))} is missing ({len(absent):,} of {total:,} are)"
+    return f"{table.where(int(absent[0]))} is missing ({len(absent):,} of {total:,} are)"
 
 
 def damaged_line(fault: str, count: int, total: int) -> str:
-    """What is wrong with the first image that is damaged or missing, and how many are."""
+    """Return what is wrong with the first image that is damaged or missing, and how many are."""
     return f"{fault} ({count:,} of {total:,} images are damaged or missing)"
 
 
@@ -57,34 +89,32 @@ def refuse_or_skip(said: str, policy: Damaged) -> None:
 
 
 def fault_of(table: ImageTable, row: int) -> str:
-    """What is wrong with an image."""
+    """Return what is wrong with an image."""
     try:
         table.read(row)
     except ValueError as error:
         return str(error)
-    return f"{table.store.where(row)} could not be read"
+    return f"{table.where(row)} could not be read"
 
 
 def find_unreadable(table: ImageTable, workers: int = 0, *, progress: bool = False) -> list[int]:
-    """The rows of a table whose image is damaged or missing, by decoding all of them, once: what is found is kept.
+    """Return the rows whose image is damaged or missing, by decoding all once; the cache folder remembers the result.
 
     Args:
         table: the images.
         workers: processes that decode.
-        progress: show a bar on standard error.
+        progress: whether to show a bar on standard error.
     """
     file = cache_folder() / "unreadable" / f"{table.store.fingerprint()}.json"
-    try:
+    with suppress(OSError, ValueError, TypeError):
         return [int(row) for row in json.loads(file.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError):
-        pass
     found: list[int] = []
-    every = np.arange(len(table))
-    batches = [every[start : start + _CHECKED] for start in range(0, len(every), _CHECKED)]
+    rows = np.arange(len(table))
+    batches = [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
     with counted("checking", len(table), "images", show=progress) as advance:
         for _, read, damaged in in_workers(ImageReader(table.store.in_order()), batches, workers):
             found += [damage.row for damage in damaged]
             advance(len(read) + len(damaged))
-    with suppress(OSError):  # it can be found out again
+    with suppress(OSError):  # it can be found again
         write_json(file, found)
     return found

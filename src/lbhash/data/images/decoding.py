@@ -1,4 +1,4 @@
-"""Images from bytes that nobody has vouched for."""
+"""Decoding of images, from bytes that may come from a stranger."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lbhash.utils.formatting import one_line
+
 if TYPE_CHECKING:
     from PIL import Image
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-"""The formats that are read. Pillow knows many more, each of them more code that meets what a stranger sends."""
+"""The formats that are read. Pillow knows many more, but each is more code that a stranger's file can reach."""
 
 MAX_BYTES = 32 * 2**20
 MAX_PIXELS = 50_000_000
@@ -23,15 +25,15 @@ _SCANS = 100  # of a JPEG; a progressive one has about ten, and each costs a pas
 def decode_image(
     data: bytes, *, max_bytes: int = MAX_BYTES, max_pixels: int = MAX_PIXELS, name: str = "image"
 ) -> Image.Image:
-    """The image that a file holds, upright and in RGB.
+    """Return the image that a file holds, upright and in RGB.
 
-    Size and format are read from the header and checked before anything is decoded. Of an animation the first frame is
-    taken. The orientation of EXIF is applied; what is transparent lies on white; 16-bit gray values are divided by 257,
-    and 32-bit ones, whose range no header gives, are stretched from their smallest to their largest.
+    Size and format are read from the header and checked before anything is decoded. The first frame of an animation is
+    taken, the orientation of EXIF is applied, and transparent pixels are laid on white. 16-bit gray values are divided
+    by 257; 32-bit ones, whose range no header gives, are stretched from their smallest to their largest.
 
     Args:
         data: a whole file of one of ``FORMATS``.
-        max_bytes: the longest file that is looked at.
+        max_bytes: the length of the longest file that is decoded.
         max_pixels: the largest width × height that is decoded.
         name: of the argument, for messages.
 
@@ -65,8 +67,7 @@ def decode_image(
     except MemoryError:
         raise
     except Exception as error:  # as above, of the pixels
-        line = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{name} is a damaged or truncated {image.format}: {line}") from None
+        raise ValueError(f"{name} is a damaged or truncated {image.format}: {one_line(error)}") from None
     try:
         return ImageOps.exif_transpose(_with_orientation_of(decoded, image))
     except Exception:  # the pixels are sound, and only their EXIF is not
@@ -74,11 +75,7 @@ def decode_image(
 
 
 def as_image(image: Any, name: str = "image") -> Image.Image:
-    """An image in RGB: a PIL image, or what ``decode_image`` takes.
-
-    Raises:
-        TypeError, ValueError: as ``decode_image``.
-    """
+    """Return an image in RGB, of a PIL image or of what ``decode_image`` takes, with its errors."""
     from PIL import Image
 
     if not isinstance(image, Image.Image):
@@ -101,7 +98,7 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Gray values of 16 or 32 bits as 8."""
+    """Return gray values of 16 or 32 bits as 8."""
     from PIL import Image
 
     values = np.asarray(image)
@@ -117,7 +114,7 @@ def _eight_bits(image: Image.Image) -> Image.Image:
 
 
 def _with_orientation_of(decoded: Image.Image, image: Image.Image) -> Image.Image:
-    """``decoded`` with the EXIF of ``image``, which a conversion may have left behind."""
+    """Return ``decoded`` with the orientation in the EXIF of ``image``, which a conversion may have left behind."""
     from PIL import ExifTags
 
     orientation = image.getexif().get(ExifTags.Base.Orientation, 1)

@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face Hub by name: downloaded once, kept in Parquet, and read from there."""
+"""Data sets of the Hugging Face Hub by name: downloaded once, stored in Parquet, and read from there."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import tempfile
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from lbhash.data.images.parquet import read_parquet_images
 from lbhash.data.images.table import ImageTable
 from lbhash.utils.files import cache_folder, replacing
+from lbhash.utils.formatting import one_line
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class HubDataset:
 
     Attributes:
         repository: its id.
-        protocol: what draws the splits where the user does not say so.
-        original: the folder of its original files, to be given in its place.
+        protocol: the protocol if the user names none.
+        original: the folder of its original files, which can be given instead.
     """
 
     repository: str
@@ -34,14 +34,14 @@ HUB_DATASETS = {
 }
 """The data sets by name."""
 
-_PARTS = ("train", "test")
+_SETS = ("train", "test")
 
 
 def read_hub_dataset(name: str) -> ImageTable:
-    """The images of a data set, of CIFAR-100 with the fine labels; downloaded where that was not done before.
+    """Return the images of a data set, of CIFAR-100 with the fine labels; they are downloaded once.
 
-    They are kept in the cache folder (``$LBHASH_CACHE``, or the platform's), a Parquet file a part. Rows are in the
-    Hub's order, so that a protocol draws others than from the original files.
+    They stay in the cache folder (``$LBHASH_CACHE``, or the platform's), in a Parquet file for each published set. Rows
+    are in the Hub's order, so that a protocol samples others than from the original files.
 
     Args:
         name: of ``HUB_DATASETS``.
@@ -51,34 +51,26 @@ def read_hub_dataset(name: str) -> ImageTable:
     """
     known = HUB_DATASETS[name]
     folder = cache_folder() / "datasets" / name
-    if not all(_file(folder, part).is_file() for part in _PARTS):
-        _download(name, known, folder)
+    files = {of: folder / f"{of}.parquet" for of in _SETS}
+    if not all(file.is_file() for file in files.values()):
+        _download(name, known, folder, files)
     return replace(read_parquet_images(folder), protocol=known.protocol)
 
 
-def _download(name: str, known: HubDataset, folder: Path) -> None:
+def _download(name: str, known: HubDataset, folder: Path, files: dict[str, Path]) -> None:
     if find_spec("datasets") is None:
         raise ValueError(f"data is {name!r}, which the package datasets downloads: pip install 'lbhash[datasets]'")
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as temporary:
-        held = _loaded(name, known, temporary)
-        for part in _PARTS:
-            with replacing(_file(folder, part)) as file:
-                held[part].to_parquet(file)
-
-
-def _loaded(name: str, known: HubDataset, folder: str) -> Any:
     from datasets import load_dataset
 
-    try:
-        return load_dataset(known.repository, cache_dir=folder)
-    except Exception as error:  # of the system, of httpx, of huggingface_hub and of datasets
-        line = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(
-            f"data is {name!r}, which could not be downloaded from the Hub ({known.repository}): {line}; without a "
-            f"network give the folder of the original files, {known.original}"
-        ) from None
-
-
-def _file(folder: Path, part: str) -> Path:
-    return folder / f"{part}.parquet"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as temporary:
+        try:
+            loaded = load_dataset(known.repository, cache_dir=temporary)
+        except Exception as error:  # of the system, of httpx, of huggingface_hub and of datasets
+            raise ValueError(
+                f"data is {name!r}, which could not be downloaded from the Hub ({known.repository}): "
+                f"{one_line(error)}; without a network give the folder of the original files, {known.original}"
+            ) from None
+        for of, file in files.items():
+            with replacing(file) as written:
+                loaded[of].to_parquet(written)

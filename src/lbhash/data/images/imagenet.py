@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lbhash.data.images.folders import class_folders, images_in
+from lbhash.data.images.folders import class_folders, folders_in, images_in
+from lbhash.data.images.list_files import numbered_lines
 from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
 from lbhash.utils.files import existing_file
@@ -31,38 +32,30 @@ def read_imagenet(
             side, and a ``val.txt`` of lines ``FILE CLASS``, the class a WordNet id or its position among all of
             ``train`` in the order of their names, counted from 0.
         classes: a file that lists WordNet ids, the first word of each line; or the ids themselves.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: a folder or file is missing, a listed class has no folder, or a line is not of this form.
     """
     root = Path(path)
-    for part in ("train", "val"):
-        if not (root / part).is_dir():
-            raise ValueError(f"{name} is {str(path)!r}, which has no folder {part!r}; it must have train and val")
-    known = sorted(entry.name for entry in os.scandir(root / "train") if entry.is_dir())
+    for folder in ("train", "val"):
+        if not (root / folder).is_dir():
+            raise ValueError(f"{name} is {str(path)!r}, which has no folder {folder!r}; it must have train and val")
+    known = folders_in(root / "train")
     chosen = known if classes is None else _listed(classes, known)
-    train = class_folders(root / "train", name) if classes is None else _some(root / "train", chosen, name)
-    if any(entry.is_dir() for entry in os.scandir(root / "val")):
-        val = _some(root / "val", chosen, name)
-        val_files = {label: [os.path.join("val", label, one) for one in val[label]] for label in chosen}
+    train = class_folders(root / "train", name) if classes is None else _some_classes(root / "train", chosen, name)
+    if folders_in(root / "val"):
+        val = _some_classes(root / "val", chosen, name)
+        val = {label: [os.path.join(label, file) for file in files] for label, files in val.items()}
     else:
-        val_files = _flat_val(root, known, chosen, name)
+        val = _flat_val(root, known, chosen, name)
     files: list[str] = []
-    labels: list[int] = []
-    held: list[bool] = []
-    for at, label in enumerate(chosen):
-        train_files = [os.path.join("train", label, one) for one in train[label]]
-        for found, of_val in ((train_files, False), (val_files[label], True)):
-            files += found
-            labels += [at] * len(found)
-            held += [of_val] * len(found)
-    mask = np.array(held)
+    counts: list[int] = []
+    for label in chosen:
+        files += [os.path.join("train", label, file) for file in train[label]]
+        files += [os.path.join("val", file) for file in val[label]]
+        counts += [len(train[label]), len(val[label])]
     return ImageTable(
         FileImages(root, files),
-        np.array(labels, np.int64),
+        np.repeat(np.arange(2 * len(chosen)) // 2, counts),
         root.name,
-        test_rows=mask,
+        test_rows=np.repeat(np.arange(2 * len(chosen)) % 2 == 1, counts),
         protocol="imagenet1000" if classes is None else "imagenet100",
         classes=tuple(chosen),
     )
@@ -85,17 +78,21 @@ def _listed(classes: str | Path | Sequence[str], known: list[str]) -> list[str]:
     return listed
 
 
-def _some(folder: Path, classes: list[str], name: str) -> dict[str, list[str]]:
-    """The images of some classes, without a look at the other folders."""
+def _some_classes(folder: Path, classes: list[str], name: str) -> dict[str, list[str]]:
+    """Return the images of some classes, without a look at the other folders."""
     found = {label: images_in(folder / label) for label in classes}
-    empty = [label for label, images in found.items() if not images]
-    if empty:
-        raise ValueError(f"{name} has no image of class {empty[0]} in {folder.name} ({len(empty)} classes have none)")
+    _check_none_empty(found, f"{name} has no image of class", f" in {folder.name}")
     return found
 
 
+def _check_none_empty(found: dict[str, list[str]], said: str, where: str = "") -> None:
+    empty = [label for label, images in found.items() if not images]
+    if empty:
+        raise ValueError(f"{said} {empty[0]}{where} ({len(empty)} classes have none)")
+
+
 def _flat_val(root: Path, known: list[str], classes: list[str], name: str) -> dict[str, list[str]]:
-    """The validation images of each class by ``val.txt``."""
+    """Return the validation images of each class by ``val.txt``."""
     list_file = next((file for file in (root / "val.txt", root / "val" / "val.txt") if file.is_file()), None)
     if list_file is None:
         raise ValueError(
@@ -103,16 +100,12 @@ def _flat_val(root: Path, known: list[str], classes: list[str], name: str) -> di
         )
     found: dict[str, list[str]] = {label: [] for label in classes}
     position = {str(at): label for at, label in enumerate(known)} | {label: label for label in known}
-    for number, line in enumerate(list_file.read_text(encoding="utf-8").splitlines(), start=1):
-        if not line.strip():
-            continue
+    for where, line in numbered_lines(list_file):
         words = line.split()
         if len(words) != 2 or words[1] not in position:
-            raise ValueError(f"line {number} of val.txt is {line[:80]!r}; it must be a file and its class")
+            raise ValueError(f"{where} is {line[:80]!r}; it must be a file and its class")
         label = position[words[1]]
         if label in found:
-            found[label].append(os.path.join("val", words[0]))
-    empty = [label for label, images in found.items() if not images]
-    if empty:
-        raise ValueError(f"val.txt has no image of class {empty[0]} ({len(empty)} classes have none)")
+            found[label].append(words[0])
+    _check_none_empty(found, "val.txt has no image of class")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,51 +22,47 @@ _LINE = re.compile(r"(.*?\S)\s+(\d+(?:\s+\d+)*)\s*")
 def read_image_lists(path: str | Path, images: str | Path | None = None, name: str = "data") -> ImageTable:
     """Read ``train.txt``, ``database.txt`` and ``test.txt``.
 
-    A line is ``path 0 1 0 …``, with a 0 or 1 for each class, or ``path 3``, with the number of a class. Where every
+    A line is ``path 0 1 0 …``, with a 0 or 1 for each class, or ``path 3``, with the number of a class. If every
     image has exactly one class, the labels are class numbers, else multi-hot. An image that several lists name
-    (HashNet draws the training set from the base) is one row.
+    (HashNet samples the training set from the base) is one row.
 
     Args:
         path: the folder of the lists.
-        images: the folder that their paths are seen from; that of the lists where it is not given.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: a list is missing or empty, or a line is not of this form, has another number of labels than the
-            first, or disagrees with another list.
+        images: the folder that their paths are seen from; if None, that of the lists.
     """
     folder = Path(path)
-    rows: dict[str, int] = {}
-    labels: list[tuple[int, ...]] = []
-    members: dict[str, list[int]] = {}
+    labels: dict[str, tuple[int, ...]] = {}  # by image, in the order of the rows
+    members: dict[str, set[str]] = {}
     for split, list_name in LISTS.items():
-        file = existing_file(folder / list_name, f"{list_name} of {name}")
-        members[split] = []
-        for number, line in enumerate(file.read_text(encoding="utf-8", errors="surrogateescape").splitlines(), start=1):
-            if not line.strip():
-                continue
-            where = f"line {number} of {list_name}"
+        members[split] = set()
+        for where, line in numbered_lines(existing_file(folder / list_name, f"{list_name} of {name}")):
             matched = _LINE.fullmatch(line)
             if matched is None:
                 raise ValueError(f"{where} is {line[:80]!r}; it must be a path and its labels, 'path 0 1 0'")
             image, label = matched[1], tuple(map(int, matched[2].split()))
-            row = rows.setdefault(image, len(rows))
-            if row == len(labels):
-                if labels and len(label) != len(labels[0]):
-                    raise ValueError(f"{where} has {len(label)} labels and the first line {len(labels[0])}")
-                if len(label) > 1 and set(label) - {0, 1}:
-                    raise ValueError(f"{where} has the label {max(label)}; of several labels each must be 0 or 1")
-                labels.append(label)
-            elif label != labels[row]:
+            if labels.setdefault(image, label) != label:
                 raise ValueError(f"{where} labels {image!r} otherwise than another line does")
-            members[split].append(row)
+            first = next(iter(labels.values()))
+            if len(label) != len(first):
+                raise ValueError(f"{where} has {len(label)} labels and the first line {len(first)}")
+            if len(label) > 1 and max(label) > 1:
+                raise ValueError(f"{where} has the label {max(label)}; of several labels each must be 0 or 1")
+            members[split].add(image)
         if not members[split]:
             raise ValueError(f"{list_name} of {name} names no image")
-    table = np.array(labels, np.int64)
+    table = np.array(list(labels.values()), np.int64)
     if table.shape[1] == 1:
         table = table[:, 0]
     elif (table.sum(axis=1) == 1).all():
         table = table.argmax(axis=1)
-    flags = {split: np.isin(np.arange(len(rows)), held) for split, held in members.items()}
-    store = FileImages(Path(images) if images else folder, list(rows))
+    flags = {split: np.array([image in those for image in labels]) for split, those in members.items()}
+    store = FileImages(Path(images) if images else folder, list(labels))
     return ImageTable(store, check_labels(table, f"labels of {name}"), folder.name, flags)
+
+
+def numbered_lines(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield what a message calls each line of a file that is not empty, and the line."""
+    text = file.read_text(encoding="utf-8", errors="surrogateescape")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            yield f"line {number} of {file.name}", line

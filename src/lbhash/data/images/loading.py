@@ -18,8 +18,8 @@ class Damage(NamedTuple):
     """A row whose image is damaged or missing.
 
     Attributes:
-        row: of the data.
-        where: what the data call it.
+        row: the row.
+        where: what a message calls its image.
         fault: what is wrong with it.
     """
 
@@ -33,7 +33,7 @@ class ImageReader:
 
     Args:
         store: where they come from.
-        processor: of a backbone; ``None`` to decode them and no more.
+        processor: the image processor of a backbone; if None, images are only decoded.
         name: of the backbone, for messages.
     """
 
@@ -43,7 +43,7 @@ class ImageReader:
     def __getitem__(
         self, rows: npt.NDArray[np.int64]
     ) -> tuple[Tensor | None, npt.NDArray[np.int64], tuple[Damage, ...]]:
-        """What the backbone takes of these rows, which of them it is, from 0, and what is wrong with the others."""
+        """Return the pixels of the rows that can be read, their positions, and the damage of the others."""
         from lbhash.data.images.preprocessing import preprocess
 
         images, read, damaged = [], [], []
@@ -61,7 +61,7 @@ class ImageReader:
 
 
 def in_workers(reader: ImageReader, batches: Iterable[npt.NDArray[np.int64]], workers: int) -> Iterator[Any]:
-    """What a reader makes of batches of rows, in their order, by processes that are a few batches ahead."""
+    """Yield what a reader makes of batches of rows, in their order; processes read a few batches ahead."""
     from torch.utils.data import DataLoader
 
     yield from DataLoader(
@@ -69,9 +69,9 @@ def in_workers(reader: ImageReader, batches: Iterable[npt.NDArray[np.int64]], wo
         sampler=batches,
         batch_size=None,
         num_workers=workers,
-        collate_fn=_as_it_is,
+        collate_fn=_unchanged,
     )
 
 
-def _as_it_is(made: Any) -> Any:
-    return made
+def _unchanged(batch: Any) -> Any:
+    return batch

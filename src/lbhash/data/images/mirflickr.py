@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lbhash.data.images.list_files import numbered_lines
 from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
 
@@ -23,11 +24,7 @@ def read_mirflickr(path: str | Path, images: str | Path | None = None, name: str
     Args:
         path: the folder with ``mirflickr/im1.jpg`` … and ``mirflickr25k_annotations_v080/LABEL.txt`` (the number of a
             image a line); these may also lie in ``path`` itself.
-        images: the folder of the images; ``mirflickr`` of ``path`` where there is one, else ``path``.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: there are no annotations, or a line is no number of an image.
+        images: the folder of the images; if None, ``mirflickr`` in ``path`` if it exists, else ``path``.
     """
     root = Path(path)
     folder = next((found for found in sorted(root.glob(ANNOTATIONS)) if found.is_dir()), root)
@@ -53,9 +50,8 @@ def read_mirflickr(path: str | Path, images: str | Path | None = None, name: str
 
 def _numbers(file: Path) -> set[int]:
     found = set()
-    for at, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
-        if line.strip():
-            if not line.strip().isdecimal():
-                raise ValueError(f"line {at} of {file.name} is {line[:80]!r}; it must be the number of an image")
-            found.add(int(line))
+    for where, line in numbered_lines(file):
+        if not line.strip().isdecimal():
+            raise ValueError(f"{where} is {line[:80]!r}; it must be the number of an image")
+        found.add(int(line))
     return found

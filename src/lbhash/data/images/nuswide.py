@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.data.images.list_files import numbered_lines
 from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
 from lbhash.utils.files import existing_file
@@ -14,7 +15,7 @@ from lbhash.utils.files import existing_file
 LABELS = Path("Groundtruth") / "AllLabels"
 LIST = Path("ImageList") / "Imagelist.txt"
 FOLDERS = ("Flickr", "images", "Images")
-"""Where copies of the data set have the images."""
+"""The folders in which copies of the data set have the images."""
 
 MOST_FREQUENT = 21
 
@@ -33,17 +34,13 @@ def read_nuswide(
     Args:
         path: the folder with ``Groundtruth/AllLabels/Labels_*.txt`` (a 0 or 1 a line) and ``ImageList/Imagelist.txt``
             (a path a line).
-        images: the folder that the list's paths are seen from; ``Flickr`` or ``images`` of ``path`` where there is
-            one, else ``path`` itself.
-        most_frequent: how many labels; of labels that are equally frequent the first by name.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: a file is missing, or is not of this form.
+        images: the folder that the list's paths are seen from; if None, ``Flickr`` or ``images`` in ``path`` if one
+            exists, else ``path`` itself.
+        most_frequent: the number of labels; of labels that are equally frequent the first by name.
     """
     root = Path(path)
-    text = existing_file(root / LIST, f"the image list of {name}").read_text(encoding="utf-8", errors="surrogateescape")
-    files = [line.strip().replace("\\", "/") for line in text.splitlines() if line.strip()]
+    lines = numbered_lines(existing_file(root / LIST, f"the image list of {name}"))
+    files = [line.strip().replace("\\", "/") for _, line in lines]
     found = sorted((root / LABELS).glob("Labels_*.txt"))
     if len(found) < most_frequent:
         raise ValueError(
@@ -65,7 +62,7 @@ def read_nuswide(
 
 
 def zeros_and_ones(file: Path, count: int) -> npt.NDArray[np.uint8]:
-    """The 0 or 1 of each line, ``uint8 [count]``."""
+    """Return the 0 or 1 of each line, ``uint8 [count]``."""
     words = file.read_bytes().split()
     if len(words) != count:
         raise ValueError(f"{file.name} has {len(words)} lines and the image list {count}; they must be equal")

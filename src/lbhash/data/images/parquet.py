@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from functools import lru_cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +12,15 @@ import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS
 from lbhash.data.images.decoding import decode_image
-from lbhash.data.images.folders import HELD
+from lbhash.data.images.folders import TEST_NAMES
 from lbhash.data.images.spooled import SpooledImages
 from lbhash.data.images.stores import ImageStore, file_facts
 from lbhash.data.images.table import ImageTable
+from lbhash.data.readers import FLAGS, check_flags, first_of, read_label_column
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.files import existing_file
-from lbhash.utils.labels import check_labels
+from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.formatting import one_line
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
 IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
 
-_HELD = 32  # images that are in memory at a time where they are read in order
+_BATCH = 32  # images in memory at a time
+_Stored = list[tuple[bytes | None, str | None]]  # bytes and path of some images
 
 
 class ParquetImages(ImageStore):
-    """Images in a column of one or more Parquet files; a row group is in memory at a time.
+    """Images in a column of one or more Parquet files, read forward (``ParquetRows``).
 
     Args:
         files: the files, in the order of the rows.
@@ -41,122 +43,86 @@ class ParquetImages(ImageStore):
     """
 
     def __init__(self, files: list[Path], column: str, name: str) -> None:
-        import pyarrow.parquet as pq
-
         self.files, self.column, self.name = files, column, name
-        self._groups: list[tuple[Path, int]] = []
-        counts: list[int] = []
-        self._doubtful: list[int] = []
-        for file in files:
-            metadata = pq.read_metadata(file)
-            for group in range(metadata.num_row_groups):
-                facts = metadata.row_group(group)
-                if not _has_all_bytes(facts, column):
-                    self._doubtful.append(len(self._groups))
-                self._groups.append((file, group))
-                counts.append(facts.num_rows)
-        self._rows = sum(counts)
-        self._starts = np.cumsum([0, *counts], dtype=np.int64)[:-1]
-        self._read_group = lru_cache(maxsize=1)(self._group)
+        self._rows = ParquetRows(files, [column], _BATCH)
+        self._first, self._batch = 0, _Stored()
 
     def __len__(self) -> int:
-        return self._rows
+        return len(self._rows)
 
     def read(self, row: int) -> Image.Image:
-        """The image of a row."""
+        """Return the image of a row."""
         return decode_image(self.file(row), name=self.where(row))
 
     def file(self, row: int) -> bytes:
-        """The image of a row as it is stored; ``ValueError`` where it lies beside and cannot be read."""
-        group = int(np.searchsorted(self._starts, row, side="right")) - 1
-        data, path = self._held(group, row)
+        """Return the image of a row as it is stored; ``ValueError`` if it lies beside and cannot be read."""
+        data, path = self._stored(row)
         if data is None:
             try:
-                data = (self._groups[group][0].parent / path).read_bytes() if path else b""
+                data = (self._rows.file_of(row).parent / path).read_bytes() if path else b""
             except OSError as error:
                 raise ValueError(f"{self.where(row)} cannot be read: {error.strerror}: {path}") from None
         return data
 
     def where(self, row: int) -> str:
-        """The row."""
+        """Return the row's number and the name."""
         return f"image {row} of {self.name}"
 
     def missing(self) -> npt.NDArray[np.int64]:
-        """The rows without bytes whose path leads nowhere."""
-        rows = []
-        for group in self._doubtful:
-            folder = self._groups[group][0].parent
-            for row, (data, path) in enumerate(self._read_group(group), start=int(self._starts[group])):
-                if data is None and not (path and (folder / path).is_file()):
-                    rows.append(row)
+        """Return the rows without bytes whose path leads nowhere."""
+        rows = [row for row, folder, path in self._beside() if not (path and (folder / path).is_file())]
         return np.array(rows, np.int64)
 
     def fingerprint(self) -> str:
-        """Of the files' names, sizes and times of change, and those of the images that lie beside them."""
-        digest = hashlib.sha256(self.column.encode())
-        for file in self.files:
-            digest.update(file_facts(file.parent, file.name))
-        for group in self._doubtful:
-            folder = self._groups[group][0].parent
-            for data, path in self._read_group(group):
-                if data is None and path:
-                    digest.update(file_facts(folder, path))
-        return digest.hexdigest()[:16]
+        """Return the fingerprint of names, sizes and times of change: of the files, and of images beside them."""
+        facts = (file_facts(file.parent, file.name) for file in self.files)
+        return fingerprint(self.column, facts, (file_facts(folder, path) for _, folder, path in self._beside() if path))
 
     def in_order(self) -> ParquetImages:
-        """As of every table of images, however large the row groups are."""
-        return _OrderedImages(self.files, self.column, self.name)
+        """Return the same images, for one reader."""
+        return ParquetImages(self.files, self.column, self.name)
 
     def in_any_order(self, rows: npt.NDArray[np.int64]) -> SpooledImages:
-        """As of every table of images: these rows are copied to a temporary file, once, and read from there."""
+        """Return these images, copied once to a temporary file."""
         return SpooledImages(self, rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.files, self.column, self.name)  # and no row group
+        return type(self), (self.files, self.column, self.name)  # and no batch
 
-    def _held(self, group: int, row: int) -> tuple[bytes | None, str | None]:
-        """Bytes and path of a row."""
-        return self._read_group(group)[row - int(self._starts[group])]
-
-    def _group(self, group: int) -> list[tuple[bytes | None, str | None]]:
-        """Bytes and path of every row of a row group."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        file, number = self._groups[group]
-        try:
-            with pq.ParquetFile(file) as parquet:
-                column = parquet.read_row_group(number, columns=[self.column])[self.column]
-        except (pa.ArrowInvalid, OSError) as error:
-            line = str(error).splitlines()[0]
-            raise ValueError(f"row group {number} of {file.name} is damaged: {line}") from None
-        return _bytes_and_paths(column)
-
-
-_NO_ROWS: list[tuple[bytes | None, str | None]] = []
-
-
-class _OrderedImages(ParquetImages):
-    """The same, read forward."""
-
-    def __init__(self, files: list[Path], column: str, name: str) -> None:
-        super().__init__(files, column, name)
-        self._forward = ParquetRows(files, [column], _HELD)
-        self._first, self._batch = 0, _NO_ROWS
-
-    def _held(self, group: int, row: int) -> tuple[bytes | None, str | None]:
+    def _stored(self, row: int) -> tuple[bytes | None, str | None]:
+        """Return bytes and path of a row."""
         if not self._first <= row < self._first + len(self._batch):
-            self._first, batch = self._forward.around(row)
-            self._batch = _bytes_and_paths(batch[self.column])
+            self._first, batch = self._rows.around(row)
+            images = batch[self.column].to_pylist()
+            if batch.schema.field(self.column).type.num_fields:
+                self._batch = [(image and image.get("bytes"), image and image.get("path")) for image in images]
+            else:
+                self._batch = [(image, None) for image in images]
         return self._batch[row - self._first]
 
+    def _beside(self) -> Iterator[tuple[int, Path, str | None]]:
+        """Yield row, folder and path of the images that have no bytes in the file."""
+        import pyarrow.parquet as pq
 
-def _bytes_and_paths(column: Any) -> list[tuple[bytes | None, str | None]]:
-    import pyarrow as pa
+        start = 0
+        for file in self.files:
+            metadata = pq.read_metadata(file)
+            for group in map(metadata.row_group, range(metadata.num_row_groups)):
+                if not _has_all_bytes(group, self.column):
+                    for row in range(start, start + group.num_rows):
+                        data, path = self._stored(row)
+                        if data is None:
+                            yield row, file.parent, path
+                start += group.num_rows
 
-    if not pa.types.is_struct(column.type):
-        return [(data, None) for data in column.to_pylist()]
-    return [(row and row.get("bytes"), row and row.get("path")) for row in column.to_pylist()]
+
+def _has_all_bytes(group: Any, column: str) -> bool:
+    """Return whether the footer says that every image of a row group has its bytes in the file."""
+    for at in range(group.num_columns):
+        facts = group.column(at)
+        if facts.path_in_schema in (column, f"{column}.bytes"):
+            return facts.statistics is not None and facts.statistics.null_count == 0
+    return False
 
 
 def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
@@ -165,15 +131,10 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
     Args:
         path: a Parquet file, or a folder of Parquet files that are one table in the order of their names. A column
             ``image`` (or ``img``) holds structs of ``bytes`` and ``path``, or binary; ``label`` (or ``fine_label``)
-            integers, or ``labels`` lists of them, where there are labels. Boolean ``in_train``, ``in_base`` and
+            integers, or ``labels`` lists of them, if there are labels. Boolean ``in_train``, ``in_base`` and
             ``in_query`` say which split a row belongs to; or files named ``train``, ``base`` and ``query``. Files named
-            ``train-…`` and ``test-…``, ``val-…`` or ``validation-…`` are the parts of the data set. Files may lie in
-            the folder's folder ``data``, as in a copy of a repository of the Hub.
-        name: of the argument, for messages.
-
-    Raises:
-        ValueError: a file is missing, damaged or of other columns than the first; labels are missing.
-        TypeError: a column holds something else.
+            ``train-…`` and ``test-…``, ``val-…`` or ``validation-…`` are the published training and test set. Files
+            may lie in the folder's folder ``data``, as in a copy of a repository of the Hub.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -182,65 +143,61 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
     files = parquet_files(Path(path)) if folder else [existing_file(path, name)]
     if not files:
         raise ValueError(f"{name} is the folder {str(path)!r}, which has no .parquet file")
-    tables, image, label = [], "", None
+    tables = []
     for file in files:
         try:
             schema = pq.read_schema(file)
-            image = _column(schema, IMAGE_COLUMNS) or ""
-            _check_images(schema, image, file, name)
-            label = _column(schema, LABEL_COLUMNS)
-            flags = [f"in_{split}" for split in SPLITS if f"in_{split}" in schema.names]
+            image = _image_column(schema, file, name)
+            label = first_of(LABEL_COLUMNS, schema.names)
+            flags = [flag for flag in FLAGS if flag in schema.names]
             tables.append(pq.read_table(file, columns=[*flags, *([label] if label else [])]))
         except (pa.ArrowInvalid, OSError) as error:
-            line = str(error).splitlines()[0]
-            raise ValueError(f"{name} is {str(file)!r}, which is damaged or no Parquet file: {line}") from None
+            raise ValueError(
+                f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}"
+            ) from None
         if tables[-1].schema.names != tables[0].schema.names:
             raise ValueError(f"{file.name} of {name} has other columns than {files[0].name}; they must be one table")
     table = pa.concat_tables([one.replace_schema_metadata(None) for one in tables], promote_options="permissive")
-    labels = None
-    if label is not None:
-        column = table[label]
-        if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-            raise ValueError(f"column {label!r} of {name} is missing in row {row}; every row must have a label")
-        nested = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
-        labels = check_labels(column.to_pylist() if nested else column.to_numpy(), f"column {label!r} of {name}")
-    made = {flag.removeprefix("in_"): _flag(table[flag], flag, name) for flag in flags}
-    by_file = {} if made else _by_file(files, [len(one) for one in tables])
-    test_rows = by_file.get("test")
-    if test_rows is None:
-        made |= by_file
-    store = ParquetImages(files, image, Path(path).name)
-    protocol = "holdout" if test_rows is None else "official"
-    return ImageTable(store, labels, Path(path).name, made, test_rows, protocol, _class_names(schema, label))
+    labels = None if label is None else read_label_column(table[label], f"column {label!r} of {name}")
+    masks = {FLAGS[flag]: table[flag].to_numpy() for flag in flags}
+    check_flags(masks, len(table), name)
+    masks = masks or _by_file(files, [len(one) for one in tables])
+    test_rows = masks.get("test")
+    return ImageTable(
+        ParquetImages(files, image, Path(path).name),
+        labels,
+        Path(path).name,
+        masks if test_rows is None else {},
+        test_rows,
+        "holdout" if test_rows is None else "official",
+        _class_names(schema, label),
+    )
 
 
 def has_image_column(path: str | Path) -> bool:
-    """Whether a Parquet file, or the first of a folder of them, has a column of images and none of embeddings."""
+    """Return whether a Parquet file, or the first of a folder, has a column of images and none of embeddings."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     files = parquet_files(Path(path)) if Path(path).is_dir() else [Path(path)]
     try:
-        schema = pq.read_schema(files[0]) if files else None
-        return schema is not None and _column(schema, IMAGE_COLUMNS) is not None and "embedding" not in schema.names
+        names = pq.read_schema(files[0]).names if files else []
     except (pa.ArrowInvalid, OSError):
         return False
+    return first_of(IMAGE_COLUMNS, names) is not None and "embedding" not in names
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """The Parquet files of a folder, or where it has none of its folder ``data``, in the order of their names."""
+    """Return the Parquet files of a folder, or if it has none of its folder ``data``, in the order of their names."""
     return sorted(folder.glob("*.parquet")) or sorted((folder / "data").glob("*.parquet"))
 
 
-def _column(schema: Any, names: tuple[str, ...]) -> str | None:
-    return next((name for name in names if name in schema.names), None)
-
-
-def _check_images(schema: Any, column: str, file: Path, name: str) -> None:
+def _image_column(schema: Any, file: Path, name: str) -> str:
+    """Return the column that holds the images."""
     import pyarrow as pa
 
-    if not column:
+    column = first_of(IMAGE_COLUMNS, schema.names)
+    if column is None:
         raise ValueError(f"{name} is {str(file)!r}, which has no column 'image' (it has {', '.join(schema.names)})")
     kind = schema.field(column).type
     if pa.types.is_struct(kind) and "bytes" in [field.name for field in kind]:
@@ -249,27 +206,12 @@ def _check_images(schema: Any, column: str, file: Path, name: str) -> None:
         raise TypeError(
             f"column {column!r} of {name} holds {kind}; it must hold bytes of images, or structs of bytes and path"
         )
-
-
-def _flag(column: Any, flag: str, name: str) -> npt.NDArray[np.bool_]:
-    values = column.to_numpy()
-    if values.dtype != bool:
-        raise ValueError(f"{flag} of {name} is {column.type} or has gaps; it must be a boolean for each row")
-    return values
-
-
-def _has_all_bytes(group: Any, column: str) -> bool:
-    """Whether the footer says that every image of a row group has its bytes in the file."""
-    for at in range(group.num_columns):
-        facts = group.column(at)
-        if facts.path_in_schema in (column, f"{column}.bytes"):
-            return facts.statistics is not None and facts.statistics.null_count == 0
-    return False
+    return column
 
 
 def _by_file(files: list[Path], counts: list[int]) -> dict[str, npt.NDArray[np.bool_]]:
-    """Splits or parts by the names of the files, where every file has such a name and every one is there."""
-    heads = ["test" if (head := file.stem.split("-")[0]) in HELD else head for file in files]
+    """Return the splits, or training and test set, that the names of the files say, if every file has such a name."""
+    heads = ["test" if (head := file.stem.split("-")[0]) in TEST_NAMES else head for file in files]
     for names in (SPLITS, ("train", "test")):
         if set(heads) == set(names):
             return {name: np.repeat([head == name for head in heads], counts) for name in names}
@@ -277,10 +219,9 @@ def _by_file(files: list[Path], counts: list[int]) -> dict[str, npt.NDArray[np.b
 
 
 def _class_names(schema: Any, label: str | None) -> tuple[str, ...]:
-    """The names that ``datasets`` left in the file."""
+    """Return the names of the classes that ``datasets`` left in the file."""
     try:
-        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-        about = features[label]
-        return tuple(map(str, about.get("names") or about["feature"]["names"]))
+        feature = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"][label]
+        return tuple(map(str, feature.get("names") or feature["feature"]["names"]))
     except (KeyError, TypeError, ValueError, AttributeError):
         return ()

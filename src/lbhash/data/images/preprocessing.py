@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lbhash.utils.formatting import one_line
+
 if TYPE_CHECKING:
     from PIL import Image
     from torch import Tensor
 
 
 def preprocess(processor: Any, images: list[Image.Image], name: str) -> Tensor:
-    """Images as a backbone takes them, ``[n, channels, height, width]``: all that is done before the model.
+    """Return images as a backbone takes them, ``[n, channels, height, width]``: all that is done before the model.
 
     Args:
         processor: the backbone's image processor.
@@ -20,8 +22,7 @@ def preprocess(processor: Any, images: list[Image.Image], name: str) -> Tensor:
     try:
         values = processor(images, return_tensors="pt")["pixel_values"]
     except (TypeError, ValueError) as error:
-        line = " ".join(str(error).split())
-        raise ValueError(f"the preprocessing of backbone {name!r} failed: {line}") from None
+        raise ValueError(f"the preprocessing of backbone {name!r} failed: {one_line(error)}") from None
     if values.ndim != 4:
         raise ValueError(
             f"the preprocessing of backbone {name!r} gives {list(values.shape)}; it must give images of one size, "

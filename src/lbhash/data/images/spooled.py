@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
-class _Stored(Protocol):
-    """Images that are stored in files of some format of images."""
+class _Source(Protocol):
+    """A store of images that gives them as the files that they are stored in."""
 
     def __len__(self) -> int: ...
     def file(self, row: int) -> bytes: ...
@@ -27,11 +27,11 @@ class _Stored(Protocol):
 
 
 class SpooledImages(ImageStore):
-    """Some images of a source, one after the other in a temporary file that no name leads to.
+    """Some images of a source, one after the other in a temporary file without a name.
 
-    A step of training takes rows from anywhere, and a Parquet file gives up one only with all of its row group. The
-    file is memory-mapped, so that the system keeps of it what memory allows, and processes that read together share
-    it; it is gone when the last of them is, however that ends. It lies where temporary files do (``$TMPDIR``).
+    A step of training takes rows from anywhere, and a Parquet file gives one only with all of its row group. The
+    file is memory-mapped, so that the system holds what memory allows, and processes that read together share it; it
+    is gone when the last of them is, however that ends. It lies in the folder of temporary files (``$TMPDIR``).
 
     Args:
         source: the images.
@@ -41,7 +41,7 @@ class SpooledImages(ImageStore):
         OSError: there is no room for them.
     """
 
-    def __init__(self, source: _Stored, rows: npt.NDArray[np.int64]) -> None:
+    def __init__(self, source: _Source, rows: npt.NDArray[np.int64]) -> None:
         self._source, self._rows = source, np.unique(rows)
         self._ends = np.zeros(len(self._rows) + 1, np.int64)
         forward = source.in_order()
@@ -58,30 +58,30 @@ class SpooledImages(ImageStore):
         return len(self._source)
 
     def read(self, row: int) -> Image.Image:
-        """The image of a row."""
+        """Return the image of a row."""
         at = int(np.searchsorted(self._rows, row))
         if at == len(self._rows) or self._rows[at] != row:
             raise ValueError(f"{self.where(row)} is not among the {len(self._rows):,} images that were asked for")
         return decode_image(self._bytes[self._ends[at] : self._ends[at + 1]].tobytes(), name=self.where(row))
 
     def where(self, row: int) -> str:
-        """As the source says it."""
+        """Return what the source calls the image."""
         return self._source.where(row)
 
     def missing(self) -> npt.NDArray[np.int64]:
-        """As the source says it."""
+        """Return the rows whose image the source lacks."""
         return self._source.missing()
 
     def fingerprint(self) -> str:
-        """As the source says it."""
+        """Return the fingerprint of the source."""
         return self._source.fingerprint()
 
     def in_order(self) -> ImageStore:
-        """As the source says it."""
+        """Return the images of the source, in order."""
         return self._source.in_order()
 
     def in_any_order(self, rows: npt.NDArray[np.int64]) -> SpooledImages:
-        """These themselves, where they have all of these rows."""
+        """Return these images, if all of the rows are among them; else a copy that has them."""
         return self if np.isin(rows, self._rows).all() else SpooledImages(self._source, rows)
 
     def __reduce__(self) -> tuple[Any, ...]:

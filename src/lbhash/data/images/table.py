@@ -26,8 +26,7 @@ class ImageSplit(Split):
 
     Attributes:
         images: the table.
-        rows: the rows' positions in the table, ``int64 [n]``.
-        labels: the labels of these rows, ``int64 [n]`` or multi-hot ``uint8 [n, C]``; ``None`` if there are none.
+        rows: see ``Split``, as for ``labels``.
     """
 
     images: ImageTable
@@ -77,7 +76,7 @@ class ImageTable(Table[ImageSplit]):
 
     Attributes:
         store: where the images come from.
-        labels: as of every ``Table``, like the other attributes.
+        labels: see ``Table``, as for ``name``, ``flags``, ``test_rows`` and ``protocol``.
         classes: the names of the classes, if they have names.
     """
 

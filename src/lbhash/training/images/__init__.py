@@ -1,11 +1,12 @@
 """Fine-tuning: a backbone learns together with the head, from images."""
 
-from lbhash.training.images.augment import Augmentation, draws_of
+from lbhash.data.images.corrupt import check_images
+from lbhash.training.images.augment import Augmentation, augmentation_numbers
 from lbhash.training.images.dataset import ImageRows
-from lbhash.training.images.finetune import FineTuning, check_images, fine_tuning
-from lbhash.training.images.model import BATCH_NORMS, BatchNorm, ImageModel, check_batch_norm
+from lbhash.training.images.finetune import FineTuning, fine_tuning
+from lbhash.training.images.model import BATCH_NORMS, BatchNorm, ImageModel
 from lbhash.training.images.preprocessing import PixelValues, input_size, resized
 
 __all__ = ["BATCH_NORMS", "Augmentation", "BatchNorm", "FineTuning", "ImageModel", "ImageRows", "PixelValues"]
-__all__ += ["check_batch_norm", "check_images", "draws_of", "fine_tuning"]
+__all__ += ["augmentation_numbers", "check_images", "fine_tuning"]
 __all__ += ["input_size", "resized"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,20 +12,21 @@ from torch import Tensor
 from lbhash.data.images import ImageSplit
 from lbhash.data.images.preprocessing import preprocess
 from lbhash.models.backbone import Backbone
-from lbhash.training.images.augment import Augmentation, draws_of
+from lbhash.training.images.augment import Augmentation, augmentation_numbers
 from lbhash.training.images.preprocessing import PixelValues, input_size
+from lbhash.utils.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-HELD_BYTES = 256 << 20
-"""The most decoded images of a split that are held, in each process that reads; of a larger split none are."""
+CACHED_BYTES = 256 << 20
+"""Bytes of decoded images up to which a split is held in memory, in each process that reads; a larger one is not."""
 
-_BILINEAR = 2  # Pillow's number, and that of the processors of transformers
+_BILINEAR = 2  # the number of the filter in Pillow and in the processors of transformers
 
 
 class ImageRows:
-    """A split of images as ``lbhash.training`` takes it (``TrainingRows``): read, decoded and preprocessed as asked.
+    """A split of images as ``lbhash.training`` takes it (``TrainingRows``): read, decoded and preprocessed.
 
     With augmentation an image is cropped, scaled, flipped and recolored by numbers that follow from seed, epoch and
     its row in the table; its pixels' values are then those of the backbone's preprocessing. Without, the preprocessing
@@ -35,8 +34,8 @@ class ImageRows:
 
     Args:
         split: the images, with labels.
-        backbone: whose preprocessing.
-        augmentation: of training rows; ``None`` for rows that validate.
+        backbone: the backbone whose preprocessing is used.
+        augmentation: of training rows; ``None`` for validation rows.
         seed: of the augmentation.
 
     Attributes:
@@ -55,14 +54,14 @@ class ImageRows:
         if augmentation is not None:
             self._size, self._values = input_size(backbone), PixelValues(backbone)
         self._store = split.images.store.in_any_order(split.rows)
-        self._held: dict[int, Image] | None = {}
-        self._held_bytes = 0
+        self._cached: dict[int, Image] | None = {}
+        self._cached_bytes = 0
 
     def __len__(self) -> int:
         return len(self.split)
 
     def inputs(self, index: npt.NDArray[np.int64], epoch: int) -> Tensor:
-        """The images at these positions of the split in an epoch, ``float32 [m, 3, height, width]``, channels last.
+        """Return the images at these positions of the split, ``float32 [m, 3, height, width]``, channels last.
 
         Raises:
             ValueError: an image is damaged; the message names it.
@@ -75,25 +74,24 @@ class ImageRows:
         resample = int(getattr(self._processor, "resample", None) or _BILINEAR)
         pixels = np.empty((len(rows), *self._size, 3), np.uint8)
         for at, (row, image) in enumerate(zip(rows, images, strict=True)):
-            draws = draws_of(self.seed, epoch, row)
-            pixels[at] = np.asarray(self.augmentation.apply(image, self._size, draws, resample))
+            numbers = augmentation_numbers(self.seed, epoch, row)
+            pixels[at] = np.asarray(self.augmentation.apply(image, self._size, numbers, resample))
         return torch.from_numpy(self._values(pixels)).permute(0, 3, 1, 2)
 
     def _read(self, row: int) -> Image:
-        """The image of a row of the table."""
-        held = self._held
-        if held is not None and row in held:
-            return held[row]
+        """Return the image of a row of the table, from memory if it was read before."""
+        if self._cached is not None and row in self._cached:
+            return self._cached[row]
         image = self._store.read(row)
-        if held is not None:
-            self._held_bytes += 3 * image.width * image.height
-            held[row] = image
-            if self._held_bytes > HELD_BYTES:
-                self._held = None
+        if self._cached is not None:
+            self._cached_bytes += 3 * image.width * image.height
+            self._cached[row] = image
+            if self._cached_bytes > CACHED_BYTES:
+                self._cached = None
         return image
 
     def fingerprint(self) -> str:
-        """Of images, labels, preprocessing and augmentation, 16 hexadecimal digits."""
+        """Return the fingerprint of images, labels, preprocessing and augmentation."""
         said: dict[str, Any] = {"preprocessing": self._preprocessing, "augmentation": repr(self.augmentation)}
         said |= {"part": self.split.fingerprint(), "seed": self.seed}
-        return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        return fingerprint(said)

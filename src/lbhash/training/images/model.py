@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from lbhash.models.backbone import pooled_output
 from lbhash.models.hash_model import HashModel
+from lbhash.utils.validation import check_choice
 
 BatchNorm = Literal["freeze", "train"]
 BATCH_NORMS: tuple[str, ...] = get_args(BatchNorm)
@@ -22,11 +23,10 @@ class ImageModel(nn.Module):
 
     Batch normalization in the backbone has two policies. ``freeze``, the default: the running statistics stay as they
     are and are used in training too, while scale and shift are learned. A step then sees the features that codes are
-    made of, whatever the size of a batch and whatever processes it is cut among; and the backbone's features stay what
-    they were until learning changes them. ``train``: a step normalizes by the statistics of its own batch, and the
-    running ones, which codes are made with, follow. That is for backbones whose statistics are not those of the
-    images at all (random weights, other sensors), and wants large batches: in those of 32 or 64 small images the
-    last layers' statistics are of some hundred values each, and their noise costs more than what they adapt to gains.
+    made of, for any size of a batch and any number of processes. ``train``: a step normalizes by the statistics of its
+    own batch, and the running ones, which codes are made with, follow. That is for backbones whose statistics are not
+    those of the images at all (random weights, other sensors), and needs large batches: in batches of 32 or 64 small
+    images the last layers' statistics are of some hundred values each, and their noise costs more than they gain.
 
     With ``train``, a batch's weight in the running statistics is at most 0.1. The MobileNets of ``transformers`` have
     it at 0.997, TensorFlow's name for what PyTorch calls 0.003, which would leave the last batch and nothing else.
@@ -43,7 +43,7 @@ class ImageModel(nn.Module):
     def __init__(self, backbone: nn.Module, head: HashModel, batch_norm: BatchNorm = "freeze") -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
-        self.batch_norm = check_batch_norm(batch_norm)
+        self.batch_norm = check_choice(batch_norm, "batch_norm", BATCH_NORMS)
         for module in backbone.modules():
             if isinstance(module, _BatchNorm) and module.momentum is not None:
                 module.momentum = min(module.momentum, _MOMENTUM)
@@ -51,21 +51,14 @@ class ImageModel(nn.Module):
         backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Raw outputs ℓ, ``[n, bits]``, of preprocessed images."""
+        """Return raw outputs ℓ, ``[n, bits]``, of preprocessed images."""
         return self.head(pooled_output(self.backbone, pixels.contiguous(memory_format=torch.channels_last)))
 
     def train(self, mode: bool = True) -> ImageModel:
-        """As of every module, but for frozen statistics, which training leaves alone."""
+        """Set the mode of every module, except those whose statistics are frozen."""
         super().train(mode)
         if self.batch_norm == "freeze":
             for module in self.backbone.modules():
                 if isinstance(module, _BatchNorm):
                     module.eval()
         return self
-
-
-def check_batch_norm(batch_norm: Any) -> BatchNorm:
-    """Return the policy, or raise ``ValueError`` where there is no such."""
-    if batch_norm not in BATCH_NORMS:
-        raise ValueError(f"batch_norm is {batch_norm!r}; it must be {' or '.join(BATCH_NORMS)}")
-    return batch_norm
