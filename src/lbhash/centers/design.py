@@ -9,11 +9,11 @@ from typing import Any
 
 from lbhash.centers import store
 from lbhash.centers.best import BLOCKS, PAPER, best_centers, best_ratio_centers, plan_for
-from lbhash.centers.bounds import UpperBound, bounds_table, upper_bound
+from lbhash.centers.bounds import UpperBound, upper_bound
 from lbhash.centers.choose import choose_balanced
 from lbhash.centers.constructions.lexicode import lexicode_centers
 from lbhash.centers.constructions.random import bernoulli_centers
-from lbhash.centers.distance import Centers, describe, minimum_distance
+from lbhash.centers.distance import Centers, describe
 
 _OTHERS: dict[str, Callable[[int, int, int], Centers]] = {
     "lexicode": lexicode_centers,
@@ -62,14 +62,6 @@ class CenterDesign:
         return {"kind": self.kind, "construction": self.construction, **describe(self.centers), **certificate}
 
 
-def certified(classes: int, bits: int, kind: str, seed: int) -> CenterDesign:
-    """Return the centers of ``make_centers`` with their minimum distance, counted and bounded."""
-    centers, construction = make_centers(classes, bits, kind, seed)
-    centers.setflags(write=False)
-    bound = _stored_bound(classes, bits)
-    return CenterDesign(centers, kind, construction, minimum_distance(centers), bound.distance, bound.source)
-
-
 def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers, str]:
     """Return centers and the name of their construction; raises ``ValueError`` if the kind has too few words."""
     if kind in SEARCHED:
@@ -82,8 +74,8 @@ def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers
     return _OTHERS[kind](classes, bits, seed), kind
 
 
-def _stored_bound(classes: int, bits: int) -> UpperBound:
-    """Return the upper bound, cached as well: a linear program can take half a second."""
+def cached_bound(classes: int, bits: int) -> UpperBound:
+    """Return the upper bound, from the cache if it is there: a linear program can take half a second."""
     found = store.load_bound(classes, bits)
     if found is None:
         found = upper_bound(classes, bits)
@@ -99,19 +91,3 @@ def _stored(kind: str, classes: int, bits: int) -> tuple[Centers, str]:
         store.save_centers(kind, *found)
     found[0].setflags(write=False)
     return found
-
-
-def compared(classes: int, bits: int, seed: int) -> dict[str, Any]:
-    """Return the measures of every kind of centers and every upper bound; see ``compare_centers``."""
-    kinds: list[dict[str, Any]] = []
-    for kind in KINDS:
-        try:
-            centers, construction = make_centers(classes, bits, kind, seed)
-        except ValueError as error:
-            nothing = {"minimum_distance": None, "mean_distance": None, "bit_balance": None}
-            kinds.append({"kind": kind, **nothing, "construction": None, "why_not": str(error)})
-            continue
-        facts = describe(centers)
-        measures = {name: facts[name] for name in ("minimum_distance", "mean_distance", "bit_balance")}
-        kinds.append({"kind": kind, **measures, "construction": construction, "why_not": None})
-    return {"classes": classes, "bits": bits, "kinds": kinds, "bounds": bounds_table(classes, bits)}
