@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -130,7 +129,6 @@ def export_model(
         "inputs": _signature(proto.graph.input),
         "outputs": _signature(proto.graph.output),
         "metadata": {entry.key: entry.value for entry in proto.metadata_props},
-        "onnxruntime": _version(),
         **compared,
     }
 
@@ -179,14 +177,13 @@ def _describe(proto: Any, metadata: dict[str, str]) -> None:
 
 def _metadata(model: HashModel, backbone: Backbone | None) -> dict[str, str]:
     """Return the metadata of the file, which describe its codes."""
-    known = model.about.get("backbone")
-    made_by = backbone.fingerprint() if backbone is not None else known["fingerprint"] if known else None
     facts = {"lbhash.version": __version__, "lbhash.bits": str(model.bits), "lbhash.bit_order": "little"}
     facts["lbhash.model"] = model.fingerprint()
-    if made_by is not None:
-        facts["lbhash.backbone"] = made_by
     if backbone is not None:
+        facts["lbhash.backbone"] = backbone.fingerprint()
         facts["lbhash.preprocessing"] = json.dumps(backbone.preprocessing(), sort_keys=True, default=str)
+    elif known := model.about.get("backbone"):
+        facts["lbhash.backbone"] = known["fingerprint"]
     return facts
 
 
@@ -226,46 +223,38 @@ def _image_batches(backbone: Backbone) -> list[Tensor]:
 
 def _compare(network: CodeNetwork, batches: list[Tensor], file: Path) -> dict[str, Any]:
     """Run the file on batches of several lengths; raises ``ValueError`` if its outputs differ from the network's."""
-    run = _engine(file)
-    with torch.inference_mode():
-        expected = np.concatenate([network(batch)[1].numpy() for batch in batches])
-    found = [run(batch.numpy()) for batch in batches]
-    codes, logits = (np.concatenate(outputs) for outputs in zip(*found, strict=True))
-    limit = LIMIT * max(1.0, float(np.abs(expected).max()))
-    largest = float(np.abs(logits - expected).max())
-    if not largest <= limit:  # nor NaN
-        raise ValueError(
-            f"the outputs of the exported model under onnxruntime {_version()} are up to {largest:.2g} from the "
-            f"library's ({limit:.2g} is allowed); the file is not kept"
-        )
-    if not np.array_equal(codes, pack(logits)):
-        raise ValueError(
-            f"the codes of the exported model under onnxruntime {_version()} are not the packed signs of its outputs; "
-            "the file is not kept"
-        )
-    bits = int(np.unpackbits(codes ^ pack(expected)).sum())
-    return {"rows": len(codes), "largest_difference": largest, "differing_bits": bits}
-
-
-def _engine(file: Path) -> Any:
-    """Return a function that runs an ONNX file on one batch and returns codes and logits."""
     import onnxruntime
 
+    version = str(onnxruntime.__version__)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 4  # errors are raised too
     try:
         session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has a dozen classes of errors
-        raise ValueError(f"onnxruntime {_version()} refuses the exported model: {_line(error)}") from None
-
-    def run(inputs: npt.NDArray[np.float32]) -> Any:
-        try:
-            return session.run(["codes", "logits"], {session.get_inputs()[0].name: inputs})
-        except Exception as error:
-            raise ValueError(f"the exported model fails under onnxruntime {_version()}: {_line(error)}") from None
-
-    return run
+        raise ValueError(f"onnxruntime {version} refuses the exported model: {_line(error)}") from None
+    name = session.get_inputs()[0].name
+    try:
+        found = [session.run(["codes", "logits"], {name: batch.numpy()}) for batch in batches]
+    except Exception as error:
+        raise ValueError(f"the exported model fails under onnxruntime {version}: {_line(error)}") from None
+    codes, logits = (np.concatenate(outputs) for outputs in zip(*found, strict=True))
+    with torch.inference_mode():
+        expected = np.concatenate([network(batch)[1].numpy() for batch in batches])
+    limit = LIMIT * max(1.0, float(np.abs(expected).max()))
+    largest = float(np.abs(logits - expected).max())
+    if not largest <= limit:  # nor NaN
+        raise ValueError(
+            f"the outputs of the exported model under onnxruntime {version} are up to {largest:.2g} from the "
+            f"library's ({limit:.2g} is allowed); the file is not written"
+        )
+    if not np.array_equal(codes, pack(logits)):
+        raise ValueError(
+            f"the codes of the exported model under onnxruntime {version} are not the packed signs of its outputs; "
+            "the file is not written"
+        )
+    bits = int(np.unpackbits(codes ^ pack(expected)).sum())
+    return {"onnxruntime": version, "rows": len(codes), "largest_difference": largest, "differing_bits": bits}
 
 
 def _check_out(out: str | Path) -> Path:
@@ -299,12 +288,6 @@ def _quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-
-
-def _version() -> str:
-    import onnxruntime
-
-    return str(onnxruntime.__version__)
 
 
 def _line(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.centers.constructions.farthest import farthest_first
+from lbhash.centers.choose import farthest_first
 from lbhash.centers.distance import Centers
 from lbhash.codes import PackedCodes, hamming_distances, unpack
 
