@@ -14,6 +14,7 @@ from lbhash.centers.choose import choose_balanced
 from lbhash.centers.constructions.lexicode import lexicode_centers
 from lbhash.centers.constructions.random import bernoulli_centers
 from lbhash.centers.distance import Centers, describe
+from lbhash.codes import pack, unpack
 
 _OTHERS: dict[str, Callable[[int, int, int], Centers]] = {
     "lexicode": lexicode_centers,
@@ -65,7 +66,7 @@ class CenterDesign:
 def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers, str]:
     """Return centers and the name of their construction; raises ``ValueError`` if the kind has too few words."""
     if kind in SEARCHED:
-        return _stored(kind, classes, bits)
+        return _cached_centers(kind, classes, bits)
     if kind in BLOCKS:
         plan = plan_for(kind, classes, bits)
         if plan is None:
@@ -76,18 +77,19 @@ def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers
 
 def cached_bound(classes: int, bits: int) -> UpperBound:
     """Return the upper bound, from the cache if it is there: a linear program can take half a second."""
-    found = store.load_bound(classes, bits)
-    if found is None:
-        found = upper_bound(classes, bits)
-        store.save_bound(classes, bits, found)
-    return found
+    if found := store.load("bound", classes, bits):
+        return UpperBound(int(found["distance"]), str(found["source"]))
+    bound = upper_bound(classes, bits)
+    store.save("bound", classes, bits, distance=bound.distance, source=bound.source)
+    return bound
 
 
 @lru_cache(maxsize=256)
-def _stored(kind: str, classes: int, bits: int) -> tuple[Centers, str]:
-    found = store.load_centers(kind, classes, bits)
-    if found is None:
-        found = SEARCHED[kind](classes, bits)
-        store.save_centers(kind, *found)
-    found[0].setflags(write=False)
-    return found
+def _cached_centers(kind: str, classes: int, bits: int) -> tuple[Centers, str]:
+    if found := store.load(kind, classes, bits):
+        centers, construction = unpack(found["codes"], bits), str(found["construction"])
+    else:
+        centers, construction = SEARCHED[kind](classes, bits)
+        store.save(kind, classes, bits, codes=pack(centers), construction=construction)
+    centers.setflags(write=False)
+    return centers, construction
