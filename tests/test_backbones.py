@@ -4,6 +4,7 @@ import json
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -238,6 +239,17 @@ def test_the_bar_is_on_standard_error(folder, images, capfd):
     out, err = capfd.readouterr()
     assert out == ""
     assert "3/3 images" in err
+
+
+def test_the_fingerprint_is_that_of_earlier_versions():
+    """Stored models and embeddings hold it, so that it must never change."""
+    layers = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    with torch.no_grad():
+        for number, tensor in enumerate(layers.state_dict().values()):
+            tensor.copy_(torch.arange(tensor.numel()).reshape(tensor.shape) + number)
+    layers.config = SimpleNamespace(to_diff_dict=lambda: {"hidden_size": 3, "torch_dtype": "float32", "no": None})
+    processor = SimpleNamespace(to_dict=lambda: {"size": {"height": 8}, "processor_class": "X"})
+    assert Backbone(layers, processor, "x").fingerprint() == "9882c9fe96aa08b3"
 
 
 # ------------------------------------------------------------------------------------------------- bad backbones

@@ -118,7 +118,7 @@ def test_any_cell(data):
     assert len(np.unique(made.centers, axis=0)) == classes
     assert made.minimum_distance == (by_hand(made.centers) if classes > 1 else bits)
     assert made.minimum_distance <= made.upper_bound
-    design._stored.cache_clear()
+    design._cached_centers.cache_clear()
     store._sources.cache_clear()
     np.testing.assert_array_equal(made.centers, class_centers(classes, bits))
 
@@ -231,19 +231,27 @@ def test_all_kinds_side_by_side():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "cache"))
-    design._stored.cache_clear()
+    design._cached_centers.cache_clear()
     yield tmp_path / "cache"
-    design._stored.cache_clear()
+    design._cached_centers.cache_clear()
 
 
 def test_centers_are_kept_and_read_again(folder, monkeypatch):
     made = design_centers(81, 24)
     assert len(list(folder.rglob("best-81x24-*.npz"))) == 1
-    design._stored.cache_clear()
+    design._cached_centers.cache_clear()
     monkeypatch.setitem(design.SEARCHED, "best", lambda *_: pytest.fail("made again"))
     again = design_centers(81, 24)
     np.testing.assert_array_equal(again.centers, made.centers)
     assert again.as_dict() == made.as_dict()
+
+
+def test_bounds_are_cached_and_read_again(folder, monkeypatch):
+    made = design_centers(81, 24)
+    assert len(list(folder.rglob("bound-81x24-*.npz"))) == 1
+    monkeypatch.setattr(design, "upper_bound", lambda *_: pytest.fail("computed again"))
+    again = design_centers(81, 24)
+    assert (again.upper_bound, again.bound) == (made.upper_bound, made.bound)
 
 
 def test_a_damaged_file_is_made_again(folder):
@@ -251,7 +259,7 @@ def test_a_damaged_file_is_made_again(folder):
     (file,) = folder.rglob("*.npz")
     for damage in (b"", file.read_bytes()[:100], b"nonsense"):
         file.write_bytes(damage)
-        design._stored.cache_clear()
+        design._cached_centers.cache_clear()
         np.testing.assert_array_equal(class_centers(10, 16), made)
 
 
@@ -263,7 +271,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(folder):
 def test_other_sources_read_nothing(folder, monkeypatch):
     class_centers(10, 16)
     monkeypatch.setattr(store, "_sources", lambda: "other")
-    assert store.load_centers("best", 10, 16) is None
+    assert store.load("best", 10, 16) == {}
 
 
 def test_what_is_returned_is_ones_own(folder):

@@ -16,10 +16,10 @@ from lbhash.centers.constructions.conference import conference_blocks, conferenc
 from lbhash.centers.constructions.coset_search import coset_search
 from lbhash.centers.constructions.cyclic import CHECKS, cyclic_generator
 from lbhash.centers.constructions.juxtaposition import Block, best_plan
+from lbhash.centers.constructions.kerdock import DISTANCES as KERDOCK_DISTANCES
 from lbhash.centers.constructions.kerdock import (
     hensel_lift,
     kerdock_blocks,
-    kerdock_distance,
     kerdock_words,
     quaternary_generator,
 )
@@ -147,7 +147,7 @@ def test_the_nordstrom_robinson_code():
 def test_the_kerdock_code_of_length_64():
     words = kerdock_words(64)
     assert words.shape == (4096, 64)
-    assert minimum_distance(words) == kerdock_distance(64) == 28
+    assert minimum_distance(words) == KERDOCK_DISTANCES[64] == 28
 
 
 def test_the_kerdock_code_of_length_256_is_as_far_from_many_of_its_words():
@@ -156,7 +156,7 @@ def test_the_kerdock_code_of_length_256_is_as_far_from_many_of_its_words():
     some = np.random.default_rng(0).choice(65536, 40, replace=False)
     distances = (256 - words[some] @ words.T) / 2
     distances[np.arange(40), some] = 256
-    assert distances.min() == kerdock_distance(256) == 120
+    assert distances.min() == KERDOCK_DISTANCES[256] == 120
 
 
 def test_shortened_kerdock_codes_keep_their_distance():

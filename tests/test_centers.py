@@ -20,9 +20,9 @@ from lbhash.centers import (
     pairwise_distances,
 )
 from lbhash.centers import distance as distance_module
+from lbhash.centers.choose import farthest_first
 from lbhash.centers.constructions.bch import bch_codes, cyclotomic_coset
 from lbhash.centers.constructions.bch import generator_matrix as bch_generator
-from lbhash.centers.constructions.farthest import farthest_first
 from lbhash.centers.constructions.galois_field import PRIMITIVE_POLYNOMIALS, galois_field
 from lbhash.centers.constructions.linear import best_words, dimension_for, span
 from lbhash.centers.constructions.reed_solomon import generator_matrix as rs_generator

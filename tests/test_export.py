@@ -512,7 +512,7 @@ def test_a_model_that_is_too_large(model, tmp_path, monkeypatch):
 @pytest.mark.parametrize("package", ["onnx", "onnxscript", "onnxruntime"])
 def test_without_the_packages(model, tmp_path, monkeypatch, package):
     found = importlib.util.find_spec
-    monkeypatch.setattr(lbhash.models.onnx, "find_spec", lambda name: None if name == package else found(name))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found(name))
     refused(rf"^export needs the package {package}: pip install 'lbhash\[onnx\]'", model, tmp_path / "m.onnx")
 
 

@@ -417,9 +417,7 @@ def test_a_model_of_embeddings_takes_the_place_of_a_tuned_one(tuned, tmp_path, b
     Hasher(bits=8, epochs=1).fit(blobs.x, blobs.y).save_pretrained(place)
     assert not (place / "backbone").exists()
     loaded = Hasher.from_pretrained(place)
-    with pytest.raises(
-        ValueError, match=r"^the model was trained on embeddings and knows no backbone that makes them; "
-    ):
+    with pytest.raises(ValueError, match=r"^the model was trained on embeddings and does not know their backbone; "):
         loaded.encode(stripes(1)[0])
     (place / "backbone").mkdir()  # somebody else's
     loaded.save_pretrained(place)
@@ -429,7 +427,7 @@ def test_a_model_of_embeddings_takes_the_place_of_a_tuned_one(tuned, tmp_path, b
 def test_a_hasher_that_is_fitted_anew_forgets_its_backbone(folder, blobs):
     images, labels = stripes(16)
     hasher = Hasher(**SETTINGS, epochs=1, backbone=folder).fit_images(images, labels).fit(blobs.x, blobs.y)
-    with pytest.raises(ValueError, match=r"^the model was trained on embeddings and knows no backbone"):
+    with pytest.raises(ValueError, match=r"^the model was trained on embeddings and does not know their backbone"):
         hasher.encode(images)
 
 
@@ -443,9 +441,7 @@ def test_a_model_remembers_the_name_of_a_frozen_backbone(folder, tmp_path):
     loaded = Hasher.from_pretrained(tmp_path / "model")
     np.testing.assert_array_equal(loaded.encode(images), hasher.encode(backbone.embed(images)))
     shutil.rmtree(moved)
-    said = (
-        r"^backbone is '.*moved', and there is no such folder.* \(the model remembers this one; say where it is now\)$"
-    )
+    said = r"^backbone is '.*moved', and there is no such folder.* \(the model was trained with this backbone; name its"
     with pytest.raises(ValueError, match=said):
         Hasher.from_pretrained(tmp_path / "model").encode(images)
     write_backbone(moved, "vit")
@@ -456,7 +452,7 @@ def test_a_model_remembers_the_name_of_a_frozen_backbone(folder, tmp_path):
 def test_where_a_backbone_is():
     model = HashModel(4, 8)
     with pytest.raises(
-        ValueError, match=r"^the model was trained on embeddings and knows no backbone that makes them; say"
+        ValueError, match=r"^the model was trained on embeddings and does not know their backbone; name"
     ):
         find_backbone(model)
     model.about["backbone"] = {"name": "user/vision", "fingerprint": "0", "dim": 4}

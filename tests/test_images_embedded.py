@@ -414,7 +414,7 @@ def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, com
     status, _, err = command(*encode)
     assert status == 2
     assert "lbhash: error: backbone is " in err
-    assert err.endswith("(the model remembers this one; say where it is now)\n")
+    assert err.endswith("(the model was trained with this backbone; name its present folder)\n")
 
 
 def test_skipping_on_the_command_line(broken, backbone_folder, cache, tmp_path, command, monkeypatch):

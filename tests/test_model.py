@@ -107,14 +107,23 @@ def test_the_fingerprint_is_that_of_the_weights():
         assert model.fingerprint() != print_, name
 
 
+def test_the_fingerprint_is_that_of_earlier_versions():
+    """Stored models hold it, so that it must never change."""
+    model = HashModel(5, 11, hidden=3, classifier=2)
+    with torch.no_grad():
+        for number, tensor in enumerate(model.state_dict().values()):
+            tensor.copy_(torch.arange(tensor.numel()).reshape(tensor.shape) / 8 + number)
+    assert model.fingerprint() == "2e4c2f01126e6873"
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         ((0, 8), ValueError, "dim is 0; it must be at least 1"),
         ((4, 0), ValueError, "bits is 0; it must be from 1 to 1024"),
-        ((4, 8, -1), ValueError, "hidden is -1; it must be 0"),
-        ((4, 8, "x"), TypeError, "hidden is 'x'; it must be 0"),
-        ((4, 8, 2.5), TypeError, r"hidden is 2\.5; it must be 0"),
+        ((4, 8, -1), ValueError, "hidden is -1; it must be at least 0"),
+        ((4, 8, "x"), TypeError, "hidden is 'x'; it must be an integer of at least 0"),
+        ((4, 8, 2.5), TypeError, r"hidden is 2\.5; it must be an integer of at least 0"),
         ((4, 8, 2, 1.0), ValueError, "dropout is 1.0; it must be at least 0 and below 1"),
     ],
 )

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from lbhash.centers.arrange import arrange_centers, confused_distance
-from lbhash.centers.design import KINDS, CenterDesign, certified, compared, make_centers
+from lbhash.centers.bounds import bounds_table
+from lbhash.centers.design import KINDS, CenterDesign, cached_bound, make_centers
 from lbhash.centers.distance import (
     Centers,
     bit_balance,
@@ -80,7 +81,11 @@ def design_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) -
     >>> design.minimum_distance, design.upper_bound, design.optimal
     (24, 24, True)
     """
-    return certified(*_checked(classes, bits, kind, seed))
+    classes, bits, kind, seed = _checked(classes, bits, kind, seed)
+    centers, construction = make_centers(classes, bits, kind, seed)
+    centers.setflags(write=False)
+    bound = cached_bound(classes, bits)
+    return CenterDesign(centers, kind, construction, minimum_distance(centers), bound.distance, bound.source)
 
 
 def compare_centers(classes: int, bits: int, seed: int = 0) -> dict[str, Any]:
@@ -93,7 +98,17 @@ def compare_centers(classes: int, bits: int, seed: int = 0) -> dict[str, Any]:
         ``why_not`` is the reason and the measures are None; else ``why_not`` is None.
     """
     classes, bits, _, seed = _checked(classes, bits, "best", seed)
-    return compared(classes, bits, seed)
+    kinds: list[dict[str, Any]] = []
+    for kind in KINDS:
+        row = {"kind": kind, "minimum_distance": None, "mean_distance": None, "bit_balance": None, "construction": None}
+        try:
+            centers, construction = make_centers(classes, bits, kind, seed)
+        except ValueError as error:
+            kinds.append({**row, "why_not": str(error)})
+        else:
+            facts = {**describe(centers), "kind": kind, "construction": construction}
+            kinds.append({**{name: facts[name] for name in row}, "why_not": None})
+    return {"classes": classes, "bits": bits, "kinds": kinds, "bounds": bounds_table(classes, bits)}
 
 
 def _checked(classes: int, bits: int, kind: str, seed: int) -> tuple[int, int, str, int]:

@@ -1,4 +1,7 @@
-"""Choosing class centers among more words than are needed, so that every bit is +1 in half of them.
+"""Choosing class centers among more words than are needed: far apart, or with every bit +1 in half of them.
+
+``farthest_first`` is the rule of Gonzalez, Clustering to minimize the maximum intercluster distance, Theoretical
+Computer Science 38 (1985), which reaches at least half of the best possible minimum distance.
 
 A bit that is +1 in p of C centers differs in p (C - p) of their pairs, so the mean distance is largest when every p is
 C / 2: the balance of the bits and the mean distance are one aim. With S the sum of the chosen ±1 words, both are best
@@ -8,11 +11,15 @@ other codes, words are exchanged as long as |S|² falls.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.centers.distance import Centers
 from lbhash.codes import pack
+
+Numbers = npt.NDArray[np.int64]
 
 _POOL = 4096
 _EXCHANGES = 2000
@@ -58,7 +65,7 @@ def choose_one_sided(words: Centers, count: int, seed: int = 0) -> Centers:
     return one * signs[least][:, None]
 
 
-def _opposites(words: Centers) -> npt.NDArray[np.int64] | None:
+def _opposites(words: Centers) -> Numbers | None:
     """Return the position of the negative of every word, or None if a word has none."""
     kind = np.dtype((np.void, -(-words.shape[1] // 8)))
     mine, negatives = (np.ascontiguousarray(pack(side)).view(kind)[:, 0] for side in (words, -words))
@@ -70,7 +77,7 @@ def _opposites(words: Centers) -> npt.NDArray[np.int64] | None:
     return opposite
 
 
-def _exchange(words: Centers, order: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+def _exchange(words: Centers, order: Numbers, count: int) -> Numbers:
     """Exchange chosen words for others while |S|² falls, steepest first among up to ``_POOL`` others."""
     chosen, others = order[:count].copy(), order[count : count + _POOL].copy()
     values = words[np.concatenate([chosen, others])].astype(np.float32)
@@ -88,3 +95,31 @@ def _exchange(words: Centers, order: npt.NDArray[np.int64], count: int) -> npt.N
         chosen[a], others[b] = others[b], chosen[a]
         inside[[a]], outside[[b]] = outside[[b]], inside[[a]].copy()
     return chosen
+
+
+def farthest_first(distances_from: Callable[[int], Numbers], count: int, nearest: Numbers) -> Numbers:
+    """Choose candidates, each farthest from the nearest of those present or chosen before.
+
+    Ties go to the largest sum of distances to the chosen, then to the first candidate.
+
+    Args:
+        distances_from: gives the distances ``[n]`` of all candidates from candidate i.
+        count: how many to choose.
+        nearest: ``[n]``, each candidate's distance to the nearest word already present; any constant if none is.
+
+    Returns:
+        Positions ``int64 [<= count]`` in the order of choice; fewer than ``count`` only if all remaining candidates
+        equal a word that is present or chosen.
+    """
+    nearest = nearest.astype(np.int64)
+    total = np.zeros_like(nearest)
+    chosen: list[int] = []
+    while len(chosen) < count:
+        candidate = int(np.argmax((nearest << 32) + total))
+        if nearest[candidate] <= 0:
+            break
+        chosen.append(candidate)
+        distances = distances_from(candidate)
+        np.minimum(nearest, distances, out=nearest)
+        total += distances
+    return np.asarray(chosen, np.int64)

@@ -9,11 +9,12 @@ from typing import Any
 
 from lbhash.centers import store
 from lbhash.centers.best import BLOCKS, PAPER, best_centers, best_ratio_centers, plan_for
-from lbhash.centers.bounds import UpperBound, bounds_table, upper_bound
+from lbhash.centers.bounds import UpperBound, upper_bound
 from lbhash.centers.choose import choose_balanced
 from lbhash.centers.constructions.lexicode import lexicode_centers
 from lbhash.centers.constructions.random import bernoulli_centers
-from lbhash.centers.distance import Centers, describe, minimum_distance
+from lbhash.centers.distance import Centers, describe
+from lbhash.codes import pack, unpack
 
 _OTHERS: dict[str, Callable[[int, int, int], Centers]] = {
     "lexicode": lexicode_centers,
@@ -62,18 +63,10 @@ class CenterDesign:
         return {"kind": self.kind, "construction": self.construction, **describe(self.centers), **certificate}
 
 
-def certified(classes: int, bits: int, kind: str, seed: int) -> CenterDesign:
-    """Return the centers of ``make_centers`` with their minimum distance, counted and bounded."""
-    centers, construction = make_centers(classes, bits, kind, seed)
-    centers.setflags(write=False)
-    bound = _stored_bound(classes, bits)
-    return CenterDesign(centers, kind, construction, minimum_distance(centers), bound.distance, bound.source)
-
-
 def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers, str]:
     """Return centers and the name of their construction; raises ``ValueError`` if the kind has too few words."""
     if kind in SEARCHED:
-        return _stored(kind, classes, bits)
+        return _cached_centers(kind, classes, bits)
     if kind in BLOCKS:
         plan = plan_for(kind, classes, bits)
         if plan is None:
@@ -82,36 +75,21 @@ def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers
     return _OTHERS[kind](classes, bits, seed), kind
 
 
-def _stored_bound(classes: int, bits: int) -> UpperBound:
-    """Return the upper bound, cached as well: a linear program can take half a second."""
-    found = store.load_bound(classes, bits)
-    if found is None:
-        found = upper_bound(classes, bits)
-        store.save_bound(classes, bits, found)
-    return found
+def cached_bound(classes: int, bits: int) -> UpperBound:
+    """Return the upper bound, from the cache if it is there: a linear program can take half a second."""
+    if found := store.load("bound", classes, bits):
+        return UpperBound(int(found["distance"]), str(found["source"]))
+    bound = upper_bound(classes, bits)
+    store.save("bound", classes, bits, distance=bound.distance, source=bound.source)
+    return bound
 
 
 @lru_cache(maxsize=256)
-def _stored(kind: str, classes: int, bits: int) -> tuple[Centers, str]:
-    found = store.load_centers(kind, classes, bits)
-    if found is None:
-        found = SEARCHED[kind](classes, bits)
-        store.save_centers(kind, *found)
-    found[0].setflags(write=False)
-    return found
-
-
-def compared(classes: int, bits: int, seed: int) -> dict[str, Any]:
-    """Return the measures of every kind of centers and every upper bound; see ``compare_centers``."""
-    kinds: list[dict[str, Any]] = []
-    for kind in KINDS:
-        try:
-            centers, construction = make_centers(classes, bits, kind, seed)
-        except ValueError as error:
-            nothing = {"minimum_distance": None, "mean_distance": None, "bit_balance": None}
-            kinds.append({"kind": kind, **nothing, "construction": None, "why_not": str(error)})
-            continue
-        facts = describe(centers)
-        measures = {name: facts[name] for name in ("minimum_distance", "mean_distance", "bit_balance")}
-        kinds.append({"kind": kind, **measures, "construction": construction, "why_not": None})
-    return {"classes": classes, "bits": bits, "kinds": kinds, "bounds": bounds_table(classes, bits)}
+def _cached_centers(kind: str, classes: int, bits: int) -> tuple[Centers, str]:
+    if found := store.load(kind, classes, bits):
+        centers, construction = unpack(found["codes"], bits), str(found["construction"])
+    else:
+        centers, construction = SEARCHED[kind](classes, bits)
+        store.save(kind, classes, bits, codes=pack(centers), construction=construction)
+    centers.setflags(write=False)
+    return centers, construction

@@ -6,56 +6,37 @@ constructions never reads what this one wrote. If the cache cannot be written or
 
 from __future__ import annotations
 
-import json
 import zlib
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+import numpy.typing as npt
 
-from lbhash.centers.bounds import UpperBound
-from lbhash.centers.distance import Centers
-from lbhash.codes import pack, unpack
-from lbhash.utils.files import cache_folder, replacing, write_text
+from lbhash.utils.files import cache_folder, replacing
 from lbhash.utils.fingerprint import fingerprint
 
 
-def load_centers(kind: str, classes: int, bits: int) -> tuple[Centers, str] | None:
-    """Return cached centers and the name of their construction; None if there are none."""
+def load(kind: str, classes: int, bits: int) -> dict[str, npt.NDArray]:
+    """Return cached arrays by name; an empty dict if nothing is cached or the file is damaged."""
     try:
-        with np.load(_file(kind, classes, bits, "npz"), allow_pickle=False) as stored:
-            centers = unpack(stored["codes"], bits)
-            return (centers, str(stored["construction"])) if centers.shape == (classes, bits) else None
+        with np.load(_file(kind, classes, bits), allow_pickle=False) as stored:
+            return dict(stored)
     except (OSError, ValueError, KeyError, EOFError, RuntimeError, BadZipFile, zlib.error):
-        return None
+        return {}
 
 
-def save_centers(kind: str, centers: Centers, construction: str) -> None:
-    """Cache centers if the folder can be written to."""
-    file = _file(kind, len(centers), centers.shape[1], "npz")
-    with suppress(OSError), replacing(file) as temporary, temporary.open("wb") as opened:
-        np.savez(opened, codes=pack(centers), construction=np.array(construction))
+def save(kind: str, classes: int, bits: int, **arrays: Any) -> None:
+    """Cache arrays, if the folder can be written to."""
+    with suppress(OSError), replacing(_file(kind, classes, bits)) as temporary, temporary.open("wb") as opened:
+        np.savez(opened, **arrays)
 
 
-def load_bound(classes: int, bits: int) -> UpperBound | None:
-    """Return the cached upper bound; None if there is none."""
-    try:
-        distance, source = json.loads(_file("bound", classes, bits, "json").read_text(encoding="utf-8"))
-        return UpperBound(int(distance), str(source))
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-def save_bound(classes: int, bits: int, bound: UpperBound) -> None:
-    """Cache an upper bound if the folder can be written to."""
-    with suppress(OSError):
-        write_text(_file("bound", classes, bits, "json"), json.dumps([bound.distance, bound.source]))
-
-
-def _file(kind: str, classes: int, bits: int, suffix: str) -> Path:
-    return cache_folder() / "centers" / f"{kind}-{classes}x{bits}-{_sources()}.{suffix}"
+def _file(kind: str, classes: int, bits: int) -> Path:
+    return cache_folder() / "centers" / f"{kind}-{classes}x{bits}-{_sources()}.npz"
 
 
 @cache

@@ -1,8 +1,7 @@
-"""Backbones: models of others that turn an image into an embedding."""
+"""Backbones: pretrained vision models that turn an image into an embedding."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sized
@@ -18,6 +17,11 @@ import numpy.typing as npt
 
 from lbhash.data.images.decoding import as_image
 from lbhash.data.images.preprocessing import preprocess
+from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.formatting import one_line
+from lbhash.utils.progress import counted
+from lbhash.utils.system import check_packages
+from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -26,30 +30,28 @@ if TYPE_CHECKING:
 Precision = Literal["32", "bf16"]
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-"""The id of a model of the Hub, ``user/name``."""
+"""The id of a model on the Hub, ``user/name``."""
+
+_LOAD_ERRORS = (AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+"""The errors that ``transformers`` raises if a model is damaged or missing."""
 
 _NOTES = ("_name_or_path", "architectures", "dtype", "processor_class", "torch_dtype", "transformers_version")
-"""What a configuration says of its own making, and of nothing that it computes."""
+"""The keys of a configuration that do not affect what the model computes."""
 
 
 class Backbone:
     """A vision model of Hugging Face ``transformers`` with its own preprocessing.
 
-    One rule finds the embedding (``pooled``): the model's ``pooler_output`` where it has one; else, of a
-    ``last_hidden_state [n, tokens, d]``, the class token where the model has one and the mean of the tokens where it
-    has none; else, of one ``[n, c, h, w]``, the mean over the image. A pooler whose weights the checkpoint lacks is
-    none: it would be random. Of a model of images and text (CLIP, SigLIP) the image tower alone is used, and its
-    output before the projection to the space that text shares.
-
-    Args:
-        model: a vision model, in evaluation mode.
-        processor: its image processor.
-        name: what it was loaded by.
+    The embedding (``pooled``) is the model's ``pooler_output`` if it has one. Otherwise it comes from the
+    ``last_hidden_state``: of ``[n, tokens, d]`` the class token, or the mean of the tokens if the model has no class
+    token; of ``[n, c, h, w]`` the mean over the image. A pooler whose weights the checkpoint lacks is not used: it
+    would be random. Of a model of images and text (CLIP, SigLIP) only the image tower is used, and its output before
+    the projection to the space that images share with text.
 
     Attributes:
-        name: the name or folder that it was loaded by.
-        model: the ``torch`` module.
-        processor: the image processor.
+        model: the ``torch`` module, in evaluation mode.
+        processor: its image processor.
+        name: the name or folder that it was loaded from.
     """
 
     def __init__(self, model: Any, processor: Any, name: str) -> None:
@@ -57,14 +59,14 @@ class Backbone:
 
     @classmethod
     def from_pretrained(cls, name_or_folder: str | Path, *, device: str = "auto") -> Backbone:
-        """Load a model folder, or a model of the Hub by its id, in float32.
+        """Load a model from a folder or from the Hub, in float32.
 
         Weights come from safetensors only, nothing is unpickled, and no code of the repository is run. The models of
         timm (``timm/…`` on the Hub) need the packages timm and torchvision.
 
         Args:
             name_or_folder: a folder with ``config.json``, ``preprocessor_config.json`` and safetensors; or a Hub id.
-            device: ``auto`` for a GPU where there is one, or a device of PyTorch's.
+            device: ``auto`` for a GPU if there is one, or a device name of PyTorch.
 
         Raises:
             ValueError: there is no such model, it holds pickles only, is no vision model, lacks weights or its
@@ -81,55 +83,41 @@ class Backbone:
             with _quiet():
                 model = _load_model(name)
                 processor = AutoImageProcessor.from_pretrained(name, backend="pil", trust_remote_code=False)
-        except (
-            AttributeError,
-            ImportError,
-            LookupError,
-            OSError,
-            RuntimeError,
-            SafetensorError,
-            TypeError,
-            ValueError,
-        ) as error:
-            line = " ".join(str(error).split())
+        except (*_LOAD_ERRORS, SafetensorError) as error:
             what = "which" if Path(name).exists() else "which is no folder, and as a model of the Hub"
-            raise ValueError(f"backbone is {name!r}, {what} could not be loaded: {line}") from None
+            raise ValueError(f"backbone is {name!r}, {what} could not be loaded: {one_line(error)}") from None
         if getattr(model, "main_input_name", None) != "pixel_values":
             raise ValueError(f"backbone is {name!r}, a {type(model).__name__}, which takes no images")
         drop_idle_padding(model)
-        # The layout that convolutions are quickest in; a model without any does not mind.
+        # Convolutions are fastest in this layout; it has no effect on models without any.
         model.to(memory_format=torch.channels_last)
         return cls(model.to(_device(device)).eval(), processor, name)
 
     def anew(self, device: str = "auto") -> Backbone:
-        """The same after its model has learned: with a fingerprint of what it is now, and in evaluation mode."""
+        """Return a copy that shares the model, in evaluation mode; its fingerprint is that of the current weights."""
         return Backbone(self.model.to(_device(device)).eval(), self.processor, self.name)
 
     def embed(
         self, images: Iterable[Image.Image | bytes], batch_size: int = 32, *, progress: bool = False
     ) -> npt.NDArray[np.float32]:
-        """Embeddings ``float32 [n, dim]`` of images, in their order.
+        """Return the embeddings ``float32 [n, dim]`` of images, in their order.
 
         Args:
-            images: PIL images, or the bytes of image files (``decode_image``); taken as they are
-                needed, so that a generator is never held in memory.
-            batch_size: images in a pass through the model.
-            progress: show a bar on standard error.
+            images: PIL images, or the bytes of image files (``decode_image``); a generator is read batch by batch.
+            batch_size: number of images in a pass through the model.
+            progress: whether to show a progress bar on standard error.
 
         Raises:
-            TypeError, ValueError: an image is none; the message says which, counted from 0.
+            TypeError, ValueError: an item is not an image; the message has its position, counted from 0.
         """
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
         rows = list(self.embed_batches(images, batch_size, progress=progress))
         return np.concatenate(rows) if rows else np.empty((0, self.dim), np.float32)
 
     def embed_batches(
         self, images: Iterable[Image.Image | bytes], batch_size: int = 32, *, progress: bool = False
     ) -> Iterator[npt.NDArray[np.float32]]:
-        """As ``embed``, a batch at a time: ``float32 [up to batch_size, dim]``."""
-        from lbhash.utils.progress import counted
-
+        """Yield the embeddings of ``embed`` batch by batch, ``float32 [up to batch_size, dim]``."""
+        check_int(batch_size, "batch_size", 1)
         total = len(images) if isinstance(images, Sized) else None
         with counted("embedding", total, "images", show=progress) as advance:
             numbered = (as_image(image, f"image {at}") for at, image in enumerate(images))
@@ -139,74 +127,70 @@ class Backbone:
 
     @cached_property
     def dim(self) -> int:
-        """Length of an embedding."""
+        """Return the length of an embedding."""
         from PIL import Image
 
         return int(self._outputs([Image.new("RGB", (64, 64))]).shape[1])
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder of ``transformers``: safetensors, ``config.json`` and ``preprocessor_config.json``."""
+        """Write safetensors, ``config.json`` and ``preprocessor_config.json``, as ``transformers`` does."""
         with _quiet():
             self.model.save_pretrained(folder)
             self.processor.save_pretrained(folder)
 
     def fingerprint(self) -> str:
-        """16 hexadecimal digits that identify the backbone: of a SHA-256 of its weights and its configuration."""
+        """Return 16 hexadecimal digits that identify the backbone by its weights and its configuration."""
         return self._fingerprint
 
     def about(self) -> dict[str, Any]:
-        """What a model remembers of the backbone of its embeddings (``check_backbone``)."""
+        """Return the metadata that a hash model stores about its backbone (``check_backbone``)."""
         return {"name": self.name, "fingerprint": self.fingerprint(), "dim": self.dim}
 
     def preprocessing(self) -> dict[str, Any]:
-        """What is done to an image before the model sees it, as the image processor says it."""
-        return _said(self.processor.to_dict())
+        """Return the configuration of the image processor."""
+        return _without_notes(self.processor.to_dict())
 
     @cached_property
     def _fingerprint(self) -> str:
         import torch
 
-        digest = hashlib.sha256()
-        said = {"model": _said(self.model.config.to_diff_dict()), "preprocessing": self.preprocessing()}
-        digest.update(json.dumps(said, sort_keys=True, default=str).encode())
+        config = _without_notes(self.model.config.to_diff_dict())
+        parts: list[Any] = [{"model": config, "preprocessing": self.preprocessing()}]
         for name, tensor in sorted(self.model.state_dict().items()):
-            digest.update(f"{name} {list(tensor.shape)} {tensor.dtype}".encode())
-            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-        return digest.hexdigest()[:16]
+            parts.append(f"{name} {list(tensor.shape)} {tensor.dtype}")
+            parts.append(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        return fingerprint(*parts)
 
     def embed_pixels(self, pixels: Tensor, precision: Precision = "32") -> npt.NDArray[np.float32]:
-        """Embeddings ``float32 [n, dim]`` of images that are preprocessed (``preprocess``), in one pass.
+        """Return the embeddings ``float32 [n, dim]`` of preprocessed images ``[n, channels, height, width]``.
 
-        Args:
-            pixels: ``[n, channels, height, width]``.
-            precision: ``bf16`` for mixed precision with bfloat16, whose embeddings are not those of 32 bits.
+        The precision "bf16" is mixed precision with bfloat16; its embeddings differ slightly from those of "32".
         """
         import torch
 
         device = next(self.model.parameters()).device
         with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             inputs = pixels.to(device, torch.float32, memory_format=torch.channels_last)
-            made = pooled_output(self.model, inputs)
-        return made.float().cpu().numpy()
+            return pooled_output(self.model, inputs).float().cpu().numpy()
 
     def _outputs(self, images: list[Image.Image]) -> npt.NDArray[np.float32]:
         return self.embed_pixels(preprocess(self.processor, images, self.name))
 
 
 def check_backbone_name(name_or_folder: str | Path) -> str:
-    """Return the name, or raise ``ValueError`` where one can see, without loading anything, that it leads to none."""
+    """Return the name as text; raises ``ValueError`` if it cannot name a backbone, without loading anything."""
     name = str(name_or_folder)
-    _check_packages()
+    check_packages("a backbone", "images", "transformers", "PIL")
     if Path(name).exists() or not _HUB_ID.fullmatch(name):
         _check_folder(name)
     return name
 
 
 def pooled_output(model: nn.Module, pixels: Tensor) -> Tensor:
-    """The embeddings ``[n, dim]`` of preprocessed images ``[n, channels, height, width]``, with their gradient.
+    """Return the embeddings ``[n, dim]`` of preprocessed images ``[n, channels, height, width]``, with their gradient.
 
-    Of images of another size than the model was trained with, a model that can interpolate the encodings of its
-    patches' positions is asked to.
+    If the images have another size than those that the model was trained with, the model is asked to interpolate the
+    encodings of its patches' positions, if it can.
     """
     usual: Any = getattr(getattr(model, "config", None), "image_size", None)
     can = usual is not None and "interpolate_pos_encoding" in signature(model.forward).parameters
@@ -215,7 +199,7 @@ def pooled_output(model: nn.Module, pixels: Tensor) -> Tensor:
 
 
 def pooled(model: nn.Module, outputs: Any) -> Tensor:
-    """The embeddings ``[n, dim]`` in the outputs of a vision model, by the rule that ``Backbone`` states."""
+    """Return the embeddings ``[n, dim]`` in the outputs of a vision model, by the rule that ``Backbone`` states."""
     made = getattr(outputs, "pooler_output", None)
     if made is None:
         made = outputs.last_hidden_state
@@ -236,12 +220,12 @@ def _has_class_token(model: nn.Module) -> bool:
 
 
 def _load_model(name: str) -> Any:
-    """The model of a folder or the Hub, every weight of it from the checkpoint; the image tower where it has two."""
+    """Load a model with all its weights from a folder or the Hub; if it has two towers, only that of images."""
     import torch
     from transformers import AutoConfig, AutoModel
 
     config = AutoConfig.from_pretrained(name, trust_remote_code=False)
-    with torch.random.fork_rng(devices=[]):  # a new model draws its weights; the caller's generator stays as it was
+    with torch.random.fork_rng(devices=[]):  # the random weights of a new model must not change the caller's state
         model, report = AutoModel.from_pretrained(
             name,
             config=getattr(config, "vision_config", None) or config,
@@ -273,28 +257,20 @@ def _check_folder(name: str) -> None:
 
 
 def _is_timm(folder: Path) -> bool:
-    """Whether a folder is timm's, which keeps the preprocessing in the configuration of the model."""
+    """Return whether a folder has a model of timm, which stores the preprocessing in the model's configuration."""
     try:
         return "pretrained_cfg" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (TypeError, ValueError):
         return False
 
 
-def _check_packages() -> None:
-    from importlib.util import find_spec
-
-    for package in ("transformers", "PIL"):
-        if find_spec(package) is None:
-            raise ValueError(f"a backbone needs the package {package}: pip install 'lbhash[images]'")
-
-
-def _said(config: dict[str, Any]) -> dict[str, Any]:
+def _without_notes(config: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in _NOTES and value is not None}
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """``transformers`` without its reports and bars, and back as it was."""
+    """Silence the reports and progress bars of ``transformers`` while the block runs."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -1,4 +1,4 @@
-"""The backbone that goes with a hash model: in the model's own folder, or where its name leads."""
+"""The backbone that belongs to a hash model: in the model's own folder, or wherever its name leads."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
     from lbhash.models.hash_model import HashModel
 
 FOLDER = "backbone"
-"""Where a model folder holds a backbone that was fine-tuned with its head: a folder of transformers like any other."""
+"""The folder within a model folder that has a backbone which was fine-tuned with the model."""
 
 
 def own_backbone(folder: str | Path | None) -> Path | None:
-    """The backbone in a model folder; ``None`` where it holds none."""
+    """Return the folder of the backbone in a model folder; None if there is none."""
     own = None if folder is None else Path(folder) / FOLDER
     return own if own is not None and own.is_dir() else None
 
 
 def find_backbone(model: HashModel, folder: str | Path | None = None) -> str:
-    """Where the backbone of a model is: in the model's folder, or where the name leads that the model remembers.
+    """Return the folder or Hub id of a model's backbone.
 
     Args:
-        model: the hash model.
-        folder: that it was loaded from, or its id on the Hub, from where its backbone is fetched.
+        model: the hash model; its metadata names its backbone.
+        folder: the folder that the model was loaded from; or its id on the Hub, from which its backbone is downloaded.
 
     Raises:
-        ValueError: the model remembers none, or the one that was fine-tuned with it is not there.
+        ValueError: the model does not know its backbone, or the backbone that was fine-tuned with it is missing.
     """
     own = own_backbone(folder)
     if own is not None:
         return str(own)
     known = model.about.get("backbone")
     if not known:
-        raise ValueError("the model was trained on embeddings and knows no backbone that makes them; say which")
+        raise ValueError("the model was trained on embeddings and does not know their backbone; name the backbone")
     if not model.has_tuned_backbone:
         return known["name"]
     if folder is None or Path(folder).is_dir():
@@ -56,8 +56,8 @@ def find_backbone(model: HashModel, folder: str | Path | None = None) -> str:
 def check_backbone(model: HashModel, backbone: Backbone) -> None:
     """Raise ``ValueError`` unless a hash model can take the embeddings of a backbone.
 
-    Where the model remembers the backbone that it was trained with, it must be the same, by its fingerprint; a folder
-    may have moved. Where it remembers none, the embeddings must be of the right length.
+    If the model knows the backbone that it was trained with, the fingerprints must be the same; a folder may have
+    moved. In any case the embeddings must have the right length.
     """
     known = model.about.get("backbone")
     if known and known["fingerprint"] != backbone.fingerprint():
@@ -72,11 +72,7 @@ def check_backbone(model: HashModel, backbone: Backbone) -> None:
 
 
 def load_backbone(model: HashModel, folder: str | Path | None = None, *, device: str = "auto") -> Backbone:
-    """The backbone of a model (``find_backbone``), which must be the one that it was trained with.
-
-    Raises:
-        ValueError: as of ``find_backbone``, ``Backbone.from_pretrained`` and ``check_backbone``.
-    """
+    """Load the backbone that a model was trained with; errors are those of the three functions that this one calls."""
     from lbhash.models.backbone import Backbone
 
     found = find_backbone(model, folder)
@@ -85,16 +81,16 @@ def load_backbone(model: HashModel, folder: str | Path | None = None, *, device:
     except ValueError as error:
         if own_backbone(folder) is not None:
             raise
-        raise ValueError(f"{error} (the model remembers this one; say where it is now)") from None
+        raise ValueError(f"{error} (the model was trained with this backbone; name its present folder)") from None
     check_backbone(model, backbone)
     return backbone
 
 
 def save_backbone(backbone: Backbone, folder: str | Path) -> None:
-    """Write a backbone into a model folder, whole: beside its place, and then renamed.
+    """Write a backbone into a model folder: first under a temporary name, then renamed.
 
-    The model's configuration, which is written after it, has its fingerprint; a kill in between leaves a folder that
-    says that its parts do not belong together.
+    The model's configuration is written later and has the backbone's fingerprint, so if the process is killed in
+    between, loading the model finds that its files do not belong together.
     """
     target = Path(folder) / FOLDER
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +105,7 @@ def save_backbone(backbone: Backbone, folder: str | Path) -> None:
 
 
 def drop_backbone(folder: str | Path) -> None:
-    """Remove a backbone that was fine-tuned with the model that a folder holds, before another model is written."""
+    """Remove a backbone that was fine-tuned with the model in a folder, before another model is written there."""
     own = own_backbone(folder)
     if own is None:
         return

@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from lbhash.utils.validation import check_float
+
 
 def keep_mask(probability: float, shape: tuple[int, ...], like: Tensor) -> Tensor | None:
-    """Dropout's mask, scaled: 0 with ``probability``, else 1 / (1 − probability); ``None`` for probability 0.
+    """Return a dropout mask: 0 with ``probability``, else 1 / (1 − probability); None for probability 0.
 
-    A fair coin needs one random bit, so at 0.5 a drawn 64-bit word serves 64 units: on a CPU some 20 times cheaper
-    than a Bernoulli draw for each, which was a third of the surrogate's step.
+    A fair coin needs one random bit, so at 0.5 a random 64-bit word serves 64 units. On a CPU this is some 20 times
+    cheaper than a Bernoulli sample for each unit, which was a third of the surrogate's step.
     """
     if probability == 0:
         return None
@@ -24,16 +26,14 @@ def keep_mask(probability: float, shape: tuple[int, ...], like: Tensor) -> Tenso
 
 
 class Dropout(nn.Module):
-    """``nn.Dropout`` with these masks: of the same distribution, from other draws."""
+    """``nn.Dropout`` with the masks of ``keep_mask``: the same distribution, but other random numbers."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()
-        if not 0 <= probability < 1:
-            raise ValueError(f"dropout is {probability}; it must be at least 0 and below 1")
-        self.probability = probability
+        self.probability = check_float(probability, "dropout", 0, below=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """``x`` times the mask in training, ``x`` itself otherwise."""
+        """Return ``x`` times a mask in training, and ``x`` itself otherwise."""
         keep = keep_mask(self.probability, tuple(x.shape), x) if self.training else None
         return x if keep is None else x * keep
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,10 @@ from torch import Tensor, nn
 from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
 from lbhash.models.dropout import Dropout
 from lbhash.utils.files import give_usual_rights
+from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import plain
+from lbhash.utils.validation import check_int
 
 PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
 
@@ -61,11 +61,10 @@ class HashModel(
         bits: h, length of a code.
         hidden: width of the hidden layer; 0 for a linear head.
         dropout: probability that an input is dropped in training. Embeddings have many numbers and the protocols
-            few training rows, which a head learns by heart without it.
-        classifier: number of classes of the method's own linear classifier on codes, stored beside the head; 0
-            where the method has none.
-        about: what made the model (method, seed, data …), stored in the configuration, so that it must be what JSON
-            can hold.
+            few training rows, so a head without dropout overfits.
+        classifier: number of classes of the method's own linear classifier on codes, stored beside the head; 0 if
+            the method has none.
+        about: metadata (method, seed, data …), stored in the configuration; JSON must be able to hold it.
 
     Shape:
         ``forward(x [n, dim])`` gives ``[n, bits]``. Raw embeddings go in: the standardization is part of the model.
@@ -84,14 +83,7 @@ class HashModel(
         about: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        if dim < 1:
-            raise ValueError(f"dim is {dim}; it must be at least 1")
-        widths = "it must be 0 (a linear head) or the width of the hidden layer"
-        if isinstance(hidden, bool) or not isinstance(hidden, (int, np.integer)):
-            raise TypeError(f"hidden is {hidden!r}; {widths}")
-        if hidden < 0:
-            raise ValueError(f"hidden is {hidden}; {widths}")
-        self.dim, self.bits, self.hidden = dim, check_bits(bits), int(hidden)
+        self.dim, self.bits, self.hidden = check_int(dim, "dim", 1), check_bits(bits), check_int(hidden, "hidden")
         self.about: dict[str, Any] = plain(about or {}, "about")
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
@@ -104,50 +96,51 @@ class HashModel(
         self.classifier = nn.Linear(bits, classifier, bias=False) if classifier else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Raw outputs ℓ, ``[n, bits]``, of embeddings ``[n, dim]``."""
+        """Return the raw outputs ℓ, ``[n, bits]``, of embeddings ``[n, dim]``."""
         return self.head(self.dropout((x - self.mean) / self.scale))
 
     def set_standardization(self, mean: np.ndarray, deviation: np.ndarray) -> None:
-        """Center and scale inputs by these statistics, ``[dim]`` each; a feature that never varies is not scaled."""
+        """Standardize inputs by these statistics, ``[dim]`` each; a feature that never varies is not scaled."""
         self.mean.copy_(torch.as_tensor(mean))
         self.scale.copy_(torch.as_tensor(np.where(deviation > 0, deviation, 1.0)))
 
     @torch.inference_mode()
     def encode(self, x: np.ndarray, batch_size: int = 8192) -> PackedCodes:
-        """Codes of embeddings ``[n, dim]`` of any number type, ``uint8 [n, ceil(bits / 8)]``."""
+        """Return the codes of embeddings ``[n, dim]`` of any number type, ``uint8 [n, ceil(bits / 8)]``."""
         rows = [pack(self.outputs(x[start : start + batch_size])) for start in range(0, len(x), batch_size)]
         return np.concatenate(rows) if rows else np.empty((0, code_bytes(self.bits)), np.uint8)
 
     @torch.inference_mode()
     def outputs(self, x: np.ndarray) -> np.ndarray:
-        """Raw outputs ℓ, ``float32 [n, bits]``, of embeddings ``[n, dim]`` of any number type, without dropout."""
+        """Return the raw outputs ℓ, ``float32 [n, bits]``, of embeddings ``[n, dim]`` of any type, without dropout."""
         inputs = torch.from_numpy(np.array(x, np.float32)).to(self.mean.device)
-        with _evaluating(self):
+        training = self.training
+        self.eval()
+        try:
             return self(inputs).cpu().numpy()
+        finally:
+            self.train(training)
 
     @property
     def has_tuned_backbone(self) -> bool:
-        """Whether a backbone was fine-tuned with the model, so that it is stored in the model's folder."""
+        """Return whether a backbone was fine-tuned with the model; it is stored in the model's folder."""
         return bool((self.about.get("backbone") or {}).get("tuned"))
 
     def fingerprint(self) -> str:
-        """16 hexadecimal digits that identify the model: of a SHA-256 of its weights, in the order of their names."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.cpu().contiguous().numpy().tobytes())
-        return digest.hexdigest()[:16]
+        """Return 16 hexadecimal digits that identify the model by its weights, in the order of their names."""
+        weights = sorted(self.state_dict().items())
+        return fingerprint(*(part for name, tensor in weights for part in (name, tensor.cpu().numpy())))
 
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:
         """Write ``model.safetensors``, ``config.json`` and a model card; whole files, renamed into place.
 
-        The configuration comes last and holds the weights' fingerprint, so that a save that was cut short is found out
-        when it is loaded.
+        The configuration is written last and holds the fingerprint of the weights, so that loading the model finds out
+        if a save was cut short.
 
         Args:
             save_directory: the folder.
-            kwargs: ``push_to_hub=True`` pushes the model to the Hub, under ``repo_id`` or the folder's name; whatever
-                else is given then goes to ``push_to_hub`` (``private``, ``token`` …).
+            kwargs: ``push_to_hub=True`` pushes the model to the Hub, under ``repo_id`` or the folder's name; the other
+                arguments are then those of ``push_to_hub`` (``private``, ``token`` …).
         """
         target = Path(save_directory)
         about = plain(self.about, "about")
@@ -156,20 +149,22 @@ class HashModel(
             "bits": self.bits,
             "hidden": self.hidden,
             "dropout": self.dropout.probability,
+            "classifier": 0 if self.classifier is None else self.classifier.out_features,
+            "about": {**about, "fingerprint": self.fingerprint()},
         }
-        config["classifier"] = 0 if self.classifier is None else self.classifier.out_features
-        config["about"] = {**about, "fingerprint": self.fingerprint()}
-        facts = "\n".join(f"| {key} | {value} |" for key, value in about.items())
-        of_images = self.has_tuned_backbone
-        card: dict[str, Any] = {"bits": self.bits, "code_bytes": code_bytes(self.bits), "facts": facts}
         embedding = f"an embedding of {self.dim} numbers"
-        card["what"] = f"an image, by way of {embedding}," if of_images else embedding
-        card["given"] = "images" if of_images else "embeddings"
+        card = {
+            "bits": self.bits,
+            "code_bytes": code_bytes(self.bits),
+            "facts": "\n".join(f"| {key} | {value} |" for key, value in about.items()),
+            "what": f"an image, by way of {embedding}," if self.has_tuned_backbone else embedding,
+            "given": "images" if self.has_tuned_backbone else "embeddings",
+        }
         target.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target, prefix=".saving-") as temporary:
             super().save_pretrained(temporary, config=config, model_card_kwargs=card)
             for file in sorted(Path(temporary).iterdir(), key=lambda file: (file.name == "config.json", file.name)):
-                give_usual_rights(file)  # safetensors writes for the owner alone
+                give_usual_rights(file)  # safetensors files can only be read by their owner
                 os.replace(file, target / file.name)
         if not kwargs.pop("push_to_hub", False):
             return None
@@ -178,15 +173,15 @@ class HashModel(
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, **kwargs: Any) -> HashModel:
-        """Load safetensors only, every tensor of the model; a folder that holds a pickle is refused.
+        """Load all tensors from safetensors; a folder that has a pickle is refused.
 
-        The weights must be those that the configuration was written with, where it says which.
+        The weights must have the fingerprint that the configuration has, if it has one.
         """
         folder = Path(model_id)
-        with torch.random.fork_rng(devices=[]):  # a new model draws its weights; the caller's generator stays as it was
+        with torch.random.fork_rng(devices=[]):  # the random weights of a new model must not change the caller's state
             if folder.is_dir():
                 check_model_folder(folder)
-                # Not by the mixin, which says on standard output that it loads from a folder.
+                # The mixin would print on standard output that it loads from a folder.
                 model = cls(**{name: kwargs[name] for name in cls._hub_mixin_init_parameters if name in kwargs})
                 load_weights(model, folder / "model.safetensors", strict=True)
             else:
@@ -204,19 +199,8 @@ class HashModel(
         raise ValueError("the model has no model.safetensors; lbhash never loads pickles")
 
 
-@contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """``module`` in evaluation mode, and back as it was."""
-    training = module.training
-    module.eval()
-    try:
-        yield
-    finally:
-        module.train(training)
-
-
 def check_model_folder(folder: str | Path, name: str = "model") -> Path:
-    """Return the folder of a stored model, or raise ``ValueError`` with a line that says what is wrong with it."""
+    """Return the path of a model folder; raises ``ValueError`` if it is missing, incomplete or has a pickle."""
     path = Path(folder)
     if not path.is_dir():
         raise ValueError(f"{name} is {str(folder)!r}, and there is no such folder")
@@ -237,7 +221,7 @@ def load_model(directory: str | Path, *, hub: bool = False) -> HashModel:
 
     Args:
         directory: the folder.
-        hub: whether it may also be the id of a model of the Hub, ``user/name``.
+        hub: whether ``directory`` may also be the id of a model on the Hub, ``user/name``.
 
     Raises:
         ValueError: there is no such model, or it cannot be loaded.
@@ -247,5 +231,4 @@ def load_model(directory: str | Path, *, hub: bool = False) -> HashModel:
     try:
         return HashModel.from_pretrained(str(directory))
     except (AttributeError, KeyError, OSError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
-        line = " ".join(str(error).split())
-        raise ValueError(f"model is {str(directory)!r}, which could not be loaded: {line}") from None
+        raise ValueError(f"model is {str(directory)!r}, which could not be loaded: {one_line(error)}") from None

@@ -1,4 +1,4 @@
-"""Models as ONNX files, for engines that know neither PyTorch nor this library."""
+"""Export of models to ONNX, for engines that use neither PyTorch nor this library."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +20,8 @@ from lbhash.models.backbone import Backbone, pooled_output
 from lbhash.models.backbone_files import check_backbone, own_backbone
 from lbhash.models.hash_model import HashModel, load_model
 from lbhash.utils.files import replacing
+from lbhash.utils.system import check_packages
+from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 
 
 OPSET = 18
-"""The version of ONNX's operators: the oldest that PyTorch writes, and thus the one that most engines read."""
+"""The default version of ONNX's operators: the oldest that PyTorch writes, and thus the one that most engines read."""
 
 LIMIT = 1e-4
-"""How far a raw output may be from the library's: this part of the largest, or of 1 where that is more."""
+"""The allowed difference of a raw output from the library's, relative to the largest output or 1, whichever is more."""
 
 MAX_BYTES = 2_000_000_000
-"""The most bytes of weights: an ONNX file is a Protocol Buffers message, which ends at 2^31."""
+"""The most bytes of weights: an ONNX file is a Protocol Buffers message, which must be smaller than 2^31 bytes."""
 
-_SIZES = ((1, 64, 64), (3, 96, 72), (4, 80, 112))  # of the checked batches of images: how many, width, height
-_ROWS = (1, 7, 248)  # of the checked batches of embeddings
+_CHECKED_IMAGES = ((1, 64, 64), (3, 96, 72), (4, 80, 112))  # number, width and height of each batch
+_CHECKED_ROWS = (1, 7, 248)  # number of embeddings in each batch
 
 
 class CodeNetwork(nn.Module):
-    """A hash model, after its backbone where it has one, that ends in packed codes.
+    """A hash model, after its backbone if there is one, that returns packed codes.
 
     Args:
         model: the hash model.
         backbone: the vision model whose embeddings it takes.
 
     Shape:
-        ``forward`` takes ``[n, dim]``, or ``[n, 3, height, width]`` where there is a backbone, and gives codes,
+        ``forward`` takes ``[n, dim]``, or ``[n, 3, height, width]`` if there is a backbone, and returns codes,
         ``uint8 [n, ceil(bits / 8)]``, and raw outputs ℓ, ``float32 [n, bits]``.
     """
 
@@ -64,7 +64,7 @@ class CodeNetwork(nn.Module):
         self.register_buffer("byte_values", values)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Codes and raw outputs."""
+        """Return codes and raw outputs."""
         logits = self.model(inputs if self.backbone is None else pooled_output(self.backbone, inputs))
         # lbhash.codes.pack in operators that every engine has. The sums are whole numbers below 256, which are exact
         # in whatever type an engine multiplies matrices.
@@ -74,38 +74,40 @@ class CodeNetwork(nn.Module):
 def export_model(
     model: str | Path, out: str | Path, *, backbone: str | Path | None = None, opset: int | None = None
 ) -> dict[str, Any]:
-    """Write a model as an ONNX file, run it by onnxruntime, and keep it where its codes are the library's.
+    """Write a model as an ONNX file, after checking with onnxruntime that its codes are the library's.
 
-    The file takes ``embeddings``, ``float32 [n, dim]``, or where a backbone goes with it ``pixel_values``,
-    ``float32 [n, 3, height, width]``, images after the backbone's preprocessing. It gives ``codes``,
+    The file takes ``embeddings``, ``float32 [n, dim]``; or, if a backbone is exported too, ``pixel_values``,
+    ``float32 [n, 3, height, width]``, images after the backbone's preprocessing. It returns ``codes``,
     ``uint8 [n, ceil(bits / 8)]``, packed as ``lbhash.codes.pack`` does, and ``logits``, the raw outputs ℓ,
-    ``float32 [n, bits]``. n is free, from 1 on; so are height and width where the preprocessing does not fix them. Its
-    metadata say what the codes are: see ``docs/export.md``.
+    ``float32 [n, bits]``. n is free, from 1 on; so are height and width if the preprocessing does not fix them. Its
+    metadata describe the codes: see ``docs/export.md``.
 
-    Two engines sum in different orders, so that the last digits of ℓ differ. The file is kept where no ℓ of a check
-    batch is further from the library's than ``LIMIT``, and every code is the packed signs of its own ℓ. A bit can then
-    differ only where ℓ is as close to 0 as that.
+    Two engines sum in different orders, so the last digits of ℓ differ. The file is written only if no ℓ of a check
+    batch differs from the library's by more than ``LIMIT``, and every code is the packed signs of its own ℓ. A bit can
+    then differ only if ℓ is as close to 0 as that.
 
     Args:
-        model: a model folder. Where it has a folder ``backbone``, that is its backbone.
+        model: a model folder. If it has a folder ``backbone``, that is its backbone.
         out: the file, which must end in ``.onnx``.
-        backbone: a folder or Hub id of the backbone to export too, in the place of the model's own.
-        opset: the version of ONNX's operators; ``OPSET`` where it is not given.
+        backbone: a folder or Hub id of the backbone to export too, in place of the model's own.
+        opset: the version of ONNX's operators. If None, ``OPSET``.
 
     Returns:
-        What the file holds, and how it compares: ``out``, ``bytes``, ``opset``, ``inputs`` and ``outputs`` (name, type
-        and shape of each), ``metadata``, ``onnxruntime`` (its version), ``rows`` (compared), ``largest_difference`` of
-        logits and ``differing_bits``.
+        A description of the file and of the comparison: ``out``, ``bytes``, ``opset``, ``inputs`` and ``outputs``
+        (name, type and shape of each), ``metadata``, ``onnxruntime`` (its version), ``rows`` (compared),
+        ``largest_difference`` of logits and ``differing_bits``.
 
     Raises:
-        ValueError: no model folder, no such file name, a backbone that is not the model's, an opset that there is not,
-            a package that is missing, a model that cannot be exported, or outputs that differ.
-        TypeError: an opset that is no integer.
+        ValueError: there is no such model folder, the file name or the opset is wrong, the backbone is not the
+            model's, a package is missing, the model cannot be exported, or the outputs differ.
+        TypeError: the opset is not an integer.
         OSError: the file cannot be written.
     """
-    _check_packages()
+    check_packages("export", "onnx", "onnx", "onnxscript", "onnxruntime")
+    import onnx
+
     file = _check_out(out)
-    opset = _check_opset(OPSET if opset is None else opset)
+    opset = check_int(OPSET if opset is None else opset, "opset", OPSET, onnx.defs.onnx_opset_version())
     loaded = load_model(model)
     where = own_backbone(model) if backbone is None else backbone
     vision = None if where is None else Backbone.from_pretrained(where, device="cpu")
@@ -113,8 +115,8 @@ def export_model(
         check_backbone(loaded, vision)
     network = CodeNetwork(loaded, None if vision is None else vision.model).eval()
     _check_size(network)
-    batches = _rows(loaded) if vision is None else _images(vision)
-    with replacing(file) as temporary:  # before the work, so that a place that cannot be written is known at once
+    batches = _embedding_batches(loaded) if vision is None else _image_batches(vision)
+    with replacing(file) as temporary:  # first, so that a file that cannot be written fails at once
         proto = _exported(network, batches, opset)
         _describe(proto, _metadata(loaded, vision))
         temporary.write_bytes(proto.SerializeToString())
@@ -127,16 +129,12 @@ def export_model(
         "inputs": _signature(proto.graph.input),
         "outputs": _signature(proto.graph.output),
         "metadata": {entry.key: entry.value for entry in proto.metadata_props},
-        "onnxruntime": _version(),
         **compared,
     }
 
 
-# ------------------------------------------------------------------------------------------------- what is written
-
-
 def _exported(network: CodeNetwork, batches: list[Tensor], opset: int) -> Any:
-    """The network as an ``onnx.ModelProto``."""
+    """Return the network as an ``onnx.ModelProto``."""
     free = {0: "n"}
     if len({batch.shape[1:] for batch in batches}) > 1:
         free |= {2: "height", 3: "width"}
@@ -166,7 +164,7 @@ def _exported(network: CodeNetwork, batches: list[Tensor], opset: int) -> Any:
 
 
 def _describe(proto: Any, metadata: dict[str, str]) -> None:
-    """Put the metadata into the file, and take out what the exporter notes of where the code lay."""
+    """Add the metadata to the file, and remove the exporter's notes about the paths of the code."""
     import onnx
 
     for notes in (proto.graph, *proto.graph.node, *proto.graph.value_info, *proto.graph.input, *proto.graph.output):
@@ -178,20 +176,19 @@ def _describe(proto: Any, metadata: dict[str, str]) -> None:
 
 
 def _metadata(model: HashModel, backbone: Backbone | None) -> dict[str, str]:
-    """What tells whoever finds the file what its codes are."""
-    known = model.about.get("backbone")
-    made_by = backbone.fingerprint() if backbone is not None else known["fingerprint"] if known else None
+    """Return the metadata of the file, which describe its codes."""
     facts = {"lbhash.version": __version__, "lbhash.bits": str(model.bits), "lbhash.bit_order": "little"}
     facts["lbhash.model"] = model.fingerprint()
-    if made_by is not None:
-        facts["lbhash.backbone"] = made_by
     if backbone is not None:
+        facts["lbhash.backbone"] = backbone.fingerprint()
         facts["lbhash.preprocessing"] = json.dumps(backbone.preprocessing(), sort_keys=True, default=str)
+    elif known := model.about.get("backbone"):
+        facts["lbhash.backbone"] = known["fingerprint"]
     return facts
 
 
 def _signature(values: Any) -> list[dict[str, Any]]:
-    """Name, type and shape of inputs or outputs; a free length by its name."""
+    """Return name, type and shape of inputs or outputs; a free length is given by its name."""
     import onnx
 
     found = []
@@ -203,18 +200,15 @@ def _signature(values: Any) -> list[dict[str, Any]]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------- the check
-
-
-def _rows(model: HashModel) -> list[Tensor]:
-    """Batches of embeddings, spread as those that the model learned from."""
+def _embedding_batches(model: HashModel) -> list[Tensor]:
+    """Return batches of random embeddings with the mean and scale of those that the model was trained on."""
     rng = np.random.default_rng(0)
-    mean, scale = model.mean.numpy(), model.scale.numpy()
-    return [torch.from_numpy(mean + scale * rng.normal(size=(rows, model.dim)).astype(np.float32)) for rows in _ROWS]
+    noise = [rng.normal(size=(rows, model.dim)).astype(np.float32) for rows in _CHECKED_ROWS]
+    return [torch.from_numpy(model.mean.numpy() + model.scale.numpy() * batch) for batch in noise]
 
 
-def _images(backbone: Backbone) -> list[Tensor]:
-    """Batches of preprocessed images; each of another size where the preprocessing leaves it at that."""
+def _image_batches(backbone: Backbone) -> list[Tensor]:
+    """Return batches of preprocessed images; their sizes differ unless the preprocessing makes them equal."""
     from PIL import Image
 
     rng = np.random.default_rng(0)
@@ -223,61 +217,44 @@ def _images(backbone: Backbone) -> list[Tensor]:
         coarse = Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8))
         return coarse.resize((width, height), Image.Resampling.BICUBIC)
 
-    made = [[image(width, height) for _ in range(count)] for count, width, height in _SIZES]
+    made = [[image(width, height) for _ in range(count)] for count, width, height in _CHECKED_IMAGES]
     return [preprocess(backbone.processor, batch, backbone.name).float() for batch in made]
 
 
 def _compare(network: CodeNetwork, batches: list[Tensor], file: Path) -> dict[str, Any]:
-    """Run the file on batches of several lengths, and refuse it where its outputs are others than the network's."""
-    run = _engine(file)
+    """Run the file on batches of several lengths; raises ``ValueError`` if its outputs differ from the network's."""
+    import onnxruntime
+
+    version = str(onnxruntime.__version__)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 4  # errors are raised too
+    try:
+        session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has a dozen classes of errors
+        raise ValueError(f"onnxruntime {version} refuses the exported model: {_line(error)}") from None
+    name = session.get_inputs()[0].name
+    try:
+        found = [session.run(["codes", "logits"], {name: batch.numpy()}) for batch in batches]
+    except Exception as error:
+        raise ValueError(f"the exported model fails under onnxruntime {version}: {_line(error)}") from None
+    codes, logits = (np.concatenate(outputs) for outputs in zip(*found, strict=True))
     with torch.inference_mode():
         expected = np.concatenate([network(batch)[1].numpy() for batch in batches])
-    found = [run(batch.numpy()) for batch in batches]
-    codes, logits = (np.concatenate(parts) for parts in zip(*found, strict=True))
     limit = LIMIT * max(1.0, float(np.abs(expected).max()))
     largest = float(np.abs(logits - expected).max())
     if not largest <= limit:  # nor NaN
         raise ValueError(
-            f"the outputs of the exported model under onnxruntime {_version()} are up to {largest:.2g} from the "
-            f"library's ({limit:.2g} is allowed); the file is not kept"
+            f"the outputs of the exported model under onnxruntime {version} are up to {largest:.2g} from the "
+            f"library's ({limit:.2g} is allowed); the file is not written"
         )
     if not np.array_equal(codes, pack(logits)):
         raise ValueError(
-            f"the codes of the exported model under onnxruntime {_version()} are not the packed signs of its outputs; "
-            "the file is not kept"
+            f"the codes of the exported model under onnxruntime {version} are not the packed signs of its outputs; "
+            "the file is not written"
         )
     bits = int(np.unpackbits(codes ^ pack(expected)).sum())
-    return {"rows": len(codes), "largest_difference": largest, "differing_bits": bits}
-
-
-def _engine(file: Path) -> Any:
-    """A function that runs an ONNX file on one batch: codes and logits."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 4  # what is wrong is raised too
-    try:
-        session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # of classes of its own, a dozen of them
-        raise ValueError(f"onnxruntime {_version()} refuses the exported model: {_line(error)}") from None
-
-    def run(inputs: npt.NDArray[np.float32]) -> Any:
-        try:
-            return session.run(["codes", "logits"], {session.get_inputs()[0].name: inputs})
-        except Exception as error:
-            raise ValueError(f"the exported model fails under onnxruntime {_version()}: {_line(error)}") from None
-
-    return run
-
-
-# ------------------------------------------------------------------------------------------------- arguments
-
-
-def _check_packages() -> None:
-    for package in ("onnx", "onnxscript", "onnxruntime"):
-        if find_spec(package) is None:
-            raise ValueError(f"export needs the package {package}: pip install 'lbhash[onnx]'")
+    return {"onnxruntime": version, "rows": len(codes), "largest_difference": largest, "differing_bits": bits}
 
 
 def _check_out(out: str | Path) -> Path:
@@ -289,17 +266,6 @@ def _check_out(out: str | Path) -> Path:
     return file
 
 
-def _check_opset(opset: int) -> int:
-    import onnx
-
-    if isinstance(opset, bool) or not isinstance(opset, int):
-        raise TypeError(f"opset is {opset!r}; it must be an integer of at least {OPSET}")
-    latest = onnx.defs.onnx_opset_version()
-    if not OPSET <= opset <= latest:
-        raise ValueError(f"opset is {opset}; it must be from {OPSET} to {latest}")
-    return opset
-
-
 def _check_size(network: CodeNetwork) -> None:
     size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
     if size > MAX_BYTES:
@@ -308,12 +274,9 @@ def _check_size(network: CodeNetwork) -> None:
         )
 
 
-# ------------------------------------------------------------------------------------------------- the packages
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter without its notes and warnings, and its loggers back as they were."""
+    """Silence the exporter's notes and warnings while the block runs."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -327,12 +290,6 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _version() -> str:
-    import onnxruntime
-
-    return str(onnxruntime.__version__)
-
-
 def _line(error: BaseException) -> str:
-    """The first line of what an exception says."""
+    """Return the first line of an exception's message."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

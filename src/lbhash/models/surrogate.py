@@ -22,14 +22,15 @@ from torch.autograd.function import once_differentiable
 
 from lbhash.codes import check_bits
 from lbhash.models.dropout import keep_mask
+from lbhash.utils.validation import check_float, check_int
 
 
 class Surrogate(nn.Module):
     """The posterior of each block of bits, all blocks in one batched computation.
 
     Args:
-        bits: h, the length of a code. Where it is not a multiple of ``block_bits`` the last block is smaller: its
-            missing inputs are zero and its impossible outcomes have probability 0.
+        bits: h, the length of a code. If it is not a multiple of ``block_bits``, the last block is smaller: its missing
+            inputs are zero and its impossible outcomes have probability 0.
         block_bits: r, bits in a block; a block has 2^r joint probabilities.
         hidden: width of the hidden layer.
         dropout: probability that a hidden unit is dropped in training.
@@ -46,15 +47,9 @@ class Surrogate(nn.Module):
     def __init__(self, bits: int, block_bits: int = 8, hidden: int = 256, dropout: float = 0.5) -> None:
         super().__init__()
         self.bits = check_bits(bits)
-        if not 1 <= block_bits <= 16:
-            raise ValueError(f"block_bits is {block_bits}; it must be from 1 to 16")
-        if hidden < 1:
-            raise ValueError(f"hidden is {hidden}; it must be at least 1")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout is {dropout}; it must be at least 0 and below 1")
-        self.block_bits = min(block_bits, bits)
-        self.hidden = hidden
-        self.dropout = dropout
+        self.block_bits = min(check_int(block_bits, "block_bits", 1, 16), bits)
+        self.hidden = check_int(hidden, "hidden", 1)
+        self.dropout = check_float(dropout, "dropout", 0, below=1)
         self.blocks = -(-bits // self.block_bits)
         outcomes = 2**self.block_bits
         last = bits - (self.blocks - 1) * self.block_bits
@@ -69,7 +64,7 @@ class Surrogate(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the weights as ``nn.Linear`` does: uniform within ± 1 / √(fan in), block by block."""
+        """Initialize the weights as ``nn.Linear`` does: uniform within ± 1 / √(fan in), block by block."""
         for block in range(self.blocks):
             inputs = min(self.block_bits, self.bits - block * self.block_bits)
             for parameter, fan_in in (
@@ -81,30 +76,25 @@ class Surrogate(nn.Module):
                 nn.init.uniform_(parameter[block], -(fan_in**-0.5), fan_in**-0.5)
 
     def forward(self, logits: Tensor) -> Tensor:
-        """Logits of the joint probabilities of every block, ``[n, blocks, 2**block_bits]``."""
+        """Return the logits of the joint probabilities of every block, ``[n, blocks, 2**block_bits]``."""
         hidden = F.silu(torch.baddbmm(self.bias1, self._split(logits), self.weight1))
         hidden = F.dropout(hidden, self.dropout, self.training)
         return (torch.baddbmm(self.bias2, hidden, self.weight2) + self.impossible).transpose(0, 1)
 
     def joint(self, logits: Tensor) -> Tensor:
-        """Joint probabilities of every block, ``[n, blocks, 2**block_bits]``; each block sums to 1."""
+        """Return the joint probabilities of every block, ``[n, blocks, 2**block_bits]``; each block sums to 1."""
         return self(logits).softmax(dim=-1)
 
     def block_index(self, signs: Tensor) -> Tensor:
-        """Index of the outcome of every block of a code: Σ_k 1{b_k ≥ 0}·2^(k-1), with bin(0) = +1.
+        """Return the index of the outcome of every block of codes, ``int64 [n, blocks]``.
 
-        Args:
-            signs: ``[n, bits]`` real numbers; only their signs count.
-
-        Returns:
-            ``int64 [n, blocks]``.
+        It is Σ_k 1{b_k ≥ 0}·2^(k-1), with bin(0) = +1; only the signs of the real numbers ``[n, bits]`` count.
         """
-        ones = (signs >= 0).long()
-        ones = F.pad(ones, (0, self.blocks * self.block_bits - self.bits))
+        ones = F.pad((signs >= 0).long(), (0, self.blocks * self.block_bits - self.bits))
         return (ones.view(-1, self.blocks, self.block_bits) * self.powers).sum(-1)
 
     def losses(self, logits: Tensor, codes: Tensor, centers: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Both losses of Algorithm 1 out of one shared forward pass, each with its own gradient.
+        """Return both losses of Algorithm 1 from one shared forward pass, each with its own gradient.
 
         L_π = 1/n Σ_i Σ_j −log P_j(b_i | ℓ_i), whose gradient reaches the surrogate only, and
         L_θ = 1/n Σ_p Σ_j −log P_j(c_p | ℓ_{rows(p)}), whose gradient reaches the logits only,
@@ -112,34 +102,24 @@ class Surrogate(nn.Module):
 
         Args:
             logits: ℓ, ``[n, bits]``.
-            codes: block indices of the codes seen, ``int64 [n, blocks]``.
-            centers: block indices of the centers to be pulled to, ``int64 [pairs, blocks]``.
-            rows: the row of ``logits`` that each of these centers pulls, ``int64 [pairs]``; a row with several
-                labels has several.
+            codes: block indices of the rows' codes, ``int64 [n, blocks]``.
+            centers: block indices of the rows' centers, ``int64 [pairs, blocks]``.
+            rows: the row of ``logits`` of each of these centers, ``int64 [pairs]``; a row with several labels has
+                several centers.
         """
         shape = (self.blocks, len(logits), self.hidden)
         keep = keep_mask(self.dropout, shape, logits) if self.training else None
-        return _RoutedLosses.apply(
-            self._split(logits),
-            self.weight1,
-            self.bias1,
-            self.weight2,
-            self.bias2,
-            self.impossible,
-            keep,
-            codes.T,
-            centers.T,
-            rows,
-        )
+        weights = (self.weight1, self.bias1, self.weight2, self.bias2, self.impossible)
+        return _RoutedLosses.apply(self._split(logits), *weights, keep, codes.T, centers.T, rows)
 
-    def _split(self, logits: Tensor) -> Tensor:
-        """``[n, bits]`` to ``[blocks, n, block_bits]``, the last block padded with zeros."""
-        padded = F.pad(logits, (0, self.blocks * self.block_bits - self.bits))
+    def _split(self, values: Tensor) -> Tensor:
+        """Split ``[n, bits]`` into ``[blocks, n, block_bits]``; the last block is padded with zeros."""
+        padded = F.pad(values, (0, self.blocks * self.block_bits - self.bits))
         return padded.view(-1, self.blocks, self.block_bits).transpose(0, 1)
 
 
 class _RoutedLosses(torch.autograd.Function):
-    """The forward pass of the surrogate with two losses, whose gradients part ways.
+    """The forward pass of the surrogate with two losses that have different gradients.
 
     Written by hand because autograd would need a second forward pass to keep L_π out of ℓ and L_θ out of the
     weights; P(ℓ) is half the cost of the guidance.
@@ -179,7 +159,7 @@ class _RoutedLosses(torch.autograd.Function):
         p = log_p.exp()
 
         def to_hidden(g: Tensor) -> Tensor:
-            """The gradient at z of one at the outcomes' logits."""
+            """Return the gradient with respect to z, given the gradient with respect to the outcomes' logits."""
             da = torch.bmm(g, w2.transpose(1, 2))
             return torch.ops.aten.silu_backward(da if keep is None else da.mul_(keep), z)
 
@@ -201,7 +181,7 @@ class _RoutedLosses(torch.autograd.Function):
 
 
 def product_of_marginals(marginals: Tensor) -> Tensor:
-    """The naive estimate of a joint distribution: bits taken as independent.
+    """Return the joint distribution of independent bits, the naive estimate of a posterior.
 
     p(b) = Π_k m_k^{1{b_k > 0}} (1 − m_k)^{1{b_k < 0}}
 
@@ -219,7 +199,7 @@ def product_of_marginals(marginals: Tensor) -> Tensor:
 
 
 def kl_divergence(truth: Tensor, estimate: Tensor) -> Tensor:
-    """Kullback-Leibler divergence Σ_b p(b) log(p(b) / q(b)) over the last axis, in nats.
+    """Return the Kullback-Leibler divergence Σ_b p(b) log(p(b) / q(b)) over the last axis, in nats.
 
     Outcomes with p(b) = 0 count 0; where q(b) = 0 < p(b) the divergence is infinite.
     """

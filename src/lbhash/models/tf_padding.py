@@ -1,4 +1,4 @@
-"""The padding of models that came from TensorFlow, without the copies that it need not make."""
+"""The padding of models that came from TensorFlow, without needless copies."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from torch import nn
 
 
 def drop_idle_padding(model: nn.Module) -> None:
-    """Let convolutions of MobileNetV1 and V2 pad for themselves where theirs is the padding that TensorFlow wants.
+    """Let convolutions of MobileNetV1 and V2 pad their input themselves if they do it as TensorFlow does.
 
-    ``transformers`` pads before every convolution of these models, by a copy of all that goes in: for nothing where the
-    kernel is 1 × 1, and as the convolution would do it itself where the stride is 1. Only with a stride of 2 does
-    TensorFlow pad more on one side than on the other. The outputs are the same, bit for bit; a step of training
-    MobileNetV2 at 96 pixels on a CPU takes 15 % less time. What the model says of itself in its configuration, which is
-    saved with it, stays as it was.
+    ``transformers`` copies and pads the input of every convolution of these models. That is needless if the kernel is
+    1 × 1, and the convolution does the same itself if the stride is 1. Only with a stride of 2 does TensorFlow pad more
+    on one side than on the other. The outputs are the same, bit for bit; a step of training MobileNetV2 at 96 pixels on
+    a CPU takes 15 % less time. The model's configuration, which is saved with it, does not change.
     """
     for layer in model.modules():
         convolution: Any = getattr(layer, "convolution", None)

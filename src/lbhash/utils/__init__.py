@@ -1,1 +1,1 @@
-"""Files, locks, labels, progress, parallel runs and plotting: helpers that know nothing of hashing."""
+"""Helpers without any logic of hashing: files, labels, checks, progress, parallel runs and plotting."""

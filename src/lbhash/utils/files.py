@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, then renamed."""
+"""Files that are either complete or missing: they are written under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside ``path``; rename it to ``path`` when the block ends well, else remove it."""
+    """Yield a temporary path beside ``path``, which is renamed to ``path`` at the end, or removed after an error."""
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(target)) from None  # and not the name of the temporary file
+        raise OSError(error.errno, error.strerror, str(target)) from None  # not the temporary name
     os.close(handle)
     temporary = Path(name)
     try:
@@ -32,23 +32,23 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def give_usual_rights(path: Path) -> None:
-    """Give a file the rights of any new file, where it was made for its owner alone."""
+    """Give a temporary file, which only its owner can read, the access rights of any new file."""
     path.chmod(0o666 & ~_umask())
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write ``text`` to ``path``, whole or not at all."""
+    """Write ``text`` to ``path``; after an error the old file is unchanged."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
-    """Write ``value`` as JSON to ``path``, whole or not at all."""
+    """Write ``value`` as JSON to ``path``; after an error the old file is unchanged."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 def cache_folder() -> Path:
-    """Where things are kept that can be made again: ``$LBHASH_CACHE``, or the platform's for caches."""
+    """Return the folder of cached files: ``$LBHASH_CACHE``, or the user's cache folder on this platform."""
     chosen = os.environ.get("LBHASH_CACHE")
     if chosen:
         return Path(chosen).expanduser()
@@ -58,7 +58,7 @@ def cache_folder() -> Path:
 
 
 def existing_file(path: str | os.PathLike[str], name: str) -> Path:
-    """Return ``path``, or raise ``ValueError`` with a line that names the argument where there is no such file."""
+    """Return ``path``; raises ``ValueError`` if there is no such file."""
     found = Path(path)
     if found.is_dir():
         raise ValueError(f"{name} is {str(path)!r}, which is a folder; it must be a file")
@@ -68,7 +68,7 @@ def existing_file(path: str | os.PathLike[str], name: str) -> Path:
 
 
 def check_folder(path: str | os.PathLike[str], name: str, more: str = "") -> None:
-    """Raise ``ValueError`` with a line that names the argument where a file lies in a folder's place, or above it."""
+    """Raise ``ValueError`` if the path of a folder, or one of its parents, is a file."""
     folder = Path(path)
     there = next((place for place in (folder, *folder.parents) if place.exists()), folder)
     if there.exists() and not there.is_dir():
@@ -77,7 +77,7 @@ def check_folder(path: str | os.PathLike[str], name: str, more: str = "") -> Non
 
 
 def read_npy(path: str | os.PathLike[str]) -> Any:
-    """The array of an ``.npy`` file, never unpickled; raises ``OSError``, ``ValueError`` or ``EOFError``."""
+    """Return the array of an ``.npy`` file, without unpickling; raises ``OSError``, ``ValueError`` or ``EOFError``."""
     import numpy as np
 
     with Path(path).open("rb") as opened:
@@ -86,7 +86,7 @@ def read_npy(path: str | os.PathLike[str]) -> Any:
 
 @cache
 def _umask() -> int:
-    """Looked at once: it can only be read by setting it, for all threads."""
+    """Return the process's umask, read once because it can only be read by setting it, for all threads."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

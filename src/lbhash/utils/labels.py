@@ -1,8 +1,8 @@
-"""Labels: what the library takes, and the two forms it works with.
+"""Labels: the forms that users may give, and the two forms that the library works with.
 
 Single-label data is a vector of class numbers, ``int64 [n]``. Multi-label data is a multi-hot matrix,
-``uint8 [n, classes]``, 1 where a row has the label. Everything that takes labels passes them through
-``check_labels`` first, so that what is wrong with them is said once, early, and in one line.
+``uint8 [n, classes]``, 1 if a row has the label. Every function that takes labels passes them through ``check_labels``
+first, so that a mistake is reported early and in one line.
 
 An array of one column, ``[n, 1]``, could be either. It is a column of class numbers if it holds anything but 0 and 1,
 and multi-hot of a single class if it does not.
@@ -25,21 +25,15 @@ _MAY_BE = "class numbers [n], a multi-hot array [n, classes] or a list of lists 
 
 
 def check_labels(labels: Any, name: str = "labels", classes: int | None = None) -> Labels:
-    """Return labels in one of the two forms of this module.
-
-    A Python list (or tuple) of lists is read as the class numbers of each row, and a two-dimensional array as
-    multi-hot, unless it is a column of class numbers (``is_class_column``). A row may have no label at all in the
-    multi-label forms.
+    """Return class numbers as ``int64 [n]``, and labels of any other form as ``uint8 [n, classes]``.
 
     Args:
-        labels: class numbers ``[n]`` (integers, or floats that are whole numbers), at least 0; or multi-hot
-            ``[n, classes]`` of 0 and 1; or a list of n lists of class numbers.
-        name: what to call the argument in an error.
-        classes: the number of classes. By default the columns of a multi-hot array, or 1 + the largest class number
-            of a list of lists.
-
-    Returns:
-        ``int64 [n]`` for class numbers, else ``uint8 [n, classes]``.
+        labels: class numbers ``[n]`` or ``[n, 1]`` (integers, or floats that are whole numbers), at least 0; or
+            multi-hot ``[n, classes]`` of 0 and 1; or a list of n lists of class numbers. In the last two forms a row
+            may have no label.
+        name: name of the argument in an error message.
+        classes: the number of classes. If None, the columns of a multi-hot array, or 1 + the largest class number of a
+            list of lists.
 
     Raises:
         TypeError: a value is not a number (a string, ``None``), or rows are of mixed kinds.
@@ -70,11 +64,8 @@ def check_label_pair(
 ) -> tuple[Labels, Labels]:
     """Check two sets of labels that are compared with each other, for example those of queries and of the base.
 
-    Two lists of lists get the same number of classes, that of the larger.
-
-    Raises:
-        TypeError, ValueError: as ``check_labels``; or one is single-label and the other is not, or their numbers of
-            classes differ.
+    Two lists of lists get the same number of classes, that of the larger. Besides the errors of ``check_labels``,
+    raises ``ValueError`` if only one set is single-label, or if the numbers of classes differ.
     """
     left, right = check_labels(labels, name), check_labels(others, other_name)
     if left.ndim != right.ndim:
@@ -92,10 +83,10 @@ def check_label_pair(
 
 
 def number_classes(labels: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The classes of class numbers, and of each row the position of its class among them.
+    """Return the classes, and for each row the position of its class among them.
 
-    The positions are the numbers themselves, unless those are far apart (product numbers, say): then only the classes
-    that occur are kept, so that what is counted by class does not grow with the numbers.
+    The positions are the class numbers themselves, unless these are far apart, such as product numbers. Then only the
+    classes that occur are returned, so that counts by class do not grow with the numbers.
     """
     if labels.max() < max(len(labels), 1 << 16):
         return np.arange(labels.max() + 1), labels
@@ -104,12 +95,12 @@ def number_classes(labels: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64]
 
 
 def label_value(label: npt.ArrayLike) -> int | list[int]:
-    """A row's label as JSON holds it: its class number, or of a multi-hot row the list of its classes."""
+    """Return a row's label for JSON: its class number, or the list of the classes of a multi-hot row."""
     return np.flatnonzero(label).tolist() if np.ndim(label) else int(np.asarray(label))
 
 
 def check_single(labels: Any, name: str = "labels") -> npt.NDArray[np.int64]:
-    """Return class numbers ``int64 [n]``; raises as ``check_labels`` does, and for multi-label ones ``ValueError``."""
+    """Return class numbers ``int64 [n]``; raises ``ValueError`` if the labels are multi-label."""
     checked = check_labels(labels, name)
     if checked.ndim == 2:
         raise ValueError(f"{name} is multi-label; recognition takes class numbers [n] only")
@@ -117,9 +108,9 @@ def check_single(labels: Any, name: str = "labels") -> npt.NDArray[np.int64]:
 
 
 def fit_columns(labels: Any, like: Labels) -> Any:
-    """Give a list of lists the label columns of ``like``; whatever else ``labels`` is comes back as it is.
+    """Return a list of lists as a multi-hot array with the columns of ``like``, and any other labels unchanged.
 
-    A class beyond the columns of ``like`` is one that no row there has, and is left out.
+    Classes beyond these columns occur in no row of ``like`` and are left out.
     """
     if like.ndim == 1 or not _is_list_of_lists(labels, "labels"):
         return labels
@@ -128,21 +119,16 @@ def fit_columns(labels: Any, like: Labels) -> Any:
 
 
 def is_class_column(array: npt.NDArray[Any]) -> bool:
-    """Whether an array is a column ``[n, 1]`` of classes: it holds anything but the 0 and 1 of a multi-hot one."""
+    """Return whether an array is a column ``[n, 1]`` of class numbers, which means values other than 0 and 1."""
     if array.ndim != 2 or array.shape[1] != 1:
         return False
     return array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all()
 
 
 def one_hot(labels: Any, classes: int | None = None) -> npt.NDArray[np.uint8]:
-    """Labels as a multi-hot array; multi-label ones come back as they are.
+    """Return labels of any form as a multi-hot array ``uint8 [n, classes]``.
 
-    Args:
-        labels: anything that ``check_labels`` takes.
-        classes: the number of classes; by default 1 + the largest class number.
-
-    Returns:
-        ``uint8 [n, classes]``.
+    If ``classes`` is None, class numbers have 1 + the largest class number classes.
 
     >>> one_hot([1, 0]).tolist()
     [[0, 1], [1, 0]]
@@ -192,17 +178,13 @@ def _from_objects(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 
 
 def _class_numbers(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
+    wrong = {"at least 0": array < 0, "below 2**63": array >= 2**63}
     if array.dtype.kind == "f":
-        if (row := _first(np.isnan(array))) is not None:
-            raise ValueError(f"{name} is NaN in row {row}; class numbers must be integers from 0")
-        if (row := _first(array != np.floor(array))) is not None:
-            raise ValueError(f"{name} is {array[row]} in row {row}; class numbers must be integers from 0")
-    if len(array) and array.min() < 0:
-        row = int(np.argmax(array < 0))
-        raise ValueError(f"{name} is {array[row]} in row {row}; class numbers must be at least 0")
-    if len(array) and array.max() >= 2**63:
-        row = int(np.argmax(array >= 2**63))
-        raise ValueError(f"{name} is {array[row]} in row {row}; class numbers must be below 2**63")
+        wrong = {"integers from 0": array != np.floor(array), **wrong}  # NaN too
+    for limits, rows in wrong.items():
+        if (row := _first(rows)) is not None:
+            value = str(array[row]).replace("nan", "NaN")
+            raise ValueError(f"{name} is {value} in row {row}; class numbers must be {limits}")
     return np.ascontiguousarray(array, dtype=np.int64)
 
 

@@ -1,4 +1,4 @@
-"""A bar for work that is counted: how much is done, how fast, and the time left."""
+"""A progress bar that shows how much is done, how fast, and the time left."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import contextmanager
 def counted(
     title: str, total: int | None, unit: str, *, done: int = 0, show: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """Show a bar on standard error while the block runs, and give the function that moves it.
+    """Show a progress bar on standard error while the block runs; yields the function that advances it.
 
     Args:
-        title: what is done.
-        total: how much there is; ``None`` where nobody knows.
+        title: the text before the bar.
+        total: the amount of work; None if it is unknown.
         unit: what is counted, in the plural.
-        done: how much was done before.
-        show: whether to show anything at all.
+        done: the amount of work that was done before.
+        show: whether to show the bar.
     """
     from rich import progress
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""Values as JSON holds them: what a model remembers of its making, and what an index has for attributes."""
+"""Conversion of values for JSON: the metadata of models, and the attributes of an index."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _MAY_BE = "it must be a finite number, a string, None, or a list or a dict of th
 
 
 def plain(value: Any, name: str) -> Any:
-    """``value`` in Python's own types, a tuple as a list and NumPy's numbers as Python's.
+    """Return a value in Python's own types: NumPy's numbers become Python's, and tuples become lists.
 
     Raises:
-        TypeError: it holds something that JSON cannot hold; the message says where.
+        TypeError: the value holds something that JSON cannot hold; the message says where.
         ValueError: a number is NaN or infinite.
 
     >>> plain({"alpha": np.float32(0.5), "steps": (1, 2)}, "options")
@@ -44,7 +44,7 @@ def plain(value: Any, name: str) -> Any:
 
 
 def json_value(value: Any) -> Any:
-    """Any value as JSON can show it: bytes as hexadecimal digits, NaN as ``None``, a date or a decimal as its text."""
+    """Return any value in a form for JSON: bytes as hexadecimal digits, NaN as None, a date or a decimal as text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int, str)):

@@ -1,4 +1,4 @@
-"""What this process may use, and what it has used."""
+"""What this process may use and has used: cores, memory, optional packages."""
 
 from __future__ import annotations
 
@@ -7,15 +7,24 @@ import sys
 
 
 def usable_cores() -> int:
-    """The cores that this process may run on; all of the machine's where the system does not tell."""
+    """Return the number of cores that this process may run on; all of the machine's if the system does not tell."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def peak_memory() -> int | None:
-    """The most memory that this process has had, in bytes; ``None`` where the system does not tell."""
+    """Return the most memory that this process has had, in bytes; None if the system does not tell."""
     try:
         import resource
     except ImportError:  # Windows
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def check_packages(user: str, extra: str, *packages: str) -> None:
+    """Raise ``ValueError`` with the command that installs an extra of lbhash if one of its packages is missing."""
+    from importlib.util import find_spec
+
+    for package in packages:
+        if find_spec(package) is None:
+            raise ValueError(f"{user} needs the package {package}: pip install 'lbhash[{extra}]'")

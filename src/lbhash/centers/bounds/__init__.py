@@ -24,10 +24,9 @@ SizeBound = Callable[[int, int], int]
 
 
 class UpperBound(NamedTuple):
-    """The largest minimum distance that is not excluded, and what excludes more."""
+    """No C words of h bits are all more than ``distance`` apart."""
 
     distance: int
-    """No C words of h bits are all ``distance + 1`` or more apart."""
     source: str
     """The simplest bound that proves it, for example "Plotkin" or "A(17, 8) = 36, Brouwer's table"."""
 
@@ -56,11 +55,8 @@ _SIZE_BOUNDS: dict[str, SizeBound] = {
 def upper_bound(classes: int, bits: int) -> UpperBound:
     """Return the least of all upper bounds on the minimum distance, and the simplest bound that proves it.
 
-    One word has no pair; by convention its distance is ``bits``, as in ``minimum_distance``.
-
-    Args:
-        classes: number of words C, from 1 to ``2**bits``.
-        bits: length h of a word.
+    There are from 1 to ``2**bits`` words (classes). One word has no pair; by convention its distance is ``bits``, as
+    in ``minimum_distance``.
 
     >>> upper_bound(10, 32)
     UpperBound(distance=17, source='Plotkin')

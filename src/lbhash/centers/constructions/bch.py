@@ -24,19 +24,14 @@ from lbhash.centers.distance import Centers
 
 
 class BCHCode(NamedTuple):
-    """A narrow-sense primitive binary BCH code.
-
-    Attributes:
-        n: length, 2^m - 1.
-        k: dimension.
-        delta: the largest designed distance of the code (its Bose distance); d >= delta.
-        generator_poly: g(x), bit j the coefficient of x^j.
-    """
+    """A narrow-sense primitive binary [n, k] BCH code, n = 2^m - 1."""
 
     n: int
     k: int
     delta: int
+    """The largest designed distance of the code (its Bose distance); d >= delta."""
     generator_poly: int
+    """g(x), bit j the coefficient of x^j."""
 
 
 def bch_centers(classes: int, bits: int, seed: int = 0) -> Centers:

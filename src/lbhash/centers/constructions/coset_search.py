@@ -37,13 +37,13 @@ def coset_search(generator: Generator, classes: int, distance: int, steps: int, 
 
     Args:
         generator: of the linear code L, ``uint8 [r, bits]``, words of even weight of at least ``distance``.
-        classes: number of words wanted.
-        distance: minimum distance d wanted, even.
+        classes: the least number of words; the result has a multiple of 2^r.
+        distance: minimum distance d, even.
         steps: how many times a node is added, exchanged or dropped.
         seed: of the random choices.
 
     Returns:
-        ``int8 [n, bits]`` of -1 and +1 with n >= ``classes`` a multiple of 2^r, or None if none was found.
+        ``int8 [n, bits]`` of -1 and +1, or None if none was found.
     """
     bits = generator.shape[1]
     rng = np.random.default_rng(seed)

@@ -22,19 +22,14 @@ MAX_DROPPED = 8
 
 
 class Block(NamedTuple):
-    """A code that can stand beside others.
-
-    Attributes:
-        name: as a reader of the literature knows it.
-        length: of its words.
-        distance: a lower bound of its minimum distance, by theory.
-        words: makes its words, ``int8 [n, length]`` of -1 and +1.
-    """
+    """A code that can stand beside others, by its name in the literature."""
 
     name: str
     length: int
     distance: int
+    """A lower bound of its minimum distance, by theory."""
     words: Callable[[], Centers]
+    """Makes the words, ``int8 [n, length]`` of -1 and +1."""
 
 
 class Plan(NamedTuple):

@@ -28,38 +28,23 @@ from lbhash.centers.constructions.polynomials import coefficients
 from lbhash.centers.distance import Centers
 from lbhash.utils.validation import check_choice
 
-LENGTHS = (16, 64, 256)
-"""The lengths 2^m that are built; the next, 1,024, has a million words."""
-
-
-def kerdock_distance(bits: int) -> int:
-    """Return the minimum distance of the Kerdock code of a length of ``LENGTHS``.
-
-    >>> [kerdock_distance(bits) for bits in LENGTHS]
-    [6, 28, 120]
-    """
-    m = bits.bit_length() - 1
-    return int(2 ** (m - 1) - 2 ** ((m - 2) // 2))
+DISTANCES = {16: 6, 64: 28, 256: 120}
+"""The minimum distance of the code of each length 2^m that is built; the next length, 1,024, has a million words."""
 
 
 def kerdock_blocks(classes: int, length: int) -> Iterator[Block]:
     """Yield the codes, whole and shortened, with at least ``classes`` words of at most ``length`` bits."""
-    for full in LENGTHS:
+    for full, distance in DISTANCES.items():
         for dropped in range(2 * full.bit_length() - 2):
             if full * full >> dropped >= classes and full - dropped <= length:
                 name = "Nordstrom-Robinson code" if full == 16 else f"Kerdock code of length {full}"
                 suffix = f", shortened by {dropped}" if dropped else ""
                 words = partial(shortened_kerdock, full, dropped)
-                yield Block(name + suffix, full - dropped, kerdock_distance(full), words)
+                yield Block(name + suffix, full - dropped, distance, words)
 
 
 def shortened_kerdock(bits: int, dropped: int) -> Centers:
-    """Return the words of a Kerdock code with the most frequent first bits, without these: at least bits² / 2^dropped.
-
-    Args:
-        bits: a length of ``LENGTHS``.
-        dropped: how many bits are dropped.
-    """
+    """Return the words that share their most frequent first bits, without these: at least bits² / 2^dropped words."""
     words = kerdock_words(bits)
     for _ in range(dropped):
         positive = words[:, 0] > 0
@@ -68,8 +53,8 @@ def shortened_kerdock(bits: int, dropped: int) -> Centers:
 
 
 def kerdock_words(bits: int) -> Centers:
-    """Return all words of the Kerdock code of a length of ``LENGTHS``: ``int8 [bits², bits]`` of -1 and +1."""
-    check_choice(bits, "bits", LENGTHS)
+    """Return all words of the Kerdock code of a length of ``DISTANCES``: ``int8 [bits², bits]`` of -1 and +1."""
+    check_choice(bits, "bits", DISTANCES)
     words = np.zeros((1, bits // 2), np.uint8)
     for row in quaternary_generator(bits.bit_length() - 2):
         multiples = np.arange(4, dtype=np.uint8)[:, None] * row
@@ -95,14 +80,8 @@ def quaternary_generator(r: int) -> npt.NDArray[np.uint8]:
 def hensel_lift(polynomial: int, degree: int) -> npt.NDArray[np.int64]:
     """Return the monic divisor of x^(2^r - 1) - 1 modulo 4 that equals a given primitive polynomial modulo 2.
 
-    Graeffe's method: with f = e - o, its even and its odd powers, the lift g is g(x²) = ±(e(x)² - o(x)²).
-
-    Args:
-        polynomial: bit j is the coefficient of x^j.
-        degree: r.
-
-    Returns:
-        Coefficients modulo 4, ``int64 [r + 1]``, that of x^j at j.
+    Graeffe's method: with f = e - o, its even and its odd powers, the lift g is g(x²) = ±(e(x)² - o(x)²). The result
+    is ``int64 [r + 1]``, the coefficient of x^j at j.
     """
     even = coefficients(polynomial, degree + 1).astype(np.int64)
     odd = even.copy()

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.centers.constructions.farthest import farthest_first
+from lbhash.centers.choose import farthest_first
 from lbhash.centers.distance import Centers
 from lbhash.codes import PackedCodes, hamming_distances, unpack
 
@@ -40,14 +40,10 @@ def span(generator: Generator) -> PackedCodes:
 
 
 def choose_by_weight(weights: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
-    """Choose words of a linear code farthest-first, the zero word first.
+    """Choose ``count`` words of a linear code farthest-first, the zero word first.
 
-    Args:
-        weights: ``[2^k]``, the weight of word i in the order of ``span``.
-        count: how many.
-
-    Returns:
-        ``int64 [count]`` positions; fewer if the code has fewer distinct words.
+    ``weights [2^k]`` are those of the words in the order of ``span``. There are fewer positions if the code has fewer
+    distinct words.
     """
     index = np.arange(len(weights))
     return farthest_first(lambda i: weights[index ^ i], count, np.full(len(weights), weights.max() + 1))
@@ -69,15 +65,15 @@ def best_words(generators: Iterable[Generator], classes: int) -> Centers:
     best_distance = bits = 0
     for generator in generators:
         # A code that is too large to search is replaced by a subcode that is not.
-        kept = generator[: max(needed, MAX_GREEDY_DIMENSION)]
-        words, bits = span(kept), generator.shape[1]
+        rows = generator[: max(needed, MAX_GREEDY_DIMENSION)]
+        words, bits = span(rows), generator.shape[1]
         weights = hamming_distances(words, words[:1])[:, 0].astype(np.int64)
         least = int(weights[1:].min())
         # The words pair up as {w, w + c} with c of least weight. More than half of them cannot avoid both of a pair,
         # so then no choice is better than the code itself, and any choice is as good.
         if 2 * classes > len(words) and least <= best_distance:
             continue
-        chosen = choose_by_weight(weights, classes) if len(kept) <= MAX_GREEDY_DIMENSION else np.arange(classes)
+        chosen = choose_by_weight(weights, classes) if len(rows) <= MAX_GREEDY_DIMENSION else np.arange(classes)
         if len(chosen) < classes:
             continue
         distance = least if 2 * classes > len(words) else _least_distance(weights, chosen)

@@ -94,6 +94,7 @@ _STEPS = ("punctured", "shortened", "subcode", "parity bit")
 """Names of the derivations from one code."""
 
 Table = dict[tuple[int, int], LinearCode]
+"""Codes by length and dimension."""
 
 
 def best_linear_code(n: int, k: int) -> LinearCode | None:

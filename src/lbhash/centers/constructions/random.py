@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.centers.constructions.farthest import farthest_first
+from lbhash.centers.choose import farthest_first
 from lbhash.centers.distance import Centers
 from lbhash.codes import pack
 
