@@ -64,7 +64,7 @@ def test_images_in_any_order(parquet, monkeypatch):
     rows = np.array([21, 3, 8, 17, 0])
     expected = pixels_of(parquet.read(int(row)) for row in rows)
     spooled = parquet.store.in_any_order(rows)
-    monkeypatch.setattr(type(parquet.store), "file", lambda *_: pytest.fail("the file was read again"))
+    monkeypatch.setattr(type(parquet.store), "stored", lambda *_: pytest.fail("the file was read again"))
     for _ in range(2):
         np.testing.assert_array_equal(pixels_of(spooled.read(int(row)) for row in rows), expected)
     assert len(spooled) == 24
@@ -270,7 +270,7 @@ def folder(tmp_path, cache):
 
 def test_sound_images_are_looked_at_once(folder, monkeypatch):
     assert check_images(load_images(folder)).tolist() == 24 * [True]
-    monkeypatch.setattr("lbhash.data.images.stores.decode_image", lambda *_, **__: pytest.fail("decoded again"))
+    monkeypatch.setattr("lbhash.data.images.stores.as_image", lambda *_, **__: pytest.fail("decoded again"))
     moved = shutil.copytree(folder, folder.parent / "moved")  # which keeps the times of change
     assert check_images(load_images(moved)).all()
 
