@@ -143,6 +143,24 @@ def test_a_split_of_images(tmp_path):
         replace(table, flags={"train": table.labels < 9, "base": table.labels < 9, "query": table.labels > 9}).dataset()
 
 
+def test_images_become_embeddings(backbone, parquet):
+    split = part_of(parquet, np.arange(24)[::-3])
+    embedded = split.embedded(backbone)
+    expected = backbone.embed([parquet.read(int(row)) for row in split.rows])
+    np.testing.assert_allclose(embedded.embeddings, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(embedded.labels, split.labels)
+    assert (split.needs_backbone, embedded.needs_backbone) == (True, False)
+    assert split.input_dim(backbone) == embedded.dim == backbone.dim
+    assert [len(chunk) for chunk in split.chunks(backbone, size=3)] == [3, 3, 2]
+    assert len(split.where(np.zeros(8, bool)).embedded(backbone)) == 0
+    for call in (split.embedded, split.input_dim):
+        with pytest.raises(ValueError, match=r"^backbone is not given, and the split holds images, which need one"):
+            call()
+    with pytest.raises(ValueError, match=r"^of_images is not given, and the split holds images; training reads them"):
+        split.training_rows()
+    assert split.training_rows(lambda images: images.labels) is split.labels
+
+
 # ------------------------------------------------------------------------------------------------- rows
 
 
