@@ -644,9 +644,7 @@ def test_a_split_of_embeddings_is_what_training_takes():
 
 def test_a_protocol_that_needs_a_published_test_set(folder, write_parquet):
     write_parquet("d.parquet", X, label=Y)
-    with pytest.raises(
-        ValueError, match=r"^protocol is 'official', which needs a training set .*; d.parquet is"
-    ):
+    with pytest.raises(ValueError, match=r"^protocol is 'official', which needs a training set .*; d.parquet is"):
         load_dataset("d.parquet", protocol="official")
 
 
