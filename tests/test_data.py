@@ -630,6 +630,24 @@ def test_bad_flags(folder, write_parquet):
         load_dataset("d.npz")
 
 
+def test_a_split_of_embeddings_is_what_training_takes():
+    split = EmbeddingSplit(X, np.arange(60)[::-1], Y[::-1])
+    assert split.embedded() is split.training_rows() is split
+    assert split.input_dim() == split.dim == 6
+    np.testing.assert_array_equal(split.inputs(np.array([3, 0]), 7), X[[56, 59]])
+    some = split.subsample(7, 3)
+    assert (len(some), (np.diff(some.rows) < 0).all()) == (7, True)
+    np.testing.assert_array_equal(some.rows, split.subsample(7, 3).rows)
+    assert some.rows.tolist() != split.subsample(7, 4).rows.tolist()
+    assert split.subsample(60) is split
+
+
+def test_a_protocol_that_needs_a_published_test_set(folder, write_parquet):
+    write_parquet("d.parquet", X, label=Y)
+    with pytest.raises(ValueError, match=r"^protocol is 'official', which needs a training set .*; d.parquet is"):
+        load_dataset("d.parquet", protocol="official")
+
+
 def test_bad_protocol_and_seed(folder):
     names = ", ".join(PROTOCOLS)
     with pytest.raises(ValueError, match=f"protocol is 'cifar'; it must be one of {names}"):

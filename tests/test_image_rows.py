@@ -64,7 +64,7 @@ def test_images_in_any_order(parquet, monkeypatch):
     rows = np.array([21, 3, 8, 17, 0])
     expected = pixels_of(parquet.read(int(row)) for row in rows)
     spooled = parquet.store.in_any_order(rows)
-    monkeypatch.setattr(type(parquet.store), "file", lambda *_: pytest.fail("the file was read again"))
+    monkeypatch.setattr(type(parquet.store), "stored", lambda *_: pytest.fail("the file was read again"))
     for _ in range(2):
         np.testing.assert_array_equal(pixels_of(spooled.read(int(row)) for row in rows), expected)
     assert len(spooled) == 24
@@ -141,6 +141,24 @@ def test_a_split_of_images(tmp_path):
     assert len(replace(some, labels=None).where(np.arange(len(some)) < 2)) == 2
     with pytest.raises(ValueError, match=r"^the query split of images has no row"):
         replace(table, flags={"train": table.labels < 9, "base": table.labels < 9, "query": table.labels > 9}).dataset()
+
+
+def test_images_become_embeddings(backbone, parquet):
+    split = part_of(parquet, np.arange(24)[::-3])
+    embedded = split.embedded(backbone)
+    expected = backbone.embed([parquet.read(int(row)) for row in split.rows])
+    np.testing.assert_allclose(embedded.embeddings, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(embedded.labels, split.labels)
+    assert (split.needs_backbone, embedded.needs_backbone) == (True, False)
+    assert split.input_dim(backbone) == embedded.dim == backbone.dim
+    assert [len(chunk) for chunk in split.chunks(backbone, size=3)] == [3, 3, 2]
+    assert len(split.where(np.zeros(8, bool)).embedded(backbone)) == 0
+    for call in (split.embedded, split.input_dim):
+        with pytest.raises(ValueError, match=r"^backbone is not given, and the split holds images, which need one"):
+            call()
+    with pytest.raises(ValueError, match=r"^of_images is not given, and the split holds images; training reads them"):
+        split.training_rows()
+    assert split.training_rows(lambda images: images.labels) is split.labels
 
 
 # ------------------------------------------------------------------------------------------------- rows
@@ -270,7 +288,7 @@ def folder(tmp_path, cache):
 
 def test_sound_images_are_looked_at_once(folder, monkeypatch):
     assert check_images(load_images(folder)).tolist() == 24 * [True]
-    monkeypatch.setattr("lbhash.data.images.stores.decode_image", lambda *_, **__: pytest.fail("decoded again"))
+    monkeypatch.setattr("lbhash.data.images.stores.as_image", lambda *_, **__: pytest.fail("decoded again"))
     moved = shutil.copytree(folder, folder.parent / "moved")  # which keeps the times of change
     assert check_images(load_images(moved)).all()
 

@@ -61,13 +61,13 @@ class ParquetRows:
 
         order = np.argsort(rows, kind="stable")
         rising, at = rows[order], 0
-        parts = []
+        batches = []
         while at < len(rising):
             first, batch = self.around(int(rising[at]))
             stop = int(np.searchsorted(rising, first + len(batch)))
-            parts.append(batch.take(pa.array(rising[at:stop] - first)))
+            batches.append(batch.take(pa.array(rising[at:stop] - first)))
             at = stop
-        table = pa.Table.from_batches(parts or [self.around(0)[1].slice(0, 0)])
+        table = pa.Table.from_batches(batches or [self.around(0)[1].slice(0, 0)])
         return table if (order[1:] > order[:-1]).all() else table.take(pa.array(np.argsort(order)))
 
     def around(self, row: int) -> tuple[int, pa.RecordBatch]:

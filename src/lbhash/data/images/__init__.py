@@ -129,6 +129,4 @@ def _wordnet(path: Path) -> bool:
 
 
 __all__ = ["HUB_DATASETS", "LAYOUTS", "ArrayImages", "FileImages", "ImageSplit", "ImageStore", "ImageTable", "Layout"]
-__all__ += ["ListedImages", "has_image_column", "is_hub_dataset", "load_images", "read_cifar", "read_coco"]
-__all__ += ["read_hub_dataset", "read_image_files", "read_image_folder", "read_image_lists", "read_imagenet"]
-__all__ += ["read_mirflickr", "read_nuswide", "read_parquet_images"]
+__all__ += ["ListedImages", "has_image_column", "holds_images", "is_hub_dataset", "layout_of", "load_images"]

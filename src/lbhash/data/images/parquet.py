@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS
-from lbhash.data.images.decoding import decode_image
 from lbhash.data.images.folders import TEST_NAMES
 from lbhash.data.images.spooled import SpooledImages
 from lbhash.data.images.stores import ImageStore, file_facts
@@ -21,9 +20,6 @@ from lbhash.data.streamed import ParquetRows
 from lbhash.utils.files import existing_file
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.formatting import one_line
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
@@ -50,23 +46,15 @@ class ParquetImages(ImageStore):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def read(self, row: int) -> Image.Image:
-        """Return the image of a row."""
-        return decode_image(self.file(row), name=self.where(row))
-
-    def file(self, row: int) -> bytes:
-        """Return the image of a row as it is stored; ``ValueError`` if it lies beside and cannot be read."""
-        data, path = self._stored(row)
+    def stored(self, row: int) -> bytes:
+        """Return the image of a row as it is stored, here or beside."""
+        data, path = self._bytes_and_path(row)
         if data is None:
             try:
                 data = (self._rows.file_of(row).parent / path).read_bytes() if path else b""
             except OSError as error:
                 raise ValueError(f"{self.where(row)} cannot be read: {error.strerror}: {path}") from None
         return data
-
-    def where(self, row: int) -> str:
-        """Return the row's number and the name."""
-        return f"image {row} of {self.name}"
 
     def missing(self) -> npt.NDArray[np.int64]:
         """Return the rows without bytes whose path leads nowhere."""
@@ -89,7 +77,7 @@ class ParquetImages(ImageStore):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.files, self.column, self.name)  # and no batch
 
-    def _stored(self, row: int) -> tuple[bytes | None, str | None]:
+    def _bytes_and_path(self, row: int) -> tuple[bytes | None, str | None]:
         """Return bytes and path of a row."""
         if not self._first <= row < self._first + len(self._batch):
             self._first, batch = self._rows.around(row)
@@ -110,7 +98,7 @@ class ParquetImages(ImageStore):
             for group in map(metadata.row_group, range(metadata.num_row_groups)):
                 if not _has_all_bytes(group, self.column):
                     for row in range(start, start + group.num_rows):
-                        data, path = self._stored(row)
+                        data, path = self._bytes_and_path(row)
                         if data is None:
                             yield row, file.parent, path
                 start += group.num_rows

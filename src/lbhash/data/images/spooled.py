@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.images.decoding import decode_image
 from lbhash.data.images.stores import ImageStore
-
-if TYPE_CHECKING:
-    from PIL import Image
-
-
-class _Source(Protocol):
-    """A store of images that gives them as the files that they are stored in."""
-
-    def __len__(self) -> int: ...
-    def file(self, row: int) -> bytes: ...
-    def where(self, row: int) -> str: ...
-    def missing(self) -> npt.NDArray[np.int64]: ...
-    def fingerprint(self) -> str: ...
-    def in_order(self) -> Any: ...
 
 
 class SpooledImages(ImageStore):
@@ -34,21 +19,23 @@ class SpooledImages(ImageStore):
     is gone when the last of them is, however that ends. It lies in the folder of temporary files (``$TMPDIR``).
 
     Args:
-        source: the images.
+        source: the images, which are stored as bytes of files.
         rows: which of them; the others cannot be read.
 
     Raises:
         OSError: there is no room for them.
     """
 
-    def __init__(self, source: _Source, rows: npt.NDArray[np.int64]) -> None:
+    def __init__(self, source: ImageStore, rows: npt.NDArray[np.int64]) -> None:
         self._source, self._rows = source, np.unique(rows)
         self._ends = np.zeros(len(self._rows) + 1, np.int64)
         forward = source.in_order()
         try:
             with tempfile.TemporaryFile(prefix="lbhash-") as spool:
                 for at, row in enumerate(self._rows.tolist()):
-                    self._ends[at + 1] = self._ends[at] + spool.write(forward.file(row))
+                    file = forward.stored(row)
+                    assert isinstance(file, bytes)
+                    self._ends[at + 1] = self._ends[at] + spool.write(file)
                 spool.flush()
                 self._bytes = np.memmap(spool, np.uint8, "r") if self._ends[-1] else np.empty(0, np.uint8)
         except OSError as error:
@@ -57,12 +44,12 @@ class SpooledImages(ImageStore):
     def __len__(self) -> int:
         return len(self._source)
 
-    def read(self, row: int) -> Image.Image:
+    def stored(self, row: int) -> bytes:
         """Return the image of a row."""
         at = int(np.searchsorted(self._rows, row))
         if at == len(self._rows) or self._rows[at] != row:
             raise ValueError(f"{self.where(row)} is not among the {len(self._rows):,} images that were asked for")
-        return decode_image(self._bytes[self._ends[at] : self._ends[at + 1]].tobytes(), name=self.where(row))
+        return self._bytes[self._ends[at] : self._ends[at + 1]].tobytes()
 
     def where(self, row: int) -> str:
         """Return what the source calls the image."""

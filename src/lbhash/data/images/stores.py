@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.images.decoding import as_image, decode_image
+from lbhash.data.images.decoding import as_image
 from lbhash.utils.fingerprint import fingerprint
 
 if TYPE_CHECKING:
@@ -20,26 +20,40 @@ if TYPE_CHECKING:
 
 
 class ImageStore(ABC):
-    """Images that are read one by one; a row is one image."""
+    """Images that are read one by one; a row is one image.
+
+    Attributes:
+        name: where the images come from, for messages.
+    """
+
+    name: str
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
+    def stored(self, row: int) -> Image.Image | bytes:
+        """Return the image of a row as it is stored: a PIL image, or the bytes of a file.
+
+        Raises:
+            ValueError: the image is missing; the message names it.
+        """
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return 16 hexadecimal digits that change when an image does."""
+
     def read(self, row: int) -> Image.Image:
         """Return the image of a row, upright and in RGB.
 
         Raises:
             ValueError: the image is damaged or missing; the message names it.
         """
+        return as_image(self.stored(row), self.where(row))
 
-    @abstractmethod
     def where(self, row: int) -> str:
         """Return what a message calls the image of a row."""
-
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that change when an image does."""
+        return f"image {row} of {self.name}"
 
     def missing(self) -> npt.NDArray[np.int64]:
         """Return the rows whose image is not there, found without decoding any."""
@@ -66,19 +80,17 @@ class FileImages(ImageStore):
     """
 
     def __init__(self, folder: Path, files: Sequence[str]) -> None:
-        self.folder, self.files = folder, files
+        self.folder, self.files, self.name = folder, files, folder.name
 
     def __len__(self) -> int:
         return len(self.files)
 
-    def read(self, row: int) -> Image.Image:
-        """Return the image of a row."""
-        path = self.folder / self.files[row]
+    def stored(self, row: int) -> bytes:
+        """Return the file of a row."""
         try:
-            data = path.read_bytes()
+            return (self.folder / self.files[row]).read_bytes()
         except OSError as error:
             raise ValueError(f"{self.where(row)} cannot be read: {error.strerror}") from None
-        return decode_image(data, name=self.where(row))
 
     def where(self, row: int) -> str:
         """Return the file's path."""
@@ -95,12 +107,7 @@ class FileImages(ImageStore):
 
 
 class ArrayImages(ImageStore):
-    """Images in memory.
-
-    Args:
-        pixels: ``uint8 [n, height, width, 3]``.
-        name: where they come from, for messages.
-    """
+    """Images in memory, as pixels ``uint8 [n, height, width, 3]``."""
 
     def __init__(self, pixels: npt.NDArray[np.uint8], name: str) -> None:
         self.pixels, self.name = pixels, name
@@ -108,15 +115,11 @@ class ArrayImages(ImageStore):
     def __len__(self) -> int:
         return len(self.pixels)
 
-    def read(self, row: int) -> Image.Image:
+    def stored(self, row: int) -> Image.Image:
         """Return the image of a row."""
         from PIL import Image
 
         return Image.fromarray(self.pixels[row])
-
-    def where(self, row: int) -> str:
-        """Return the row's number and the name."""
-        return f"image {row} of {self.name}"
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the pixels."""
@@ -124,24 +127,20 @@ class ArrayImages(ImageStore):
 
 
 class ListedImages(ImageStore):
-    """A list of images that a program holds.
-
-    Args:
-        images: PIL images, or what ``lbhash.data.images.decoding.decode_image`` takes.
-    """
+    """A list of images that a program holds: PIL images, or what ``decode_image`` takes."""
 
     def __init__(self, images: Sequence[Image.Image | bytes]) -> None:
-        self.images = images
+        self.images, self.name = images, "images"
 
     def __len__(self) -> int:
         return len(self.images)
 
-    def read(self, row: int) -> Image.Image:
+    def stored(self, row: int) -> Image.Image | bytes:
         """Return the image of a row."""
-        return as_image(self.images[row], self.where(row))
+        return self.images[row]
 
     def where(self, row: int) -> str:
-        """Return its place in the list."""
+        """Return the image's place in the list."""
         return f"image {row}"
 
     def fingerprint(self) -> str:
