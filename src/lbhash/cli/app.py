@@ -122,7 +122,7 @@ def evaluate(
         query_labels=query_labels,
         base_labels=base_labels,
         bits=bits,
-        at=at,
+        top_k=at,
         ranks=rank or None,
         radius=radius,
         k=k,

@@ -111,7 +111,7 @@ def judge(monitor: Monitor | None, loss: float, training: Coded, validation: Cod
 
         name = "training" if validation is None else "validation"
         score = score_codes(judged.codes, judged.labels, judged.classes, judged.bits, with_map=monitor == "map")
-        collapsed = any(caution.kind in ("equal", "collapsed") for caution in score.cautions)
+        collapsed = any(diagnostic.kind in ("equal", "collapsed") for diagnostic in score.diagnostics)
         values |= {f"{name}_inter": score.inter, f"{name}_intra": score.intra}
         values[f"{name}_ratio"] = 0.0 if collapsed else score.by("ratio")
         if monitor == "map":
