@@ -36,7 +36,9 @@ def arrays(folder, labels="l"):
 def test_every_option_reaches_the_evaluation(codes, command, labels):
     options = {"radius": 5, "ties": "stable", "normalize": "all", "empty": "zero"}
     given = [part for option, value in options.items() for part in (f"--{option}", value)]
-    found = json_of(command("evaluate", *files(codes, labels), *given, "--at", 30, "-k", 9, "--rank", 7, "--rank", 50, "--json"))
+    found = json_of(
+        command("evaluate", *files(codes, labels), *given, "--at", 30, "-k", 9, "--rank", 7, "--rank", 50, "--json")
+    )
     report = evaluate(*arrays(codes, labels), top_k=30, bits=20, k=9, ranks=[7, 50], **options)
     assert found == report.as_dict()
     assert (found["ties"], found["ranks"], found["k"], found["at"], found["radius"]) == ("stable", [7, 50], 9, 30, 5)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width, hamming_distances, pack
 from lbhash.codes.popcount import popcount
 from lbhash.utils.labels import Labels, check_labels
-from lbhash.utils.validation import check_float, check_int
+from lbhash.utils.validation import check_float
 
 _CHUNK = 1 << 16
 
@@ -92,21 +92,11 @@ def code_centers(
     occurs in one term only, so every term can be minimized by itself, and ``#{i: b_ik != c_k}`` is least if c_k is the
     value that most of the b_ik have. At a tie both values are equally good, so the least total is the same.
 
-    Args:
-        codes: ``uint8 [n, bytes]``, packed.
-        labels: class numbers ``[n]``, or multi-label; a row counts in every class whose label it has.
-        classes: the number of classes; by default 1 + the largest class number, or the label columns.
-        bits: the length h of a code; by default 8 * bytes.
-
     Returns:
-        The centers ``int8 [classes, bits]``, +1 throughout for a class without codes, and which classes have codes,
-        ``bool [classes]``.
-
-    Raises:
-        TypeError, ValueError: codes, labels, classes or bits are not as above, or their lengths differ.
+        ``centers`` and ``present`` of the ``bound`` of these codes, whose arguments and errors are the same.
     """
-    array, checked, length, count = _check(codes, labels, classes, bits)
-    return _centers(array, checked, length, count)
+    found = bound(codes, labels, classes=classes, bits=bits)
+    return found.centers, found.present
 
 
 def bound(
@@ -141,33 +131,30 @@ def bound(
     >>> b.inter, b.intra, b.ratio
     (4.0, 1.0, 4.0)
     """
-    array, checked, length, count = _check(codes, labels, classes, bits)
-    percentile = 100.0 if percentile is None else check_float(percentile, "percentile", 0, 100)
-    inter_percentile = 0.0 if inter_percentile is None else check_float(inter_percentile, "inter_percentile", 0, 100)
-    centers, present = _centers(array, checked, length, count)
-    packed = pack(centers)
-    intra_counts, inter_counts = np.zeros((count, length + 1), np.int64), np.zeros(length + 1, np.int64)
-    for words, members in _members(array, checked):
-        _add_distances(words, members, as_words(packed), intra_counts)
-    _add_pairs(packed[present], inter_counts)
-    none = np.full(count, np.nan)
-    return Bound(np.nan, np.nan, none, centers, present, intra_counts, inter_counts).at_percentile(
-        percentile, inter_percentile
-    )
-
-
-def _check(
-    codes: npt.ArrayLike, labels: Any, classes: int | None, bits: int | None
-) -> tuple[PackedCodes, Labels, int, int]:
-    array = check_codes(codes)
-    checked = check_labels(labels, classes=classes)
+    array, checked = check_codes(codes), check_labels(labels, classes=classes)
     if len(array) == 0:
         raise ValueError("codes is empty; it must have at least one row")
     if len(checked) != len(array):
         raise ValueError(f"labels has {len(checked)} rows and codes has {len(array)}; they must be equal")
+    length = check_width(array, bits)
     if classes is None:
         classes = int(checked.max()) + 1 if checked.ndim == 1 else checked.shape[1]
-    return array, checked, check_width(array, bits), check_int(classes, "classes", 1)
+    percentile = 100.0 if percentile is None else check_float(percentile, "percentile", 0, 100)
+    inter_percentile = 0.0 if inter_percentile is None else check_float(inter_percentile, "inter_percentile", 0, 100)
+    ones, sizes = np.zeros((classes, 64 * -(-array.shape[1] // 8)), np.int64), np.zeros(classes, np.int64)
+    for words, members in _members(array, checked):
+        _add_ones(words, members, ones)
+        sizes += np.bincount(members, minlength=classes)
+    centers = np.where(2 * ones[:, :length] >= sizes[:, None], 1, -1).astype(np.int8)
+    packed, present = pack(centers), sizes > 0
+    intra_counts, inter_counts = np.zeros((classes, length + 1), np.int64), np.zeros(length + 1, np.int64)
+    for words, members in _members(array, checked):
+        _add_distances(words, members, as_words(packed), intra_counts)
+    _add_pairs(packed[present], inter_counts)
+    none = np.full(classes, np.nan)
+    return Bound(np.nan, np.nan, none, centers, present, intra_counts, inter_counts).at_percentile(
+        percentile, inter_percentile
+    )
 
 
 def _members(codes: PackedCodes, labels: Labels) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]]:
@@ -175,37 +162,9 @@ def _members(codes: PackedCodes, labels: Labels) -> Iterator[tuple[npt.NDArray[n
     for start in range(0, len(labels), _CHUNK):
         members, words = labels[start : start + _CHUNK], as_words(codes[start : start + _CHUNK])
         if members.ndim == 2:
-            rows, members = _nonzero(members)
+            rows, members = np.divmod(np.flatnonzero(members.view(bool)), members.shape[1])
             words = words[rows]
         yield words, members
-
-
-def _centers(
-    codes: PackedCodes, labels: Labels, bits: int, classes: int
-) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
-    ones = np.zeros((classes, 64 * -(-codes.shape[1] // 8)), np.int64)
-    sizes = np.zeros(classes, np.int64)
-    for words, members in _members(codes, labels):
-        _add_ones(words, members, ones)
-        sizes += np.bincount(members, minlength=classes)
-    return np.where(2 * ones[:, :bits] >= sizes[:, None], 1, -1).astype(np.int8), sizes > 0
-
-
-@numba.njit(nogil=True, cache=True)
-def _nonzero(labels: Any) -> Any:
-    """Return ``np.nonzero`` of a matrix, in a tenth of the time."""
-    count = 0
-    for row in range(labels.shape[0]):
-        for column in range(labels.shape[1]):
-            count += labels[row, column] != 0
-    rows, columns = np.empty(count, np.int64), np.empty(count, np.int64)
-    place = 0
-    for row in range(labels.shape[0]):
-        for column in range(labels.shape[1]):
-            if labels[row, column]:
-                rows[place], columns[place] = row, column
-                place += 1
-    return rows, columns
 
 
 @numba.njit(nogil=True, cache=True)

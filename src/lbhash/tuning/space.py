@@ -119,14 +119,13 @@ def with_params(hasher: Hasher, params: Mapping[str, Any]) -> Hasher:
     """Return an unfitted copy of the hasher with these settings, named as in a space."""
     from sklearn.base import clone
 
-    groups: dict[str, dict[str, Any]] = {"": {}, "options": {}, "guidance": {}}
+    settings: dict[str, Any] = {}
     for name, value in params.items():
         group, _, own = name.rpartition(".")
-        groups[group][own] = value
-    settings = groups.pop("")
-    for group, values in groups.items():
-        if values:
-            settings[group] = {**(getattr(hasher, group) or {}), **values}
+        if group:
+            settings[group] = {**settings.get(group, getattr(hasher, group) or {}), own: value}
+        else:
+            settings[own] = value
     return clone(hasher).set_params(**settings)
 
 

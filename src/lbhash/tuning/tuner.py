@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -39,7 +40,7 @@ from lbhash.tuning.space import (
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial
 from lbhash.utils.deprecation import renamed
-from lbhash.utils.labels import check_labels
+from lbhash.utils.labels import Labels, check_labels
 from lbhash.utils.validation import check_choice, check_float, check_int
 
 if TYPE_CHECKING:
@@ -142,23 +143,14 @@ def search(
     space = default_space(hasher.method, hasher.guided, hasher.bits) if space is None else space
     check_space(space, hasher, count)
     space = with_fractions(space, hasher)
-    settings = {name: value for name, value in hasher.get_params().items() if name not in _NOT_OF_THE_SEARCH}
-    settings |= {"by": by, "percentile": percentiles[0], "inter percentile": percentiles[1], "at": top_k}
+    settings: dict[str, Any] = {"by": by, "percentile": percentiles[0], "inter percentile": percentiles[1], "at": top_k}
     settings |= {"compare": compare, "held out": held_out, "prune": prune, "search seed": seed}
-    settings |= {"space": {name: to_entry(values) for name, values in space.items()}}
-    settings |= {"fingerprint of the rows": split.fingerprint()}
-    study = Study(
-        space,
-        seed,
-        starting_point(hasher, space),
-        hasher.epochs,
-        prune=prune,
-        settings={name: str(value) for name, value in settings.items()},
-        folder=folder,
-        resume=resume,
-    )
-    evaluator = _Evaluator(validation, count, hasher.bits, percentiles, by, compare, top_k)
-    confused = cache(partial(confusion, fitted, count))
+    settings = _settings(hasher, split, space, settings)
+    start = starting_point(hasher, space)
+    study = Study(space, seed, start, hasher.epochs, prune=prune, settings=settings, folder=folder, resume=resume)
+    labels = check_labels(validation.labels, classes=count)
+    evaluator = _Evaluator(validation, labels, count, hasher.bits, percentiles, by, by == "map" or compare, top_k)
+    shared = cache(partial(confusion, fitted, count))  # computed once for all trials
     after_trial = after_trial or (lambda trial: None)
     done = study.trials()[:trials]
     for trial in done:
@@ -166,35 +158,30 @@ def search(
     while len(done) < trials:
         asked, params = study.ask(len(done))
         watch = _Watch(evaluator, asked, prune)
-        train = partial(with_params(hasher, params).fit_split, fitted, count, confused=confused, callbacks=[watch])
+        train = partial(with_params(hasher, params).fit_split, fitted, count, confused=shared, callbacks=[watch])
         trial = _try(train, watch, len(done), params)
         study.tell(asked, trial, trial.value(by))
         done.append(trial)
         after_trial(trial)
-    diagnostics = diagnose_rows(evaluator.labels, count, percentiles[0])
+    diagnostics = diagnose_rows(labels, count, percentiles[0])
     if by == "ratio":
         diagnostics += diagnose_values([trial.value(by) or 0.0 for trial in done if trial.state == "complete"])
     best = with_params(hasher, best_trial(done, by).params)
     return Tuning(by, *percentiles, best, tuple(done), len(validation), tuple(diagnostics))
 
 
+@dataclass(frozen=True)
 class _Evaluator:
     """Evaluates the codes that a model gives the validation rows."""
 
-    def __init__(
-        self,
-        validation: EmbeddingSplit,
-        classes: int,
-        bits: int,
-        percentiles: tuple[float, float],
-        by: By,
-        compare: bool,
-        top_k: int | None,
-    ) -> None:
-        assert validation.labels is not None
-        self.validation, self.classes, self.bits, self.percentiles = validation, classes, bits, percentiles
-        self.labels = check_labels(validation.labels, classes=classes)
-        self.by, self.with_map, self.top_k = by, by == "map" or compare, top_k
+    validation: EmbeddingSplit
+    labels: Labels
+    classes: int
+    bits: int
+    percentiles: tuple[float, float]
+    by: By
+    with_map: bool
+    top_k: int | None
 
     def encode(self, model: HashModel) -> PackedCodes:
         """Return the codes of the validation rows."""
@@ -211,11 +198,8 @@ class _Evaluator:
 
     def score(self, model: HashModel, *, pruned: bool) -> Score:
         """Return all that is stored of a trial."""
-        with_map = self.with_map and not pruned
-        codes = self.encode(model)
-        return score_codes(
-            codes, self.labels, self.classes, self.bits, *self.percentiles, with_map=with_map, top_k=self.top_k
-        )
+        options: Any = {"with_map": self.with_map and not pruned, "top_k": self.top_k}
+        return score_codes(self.encode(model), self.labels, self.classes, self.bits, *self.percentiles, **options)
 
 
 class _Watch(Callback):
@@ -250,6 +234,14 @@ def _try(train: Callable[[], Hasher], watch: _Watch, number: int, params: dict[s
     seconds = round(time.perf_counter() - started, 3)
     score = None if state == "failed" else watch.evaluator.score(model, pruned=state == "pruned")
     return Trial(number, params, state, score, watch.epochs, seconds, why)
+
+
+def _settings(hasher: Hasher, split: EmbeddingSplit, space: Space, search_settings: dict[str, Any]) -> dict[str, str]:
+    """Return what tells a search from others, by the names that a study stores."""
+    settings = {name: value for name, value in hasher.get_params().items() if name not in _NOT_OF_THE_SEARCH}
+    settings |= search_settings | {"space": {name: to_entry(values) for name, values in space.items()}}
+    settings |= {"fingerprint of the rows": split.fingerprint()}
+    return {name: str(value) for name, value in settings.items()}
 
 
 def _check_hasher(hasher: Hasher) -> None:

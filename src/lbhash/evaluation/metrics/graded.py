@@ -11,8 +11,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from lbhash.evaluation.metrics.average_precision import expected_average
-from lbhash.evaluation.metrics.common import NORMALIZE, Floats, Normalize, check_rank, ratio
+from lbhash.evaluation.metrics.average_precision import average_of_grades
+from lbhash.evaluation.metrics.common import Floats, Normalize, check_rank, ratio
 from lbhash.evaluation.ranking import Ranking
 from lbhash.utils.deprecation import renamed
 from lbhash.utils.validation import check_choice
@@ -66,9 +66,7 @@ def weighted_average_precision(hist: Ranking, top_k: int | None = None, normaliz
     those of ``average_precision``. WAP may be above 1, as grades are, and is NaN for a query to which no base code is
     relevant.
     """
-    top_k = check_rank(hist, top_k, "top_k")
-    check_choice(normalize, "normalize", NORMALIZE)
-    return expected_average(hist.total, hist.relevant, sum_of_grades(hist), top_k, normalize)
+    return average_of_grades(hist, sum_of_grades(hist), top_k, "expected", normalize)
 
 
 def sum_of_grades(hist: Ranking) -> Floats:

@@ -39,7 +39,7 @@ def moment(after: int, count: int, harmonic: float) -> float:
 
 @numba.njit(nogil=True, cache=True)
 def run(relevant: int, before: int, after: int) -> float:
-    """Return the precisions of a run of relevant codes, ``sum of (before + j)/(after + j) for j = 1 ... relevant``."""
+    """Return ``sum of (before + j)/(after + j) for j = 1 ... relevant``, the precisions of a run of relevant codes."""
     if relevant > 64:
         return relevant + (before - after) * harmonic(after, relevant)
     total = 0.0

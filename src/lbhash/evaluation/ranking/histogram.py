@@ -139,16 +139,9 @@ class RankHistogram(Ranking):
         chunk: int = CHUNK,
         relevance: Relevance | None = None,
     ) -> RankHistogram:
-        """Count a whole base.
+        """Count a whole base, in memory or memory-mapped.
 
-        Args:
-            query_codes: ``uint8 [queries, bytes]``, packed.
-            query_labels: class numbers ``[queries]``, or multi-label.
-            base_codes: ``uint8 [base, bytes]``, in memory or memory-mapped.
-            base_labels: class numbers ``[base]``, or multi-label with as many classes as the queries.
-            bits: the length h of a code; by default 8 * bytes.
-            chunk: the number of base codes that are counted at a time.
-            relevance: as for the class.
+        The arguments are those of the class and of ``update``, and ``chunk``: how many base codes to count at a time.
         """
         chunk = check_int(chunk, "chunk", 1)
         if relevance is None:
@@ -156,9 +149,8 @@ class RankHistogram(Ranking):
         histogram = cls(query_codes, query_labels, bits, relevance)
         codes = check_codes(base_codes, "base_codes")
         check_lengths(codes, base_labels, "base")
-        check_width(codes, histogram.bits, "base_codes")
-        for start in range(0, len(codes), chunk):
-            histogram._count(codes[start : start + chunk], base_labels[start : start + chunk])
+        for start in range(0, max(len(codes), 1), chunk):
+            histogram.update(codes[start : start + chunk], base_labels[start : start + chunk])
         return histogram
 
     @classmethod
@@ -191,18 +183,15 @@ class RankHistogram(Ranking):
         if self._relevance is None:
             _, base_labels = check_label_pair(self._labels, fit_columns(base_labels, self._labels))
         check_lengths(codes, base_labels, "base")
-        self._count(codes, base_labels)
-        return self
-
-    def _count(self, codes: PackedCodes, base_labels: Any) -> None:
         if len(codes) == 0 or self.queries == 0:
-            return
+            return self
         if self._relevance is not None:
             self._count_given(codes, base_labels)
         elif base_labels.ndim == 2 or self.queries < _FEW:
             self._count_shared(codes, base_labels)
         else:
             self._count_runs(codes, base_labels)
+        return self
 
     def merge(self, other: RankHistogram) -> RankHistogram:
         """Return the sum of two histograms of the same queries, which were counted over two parts of a base.

@@ -32,12 +32,7 @@ def stable_rankings(
     Every metric of ``lbhash.evaluation.metrics`` that goes by rank takes such a ranking, as it takes a
     ``RankHistogram``.
 
-    Args:
-        query_codes: ``uint8 [queries, bytes]``, packed.
-        query_labels: class numbers ``[queries]``, or multi-label; with ``relevance``, anything that it takes.
-        base_codes: ``uint8 [base, bytes]``.
-        base_labels: as the query labels.
-        relevance: as for ``RankHistogram``.
+    The arguments are those of ``RankHistogram.from_codes``.
 
     Yields:
         Rankings of consecutive blocks of queries, with a group for each base code, so that memory stays bounded.

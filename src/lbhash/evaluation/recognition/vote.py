@@ -13,7 +13,7 @@ from lbhash.codes.popcount import popcount
 from lbhash.evaluation.ranking import CHUNK, check_lengths, distance_counts
 from lbhash.evaluation.ranking.distinct import compress, unique_rows
 from lbhash.evaluation.ranking.histogram import Counts
-from lbhash.evaluation.ranking.kernels import KERNELS, LANES, Words, any_near, by_word
+from lbhash.evaluation.ranking.kernels import KERNELS, LANES, any_near, by_word
 from lbhash.utils.labels import Labels, check_single, number_classes
 from lbhash.utils.validation import check_int
 
@@ -79,11 +79,11 @@ def predict_from_counts(
     """Return ``knn_predict`` of checked arguments; ``total`` is how many codes lie at each distance."""
     unique, inverse = unique_rows(as_words(queries))  # equal codes have equal neighbors
     asked, total = as_words(queries)[unique], total[unique]
-    ends = np.cumsum(total, axis=1)
-    radius = np.argmax(ends >= k, axis=1)
+    counted = np.cumsum(total, axis=1)
+    radius = np.argmax(counted >= k, axis=1)
     each = np.arange(len(unique))
     tied = total[each, radius]
-    left = k - (ends[each, radius] - tied)
+    left = k - (counted[each, radius] - tied)
     classes, members = number_classes(labels)
     winners = [np.empty(0, np.int64)]
     step = max(1, _VOTES // len(classes))
@@ -92,29 +92,17 @@ def predict_from_counts(
         votes = np.zeros((len(unique[some]), len(classes)), np.int64)
         for low in range(0, len(base), CHUNK):
             rows = slice(low, low + CHUNK)
-            _count_votes(asked[some], base[rows], members[rows], radius[some], tied[some], left[some], votes)
+            # Codes of a class lie together; so put together, most groups of neighbors are too far off as a whole.
+            words, labeled, weights = compress(as_words(base[rows]), members[rows])
+            weights = weights if weights.size else np.ones(len(words), np.int32)
+            groups = -(-len(words) // _GROUP)
+            pivots, reach = np.zeros((groups, words.shape[1]), np.uint64), np.zeros(groups, np.int64)
+            _describe_groups(words, pivots, reach)
+            ends = radius[some], tied[some], left[some]
+            with KERNELS:
+                _vote(asked[some], by_word(words), weights, labeled, pivots, reach, *ends, votes)
         winners.append(votes.argmax(axis=1))
     return classes[np.concatenate(winners)[inverse]]
-
-
-def _count_votes(
-    queries: Words,
-    base: PackedCodes,
-    members: npt.NDArray[np.int64],
-    radius: Counts,
-    tied: Counts,
-    left: Counts,
-    votes: Counts,
-) -> None:
-    # Codes of a class lie together, so put them together: then most groups of neighbors are too far off as a whole.
-    words, members, weights = compress(as_words(base), members)
-    if not weights.size:
-        weights = np.ones(len(words), np.int32)
-    groups = -(-len(words) // _GROUP)
-    pivots, reach = np.zeros((groups, words.shape[1]), np.uint64), np.zeros(groups, np.int64)
-    _describe_groups(words, pivots, reach)
-    with KERNELS:
-        _vote(queries, by_word(words), weights, members, pivots, reach, radius, tied, left, votes)
 
 
 @numba.njit(nogil=True, cache=True)
