@@ -8,6 +8,7 @@ a query and a base code, exactly, in memory that does not grow with the base.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,8 +20,8 @@ from lbhash.evaluation.ranking.distinct import compress, unique_rows
 from lbhash.evaluation.ranking.kernels import (
     KERNELS,
     Words,
+    all_distances,
     by_word,
-    count_given,
     count_groups,
     count_runs,
     count_shared,
@@ -38,7 +39,7 @@ CHUNK = 1 << 20
 
 _FEW = 64  # queries from which on it pays to sort a chunk of the base by label
 _GROUP = 16  # codes a set of labels from which on it pays to put codes of the same labels together
-_PAIRS = 1 << 24  # pairs whose grades a relevance function is asked for at a time
+_PAIRS = 1 << 22  # pairs whose grades a relevance function is asked for at a time
 _LARGEST_GRADE = 1 << 12
 
 
@@ -263,10 +264,12 @@ class RankHistogram(Ranking):
             if largest > self.graded.shape[1]:
                 more = largest - self.graded.shape[1]
                 self.graded = np.pad(self.graded, ((0, 0), (0, more), (0, 0)))
-            counted = np.zeros((len(grades), self.graded.shape[1] + 1, self.bits + 1), np.int64)
+            distances = np.empty(grades.shape, np.uint16)
             with KERNELS:
-                count_given(self._words[some], base, grades, counted)
-            self._add(counted, some)
+                all_distances(self._words[some], base, distances)
+            shape = len(grades), self.graded.shape[1] + 1, self.bits + 1
+            places = np.ravel_multi_index((np.arange(len(grades))[:, None], grades, distances), shape)
+            self._add(np.bincount(places.ravel(), minlength=math.prod(shape)).reshape(shape), some)
 
     def _add(self, counted: Counts, queries: slice = slice(None)) -> None:
         """Add counts by grade, ``[queries, 1 + grades, bits + 1]``, grade 0 first."""

@@ -269,21 +269,6 @@ def count_groups(
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)
-def count_given(queries: Any, base: Any, grades: Any, counted: Any) -> None:
-    """Count by grade if ``grades`` ``[queries, n]`` are those of the base codes.
-
-    ``counted`` is ``int64 [queries, grades, bins]``.
-    """
-    for query in numba.prange(len(queries)):
-        places = np.empty(_STEP, np.uint16)
-        for step in range(0, grades.shape[1], _STEP):
-            here = places[: min(_STEP, grades.shape[1] - step)]
-            _distances(queries[query], base, step, here)
-            for row in range(here.size):
-                counted[query, grades[query, step + row], here[row]] += 1
-
-
-@numba.njit(parallel=True, nogil=True, cache=True)
 def all_distances(queries: Any, base: Any, distances: Any) -> None:
     """Write every distance: ``uint16 [queries, n]``."""
     for query in numba.prange(len(queries)):
