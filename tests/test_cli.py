@@ -355,7 +355,7 @@ def test_bad_evaluations(inside, others, command, name, said):
     [
         ("--at", 0, "top_k is 0; it must be from 1 to the size of the base (1597)"),
         ("--at", 1598, "top_k is 1598; it must be"),
-        ("--radius", -1, "radius is -1; it must be an integer from 0 to the length of a code (12)"),
+        ("--radius", -1, "radius is -1; it must be from 0 to the length of a code (12)"),
         ("--radius", 13, "radius is 13; it must be"),
     ],
 )

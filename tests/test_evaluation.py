@@ -20,7 +20,9 @@ QUERY_LABELS, BASE_LABELS = np.append(RNG.integers(0, 3, 8), 9), RNG.integers(0,
 @pytest.mark.parametrize("empty", ["skip", "zero"])
 @pytest.mark.parametrize("normalize", ["retrieved", "all"])
 def test_report_is_what_its_parts_give(empty, normalize):
-    report = evaluate(QUERIES, QUERY_LABELS, BASE, BASE_LABELS, at=40, k=7, bits=12, normalize=normalize, empty=empty)
+    report = evaluate(
+        QUERIES, QUERY_LABELS, BASE, BASE_LABELS, top_k=40, k=7, bits=12, normalize=normalize, empty=empty
+    )
     hist = RankHistogram.from_codes(QUERIES, QUERY_LABELS, BASE, BASE_LABELS, bits=12)
     assert report.map == mean_average_precision(hist, 40, "expected", normalize, empty)
     assert report.map_best == mean_average_precision(hist, 40, "best", normalize, empty)
@@ -33,7 +35,7 @@ def test_report_is_what_its_parts_give(empty, normalize):
     assert report.curve.recall[2] == pytest.approx(report.recall_within_radius)
     assert report.knn_accuracy == knn_accuracy(QUERIES, QUERY_LABELS, BASE, BASE_LABELS, 7)
     assert report.bound.ratio == bound(BASE, BASE_LABELS, bits=12).ratio
-    assert (report.at, report.k, report.bits, report.queries, report.base) == (40, 7, 12, 9, 150)
+    assert (report.top_k, report.k, report.bits, report.queries, report.base) == (40, 7, 12, 9, 150)
     assert report.empty_queries == 1
 
 
@@ -45,7 +47,7 @@ def test_every_figure_is_that_of_its_metric(empty, multi):
     if multi:
         labels[0][8] = False
         labels[0][:8, 0] = labels[1][:, 0] = True
-    report = evaluate(QUERIES, labels[0], BASE, labels[1], at=40, ranks=[100, 3, 3], radius=3, bits=12, empty=empty)
+    report = evaluate(QUERIES, labels[0], BASE, labels[1], top_k=40, ranks=[100, 3, 3], radius=3, bits=12, empty=empty)
     hist = RankHistogram.from_codes(QUERIES, labels[0], BASE, labels[1], bits=12)
 
     def mean(values):
@@ -75,7 +77,7 @@ def test_every_figure_is_that_of_its_metric(empty, multi):
 @pytest.mark.parametrize("multi", [False, True])
 def test_stable_ties_are_in_the_order_of_the_base(multi):
     labels = (one_hot(QUERY_LABELS, 10), one_hot(BASE_LABELS, 10)) if multi else (QUERY_LABELS, BASE_LABELS)
-    report = evaluate(QUERIES, labels[0], BASE, labels[1], at=40, bits=12, ranks=[5], ties="stable")
+    report = evaluate(QUERIES, labels[0], BASE, labels[1], top_k=40, bits=12, ranks=[5], ties="stable")
     distances = (unpack(QUERIES, 12)[:, None] != unpack(BASE, 12)).sum(axis=2)
     aps, precisions = [], []
     for i in range(8):
@@ -85,13 +87,13 @@ def test_stable_ties_are_in_the_order_of_the_base(multi):
         precisions.append(ranked[:5].mean())
     assert report.map == pytest.approx(np.mean(aps))
     assert report.precision_at[0] == pytest.approx(np.mean(precisions))
-    plain = evaluate(QUERIES, labels[0], BASE, labels[1], at=40, bits=12, ranks=[5])
+    plain = evaluate(QUERIES, labels[0], BASE, labels[1], top_k=40, bits=12, ranks=[5])
     assert report.ties == "stable"
     assert report.map != plain.map
     assert (report.map_worst, report.map_best) == (plain.map_worst, plain.map_best)
     assert report.map_worst <= report.map <= report.map_best
     order = np.random.default_rng(1).permutation(150)
-    other = evaluate(QUERIES, labels[0], BASE[order], np.asarray(labels[1])[order], at=40, bits=12, ties="stable")
+    other = evaluate(QUERIES, labels[0], BASE[order], np.asarray(labels[1])[order], top_k=40, bits=12, ties="stable")
     assert other.map != report.map
 
 
@@ -123,13 +125,13 @@ def test_perfect_codes():
     report = evaluate(codes, [0, 1], codes[[0, 0, 1]], [0, 0, 1])
     assert report.map == report.map_best == report.map_worst == 1
     assert report.knn_accuracy == 0.5  # the whole base votes, and class 0 has more codes in it
-    assert (report.k, report.at) == (3, 3)
+    assert (report.k, report.top_k) == (3, 3)
     assert math.isinf(report.bound.ratio)
     assert report.as_dict()["bound"] == {"inter": 8.0, "intra": 0.0, "ratio": None}
 
 
 def test_as_dict_is_json():
-    report = evaluate(QUERIES, QUERY_LABELS, BASE, np.zeros(150, int), at=10)
+    report = evaluate(QUERIES, QUERY_LABELS, BASE, np.zeros(150, int), top_k=10)
     text = json.dumps(report.as_dict(), allow_nan=False)
     assert json.loads(text)["bound"]["inter"] is None
     assert json.loads(text)["map"] == report.map
@@ -138,8 +140,8 @@ def test_as_dict_is_json():
 
 def test_base_order_does_not_matter():
     order = np.random.default_rng(1).permutation(150)
-    left = evaluate(QUERIES, QUERY_LABELS, BASE, BASE_LABELS, at=33)
-    right = evaluate(QUERIES, QUERY_LABELS, BASE[order], BASE_LABELS[order], at=33)
+    left = evaluate(QUERIES, QUERY_LABELS, BASE, BASE_LABELS, top_k=33)
+    right = evaluate(QUERIES, QUERY_LABELS, BASE[order], BASE_LABELS[order], top_k=33)
     assert left.as_dict() == right.as_dict()
 
 
@@ -166,15 +168,15 @@ GOOD = {"query_codes": QUERIES, "query_labels": QUERY_LABELS, "base_codes": BASE
         ),
         ({"query_codes": QUERIES[:0], "query_labels": []}, ValueError, "query_codes is empty"),
         ({"base_codes": BASE[:0], "base_labels": []}, ValueError, "base_codes is empty"),
-        ({"at": 0}, ValueError, r"at is 0; it must be from 1 to the size of the base \(150\)"),
-        ({"at": 151}, ValueError, "at is 151"),
-        ({"at": 2.5}, TypeError, "at is 2.5"),
+        ({"top_k": 0}, ValueError, r"top_k is 0; it must be from 1 to the size of the base \(150\)"),
+        ({"top_k": 151}, ValueError, "top_k is 151"),
+        ({"top_k": 2.5}, TypeError, "top_k is 2.5"),
         ({"k": 0}, ValueError, r"k is 0; it must be from 1 to the size of the base \(150\)"),
         ({"k": 151}, ValueError, "k is 151"),
         ({"ranks": [1, 151]}, ValueError, r"ranks is 151; it must be from 1 to the size of the base \(150\)"),
         ({"ranks": [0]}, ValueError, "ranks is 0"),
         ({"ranks": []}, ValueError, "ranks is empty"),
-        ({"ties": "best"}, ValueError, "ties is 'best'; it must be one of 'expected', 'stable'"),
+        ({"ties": "best"}, ValueError, "ties is 'best'; it must be one of expected, stable"),
         ({"radius": 17}, ValueError, "radius is 17"),
         ({"radius": -1}, ValueError, "radius is -1"),
         ({"radius": 1.0}, TypeError, "radius is 1.0"),
@@ -194,8 +196,33 @@ def test_errors_are_one_clear_line(change, error, message):
 def test_codes_of_a_column_a_bit_are_not_taken_for_packed_ones():
     bits = np.random.default_rng(0).integers(0, 2, (60, 16)).astype(np.uint8)
     labels = np.arange(60) % 3
-    with pytest.raises(ValueError, match=r"base_codes holds nothing but 0 and 1.* or say that bits is 128"):
+    with pytest.raises(ValueError, match=r"base_codes has only 0 and 1.* or pass bits=128"):
         evaluate(bits[:20], labels[:20], bits[20:], labels[20:])
     assert evaluate(bits[:20], labels[:20], bits[20:], labels[20:], bits=128).bits == 128
     zeros = np.zeros((60, 8), np.uint8)
     assert evaluate(zeros[:20], labels[:20], zeros[20:], labels[20:]).bits == 64
+
+
+# ---------------------------------------------------------------------------------------------------------- old names
+
+
+def test_at_is_the_old_name_of_top_k():
+    given = (QUERIES, QUERY_LABELS, BASE, BASE_LABELS)
+    with pytest.warns(DeprecationWarning, match="at is now called top_k") as warned:
+        old = evaluate(*given, at=40, bits=12)
+    assert [warning.filename for warning in warned] == [__file__]  # the caller's line, and not the library's
+    new = evaluate(*given, top_k=40, bits=12)
+    assert old.as_dict() == new.as_dict() == evaluate(*given, 40, bits=12).as_dict()
+    assert new.at == new.top_k == new.as_dict()["at"] == 40
+    assert "top_k" not in new.as_dict()  # the key of stored reports stays
+    with pytest.raises(TypeError, match="at and top_k are both given; at is the old name of top_k, give top_k only"):
+        evaluate(*given, 40, at=40, top_k=40)
+
+
+@pytest.mark.parametrize("metric", [metrics.average_precision, metrics.mean_average_precision])
+def test_metrics_take_the_old_name_too(metric):
+    hist = RankHistogram.from_codes(QUERIES, QUERY_LABELS, BASE, BASE_LABELS, 12)
+    with pytest.warns(DeprecationWarning, match="at is now called top_k"):
+        old = metric(hist, at=7)
+    np.testing.assert_array_equal(old, metric(hist, 7))
+    assert metric.__doc__.startswith("Return the")

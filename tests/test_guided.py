@@ -271,7 +271,7 @@ def test_centers_and_surrogate():
 
 @pytest.mark.parametrize("mode", ["append", "", None])
 def test_bad_mode(mode):
-    with pytest.raises(ValueError, match=f"mode is {mode!r}; it must be 'add' or 'replace'"):
+    with pytest.raises(ValueError, match=f"mode is {mode!r}; it must be one of add, replace"):
         Guided(Nothing(), make_task(), mode=mode)
 
 
@@ -337,7 +337,7 @@ def test_replaced_host_has_no_scores():
 
 def test_surrogate_of_other_bits_is_refused():
     task = Task(16, 2, torch.arange(8) % 2, torch.ones(2, 16))
-    with pytest.raises(ValueError, match="surrogate is one of 8 bits; it must be one of 16"):
+    with pytest.raises(ValueError, match="surrogate is for 8 bits; it must be for 16"):
         Guided(CSQ(task), task, surrogate=Surrogate(8))
 
 
@@ -359,7 +359,7 @@ def test_the_callers_surrogate_stays_as_it_is():
     [
         ({"weight": float("nan")}, ValueError, "weight is nan; it must be finite"),
         ({"weight": "1"}, ValueError, "weight is '1'; it must be a number or 'balanced'"),
-        ({"weight": None}, TypeError, "weight is None; it must be a number"),
+        ({"weight": None}, TypeError, "weight is None; it must be a number, finite"),
         ({"noise": -1.0}, ValueError, "noise is -1.0; it must be at least 0"),
         ({"surrogate": "small"}, TypeError, "surrogate is 'small'; it must be a Surrogate, or None for the paper's"),
     ],

@@ -212,13 +212,13 @@ def test_nothing_relevant_among_the_first_is_zero_and_not_left_out():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda h: average_precision(h, 0), ValueError, r"at is 0; it must be from 1 to the size of the base \(2\)"),
-        (lambda h: average_precision(h, 3), ValueError, "at is 3"),
-        (lambda h: average_precision(h, 1.0), TypeError, "at is 1.0"),
+        (lambda h: average_precision(h, 0), ValueError, r"top_k is 0; it must be from 1 to the size of the base \(2\)"),
+        (lambda h: average_precision(h, 3), ValueError, "top_k is 3"),
+        (lambda h: average_precision(h, 1.0), TypeError, "top_k is 1.0"),
         (
             lambda h: average_precision(h, ties="mean"),
             ValueError,
-            "ties is 'mean'; it must be one of 'expected', 'best'",
+            "ties is 'mean'; it must be one of expected, best, worst",
         ),
         (lambda h: average_precision(h, normalize="x"), ValueError, "normalize is 'x'"),
         (lambda h: mean_average_precision(h, empty="x"), ValueError, "empty is 'x'"),
@@ -226,7 +226,7 @@ def test_nothing_relevant_among_the_first_is_zero_and_not_left_out():
         (
             lambda h: precision_within(h, 7),
             ValueError,
-            r"radius is 7; it must be an integer from 0 to the length of a code \(6\)",
+            r"radius is 7; it must be from 0 to the length of a code \(6\)",
         ),
         (lambda h: recall_within(h, 1.5), TypeError, "radius is 1.5"),
         (lambda h: precision_recall_curve(h, "x"), ValueError, "by is 'x'"),

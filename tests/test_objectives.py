@@ -808,7 +808,7 @@ def test_an_objective_made_by_something_without_a_name():
         ({"method": "dch", "options": [1]}, TypeError, r"options is \[1\]; it must be a dict"),
         ({"method": "dch", "guidance": "add"}, TypeError, "guidance is 'add'; it must be a dict"),
         ({"method": lambda task: Own(task), "options": {"a": 1}}, TypeError, "options has 'a', .*; it takes none"),
-        ({"method": 3}, ValueError, "method is 3; it must be one of hashnet, .* or an Objective of one's own"),
+        ({"method": 3}, ValueError, "method is 3; it must be one of hashnet, .* or a custom Objective"),
     ],
 )
 def test_arguments_that_a_method_does_not_take(arguments, error, message):
@@ -828,10 +828,10 @@ def test_arguments_that_a_method_does_not_take(arguments, error, message):
         ("dsdh", {"eta": -0.1}, "eta is -0.1; it must be at least 0"),
         ("dsdh", {"sweeps": 0}, "sweeps is 0; it must be at least 1"),
         ("dch", {"gamma": 0}, "gamma is 0; it must be above 0"),
-        ("dch", {"lam": float("inf")}, "lam is inf; it must be finite"),
-        ("greedyhash", {"alpha": float("nan")}, "alpha is nan; it must be finite"),
-        ("csq", {"lam": "much"}, "lam is 'much'; it must be a number"),
-        ("csq", {"lam": True}, "lam is True; it must be a number"),
+        ("dch", {"lam": float("inf")}, "lam is inf; it must be at least 0 and finite"),
+        ("greedyhash", {"alpha": float("nan")}, "alpha is nan; it must be at least 0 and finite"),
+        ("csq", {"lam": "much"}, "lam is 'much'; it must be a number, at least 0 and finite"),
+        ("csq", {"lam": True}, "lam is True; it must be a number, at least 0 and finite"),
     ],
 )
 def test_weights_of_no_sense(method, options, message):

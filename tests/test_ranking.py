@@ -8,7 +8,7 @@ import lbhash.evaluation.ranking.histogram
 import lbhash.evaluation.ranking.stable
 from lbhash.codes import pack
 from lbhash.evaluation.ranking import RankHistogram, distance_counts, stable_rankings
-from lbhash.evaluation.ranking.distinct import compress, distinct_rows
+from lbhash.evaluation.ranking.distinct import compress, unique_rows
 from lbhash.utils.labels import one_hot
 
 seeds = st.integers(0, 2**32 - 1)
@@ -286,8 +286,8 @@ def test_codes_that_repeat_count_as_often(seed, bits, multi, few):
     assert (found.relevant == relevant).all()
     for grade in range(1, found.graded.shape[1] + 1):
         assert (found.graded[:, grade - 1] == slow_graded(q, b, shared == grade)[1]).all()
-    assert len(found.distinct) <= 12
-    assert (found.total[found.distinct][found.kind] == found.total).all()
+    assert len(found.unique) <= 12
+    assert (found.total[found.unique][found.inverse] == found.total).all()
 
 
 @settings(max_examples=40, deadline=None)
@@ -296,7 +296,7 @@ def test_distinct_rows_and_compressed_codes_stand_for_all(seed, words, most):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 80))
     rows = rng.integers(0, 2**64, (most, words), np.uint64)[rng.integers(0, most, n)]
-    one, kind = distinct_rows(rows)
+    one, kind = unique_rows(rows)
     assert (rows[one][kind] == rows).all()
     assert len(one) == len(np.unique(rows, axis=0))  # no two kinds have one key here
     groups = rng.integers(0, 3, n)
@@ -311,7 +311,7 @@ def test_distinct_rows_and_compressed_codes_stand_for_all(seed, words, most):
 def test_rows_of_one_key_are_kept_apart(monkeypatch):
     monkeypatch.setattr(lbhash.evaluation.ranking.distinct, "_keys", lambda rows: np.zeros(len(rows), np.uint64))
     rows = np.array([[1], [2], [1], [2], [2]], np.uint64)
-    one, kind = distinct_rows(rows)
+    one, kind = unique_rows(rows)
     assert (rows[one][kind] == rows).all()
     held, _, weights = compress(np.repeat(rows, 9, axis=0), np.zeros(45, int))
     assert weights.sum() == 45

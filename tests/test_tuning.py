@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
+import sqlite3
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -12,24 +15,30 @@ import pytest
 from benchmarks.experiments import tuning as experiment
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from image_tools import write_backbone, write_stripes
 from lbhash import Hasher, bound, evaluate
+from lbhash.cli.commands.tune import tune as tune_command
 from lbhash.codes import pack
 from lbhash.data import EmbeddingSplit
 from lbhash.data.dataset import Dataset
-from lbhash.evaluation.diagnostics import FEW_ROWS, cautions_of_rows, cautions_of_values
-from lbhash.evaluation.held_out import leave_one_out_map
+from lbhash.evaluation.diagnostics import FEW_ROWS, diagnose_rows, diagnose_values
+from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, leave_one_out_map
 from lbhash.losses import METHODS
 from lbhash.reproduce.runs.sources import DIGITS
 from lbhash.training.confusion import confusion
-from lbhash.tuning import Choice, Range, default_space, hold_out, read_space, score_codes, search, tune
-from lbhash.tuning.space import check_space, starting_point, with_fractions, with_params
+from lbhash.tuning import default_space, hold_out, read_space, score_codes, search, tune
+from lbhash.tuning.space import check_space, from_entry, starting_point, to_entry, with_fractions, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import best_trial
-from lbhash.tuning.tuner import _Judge
+from lbhash.tuning.tuner import _Evaluator
 
-SMALL = {"lr": Range(1e-4, 1e-1, log=True), "hidden": Choice((0, 6)), "guidance.weight": Range(0.1, 2.0)}
+SMALL = {
+    "lr": FloatDistribution(1e-4, 1e-1, log=True),
+    "hidden": CategoricalDistribution((0, 6)),
+    "guidance.weight": FloatDistribution(0.1, 2.0),
+}
 
 
 def part_of(x, y):
@@ -53,21 +62,21 @@ def train(blobs):
 def test_every_class_gives_its_share_and_keeps_a_row(classes, share, seed):
     labels = np.array([*classes, 0, 0, 1, 1])
     part = EmbeddingSplit(np.zeros((len(labels) + 3, 2)), np.arange(3, len(labels) + 3), labels)
-    fitted, held = hold_out(part, share, seed)
-    assert sorted([*fitted.rows, *held.rows]) == sorted(part.rows)
-    for some in (fitted, held):
+    fitted, validation = hold_out(part, share, seed)
+    assert sorted([*fitted.rows, *validation.rows]) == sorted(part.rows)
+    for some in (fitted, validation):
         assert (labels[some.rows - 3] == some.labels).all()
         assert (np.diff(some.rows) > 0).all()
     for label, count in zip(*np.unique(labels, return_counts=True), strict=True):
-        assert (held.labels == label).sum() == min(count - 1, max(1, round(share * count)))
-    assert (hold_out(part, share, seed)[1].rows == held.rows).all()
+        assert (validation.labels == label).sum() == min(count - 1, max(1, round(share * count)))
+    assert (hold_out(part, share, seed)[1].rows == validation.rows).all()
 
 
 def test_another_seed_holds_out_others(train, blobs):
     assert (hold_out(train, 0.2, 0)[1].rows != hold_out(train, 0.2, 1)[1].rows).any()
-    fitted, held = hold_out(part_of(blobs.x, blobs.hot), 0.25)
-    assert (len(fitted), len(held)) == (120, 40)
-    assert (held.labels == blobs.hot[held.rows]).all()
+    fitted, validation = hold_out(part_of(blobs.x, blobs.hot), 0.25)
+    assert (len(fitted), len(validation)) == (120, 40)
+    assert (validation.labels == blobs.hot[validation.rows]).all()
 
 
 def test_rows_that_cannot_be_held_out(train):
@@ -85,26 +94,26 @@ def test_rows_that_cannot_be_held_out(train):
 # -------------------------------------------------------------------------------------------------------- the score
 
 
-def one_by_one(codes, labels, bits, at):
+def one_by_one(codes, labels, bits, top_k):
     """Each row evaluated as the only query against the others."""
     found = []
     for row in range(len(codes)):
         others = np.arange(len(codes)) != row
         try:
-            report = evaluate(codes[[row]], labels[[row]], codes[others], labels[others], at, bits=bits)
+            report = evaluate(codes[[row]], labels[[row]], codes[others], labels[others], top_k, bits=bits)
         except ValueError:  # no row is relevant
             continue
         found.append(report.map)
     return np.mean(found) if found else 0.0
 
 
-@pytest.mark.parametrize("at", [None, 4])
+@pytest.mark.parametrize("top_k", [None, 4])
 @pytest.mark.parametrize("many", [False, True])
-def test_the_map_is_that_of_each_row_against_the_others(at, many):
+def test_the_map_is_that_of_each_row_against_the_others(top_k, many):
     rng = np.random.default_rng(3)
     codes = pack(rng.choice([-1, 1], (24, 5)))  # 32 words only, so that codes repeat
     labels = rng.integers(0, 2, (24, 4)).astype(np.uint8) if many else rng.integers(0, 9, 24)
-    assert leave_one_out_map(codes, labels, 5, at) == pytest.approx(one_by_one(codes, labels, 5, at))
+    assert leave_one_out_map(codes, labels, 5, top_k) == pytest.approx(one_by_one(codes, labels, 5, top_k))
 
 
 def test_no_row_shares_a_class():
@@ -139,7 +148,7 @@ def test_the_ratio_is_that_of_the_bound(rows, bits, percentile, seed):
 
 
 def kinds(score):
-    return {caution.kind: caution.line for caution in score.cautions}
+    return {diagnostic.kind: diagnostic.line for diagnostic in score.diagnostics}
 
 
 def around(centers, each):
@@ -156,12 +165,12 @@ def test_nothing_is_said_of_good_codes():
         signs[row, row % 16] *= -1
     score = score_codes(pack(signs), labels, 3, 16, 90, 0)
     assert score.by("ratio") == 8
-    assert score.cautions == ()
+    assert score.diagnostics == ()
 
 
 def test_all_codes_equal():
     score = score_codes(pack(np.ones((12, 16))), np.arange(12) % 3, 3, 16)
-    assert kinds(score) == {"equal": "all 12 held-out codes are equal; the ratio is 0 / 0 and says nothing"}
+    assert kinds(score) == {"equal": "all 12 codes are equal; the ratio is 0 / 0 and says nothing"}
     assert np.isnan(score.ratio)
     assert score.by("ratio") == 0
 
@@ -169,7 +178,7 @@ def test_all_codes_equal():
 def test_classes_that_share_a_code():
     signs, labels = around([FAR[0], FAR[0], FAR[0], FAR[0], FAR[1]], 10)
     said = kinds(score_codes(pack(signs), labels, 5, 16))
-    assert "5 classes have 2 distinct codes among 50 held-out rows (40% of a code each)" in said["collapsed"]
+    assert "5 classes have 2 distinct codes among 50 validation rows (40% of a code each)" in said["collapsed"]
     assert "4 of 5 classes share their center with another (classes 0, 1, 2 and 1 more have one)" in said["shared"]
     signs[::3, 15] *= -1  # now there are codes enough, and yet the centers are the same
     said = kinds(score_codes(pack(signs), labels, 5, 16))
@@ -203,7 +212,7 @@ def test_rows_that_lie_with_another_class():
     signs, labels = around(FAR, 50)
     labels[:6] = 1  # 6 of 150 rows have class 1 and the code of class 0
     said = kinds(score_codes(pack(signs), labels, 3, 16, 99))
-    assert said["crossed"].startswith("4.0% of the held-out rows lie nearer to another class's center")
+    assert said["crossed"].startswith("4.0% of the validation rows lie nearer to another class's center")
     assert "crossed" not in kinds(score_codes(pack(signs), labels, 3, 16, 95))
 
 
@@ -221,22 +230,22 @@ def test_rows_of_several_labels_may_lie_with_any_of_them():
 def test_too_few_rows():
     sizes = [FEW_ROWS, FEW_ROWS - 1, 0]
     labels = np.repeat(np.arange(3), sizes)
-    found = {caution.kind: caution.line for caution in cautions_of_rows(labels, 3, 95)}
-    assert "2 of 3 classes have fewer than 5 held-out rows (class 2 has 0)" in found["few"]
-    assert "percentile 95 of 9 held-out rows lies between the two farthest" in found["coarse"]
-    assert cautions_of_rows(np.repeat(np.arange(3), 40), 3, 95) == []
-    assert cautions_of_rows(np.repeat(np.arange(3), 40), 3, 100) == []  # a maximum that says so
-    assert cautions_of_rows(np.ones((40, 3), np.uint8), 3, 95) == []
+    found = {diagnostic.kind: diagnostic.line for diagnostic in diagnose_rows(labels, 3, 95)}
+    assert "2 of 3 classes have fewer than 5 validation rows (class 2 has 0)" in found["few"]
+    assert "percentile 95 of 9 validation rows lies between the two farthest" in found["coarse"]
+    assert diagnose_rows(np.repeat(np.arange(3), 40), 3, 95) == []
+    assert diagnose_rows(np.repeat(np.arange(3), 40), 3, 100) == []  # a maximum that says so
+    assert diagnose_rows(np.ones((40, 3), np.uint8), 3, 95) == []
 
 
 def test_a_percentile_between_the_two_farthest_is_coarse():
     values = np.arange(101.0)  # 100 gaps of one percent
     for percentile in (98.9, 99.0, 99.1):
-        coarse = any(caution.kind == "coarse" for caution in cautions_of_rows(np.zeros(101, int), 1, percentile))
+        coarse = any(diagnostic.kind == "coarse" for diagnostic in diagnose_rows(np.zeros(101, int), 1, percentile))
         assert coarse == (np.percentile(values, percentile) > 99)
 
 
-def test_what_is_confused_is_asked_once_for_all_trials(blobs, monkeypatch):
+def test_the_confusion_is_computed_once_for_all_trials(blobs, monkeypatch):
     asked = []
     for module in ("lbhash.hasher", "lbhash.tuning.tuner"):
         monkeypatch.setattr(f"{module}.confusion", lambda *given: asked.append(given) or confusion(*given))
@@ -269,28 +278,32 @@ def test_the_default_space_can_be_made_and_holds_the_defaults(method, guided):
 
 @pytest.mark.parametrize(("guidance", "noise", "weight"), [(None, 0.0, 1.0), ({"noise": 0.75}, 0.75, 1.0)])
 def test_a_start_is_the_guidances_own(guidance, noise, weight):
-    space = {"guidance.noise": Range(0.0, 2.0), "guidance.weight": Range(0.0, 1.0)}
+    space = {"guidance.noise": FloatDistribution(0.0, 2.0), "guidance.weight": FloatDistribution(0.0, 1.0)}
     hasher = Hasher(8, guidance=guidance)
     assert starting_point(hasher, space) == {"guidance.noise": noise, "guidance.weight": weight}
 
 
 def test_what_is_no_count_has_fractions_between_whole_limits():
-    counts = {"hidden": Range(1, 9), "batch_size": Range(8, 16)}
-    others = {"dropout": Range(0, 1), "guidance.noise": Range(0, 1), "options.lam": Range(1, 2, log=True)}
+    counts = {"hidden": IntDistribution(1, 9), "batch_size": IntDistribution(8, 16)}
+    others = {"dropout": IntDistribution(0, 1), "guidance.noise": IntDistribution(0, 1)}
+    others |= {"options.lam": IntDistribution(1, 2, log=True)}
     found = with_fractions(counts | others, Hasher(8))
-    assert {name: values.whole for name, values in found.items()} == dict.fromkeys(counts, True) | dict.fromkeys(
-        others, False
-    )
-    assert found["options.lam"] == Range(1.0, 2.0, log=True)
-    assert 1.5 in Range(1.0, 2.0)
-    assert 1.5 not in Range(1, 2)
+    assert {name: type(values) for name, values in found.items()} == dict.fromkeys(
+        counts, IntDistribution
+    ) | dict.fromkeys(others, FloatDistribution)
+    assert found["options.lam"] == FloatDistribution(1.0, 2.0, log=True)
+    assert {name: found[name] for name in counts} == counts
+    for values, start in ((IntDistribution(1, 9), {}), (FloatDistribution(1.0, 9.0), {"options.lam": 1.5})):
+        assert starting_point(Hasher(8, options={"lam": 1.5}), {"options.lam": values}) == start
 
 
 def test_a_start_is_the_hashers_own_where_the_space_has_it():
     hasher = small(lr=0.5, options={"lam": 0.01}, guidance={"weight": 0.7})
-    space = SMALL | {"options.lam": Range(1e-5, 1e-1, log=True)}
+    space = SMALL | {"options.lam": FloatDistribution(1e-5, 1e-1, log=True)}
     assert starting_point(hasher, space) == {"hidden": 6, "guidance.weight": 0.7, "options.lam": 0.01}
-    assert starting_point(small(), {"hidden": Range(1, 9), "dropout": Choice((0.5, None))}) == {
+    assert starting_point(
+        small(), {"hidden": IntDistribution(1, 9), "dropout": CategoricalDistribution((0.5, None))}
+    ) == {
         "hidden": 6,
         "dropout": 0.5,
     }
@@ -298,18 +311,46 @@ def test_a_start_is_the_hashers_own_where_the_space_has_it():
 
 @given(st.integers(0, 1000), st.booleans(), st.booleans())
 def test_samples_are_inside(seed, log, whole):
-    values = Range(1, 9, log=log) if whole else Range(0.001, 0.1, log=log)
-    drawn = values.sample(np.random.default_rng(seed))
-    assert drawn in values
-    assert isinstance(drawn, int if whole else float)
-    assert Choice(("a", None)).sample(np.random.default_rng(seed)) in ("a", None)
+    values = IntDistribution(1, 9, log=log) if whole else FloatDistribution(0.001, 0.1, log=log)
+    sampled = experiment.sample(values, np.random.default_rng(seed))
+    assert values.low <= sampled <= values.high
+    assert isinstance(sampled, int if whole else float)
+    assert experiment.sample(CategoricalDistribution(("a", None)), np.random.default_rng(seed)) in ("a", None)
 
 
 def test_a_logarithmic_scale_counts_factors():
     rng = np.random.default_rng(0)
     for log, middle in ((True, 0.01), (False, 0.05)):
-        drawn = [Range(0.001, 0.1, log=log).sample(rng) for _ in range(2000)]
-        assert np.median(drawn) == pytest.approx(middle, rel=0.15)
+        sampled = [experiment.sample(FloatDistribution(0.001, 0.1, log=log), rng) for _ in range(2000)]
+        assert np.median(sampled) == pytest.approx(middle, rel=0.15)
+
+
+def test_a_start_that_the_space_does_not_hold_is_sampled_by_the_seed():
+    """The first trial has what the hasher says, and of the rest what Optuna samples."""
+    space = SMALL | {"dropout": FloatDistribution(0.6, 0.8)}
+    first, again, other = (
+        Study(space, seed, {"hidden": 6}, 2, prune=False, settings={}).ask(0)[1] for seed in (0, 0, 1)
+    )
+    assert first == again != other
+    assert list(first) == list(space)
+    assert first["hidden"] == other["hidden"] == 6
+    assert 0.6 <= first["dropout"] <= 0.8
+    assert 1e-4 <= first["lr"] <= 1e-1
+
+
+def test_a_custom_method_brings_its_search_space():
+    class Own(METHODS["csq"]):
+        search_space = {"lam": lambda bits: {"low": 1, "high": bits}, "other": {"choices": ["a", None]}}  # noqa: RUF012
+
+    space = default_space(Own, False, 8)
+    assert space["options.lam"] == IntDistribution(1, 8)
+    assert space["options.other"] == CategoricalDistribution(("a", None))
+    assert not any(name.startswith("options.") for name in default_space(lambda task: None, False, 8))
+
+
+def test_a_loss_is_read_without_optuna():
+    script = "import sys, lbhash.losses; assert 'optuna' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_params_go_where_they_belong():
@@ -322,8 +363,13 @@ def test_params_go_where_they_belong():
 def test_a_space_from_a_file(tmp_path):
     file = tmp_path / "space.json"
     file.write_text('{"lr": {"low": 1e-4, "high": 0.01, "log": true}, "hidden": {"choices": [0, 8]}}')
-    assert read_space(file) == {"lr": Range(1e-4, 0.01, log=True), "hidden": Choice((0, 8))}
-    assert {name: values.as_dict() for name, values in read_space(file).items()} == json.loads(file.read_text())
+    assert read_space(file) == {
+        "lr": FloatDistribution(1e-4, 0.01, log=True),
+        "hidden": CategoricalDistribution((0, 8)),
+    }
+    assert {name: to_entry(values) for name, values in read_space(file).items()} == json.loads(file.read_text())
+    assert from_entry({"low": 1, "high": 8}) == IntDistribution(1, 8)
+    assert from_entry({"low": 1, "high": 8.5}) == FloatDistribution(1, 8.5)
 
 
 @pytest.mark.parametrize(
@@ -336,11 +382,20 @@ def test_a_space_from_a_file(tmp_path):
         ('{"lr": {"low": 1}}', "space has 'lr' with"),
         ('{"lr": {"low": 1, "high": 2, "step": 1}}', "space has 'lr' with"),
         ('{"lr": {"choices": 3}}', "space has 'lr' with"),
-        ('{"lr": {"low": 2, "high": 1}}', "low of a range is 2 and high is 1"),
-        ('{"lr": {"low": 0, "high": 1, "log": true}}', "on a logarithmic scale it must be above 0"),
-        ('{"lr": {"low": "a", "high": 1}}', "low of a range is 'a'; it must be a finite number"),
-        ('{"lr": {"low": 0, "high": 1, "log": 1}}', "log of a range is 1"),
-        ('{"lr": {"choices": []}}', "choices is empty"),
+        (
+            '{"lr": {"low": 2, "high": 1}}',
+            r"space has 'lr' with .*; `low <= high` must hold, but got \(low=2, high=1\)",
+        ),
+        ('{"lr": {"low": 0, "high": 1, "log": true}}', "`low >= 1` must hold for `log=True`"),
+        ('{"lr": {"low": "a", "high": 1}}', "low is 'a'; it must be a number, finite"),
+        ('{"lr": {"low": 0.0, "high": 1, "log": true}}', "`low > 0` must hold for `log=True`"),
+        ('{"lr": {"low": NaN, "high": 1}}', "low is nan; it must be finite"),
+        ('{"lr": {"low": true, "high": 1}}', "low is True; it must be a number"),
+        (
+            '{"lr": {"low": 0, "high": 1, "log": 1}}',
+            'with .*"log": 1}; it must be {"low": …, "high": …, "log": true or',
+        ),
+        ('{"lr": {"choices": []}}', "The `choices` must contain one or more elements"),
         ('{"lr": {"choices": [[1]]}}', r"choices has \[1\]"),
     ],
 )
@@ -355,16 +410,19 @@ def test_files_that_are_no_space(tmp_path, text, line):
     ("space", "line"),
     [
         ({}, "space is empty"),
-        ({"bits": Choice((8,))}, "space has 'bits'; it may have lr"),
-        ({"other.weight": Choice((8,))}, "space has 'other.weight'; it may have lr"),
-        ({"guidance.weight": Range(0, 1)}, "the method is not guided"),
-        ({"lr": Range(0.0, 1.0)}, "space has 'lr' with 0.0, which cannot be: lr is 0.0"),
-        ({"dropout": Range(0.0, 1.5)}, "space has 'dropout' with 1.5, which cannot be"),
-        ({"hidden": Range(-1, 5)}, "space has 'hidden' with -1"),
-        ({"centers": Choice(("best", "worst"))}, "space has 'centers' with 'worst'"),
-        ({"options.lamb": Range(0, 1)}, "options has 'lamb', which method csq does not take; it may have lam"),
-        ({"options.lam": Range(-1, 1)}, "lam is -1; it must be at least 0"),
-        ({"lr": 0.1}, "it must be a Range or a Choice"),
+        ({"bits": CategoricalDistribution((8,))}, "space has 'bits'; it may have lr"),
+        ({"other.weight": CategoricalDistribution((8,))}, "space has 'other.weight'; it may have lr"),
+        ({"guidance.weight": IntDistribution(0, 1)}, "the method is not guided"),
+        ({"lr": FloatDistribution(0.0, 1.0)}, "space has 'lr' with 0.0, which cannot be: lr is 0.0"),
+        ({"dropout": FloatDistribution(0.0, 1.5)}, "space has 'dropout' with 1.5, which cannot be"),
+        ({"hidden": IntDistribution(-1, 5)}, "space has 'hidden' with -1"),
+        ({"centers": CategoricalDistribution(("best", "worst"))}, "space has 'centers' with 'worst'"),
+        (
+            {"options.lamb": IntDistribution(0, 1)},
+            "options has 'lamb', which method csq does not take; it may have lam",
+        ),
+        ({"options.lam": IntDistribution(-1, 1)}, "lam is -1; it must be at least 0"),
+        ({"lr": 0.1}, "it must be one of Optuna's distributions"),
     ],
 )
 def test_spaces_that_cannot_be(train, space, line):
@@ -389,19 +447,21 @@ def test_the_best_trial_has_the_largest_ratio(found):
         name: found.best_params[name] for name in ("lr", "hidden")
     }
     assert not hasattr(found.hasher, "model_")
-    assert all(trial.params[name] in values for trial in found.trials for name, values in SMALL.items())
+    assert all(list(trial.params) == list(SMALL) for trial in found.trials)
+    for trial in found.trials:
+        assert all(values._contains(values.to_internal_repr(trial.params[name])) for name, values in SMALL.items())
     assert len({json.dumps(trial.params) for trial in found.trials}) == 7
 
 
 def test_the_first_trial_is_the_hasher_as_it_is(found, train):
     first = found.trials[0]
     assert first.params == {"lr": 1e-3, "hidden": 6, "guidance.weight": 1.0}
-    fitted, held = hold_out(train, 0.2, 0)
-    codes = small().fit_split(fitted, 4).encode_split(held)
-    again = score_codes(codes, held.labels, 4, 8, found.percentile, with_map=True)
+    fitted, validation = hold_out(train, 0.2, 0)
+    codes = small().fit_split(fitted, 4).encode_split(validation)
+    again = score_codes(codes, validation.labels, 4, 8, found.percentile, with_map=True)
     assert (first.score.inter, first.score.intra, first.score.map) == (again.inter, again.intra, again.map)
     assert first.epochs == 2
-    assert found.held_out == len(held)
+    assert found.held_out == len(validation)
 
 
 def test_by_map_the_largest_map_is_chosen(train, found):
@@ -474,12 +534,12 @@ def test_a_killed_search_goes_on_as_if_nothing_had_happened(train, found, tmp_pa
 
     close, told = Study._close, 0
 
-    def stays_open(self, asked, held):
+    def stays_open(self, asked, stored):
         nonlocal told
         told += 1
         if moment == "telling" and told == 6:
             raise Killed
-        return close(self, asked, held)
+        return close(self, asked, stored)
 
     with monkeypatch.context() as patch:
         patch.setattr(Hasher, "fit_split", dies)
@@ -514,14 +574,34 @@ def test_another_search_is_not_resumed(train, tmp_path):
     assert len(search(small(), train, 4, **options | {"trials": 2}, resume=True).trials) == 2  # more of the same
 
 
+def test_a_study_of_an_older_version_is_resumed(train, tmp_path):
+    """It names the diagnostics "cautions", and does not know a setting that came later."""
+    options = {"trials": 2, "space": SMALL, "folder": tmp_path}
+    done = search(small(), train, 4, **options)
+    assert any(trial.score.diagnostics for trial in done.trials)
+    with sqlite3.connect(tmp_path / "study.db") as file:
+        file.execute("UPDATE trial_user_attributes SET value_json = replace(value_json, 'diagnostics', 'cautions')")
+        (settings,) = file.execute("SELECT value_json FROM study_user_attributes").fetchone()
+        older = json.dumps({name: value for name, value in json.loads(settings).items() if name != "monitor"})
+        file.execute("UPDATE study_user_attributes SET value_json = ?", (older,))
+    assert search(small(), train, 4, **options, resume=True).trials == done.trials
+    with pytest.raises(ValueError, match=r"top_k is 5, and the search in .* was made with None; resume with the same"):
+        search(small(), train, 4, **options, resume=True, top_k=5)
+
+
+def test_percentiles_of_the_command_are_those_of_the_library():
+    defaults = inspect.signature(tune_command).parameters
+    assert (defaults["percentile"].default, defaults["inter_percentile"].default) == (PERCENTILE, INTER_PERCENTILE)
+
+
 def test_a_damaged_search_is_said_to_be_one(train, tmp_path):
     (tmp_path / "study.db").write_text("not a database")
-    with pytest.raises(ValueError, match="is damaged or none of lbhash"):
+    with pytest.raises(ValueError, match="is damaged or was not written by lbhash"):
         search(small(), train, 4, space=SMALL, folder=tmp_path, resume=True)
 
 
 def test_trials_that_cannot_be_trained_fail_alone(train):
-    wild = {"lr": Choice((1e-3, 1e38))}
+    wild = {"lr": CategoricalDistribution((1e-3, 1e38))}
     some = search(small(guided=False), train, 4, trials=6, space=wild, seed=1)
     states = {trial.params["lr"]: trial.state for trial in some.trials}
     assert states == {1e-3: "complete", 1e38: "failed"}
@@ -529,13 +609,13 @@ def test_trials_that_cannot_be_trained_fail_alone(train):
     assert "a smaller lr may help" in failed.why
     assert failed.as_dict()["score"] is None
     with pytest.raises(ValueError, match=r"none of 2 trials came to its end: the loss is"):
-        search(small(guided=False), train, 4, trials=2, space={"lr": Choice((1e38,))})
+        search(small(guided=False), train, 4, trials=2, space={"lr": CategoricalDistribution((1e38,))})
 
 
 def test_trials_below_the_median_are_ended(train, monkeypatch):
     """The value of every epoch is made up: 1 in the first five trials, then 2, then a half."""
     ratios = iter([1.0] * 20 + [2.0] * 4 + [0.5] * 4)
-    monkeypatch.setattr("lbhash.tuning.tuner._Judge.value", lambda judge, model: next(ratios))
+    monkeypatch.setattr("lbhash.tuning.tuner._Evaluator.value", lambda evaluator, model: next(ratios))
     found = search(small(epochs=4), train, 4, trials=7, space=SMALL, compare=True)
     assert [trial.state for trial in found.trials] == ["complete"] * 6 + ["pruned"]
     assert [trial.epochs for trial in found.trials] == [4] * 6 + [2]  # the first quarter is not judged
@@ -556,10 +636,10 @@ def test_trials_below_the_median_are_ended(train, monkeypatch):
     [
         ({"trials": 0}, ValueError, "trials is 0"),
         ({"by": "loss"}, ValueError, "by is 'loss'"),
-        ({"percentile": 101}, ValueError, "percentile is 101; it must be a number from 0 to 100"),
-        ({"inter_percentile": -1}, ValueError, "inter_percentile is -1; it must be a number from 0 to 100"),
-        ({"percentile": "high"}, ValueError, "percentile is 'high'"),
-        ({"at": 0}, ValueError, "at is 0"),
+        ({"percentile": 101}, ValueError, "percentile is 101; it must be from 0 to 100"),
+        ({"inter_percentile": -1}, ValueError, "inter_percentile is -1; it must be from 0 to 100"),
+        ({"percentile": "high"}, TypeError, "percentile is 'high'"),
+        ({"top_k": 0}, ValueError, "top_k is 0"),
         ({"seed": -1}, ValueError, "seed is -1; it must be at least 0"),
         ({"seed": 0.5}, TypeError, "seed is 0.5; it must be an integer"),
         ({"held_out": 1.0}, ValueError, "held_out is 1.0"),
@@ -582,7 +662,7 @@ def test_without_optuna_it_says_how_to_get_it(train, monkeypatch):
 
 
 def test_nothing_is_looked_at_where_nothing_is_pruned(train, monkeypatch):
-    monkeypatch.setattr(_Judge, "value", None)
+    monkeypatch.setattr(_Evaluator, "value", None)
     found = search(small(epochs=3), train, 4, trials=1, space=SMALL, by="map", prune=False)
     assert (found.best.state, found.best.epochs) == ("complete", 3)
 
@@ -590,8 +670,8 @@ def test_nothing_is_looked_at_where_nothing_is_pruned(train, monkeypatch):
 @pytest.mark.parametrize("by", ["ratio", "map"])
 def test_the_pruner_looks_at_the_criterion(train, by, monkeypatch):
     seen = []
-    value = _Judge.value
-    monkeypatch.setattr(_Judge, "value", lambda judge, model: seen.append(value(judge, model)) or seen[-1])
+    value = _Evaluator.value
+    monkeypatch.setattr(_Evaluator, "value", lambda evaluator, model: seen.append(value(evaluator, model)) or seen[-1])
     found = search(small(epochs=2), train, 4, trials=1, space=SMALL, by=by)
     assert seen[1] == pytest.approx(found.best.value(by))
 
@@ -606,19 +686,22 @@ def test_of_equal_ratios_the_papers_decides(found):
     trials.append(replace(first, number=4, score=replace(score, intra=2.0, inter_min=8.0, intra_max=2.0)))
     assert best_trial(trials, "ratio").number == 1
     assert best_trial(trials[2:], "ratio").number == 2
-    (caution,) = cautions_of_values([trial.value("ratio") for trial in trials])
-    assert (caution.kind, caution.line.split(", and")[0]) == ("ceiling", "4 of 5 trials have the largest ratio, 8")
-    assert cautions_of_values([8.0, 4.0, 4.0]) == cautions_of_values([0.0, 0.0]) == cautions_of_values([]) == []
+    (diagnostic,) = diagnose_values([trial.value("ratio") for trial in trials])
+    assert (diagnostic.kind, diagnostic.line.split(", and")[0]) == (
+        "ceiling",
+        "4 of 5 trials have the largest ratio, 8",
+    )
+    assert diagnose_values([8.0, 4.0, 4.0]) == diagnose_values([0.0, 0.0]) == diagnose_values([]) == []
 
 
 def test_without_trials_there_is_no_best():
-    with pytest.raises(ValueError, match="none of 0 trials came to its end: none was run"):
+    with pytest.raises(ValueError, match="none of 0 trials came to its end: no trial was run"):
         best_trial([], "ratio")
 
 
 def test_a_study_that_waits_is_not_given_its_start_twice(tmp_path):
     def study(resume):
-        return Study(SMALL, 0, {"hidden": 6}, 2, prune=False, identity={}, folder=tmp_path, resume=resume)
+        return Study(SMALL, 0, {"hidden": 6}, 2, prune=False, settings={}, folder=tmp_path, resume=resume)
 
     killed = study(False)
     killed._study.enqueue_trial({"lr": 0.05, "hidden": 6, "guidance.weight": 0.5})  # and it ends here
@@ -647,19 +730,19 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
     assert told["best_params"] == {"lr": float(best["lr"]), "hidden": 8}
     assert json.loads((out / "best.json").read_text())["best_params"] == told["best_params"]
     assert all(set(trial["warnings"][0]) == {"kind", "line"} for trial in told["trials"] if trial["warnings"])
-    held = {"few", "coarse"} & {caution["kind"] for caution in told["warnings"]}
-    assert held == ({"coarse"} if 159 * (1 - told["percentile"] / 100) < 1 else set())
+    about_rows = {"few", "coarse"} & {warning["kind"] for warning in told["warnings"]}
+    assert about_rows == ({"coarse"} if 159 * (1 - told["percentile"] / 100) < 1 else set())
     assert (out / "ratio_map.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((out / "model" / "metrics.json").read_text()) == told["metrics"]
     assert Hasher.from_pretrained(out / "model").lr == told["best_params"]["lr"]
 
     status, printed, errors = command("tune", *given, "--resume")
     assert status == 0, errors
-    assert "2 trials by ratio, 160 held-out rows" in printed
+    assert "2 trials by ratio, 160 validation rows" in printed
     assert f"* trial {best['number']}: lr" in printed
     for trial in told["trials"]:
-        for caution in trial["warnings"]:
-            assert caution["kind"] in printed
+        for warning in trial["warnings"]:
+            assert warning["kind"] in printed
     assert command("tune", *given)[2].startswith("lbhash: error: out is ")
 
 
@@ -669,7 +752,8 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
         (["--space", "nowhere.json"], "space is 'nowhere.json', and there is no such file"),
         (["--percentile", "200"], "percentile is 200.0"),
         (["--held-out", "0"], "held_out is 0.0"),
-        (["--at", "100000"], "at is 100000; it must be from 1 to the size of the base (1597)"),
+        (["--at", "100000"], "top_k is 100000; it must be from 1 to the size of the base (1597)"),
+        (["--top-k", "0"], "top_k is 0; it must be from 1 to the size of the base (1597)"),
         (["--method", "cqs"], "method is 'cqs'"),
         (["--data", "nowhere.parquet"], "nowhere.parquet"),
         (["--by", "loss"], "--by"),

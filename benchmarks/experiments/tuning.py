@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,7 @@ from lbhash.centers.targets import centers_fingerprint
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, bounded_ratio
 from lbhash.reproduce.results.interval import Interval
 from lbhash.reproduce.runs.sources import Source
-from lbhash.tuning.space import Choice, Space, check_space, default_space, starting_point, with_params
+from lbhash.tuning.space import Space, check_space, default_space, from_entry, starting_point, with_params
 from lbhash.utils.files import existing_file, replacing
 from lbhash.utils.parallel import run_missing
 from lbhash.utils.plotting import new_figure, palette
@@ -41,7 +42,7 @@ PERCENTILES, INTER_PERCENTILES = (100.0, 99.9, 99.0, 95.0, 90.0, 75.0, 50.0), (0
 PERCENTILES_SAID = """Rank correlation of the ratio with the query mAP, mean over the cells, by the percentiles that
 take the places of max D_intra (downwards) and of min D_inter (to the right):"""
 
-CENTERS = Choice(("best", "best-ratio"))
+CENTERS = {"choices": ["best", "best-ratio"]}
 
 HELD_OUT = 0.2
 PART = "tuning"
@@ -89,9 +90,10 @@ class Cell:
         """The default space, with these widths of the hidden layer, and with two kinds of centers where they matter."""
         from lbhash.losses import uses_centers
 
-        space = default_space(self.method, self.guided, self.bits) | {"hidden": Choice(tuple(hidden))}
+        space = default_space(self.method, self.guided, self.bits)
+        space["hidden"] = from_entry({"choices": list(hidden)})
         options = {name: space.pop(name) for name in list(space) if name.startswith("options.")}
-        return space | ({"centers": CENTERS} if uses_centers(self.method, self.guided) else {}) | options
+        return space | ({"centers": from_entry(CENTERS)} if uses_centers(self.method, self.guided) else {}) | options
 
     def settings(self, number: int, hidden: Sequence[int], seed: int) -> dict[str, Any]:
         """The settings of this number: 0 are the defaults, whatever widths are searched, the others random."""
@@ -99,7 +101,17 @@ class Cell:
             return starting_point(self.hasher, self.space([self.hasher.hidden]))
         space = self.space(hidden)
         rng = np.random.default_rng([seed, number])
-        return {name: values.sample(rng) for name, values in space.items()}
+        return {name: sample(values, rng) for name, values in space.items()}
+
+
+def sample(values: Any, rng: np.random.Generator) -> Any:
+    """Return one of a distribution's values, all being as likely; on a logarithmic scale, all factors."""
+    if hasattr(values, "choices"):
+        return values.choices[int(rng.integers(len(values.choices)))]
+    low, high = (math.log(values.low), math.log(values.high)) if values.log else (values.low, values.high)
+    value = float(rng.uniform(low, high))
+    value = min(max(math.exp(value) if values.log else value, values.low), values.high)
+    return round(value) if isinstance(values.low, int) else value
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def print_training(training: Mapping[str, Any]) -> None:
 def print_report(report: Report) -> None:
     """Print an evaluation, a line for each metric."""
     order = "expected over ties" if report.ties == "expected" else "ties in the order of the base"
-    depth = "" if report.at == report.base else f"@{report.at:,}"
+    depth = "" if report.top_k == report.base else f"@{report.top_k:,}"
     table = Table(show_header=False, box=SIMPLE_HEAD)
     table.add_row(f"mAP{depth}, {order}", f"{report.map:.4f}")
     table.add_row("  from the worst to the best order of ties", f"{report.map_worst:.4f} to {report.map_best:.4f}")

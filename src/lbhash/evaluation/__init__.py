@@ -1,1 +1,1 @@
-"""How good codes are: the report, the bound, rankings, metrics and recognition; no PyTorch."""
+"""Evaluation of codes: the report, the bound, rankings, metrics and recognition; none needs PyTorch."""

@@ -21,10 +21,10 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, as_words, check_bits, check_codes, code_bytes, hamming_distances, pack
+from lbhash.codes import PackedCodes, as_words, check_codes, check_width, hamming_distances, pack
 from lbhash.codes.popcount import popcount
 from lbhash.utils.labels import Labels, check_labels
-from lbhash.utils.validation import check_int
+from lbhash.utils.validation import check_float
 
 _CHUNK = 1 << 16
 
@@ -38,7 +38,7 @@ class Bound:
     intra: float
     """max D_intra (or its percentile); NaN where no row has a label."""
     intra_per_class: npt.NDArray[np.float64]
-    """The same statistic of D_intra in each class, ``[classes]``; NaN for a class without codes."""
+    """max D_intra (or its percentile) in each class, ``[classes]``; NaN for a class without codes."""
     centers: npt.NDArray[np.int8]
     """The center of each class, ``[classes, bits]`` of -1 and +1; +1 throughout for a class without codes."""
     present: npt.NDArray[np.bool_]
@@ -50,18 +50,16 @@ class Bound:
 
     @property
     def ratio(self) -> float:
-        """``inter / intra`` (``quotient``)."""
+        """The ratio ``inter / intra``, as ``quotient`` computes it."""
         return quotient(self.inter, self.intra)
 
     def at_percentile(self, intra: float = 99.9, inter: float = 0.0) -> Bound:
-        """The same codes with this percentile of D_intra in the place of its maximum, and of D_inter of its minimum.
+        """Return the bound at these percentiles of D_intra and D_inter, which replace the maximum and the minimum.
 
         Raises:
             ValueError: a percentile is not from 0 to 100.
         """
-        for name, value in (("intra", intra), ("inter", inter)):
-            if not 0 <= value <= 100:
-                raise ValueError(f"{name} is {value}; it must be from 0 to 100")
+        intra, inter = check_float(intra, "intra", 0, 100), check_float(inter, "inter", 0, 100)
         return replace(
             self,
             inter=_percentile(self.inter_counts, inter),
@@ -70,13 +68,13 @@ class Bound:
         )
 
     def inter_matrix(self) -> npt.NDArray[np.int32]:
-        """D_inter of every pair of classes that have codes, ``int32 [present, present]``, in the order of classes."""
+        """Return D_inter of every pair of classes that have codes, ``int32 [present, present]``, in their order."""
         centers = pack(self.centers[self.present])
         return hamming_distances(centers, centers)
 
 
 def quotient(inter: float | None, intra: float | None) -> float:
-    """D_inter / D_intra: NaN where either is missing; for intra = 0 infinite, or NaN if inter is 0 too."""
+    """Return D_inter / D_intra: NaN if either is None; for intra = 0 infinite, or NaN if inter is 0 too."""
     if inter is None or intra is None:
         return math.nan
     if intra == 0:
@@ -87,28 +85,18 @@ def quotient(inter: float | None, intra: float | None) -> float:
 def code_centers(
     codes: npt.ArrayLike, labels: Any, classes: int | None = None, bits: int | None = None
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
-    """Center of each class's codes: the bit-wise majority, a tie giving +1 (as bin(0) = +1).
+    """Return the center of each class's codes: the bit-wise majority, where a tie gives +1 (as bin(0) = +1).
 
     The majority is the code with the least total Hamming distance to the codes of its class. Proof: for codes
     b_1 ... b_n and any code c, the total is ``sum_i sum_k 1{c_k != b_ik} = sum_k #{i: b_ik != c_k}``. Each bit of c
-    occurs in one term only, so every term can be made least by itself, and ``#{i: b_ik != c_k}`` is least when c_k is
-    the value that most of the b_ik have. At a tie both values are equally good, so the least total is the same.
-
-    Args:
-        codes: ``uint8 [n, bytes]``, packed.
-        labels: class numbers ``[n]``, or multi-label; a row counts in every class whose label it has.
-        classes: the number of classes; by default 1 + the largest class number, or the label columns.
-        bits: the length h of a code; by default 8 * bytes.
+    occurs in one term only, so every term can be minimized by itself, and ``#{i: b_ik != c_k}`` is least if c_k is the
+    value that most of the b_ik have. At a tie both values are equally good, so the least total is the same.
 
     Returns:
-        The centers ``int8 [classes, bits]``, +1 throughout for a class without codes, and which classes have codes,
-        ``bool [classes]``.
-
-    Raises:
-        TypeError, ValueError: codes, labels, classes or bits are not as above, or their lengths differ.
+        ``centers`` and ``present`` of the ``bound`` of these codes, whose arguments and errors are the same.
     """
-    array, checked, length, count = _check(codes, labels, classes, bits)
-    return _centers(array, checked, length, count)
+    found = bound(codes, labels, classes=classes, bits=bits)
+    return found.centers, found.present
 
 
 def bound(
@@ -120,16 +108,16 @@ def bound(
     classes: int | None = None,
     bits: int | None = None,
 ) -> Bound:
-    """D_inter, D_intra and their ratio for codes and their labels.
+    """Compute D_inter, D_intra and their ratio for codes and their labels.
 
     Work is O(n h + classes^2 h), memory O(classes h) beside a chunk of rows.
 
     Args:
         codes: ``uint8 [n, bytes]``, packed.
         labels: class numbers ``[n]``, or multi-label; a row counts in every class whose label it has.
-        percentile: from 0 to 100; take this percentile of D_intra over all codes in the place of the maximum, as
-            ``np.percentile`` defines it. The paper reports 99.9, as one stray code decides a maximum.
-        inter_percentile: the same for D_inter, over the pairs of classes, in the place of the minimum.
+        percentile: from 0 to 100; this percentile of D_intra over all codes, as ``np.percentile`` defines it, replaces
+            the maximum. The paper reports 99.9, as one stray code decides a maximum.
+        inter_percentile: from 0 to 100; this percentile of D_inter over the pairs of classes replaces the minimum.
         classes: the number of classes; by default 1 + the largest class number, or the label columns.
         bits: the length h of a code; by default 8 * bytes. Bits that pad the last byte are 0 in every code and in
             every center, so they add nothing to a distance.
@@ -143,98 +131,49 @@ def bound(
     >>> b.inter, b.intra, b.ratio
     (4.0, 1.0, 4.0)
     """
-    array, checked, length, count = _check(codes, labels, classes, bits)
-    for name, value in (("percentile", percentile), ("inter_percentile", inter_percentile)):
-        if value is not None and not 0 <= value <= 100:
-            raise ValueError(f"{name} is {value}; it must be from 0 to 100")
-    centers, present = _centers(array, checked, length, count)
-    packed = pack(centers)
-    intra, inter = _intra_counts(array, checked, packed, length), _inter_counts(packed[present], length)
-    nothing = np.full(count, np.nan)
-    found = Bound(np.nan, np.nan, nothing, centers, present, intra_counts=intra, inter_counts=inter)
-    return found.at_percentile(
-        100.0 if percentile is None else percentile, 0.0 if inter_percentile is None else inter_percentile
-    )
-
-
-def _check(
-    codes: npt.ArrayLike, labels: Any, classes: int | None, bits: int | None
-) -> tuple[PackedCodes, Labels, int, int]:
-    array = check_codes(codes)
-    checked = check_labels(labels, classes=classes)
+    array, checked = check_codes(codes), check_labels(labels, classes=classes)
     if len(array) == 0:
         raise ValueError("codes is empty; it must have at least one row")
     if len(checked) != len(array):
         raise ValueError(f"labels has {len(checked)} rows and codes has {len(array)}; they must be equal")
-    length = 8 * array.shape[1] if bits is None else check_bits(bits)
-    if code_bytes(length) != array.shape[1]:
-        raise ValueError(f"codes has {array.shape[1]} bytes a row; codes of {length} bits have {code_bytes(length)}")
+    length = check_width(array, bits)
     if classes is None:
         classes = int(checked.max()) + 1 if checked.ndim == 1 else checked.shape[1]
-    return array, checked, length, check_int(classes, "classes", 1)
+    percentile = 100.0 if percentile is None else check_float(percentile, "percentile", 0, 100)
+    inter_percentile = 0.0 if inter_percentile is None else check_float(inter_percentile, "inter_percentile", 0, 100)
+    ones, sizes = np.zeros((classes, 64 * -(-array.shape[1] // 8)), np.int64), np.zeros(classes, np.int64)
+    for words, members in _members(array, checked):
+        _add_ones(words, members, ones)
+        sizes += np.bincount(members, minlength=classes)
+    centers = np.where(2 * ones[:, :length] >= sizes[:, None], 1, -1).astype(np.int8)
+    packed, present = pack(centers), sizes > 0
+    intra_counts, inter_counts = np.zeros((classes, length + 1), np.int64), np.zeros(length + 1, np.int64)
+    for words, members in _members(array, checked):
+        _add_distances(words, members, as_words(packed), intra_counts)
+    _add_pairs(packed[present], inter_counts)
+    none = np.full(classes, np.nan)
+    return Bound(np.nan, np.nan, none, centers, present, intra_counts, inter_counts).at_percentile(
+        percentile, inter_percentile
+    )
 
 
 def _members(codes: PackedCodes, labels: Labels) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]]:
-    """Codes as words and the classes that they count in, by chunks; a row of several labels comes once for each."""
+    """Yield chunks of codes, as words, and of their classes; a row of several labels comes once for each."""
     for start in range(0, len(labels), _CHUNK):
-        part, words = labels[start : start + _CHUNK], as_words(codes[start : start + _CHUNK])
-        if part.ndim == 1:
-            yield words, part
-            continue
-        rows, classes = _nonzero(part)
-        yield words[rows], classes
-
-
-def _centers(
-    codes: PackedCodes, labels: Labels, bits: int, classes: int
-) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
-    ones = np.zeros((classes, 64 * -(-codes.shape[1] // 8)), np.int64)
-    sizes = np.zeros(classes, np.int64)
-    for words, members in _members(codes, labels):
-        _add_ones(words, members, ones)
-        sizes += np.bincount(members, minlength=classes)
-    return np.where(2 * ones[:, :bits] >= sizes[:, None], 1, -1).astype(np.int8), sizes > 0
-
-
-def _intra_counts(codes: PackedCodes, labels: Labels, centers: PackedCodes, bits: int) -> npt.NDArray[np.int64]:
-    """How many codes of each class are at each distance from its center: ``int64 [classes, bits + 1]``."""
-    counts = np.zeros((len(centers), bits + 1), np.int64)
-    for words, members in _members(codes, labels):
-        _add_distances(words, members, as_words(centers), counts)
-    return counts
-
-
-def _inter_counts(centers: PackedCodes, bits: int) -> npt.NDArray[np.int64]:
-    """How many pairs of centers are at each distance: ``int64 [bits + 1]``."""
-    counts = np.zeros(bits + 1, np.int64)
-    _add_pairs(centers, counts)
-    return counts
-
-
-@numba.njit(nogil=True, cache=True)
-def _nonzero(labels: Any) -> Any:
-    """``np.nonzero`` of a matrix, in a tenth of the time."""
-    count = 0
-    for row in range(labels.shape[0]):
-        for column in range(labels.shape[1]):
-            count += labels[row, column] != 0
-    rows, columns = np.empty(count, np.int64), np.empty(count, np.int64)
-    place = 0
-    for row in range(labels.shape[0]):
-        for column in range(labels.shape[1]):
-            if labels[row, column]:
-                rows[place], columns[place] = row, column
-                place += 1
-    return rows, columns
+        members, words = labels[start : start + _CHUNK], as_words(codes[start : start + _CHUNK])
+        if members.ndim == 2:
+            rows, members = np.divmod(np.flatnonzero(members.view(bool)), members.shape[1])
+            words = words[rows]
+        yield words, members
 
 
 @numba.njit(nogil=True, cache=True)
 def _add_ones(words: Any, members: Any, ones: Any) -> None:
     for row in range(len(words)):
         for word in range(words.shape[1]):
-            held, counts = words[row, word], ones[members[row], 64 * word : 64 * word + 64]
+            code, counts = words[row, word], ones[members[row], 64 * word : 64 * word + 64]
             for bit in range(64):
-                counts[bit] += (held >> np.uint64(bit)) & np.uint64(1)
+                counts[bit] += (code >> np.uint64(bit)) & np.uint64(1)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -257,7 +196,7 @@ def _add_pairs(centers: Any, counts: Any) -> None:
 
 
 def _percentile(counts: npt.NDArray[np.int64], percentile: float) -> float:
-    """``np.percentile`` (linear) of values 0, 1, 2, ... that occur ``counts`` times; NaN if there are none."""
+    """Return ``np.percentile`` (linear) of values 0, 1, 2, ... that occur ``counts`` times; NaN if there are none."""
     ends = np.cumsum(counts)
     if ends[-1] == 0:
         return float("nan")

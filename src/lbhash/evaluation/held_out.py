@@ -1,4 +1,4 @@
-"""What held-out codes are worth: by the lower bound, and by their mean average precision.
+"""The score of validation rows' codes, by the lower bound and by their mean average precision.
 
 The ratio is that of the codes against the centers of these same codes (``lbhash.evaluation.bound``), not against the
 centers that were designed. It is the bound's own definition, it holds for methods that know no designed centers, and
@@ -17,16 +17,17 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_codes
 from lbhash.evaluation.bound import bound, quotient
-from lbhash.evaluation.diagnostics import Caution, cautions_of_codes
+from lbhash.evaluation.diagnostics import Diagnostic, diagnose_codes
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.ranking import RankHistogram, Ranking
+from lbhash.utils.deprecation import renamed
 from lbhash.utils.labels import Labels, check_labels
 
 PERCENTILE, INTER_PERCENTILE = 75.0, 10.0
-"""Of D_intra in the place of its maximum, and of D_inter in the place of its minimum, where none are named.
+"""The default percentiles of D_intra and D_inter, which replace the paper's maximum and minimum.
 
-The paper's extremes are decided by one code and by one pair of classes, which say little of the settings;
-``docs/tuning.md`` holds the percentiles against others.
+A maximum and a minimum are decided by one code and one pair of classes, which say little of the settings;
+``docs/tuning.md`` compares percentiles.
 """
 
 By = Literal["ratio", "map"]
@@ -34,7 +35,7 @@ By = Literal["ratio", "map"]
 
 @dataclass(frozen=True)
 class Score:
-    """What the held-out rows' codes are worth. Distances are in bits."""
+    """The score of validation rows' codes. Distances are in bits."""
 
     inter: float
     """D_inter at its percentile."""
@@ -45,10 +46,10 @@ class Score:
     intra_max: float
     """max D_intra."""
     map: float | None
-    """Mean average precision, each held-out row being a query to all the others; ``None`` where it was not computed."""
+    """Mean average precision, each row being a query to all the others; None if it was not computed."""
     distinct: int
-    """How many of the codes differ."""
-    cautions: tuple[Caution, ...]
+    """The number of distinct codes."""
+    diagnostics: tuple[Diagnostic, ...]
     """Why the ratio may mislead here."""
     ratio_seconds: float
     """What the ratio took, given the codes."""
@@ -62,14 +63,14 @@ class Score:
 
     @property
     def strict_ratio(self) -> float:
-        """min D_inter / max D_intra, as the paper has it."""
+        """The paper's ratio, min D_inter / max D_intra."""
         return quotient(self.inter_min, self.intra_max)
 
     def by(self, criterion: By) -> float:
-        """The value that is searched for the largest of; it is finite.
+        """Return the value of a criterion, of which a search wants the largest; it is finite.
 
         A D_intra below one bit counts as one bit: the ratio is then at most h, and of settings that put most codes onto
-        their centers those win whose centers are farther apart. All codes equal, 0 / 0, is 0.
+        their centers those win whose centers are farther apart. If all codes are equal (0 / 0), it is 0.
         """
         if criterion == "map":
             assert self.map is not None
@@ -77,15 +78,17 @@ class Score:
         return bounded_ratio(self.inter, self.intra)
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields as JSON holds them."""
+        """Return the fields as JSON holds them."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, held: dict[str, Any]) -> Score:
-        """Of what ``as_dict`` gave."""
-        return cls(**{**held, "cautions": tuple(Caution(**caution) for caution in held["cautions"])})
+    def from_dict(cls, stored: dict[str, Any]) -> Score:
+        """Return the score of a dict that ``as_dict`` gave; older ones name the diagnostics "cautions"."""
+        fields = {"diagnostics" if name == "cautions" else name: value for name, value in stored.items()}
+        return cls(**fields | {"diagnostics": tuple(Diagnostic(**found) for found in fields["diagnostics"])})
 
 
+@renamed(at="top_k")
 def score_codes(
     codes: npt.ArrayLike,
     labels: Any,
@@ -95,19 +98,19 @@ def score_codes(
     inter_percentile: float = INTER_PERCENTILE,
     *,
     with_map: bool = False,
-    at: int | None = None,
+    top_k: int | None = None,
 ) -> Score:
-    """Judge codes of held-out rows.
+    """Score the codes of validation rows.
 
     Args:
         codes: ``uint8 [n, bytes]``, packed; at least two.
         labels: class numbers ``[n]``, or multi-label.
-        classes: C.
-        bits: h.
-        percentile: of D_intra, from 0 to 100; 100 is the maximum.
-        inter_percentile: of D_inter, from 0 to 100; 0 is the minimum.
+        classes: C, the number of classes.
+        bits: h, the length of a code.
+        percentile: the percentile of D_intra, from 0 to 100; 100 is the maximum.
+        inter_percentile: the percentile of D_inter, from 0 to 100; 0 is the minimum.
         with_map: whether to compute the mAP too, which takes n² comparisons.
-        at: rank R of the mAP; where there are fewer other rows, or none is given, all of them.
+        top_k: the length of the ranked list in mAP@k. If None, or if there are fewer, it is all other rows.
 
     Raises:
         TypeError, ValueError: an argument is not as above.
@@ -119,50 +122,40 @@ def score_codes(
     mean = seconds = None
     if with_map:
         started = time.perf_counter()
-        mean = leave_one_out_map(array, checked, bits, at)
+        mean = leave_one_out_map(array, checked, bits, top_k)
         seconds = time.perf_counter() - started
     extremes = found.at_percentile(100.0, 0.0)
+    distances = [found.inter, found.intra, extremes.inter, extremes.intra]
+    # With fewer than two classes D_inter is NaN: there is nothing between them.
+    inter, intra, inter_min, intra_max = (float(value) if math.isfinite(value) else 0.0 for value in distances)
     distinct = len(np.unique(array, axis=0))
-    return Score(
-        inter=_number(found.inter),
-        intra=_number(found.intra),
-        inter_min=_number(extremes.inter),
-        intra_max=_number(extremes.intra),
-        map=mean,
-        distinct=distinct,
-        cautions=tuple(cautions_of_codes(array, checked, found, percentile, distinct)),
-        ratio_seconds=ratio_seconds,
-        map_seconds=seconds,
-    )
+    diagnostics = tuple(diagnose_codes(array, checked, found, percentile, distinct))
+    return Score(inter, intra, inter_min, intra_max, mean, distinct, diagnostics, ratio_seconds, seconds)
 
 
 def bounded_ratio(inter: float, intra: float) -> float:
-    """``inter / max(intra, 1)``; 0 with fewer than two classes."""
+    """Return ``inter / max(intra, 1)``; 0 with fewer than two classes."""
     return inter / max(intra, 1.0) if inter > 0 else 0.0
 
 
-def leave_one_out_map(codes: PackedCodes, labels: Labels, bits: int, at: int | None = None) -> float:
-    """mAP of every row as a query to all the other rows, in expectation over ties.
+def leave_one_out_map(codes: PackedCodes, labels: Labels, bits: int, top_k: int | None = None) -> float:
+    """Return the mAP of every row as a query to all the other rows, in expectation over ties.
 
     Both sides are rows that were not trained on, as query and base are in the end. Rows that were trained on would be a
     poor base: their codes lie on their centers whether or not the settings generalize.
 
     Returns:
-        The mean over the rows that share a class with another; 0 where none does.
+        The mean over the rows that share a class with another; 0 if none does.
     """
     histogram = RankHistogram.from_codes(codes, labels, codes, labels, bits)
-    once = histogram.distinct
-    total, graded = histogram.total[once], histogram.graded[once]
+    unique = histogram.unique
+    total, graded = histogram.total[unique], histogram.graded[unique]
     # A row finds itself at distance 0, with as many labels in common as it has.
-    own = np.ones(len(once), np.int64) if labels.ndim == 1 else labels[once].sum(axis=1, dtype=np.int64)
+    own = np.ones(len(unique), np.int64) if labels.ndim == 1 else labels[unique].sum(axis=1, dtype=np.int64)
     total[:, 0] -= 1
     labeled = np.flatnonzero(own)
     graded[labeled, own[labeled] - 1, 0] -= 1
     others = len(codes) - 1
-    values = average_precision(Ranking(total, graded), others if at is None else min(at, others))[histogram.kind]
+    top_k = others if top_k is None else min(top_k, others)
+    values = average_precision(Ranking(total, graded), top_k)[histogram.inverse]
     return float(np.nanmean(values)) if np.isfinite(values).any() else 0.0
-
-
-def _number(value: float) -> float:
-    """0 in the place of the NaN of fewer than two classes: there is then nothing between them."""
-    return float(value) if math.isfinite(value) else 0.0

@@ -1,9 +1,8 @@
-"""Curves of evaluations, as images and as CSV."""
+"""Plots of the curves of evaluations, and their points as CSV."""
 
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +11,7 @@ import numpy as np
 
 from lbhash.evaluation.metrics import Curve
 from lbhash.evaluation.report import Report
-from lbhash.utils.files import check_folder, replacing, write_text
+from lbhash.utils.files import check_folder, replacing
 from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:
@@ -21,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def write_curves(reports: Mapping[str, Report], folder: str | Path) -> list[Path]:
-    """Draw precision against recall, precision at K and precision within a radius, and write the points as CSV.
+    """Plot precision against recall, precision at K and precision within a radius, and write the points as CSV.
 
     Args:
-        reports: evaluations by the name that the legend gives them; the CSV files have it in a column. A single one
-            may have the name "", and goes without.
+        reports: evaluations by their names in the legend and in a column of the CSV files. A single one may have the
+            name "", which is not shown.
         folder: where ``precision_recall``, ``precision_at_k`` and ``precision_within_radius`` go, ``.png`` each, and
             ``ranks.csv`` and ``radii.csv``.
 
@@ -44,13 +43,13 @@ def write_curves(reports: Mapping[str, Report], folder: str | Path) -> list[Path
             figure.savefig(temporary, format="png", dpi=150)
     ranks = {name: report.rank_curve for name, report in reports.items()}
     radii = {name: report.curve for name, report in reports.items()}
-    write_text(out / "ranks.csv", _csv("k", ranks))
-    write_text(out / "radii.csv", _csv("radius", radii))
+    _write_csv(out / "ranks.csv", "k", ranks)
+    _write_csv(out / "radii.csv", "radius", radii)
     return [out / name for name in (*figures, "ranks.csv", "radii.csv")]
 
 
 def precision_recall_figure(reports: Mapping[str, Report], by: Literal["radius", "rank"] = "radius") -> Figure:
-    """Precision against recall as the Hamming radius or the rank grows, a curve an evaluation."""
+    """Plot precision against recall as the Hamming radius or the rank grows, with a curve for each evaluation."""
     figure, (axes,) = new_figure(8, 4.5)
     for name, report, style in _styled(reports):
         curve = report.curve if by == "radius" else report.rank_curve
@@ -60,7 +59,7 @@ def precision_recall_figure(reports: Mapping[str, Report], by: Literal["radius",
 
 
 def precision_at_k_figure(reports: Mapping[str, Report]) -> Figure:
-    """Precision of the first K places, K on a logarithmic axis."""
+    """Plot the precision of the first K places, K on a logarithmic axis."""
     figure, (axes,) = new_figure(8, 4.5)
     for name, report, style in _styled(reports):
         axes.plot(report.rank_curve.at, report.rank_curve.precision, label=name, **style)
@@ -69,7 +68,7 @@ def precision_at_k_figure(reports: Mapping[str, Report]) -> Figure:
 
 
 def radius_figure(reports: Mapping[str, Report]) -> Figure:
-    """Precision (and recall, thin) within each Hamming radius."""
+    """Plot precision (and recall, dotted) within each Hamming radius."""
     figure, (axes,) = new_figure(8, 4.5)
     for name, report, style in _styled(reports):
         axes.plot(report.curve.at, report.curve.precision, label=f"{name}, precision".strip(", "), **style)
@@ -92,12 +91,10 @@ def _with_legend(figure: Figure, axes: Axes, reports: Mapping[str, Report]) -> F
     return figure
 
 
-def _csv(by: str, curves: Mapping[str, Curve]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    named = any(curves)  # one evaluation without a name needs no column for it
-    writer.writerow(["name"] * named + [by, "precision", "recall"])
-    for name, curve in curves.items():
-        for point in zip(*(np.asarray(values).tolist() for values in curve), strict=True):
-            writer.writerow([name] * named + list(point))
-    return text.getvalue()
+def _write_csv(path: Path, by: str, curves: Mapping[str, Curve]) -> None:
+    named = any(curves)  # a single evaluation without a name needs no column for it
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["name"] * named + [by, "precision", "recall"])
+        for name, curve in curves.items():
+            writer.writerows([name] * named + list(point) for point in zip(*map(np.ndarray.tolist, curve), strict=True))

@@ -1,4 +1,4 @@
-"""Everything that is reported about a set of codes, in one call."""
+"""The report: everything that is measured of a set of codes, in one call."""
 
 from __future__ import annotations
 
@@ -10,49 +10,50 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import check_codes, check_same_width, check_width
+from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width
 from lbhash.evaluation import metrics
 from lbhash.evaluation.bound import Bound, bound
-from lbhash.evaluation.metrics import Curve, Empty, Normalize, check_choice
-from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats, check_radius
+from lbhash.evaluation.metrics import Curve, Empty, Normalize
+from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats
 from lbhash.evaluation.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
 from lbhash.evaluation.recognition import linear_probe_accuracy, predict_from_counts
-from lbhash.utils.labels import check_label_pair, number_classes
-from lbhash.utils.validation import check_int
+from lbhash.utils.deprecation import renamed
+from lbhash.utils.labels import Labels, check_label_pair, number_classes
+from lbhash.utils.validation import check_choice, check_int
 
 RANKS = (1, 10, 100, 1000)
-"""The ranks K that are looked at by default, as far as the base reaches."""
+"""The default ranks K, as far as the base reaches."""
 
 VOTES = 100
-"""How many base codes vote by default, as far as there are so many."""
+"""The default number of base codes that vote, if the base has so many."""
 
 Order = Literal["expected", "stable"]
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What ``evaluate`` finds.
+    """What ``evaluate`` measures.
 
     Every mean is over the same queries: those with a relevant base code, or with ``empty`` "zero" all of them. Figures
     by rank are for the order of ties that ``ties`` names.
     """
 
     map: float
-    """Mean average precision at ``at``: expected over random orders of tied codes, or in the order of the base."""
+    """mAP@k, k being ``top_k``: expected over random orders of tied codes, or in the order of the base."""
     map_best: float
-    """The same if every tie came out as well as it can."""
+    """mAP@k in the best order of tied codes."""
     map_worst: float
-    """The same if every tie came out as badly as it can."""
+    """mAP@k in the worst order of tied codes."""
     map_floor: float
     """Mean of the lowest AP over the whole base that each query's largest mis-rank leaves possible."""
-    at: int
-    """Length of the ranked list that mAP, NDCG, ACG and WAP look at."""
+    top_k: int
+    """Length of the ranked list that mAP, NDCG, ACG and WAP are computed on."""
     ties: str
     """"expected", or "stable": ties in the order of the base."""
     normalize: str
-    """What average precision is divided by: "retrieved" or "all"."""
+    """The number that average precision is divided by: "retrieved" or "all"."""
     empty: str
-    """Queries without a relevant base code: "skip", left out of the means, or "zero", 0 in them."""
+    """Queries without a relevant base code are left out of the means ("skip") or count as 0 in them ("zero")."""
     ranks: tuple[int, ...]
     """The ranks K of the next three."""
     precision_at: Floats
@@ -66,15 +67,15 @@ class Report:
     mean_misrank: float
     """Mean number of irrelevant base codes before a relevant one, the paper's m."""
     ndcg: float
-    """Mean NDCG@``at``, with the gain 2^grade − 1."""
+    """Mean NDCG@k, k being ``top_k``, with the gain 2^grade − 1."""
     acg: float
-    """Mean grade of the first ``at`` places."""
+    """Mean ACG@k: the mean grade of the first ``top_k`` places."""
     wap: float
-    """Mean weighted average precision at ``at``."""
+    """Mean WAP@k, the weighted average precision."""
     radius: int
     """The Hamming radius, in bits, of the next three."""
     precision_within_radius: float
-    """Mean precision within the radius; a query that finds nothing has precision 0."""
+    """Mean precision within the radius; it is 0 for a query that finds nothing."""
     recall_within_radius: float
     """Mean recall within the radius."""
     empty_within_radius: float
@@ -86,11 +87,11 @@ class Report:
     bound: Bound
     """min D_inter, max D_intra and their ratio, of the base codes; its ``at_percentile`` gives the paper's 99.9 %."""
     knn_accuracy: float | None
-    """Share of all queries whose class a vote of the ``k`` nearest base codes gets right; ``None`` if multi-label."""
+    """Share of all queries whose class a vote of the ``k`` nearest base codes gets right; None if multi-label."""
     k: int
-    """How many base codes vote."""
+    """Number of base codes that vote."""
     probe_accuracy: float | None
-    """Share of all queries that a linear probe on the base codes gets right; ``None`` unless asked for."""
+    """Share of all queries that a linear probe on the base codes gets right; None unless asked for."""
     bits: int
     """Length of a code."""
     queries: int
@@ -100,11 +101,20 @@ class Report:
     empty_queries: int
     """Number of queries to which no base code is relevant."""
     largest_grade: int
-    """The most labels that a query and a base code share; 1 where codes are relevant or not."""
+    """The most labels that a query and a base code share; 1 for single-label data."""
+
+    @property
+    def at(self) -> int:
+        """The old name of ``top_k``."""
+        return self.top_k
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as JSON has it: plain numbers and lists, and ``None`` for what is NaN or infinite."""
-        plain = {name: _plain(value) for name, value in vars(self).items() if not isinstance(value, (tuple, Bound))}
+        """Return the report as JSON has it: plain numbers and lists, None for NaN or infinity, ``top_k`` as "at"."""
+        plain = {
+            "at" if name == "top_k" else name: _plain(value)
+            for name, value in vars(self).items()
+            if not isinstance(value, (tuple, Bound))
+        }
         percentile = self.bound.at_percentile(99.9)
         return {
             **plain,
@@ -116,12 +126,13 @@ class Report:
         }
 
 
+@renamed(at="top_k")
 def evaluate(
     query_codes: npt.ArrayLike,
     query_labels: Any,
     base_codes: npt.ArrayLike,
     base_labels: Any,
-    at: int | None = None,
+    top_k: int | None = None,
     *,
     k: int | None = None,
     ranks: Sequence[int] | None = None,
@@ -139,14 +150,15 @@ def evaluate(
         query_labels: class numbers ``[queries]``, or multi-label (see ``lbhash.utils.labels``).
         base_codes: ``uint8 [base, bytes]``, in memory or memory-mapped.
         base_labels: as the query labels, with as many classes if they are multi-hot.
-        at: length of the ranked list for mAP, NDCG, ACG and WAP, from 1 to the size of the base, which is the default.
+        top_k: the length of the ranked list for mAP@k, NDCG, ACG and WAP, from 1 to the size of the base (the default).
         k: how many base codes vote in recognition; by default 100, or all of a smaller base.
         ranks: the K of precision, recall and F1; by default 1, 10, 100 and 1,000, as far as the base reaches.
         radius: Hamming radius of the look-up, from 0 to the length of a code.
         ties: "expected" over random orders of tied codes; or "stable", in the order of the base, for comparison with
             what other programs print (it sorts, which takes a hundred times as long).
-        normalize: what average precision is divided by; see ``lbhash.evaluation.metrics.average_precision``.
-        empty: queries without a relevant base code are left out of the means ("skip") or score 0 in them ("zero").
+        normalize: the number that average precision is divided by; see
+            ``lbhash.evaluation.metrics.average_precision``.
+        empty: queries without a relevant base code are left out of the means ("skip") or count as 0 in them ("zero").
         probe: whether to fit a linear probe to the base codes (seconds to a minute).
         bits: the length h of a code; by default 8 * bytes.
 
@@ -154,30 +166,19 @@ def evaluate(
         TypeError, ValueError: an argument is not as above; the widths or lengths do not fit together; there are no
             queries, no base codes, or no query to which a base code is relevant.
     """
-    queries, base = check_codes(query_codes, "query_codes"), check_codes(base_codes, "base_codes")
-    check_same_width(queries, base, "query_codes", "base_codes")
-    wanted, labels = check_label_pair(query_labels, base_labels)
-    for codes, rows, which in ((queries, wanted, "query"), (base, labels, "base")):
-        check_lengths(codes, rows, which)
-        if len(codes) == 0:
-            raise ValueError(f"{which}_codes is empty; it must have at least one row")
-    length = check_width(base, bits, "base_codes")
-    if bits is None and base.shape[1] >= 8 and base.max() == 1 and queries.max() <= 1:
-        raise ValueError(
-            "base_codes holds nothing but 0 and 1, as codes of a column a bit do; pack them (lbhash.codes.as_packed), "
-            f"or say that bits is {length}"
-        )
-    at = len(base) if at is None else check_int(at, "at", 1, len(base), "the size of the base")
-    k = min(VOTES, len(base)) if k is None else check_int(k, "k", 1, len(base), "the size of the base")
+    queries, wanted, base, labels, length = _check(query_codes, query_labels, base_codes, base_labels, bits)
+    size, of = len(base), "the size of the base"
+    top_k = size if top_k is None else check_int(top_k, "top_k", 1, size, of)
+    k = min(VOTES, size) if k is None else check_int(k, "k", 1, size, of)
     if ranks is None:
-        ranks = [rank for rank in RANKS if rank <= len(base)]
-    ranks = tuple(sorted({check_int(rank, "ranks", 1, len(base), "the size of the base") for rank in ranks}))
+        ranks = [rank for rank in RANKS if rank <= size]
+    ranks = tuple(sorted({check_int(rank, "ranks", 1, size, of) for rank in ranks}))
     if not ranks:
         raise ValueError("ranks is empty; it must name at least one rank from 1 to the size of the base")
-    radius = check_radius(radius, length)
-    check_choice(ties, ("expected", "stable"), "ties")
-    check_choice(normalize, NORMALIZE, "normalize")
-    check_choice(empty, EMPTY, "empty")
+    radius = check_int(radius, "radius", 0, length, "the length of a code")
+    check_choice(ties, "ties", ("expected", "stable"))
+    check_choice(normalize, "normalize", NORMALIZE)
+    check_choice(empty, "empty", EMPTY)
     if probe and labels.ndim == 2:
         raise ValueError("probe is True, and the labels are multi-label; a linear probe takes class numbers [n] only")
 
@@ -189,85 +190,109 @@ def evaluate(
             "so there is nothing to evaluate"
         )
     # Queries of equal codes and labels have equal figures, which are computed once; and trained codes repeat.
-    kind, once = histogram.kind, Ranking(histogram.total[histogram.distinct], histogram.graded[histogram.distinct])
+    unique, inverse = Ranking(histogram.total[histogram.unique], histogram.graded[histogram.unique]), histogram.inverse
     if ties == "stable":
-        by_rank = _by_rank(stable_rankings(queries, wanted, base, labels), at, ranks, normalize)
+        figures = _by_rank(stable_rankings(queries, wanted, base, labels), top_k, ranks, normalize)
     else:
-        by_rank = {name: values[kind] for name, values in _by_rank((once,), at, ranks, normalize).items()}
+        figures = {name: values[inverse] for name, values in _by_rank((unique,), top_k, ranks, normalize).items()}
+    figures |= {name: values[inverse] for name, values in _by_radius(unique, top_k, radius, normalize).items()}
+    curves: dict[str, Any] = {
+        name: metrics.mean_curve(at, figures.pop(f"{name}_precision"), figures.pop(f"{name}_recall"), empty)
+        for name, at in (("curve", np.arange(length + 1)), ("rank_curve", metrics.curve_ranks(size)))
+    }
+    mean_misrank = float(np.nanmean(figures.pop("mean_misrank")))
     scored = some_relevant if empty == "skip" else np.ones(len(queries), bool)
-
-    def mean(values: Floats) -> Any:
-        """Over the queries that count, one without a relevant base code scoring 0."""
-        values = values[scored]
-        return np.where(np.isnan(values), 0.0, values).mean(axis=0)
-
-    radii = metrics.radius_points(once)
-    accuracy = None
+    knn_accuracy = None
     if labels.ndim == 1:
-        accuracy = float(np.mean(predict_from_counts(queries, base, labels, histogram.total, k) == wanted))
+        knn_accuracy = float(np.mean(predict_from_counts(queries, base, labels, histogram.total, k) == wanted))
     return Report(
-        map=float(mean(by_rank["average_precision"])),
-        map_best=float(mean(metrics.average_precision(once, at, "best", normalize)[kind])),
-        map_worst=float(mean(metrics.average_precision(once, at, "worst", normalize)[kind])),
-        map_floor=float(mean(metrics.average_precision_floor(once)[kind])),
-        at=at,
+        **{name: _mean(values[scored]) for name, values in figures.items()},
+        **curves,
+        mean_misrank=mean_misrank,
+        top_k=top_k,
         ties=ties,
         normalize=normalize,
         empty=empty,
         ranks=ranks,
-        precision_at=mean(by_rank["precision_at"]),
-        recall_at=mean(by_rank["recall_at"]),
-        f1_at=mean(by_rank["f1_at"]),
-        r_precision=float(mean(by_rank["r_precision"])),
-        mean_misrank=float(np.nanmean(by_rank["misrank"])),
-        ndcg=float(mean(by_rank["ndcg"])),
-        acg=float(mean(by_rank["acg"])),
-        wap=float(mean(by_rank["wap"])),
         radius=radius,
-        precision_within_radius=float(mean(metrics.precision_within(once, radius)[kind])),
-        recall_within_radius=float(mean(metrics.recall_within(once, radius)[kind])),
-        empty_within_radius=float(mean(metrics.empty_within(once, radius)[kind])),
-        curve=metrics.mean_curve(radii.at, radii.precision[kind], radii.recall[kind], empty),
-        rank_curve=metrics.mean_curve(
-            metrics.curve_ranks(len(base)), by_rank["curve_precision"], by_rank["curve_recall"], empty
-        ),
         bound=bound(base, number_classes(labels)[1] if labels.ndim == 1 else labels, bits=length),
-        knn_accuracy=accuracy,
+        knn_accuracy=knn_accuracy,
         k=k,
         probe_accuracy=linear_probe_accuracy(queries, wanted, base, labels, length) if probe else None,
         bits=length,
         queries=len(queries),
-        base=len(base),
+        base=size,
         empty_queries=int((~some_relevant).sum()),
         largest_grade=1 + int(np.flatnonzero(histogram.graded.any(axis=(0, 2))).max()),
     )
 
 
+def _check(
+    query_codes: npt.ArrayLike, query_labels: Any, base_codes: npt.ArrayLike, base_labels: Any, bits: int | None
+) -> tuple[PackedCodes, Labels, PackedCodes, Labels, int]:
+    """Return the checked codes and labels of queries and base, and the length of a code."""
+    queries, base = check_codes(query_codes, "query_codes"), check_codes(base_codes, "base_codes")
+    check_same_width(queries, base, "query_codes", "base_codes")
+    wanted, labels = check_label_pair(query_labels, base_labels)
+    for codes, rows, which in ((queries, wanted, "query"), (base, labels, "base")):
+        check_lengths(codes, rows, which)
+        if len(codes) == 0:
+            raise ValueError(f"{which}_codes is empty; it must have at least one row")
+    length = check_width(base, bits, "base_codes")
+    if bits is None and base.shape[1] >= 8 and base.max() == 1 and queries.max() <= 1:
+        raise ValueError(
+            "base_codes has only 0 and 1, like codes with a column for each bit; pack them (lbhash.codes.as_packed), "
+            f"or pass bits={length}"
+        )
+    return queries, wanted, base, labels, length
+
+
 def _by_rank(
-    rankings: Iterable[Ranking], at: int, ranks: tuple[int, ...], normalize: Normalize
+    rankings: Iterable[Ranking], top_k: int, ranks: tuple[int, ...], normalize: Normalize
 ) -> dict[str, npt.NDArray[Any]]:
-    """What depends on the order of ties, a row a query."""
-    parts: list[dict[str, npt.NDArray[Any]]] = []
+    """Return the figures that depend on the order of ties, with a row for each query, by their names in the report."""
+    blocks: list[dict[str, npt.NDArray[Any]]] = []
     for ranking in rankings:
         points = metrics.rank_points(ranking)
-        average = metrics.average_precision(ranking, at, "expected", normalize)
+        average = metrics.average_precision(ranking, top_k, "expected", normalize)
         graded = ranking.graded.shape[1] > 1
-        parts.append(
+        blocks.append(
             {
-                "average_precision": average,
+                "map": average,
                 "precision_at": np.stack([metrics.precision_at(ranking, rank) for rank in ranks], axis=1),
                 "recall_at": np.stack([metrics.recall_at(ranking, rank) for rank in ranks], axis=1),
                 "f1_at": np.stack([metrics.f1_at(ranking, rank) for rank in ranks], axis=1),
                 "r_precision": metrics.r_precision(ranking),
-                "misrank": metrics.mean_misrank(ranking),
-                "ndcg": metrics.ndcg_at(ranking, at),
-                "acg": metrics.acg_at(ranking, at),
-                "wap": metrics.weighted_average_precision(ranking, at, normalize) if graded else average,
-                "curve_precision": points.precision,
-                "curve_recall": points.recall,
+                "mean_misrank": metrics.mean_misrank(ranking),
+                "ndcg": metrics.ndcg_at(ranking, top_k),
+                "acg": metrics.acg_at(ranking, top_k),
+                "wap": metrics.weighted_average_precision(ranking, top_k, normalize) if graded else average,
+                "rank_curve_precision": points.precision,
+                "rank_curve_recall": points.recall,
             }
         )
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+
+
+def _by_radius(ranking: Ranking, top_k: int, radius: int, normalize: Normalize) -> dict[str, npt.NDArray[Any]]:
+    """Return the figures that no order of ties changes, as ``_by_rank`` does."""
+    points = metrics.radius_points(ranking)
+    return {
+        "map_best": metrics.average_precision(ranking, top_k, "best", normalize),
+        "map_worst": metrics.average_precision(ranking, top_k, "worst", normalize),
+        "map_floor": metrics.average_precision_floor(ranking),
+        "precision_within_radius": metrics.precision_within(ranking, radius),
+        "recall_within_radius": metrics.recall_within(ranking, radius),
+        "empty_within_radius": metrics.empty_within(ranking, radius),
+        "curve_precision": points.precision,
+        "curve_recall": points.recall,
+    }
+
+
+def _mean(values: Floats) -> Any:
+    """Return the mean over queries, in which one without a relevant base code counts as 0."""
+    found = np.where(np.isnan(values), 0.0, values).mean(axis=0)
+    return found if found.ndim else float(found)
 
 
 def _plain(value: Any) -> Any:

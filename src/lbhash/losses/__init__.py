@@ -34,18 +34,18 @@ def build_objective(
     guidance: dict[str, Any] | None = None,
     options: dict[str, Any] | None = None,
 ) -> Objective:
-    """A host method, plain or guided.
+    """Build the objective of a host method, plain or guided.
 
     Args:
-        method: a name of ``METHODS``, or an ``Objective`` of one's own (its class, or whatever makes it from a task).
-        task: what is to be learned.
+        method: a name of ``METHODS``, or a custom ``Objective`` (its class, or a function that makes one of a task).
+        task: the classes, their centers and the training set's labels.
         guided: whether to add the guidance.
         guidance: options of ``Guided``.
         options: options of the method.
 
     Raises:
         ValueError: there is no such method.
-        TypeError: ``options`` or ``guidance`` names something that the method or the guidance does not take.
+        TypeError: ``options`` or ``guidance`` has a name that the method or the guidance does not take.
     """
     host = check_method(method, guidance=guidance, options=options)(task, **(options or {}))
     if not isinstance(host, Objective):
@@ -56,28 +56,27 @@ def build_objective(
 def check_method(
     method: Any, *, guidance: dict[str, Any] | None = None, options: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
-    """Return what makes a method from a task; raises what ``build_objective`` does."""
+    """Return the class or function that makes a method of a task; the errors are those of ``build_objective``."""
     kind: Any = METHODS.get(method) if isinstance(method, str) else method
-    if kind is None or not callable(kind):
-        raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}, or an Objective of one's own")
+    if not callable(kind):
+        raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}, or a custom Objective")
     _check_names(options, "options", kind, 1, f"method {method_name(method)}")
     _check_names(guidance, "guidance", Guided, 2, "the guidance")
     return kind
 
 
 def uses_centers(method: Any, guided: bool) -> bool:
-    """Whether class centers make a difference to a method, plain or guided; one of one's own may look at them."""
+    """Return whether a method, plain or guided, depends on the class centers; a custom one may, unless it says no."""
     kind = METHODS.get(method) if isinstance(method, str) else method
-    return guided or getattr(kind, "__dict__", {}).get(
-        "uses_centers", True
-    )  # a subclass may look where its base does not
+    # Only the class's own attribute counts: a subclass may read the centers where its base does not.
+    return guided or getattr(kind, "__dict__", {}).get("uses_centers", True)
 
 
 def method_name(method: Any) -> str:
-    """The method's name; of one's own, that of its class or function in small letters."""
+    """Return the method's name; that of a custom one is its class's or function's, in small letters."""
     if isinstance(method, str):
         return str(method)
-    function = getattr(method, "func", method)  # of a functools.partial
+    function = getattr(method, "func", method)  # the function of a functools.partial
     return getattr(function, "__name__", type(function).__name__).lower()
 
 
@@ -89,7 +88,7 @@ def _check_names(given: Any, argument: str, kind: Callable[..., Any], leading: i
         raise TypeError(f"{argument} is {given!r}; it must be a dict")
     try:
         parameters = list(inspect.signature(kind).parameters.values())
-    except ValueError:  # of a class written in C
+    except ValueError:  # a class written in C has no signature
         return
     if any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters):
         return

@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task, check_weight
+from lbhash.losses.base import Objective, Task
 from lbhash.losses.pairs import balance_weights, distinct_pairs, similar
+from lbhash.utils.validation import check_float
 
 
 class DCH(Objective):
-    """Cauchy cross-entropy of pairs and Cauchy quantization (equations 6 to 9).
+    """The Cauchy cross-entropy of pairs and the Cauchy quantization (equations 6 to 9).
 
     d(x, y) = (h/2)(1 − cos(x, y))
     L = mean over pairs i ≠ j of w_ij [s_ij log(d_ij / γ) + log(1 + γ / d_ij)] + λ mean_i log(1 + d(|ℓ_i|, 1) / γ)
 
+    i and j run over the batch; s_ij is 1 for rows that share a label, else 0; w_ij balances the two kinds of pairs
+    (``balance_weights``).
+
     Args:
-        task: what is to be learned.
         gamma: γ, the scale of the Cauchy distribution, in bits of distance.
-        lam: λ, weight of the quantization.
+        lam: λ, the weight of the quantization.
     """
 
     uses_centers = False
+    search_space: ClassVar = {
+        "gamma": {"low": 2.0, "high": 50.0, "log": True},
+        "lam": {"low": 1e-3, "high": 1.0, "log": True},
+    }
 
     def __init__(self, task: Task, *, gamma: float = 20.0, lam: float = 0.1) -> None:
         super().__init__()
-        self.gamma = check_weight(gamma, "gamma", above_zero=True)
-        self.lam = check_weight(lam, "lam")
+        self.gamma = check_float(gamma, "gamma", above=0)
+        self.lam = check_float(lam, "lam", 0)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """The loss of a batch, a scalar; a batch of one row has its quantization only."""
+        """Return the loss of a batch, a scalar; that of a batch of one row is its quantization only."""
         half = logits.shape[1] / 2
-        direction = F.normalize(logits, dim=1, eps=1e-3)  # which bounds the gradient of a row of zeros
-        # A pair at distance 0 has an infinite loss where it is dissimilar; a thousandth of a bit keeps it finite.
+        direction = F.normalize(logits, dim=1, eps=1e-3)  # eps bounds the gradient of a row of zeros
+        # A dissimilar pair at distance 0 would have an infinite loss; a thousandth of a bit keeps it finite.
         d = (half * (1 - direction @ direction.T)).clamp(min=1e-3)
         s = similar(labels, labels)
         # s·log(d/γ) + log(1 + γ/d), with the logarithms joined so that d → 0 stays harmless where s = 1.

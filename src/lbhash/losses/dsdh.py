@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task, check_weight
+from lbhash.losses.base import Objective, Task
 from lbhash.losses.pairs import Memory, one_hot
-from lbhash.utils.validation import check_int
+from lbhash.utils.validation import check_float, check_int
 
 
 class DSDH(Objective):
-    """Pair likelihood, and a linear classifier on discrete codes B that the outputs are pulled to.
+    """The likelihood of pairs, and a linear classifier on discrete codes B that pull the outputs.
 
     L = mean_ij [log(1 + exp θ_ij) − s_ij θ_ij] + μ‖Y − WᵀB‖² + ν‖W‖² + η‖B − U‖²,  B ∈ {±1},  θ_ij = ½⟨u_i, u_j⟩
 
-    i runs over the batch, j over the latest outputs U of the whole training set. Before every epoch W is set in
-    closed form and B bit by bit (``update_codes``); within it the network descends the pair term and η‖B − U‖²,
-    the mean over the batch's bits. (DeepHash-pytorch leaves that last term out of the loss, so that B never
-    reaches the network; the paper has it.)
+    i runs over the batch, j over the latest outputs U of the whole training set. Y are the labels, one-hot. Before
+    every epoch W is set in closed form and B bit by bit (``update_codes``). Within an epoch the network descends the
+    pair term and η‖B − U‖², as a mean over the batch's bits. (DeepHash-pytorch leaves that last term out of the loss,
+    so that B never reaches the network; the paper has it.)
 
     Args:
-        task: what is to be learned.
-        mu: μ, weight of the classification.
-        nu: ν, weight of the ridge.
-        eta: η, weight of the pull to the discrete codes.
-        sweeps: rounds of W and B before each epoch.
+        mu: μ, the weight of the classification.
+        nu: ν, the weight of the ridge.
+        eta: η, the weight of the pull to the discrete codes.
+        sweeps: how often W and B are set before each epoch.
     """
 
     uses_centers = False
+    search_space: ClassVar = {
+        "mu": {"low": 1e-2, "high": 10.0, "log": True},
+        "nu": {"low": 1e-2, "high": 10.0, "log": True},
+        "eta": {"low": 1e-2, "high": 10.0, "log": True},
+    }
 
     targets: Tensor
     weights: Tensor
@@ -36,9 +42,9 @@ class DSDH(Objective):
 
     def __init__(self, task: Task, *, mu: float = 1.0, nu: float = 1.0, eta: float = 1.0, sweeps: int = 3) -> None:
         super().__init__()
-        self.mu = check_weight(mu, "mu", above_zero=True)
-        self.nu = check_weight(nu, "nu", above_zero=True)  # else BᵀB may have no inverse
-        self.eta = check_weight(eta, "eta")
+        self.mu = check_float(mu, "mu", above=0)
+        self.nu = check_float(nu, "nu", above=0)  # with 0, BᵀB may have no inverse
+        self.eta = check_float(eta, "eta", 0)
         self.sweeps = check_int(sweeps, "sweeps", 1)
         self.memory = Memory(task.labels, task.bits)
         self.register_buffer("targets", one_hot(task.labels, task.classes), persistent=False)
@@ -51,15 +57,15 @@ class DSDH(Objective):
         self.update_codes()
 
     def end_training(self) -> None:
-        """Set W and B from the outputs of the last epoch, which W else would not know."""
+        """Set W and B from the outputs of the last epoch."""
         self.update_codes()
 
     @torch.no_grad()
     def update_codes(self) -> None:
-        """W in closed form, then B by discrete cyclic coordinate descent.
+        """Set W in closed form, then B by discrete cyclic coordinate descent.
 
-        W = (BᵀB + ν/μ·I)⁻¹ BᵀY, and bit by bit b_k = sgn(q_k − B' W' w_k) with q_k column k of Y Wᵀ + η/μ·U and B',
-        W' the rest: the exact minimum of μ‖Y − B W‖² + η‖B − U‖² over b_k, rows being samples here.
+        W = (BᵀB + ν/μ·I)⁻¹ BᵀY, and bit by bit b_k = sgn(q_k − B' W' w_k), where q_k is column k of Y Wᵀ + η/μ·U and
+        B', W' are the rest. This is the exact minimum of μ‖Y − B W‖² + η‖B − U‖² over b_k; rows are samples here.
         """
         b, y, u = self.codes, self.targets, self.memory.outputs
         ridge = self.nu / self.mu * torch.eye(b.shape[1], device=b.device)
@@ -73,7 +79,7 @@ class DSDH(Objective):
                 b[:, k] = torch.where(q[:, k] - b @ gram[:, k] >= 0, 1.0, -1.0)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """The loss of a batch, a scalar; its gradient is the network's, W and B being fixed within an epoch."""
+        """Return the loss of a batch, a scalar. Its gradient is the network's, as W and B are fixed within an epoch."""
         pairs = self.memory.pair_loss(logits, labels, index)
         b = self.codes[index]
         # The terms without ℓ are part of the objective's value and have no gradient.
@@ -82,5 +88,5 @@ class DSDH(Objective):
         return pairs + constant + self.eta * (b - logits).square().mean()
 
     def class_scores(self, signs: Tensor) -> Tensor:
-        """Wᵀ b, ``[n, C]``."""
+        """Return Wᵀ b, ``[n, C]``."""
         return signs @ self.weights

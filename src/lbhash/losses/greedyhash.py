@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lbhash.losses.base import Objective, Task, check_weight
+from lbhash.losses.base import Objective, Task
 from lbhash.losses.pairs import one_hot
+from lbhash.utils.validation import check_float
 
 
 class GreedyHash(Objective):
-    """Classification of the codes themselves: the sign forward, the identity backward.
+    """A classification of the codes themselves: the sign in the forward pass, the identity in the backward pass.
 
     b = sgn(ℓ) with ∂b/∂ℓ = 1,  L = cross-entropy(W b, y) + α mean | |ℓ| − 1 |³
 
-    With several labels a row, the cross-entropy is binary, a label at a time.
+    W is a linear classifier, trained beside the model, and y the label. With several labels a row, the cross-entropy is
+    binary, a label at a time.
 
     Args:
-        task: what is to be learned.
-        alpha: weight of the penalty (the authors: 0.1 on CIFAR-10, 1 on ImageNet).
+        alpha: α, the weight of the penalty (the authors: 0.1 on CIFAR-10, 1 on ImageNet).
     """
 
     uses_centers = False
+    search_space: ClassVar = {"alpha": {"low": 1e-3, "high": 1.0, "log": True}}
 
     def __init__(self, task: Task, *, alpha: float = 0.1) -> None:
         super().__init__()
-        self.alpha = check_weight(alpha, "alpha")
+        self.alpha = check_float(alpha, "alpha", 0)
         self.classifier = nn.Linear(task.bits, task.classes, bias=False)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """The loss of a batch, a scalar."""
+        """Return the loss of a batch, a scalar."""
         signs = torch.where(logits.detach() >= 0, 1.0, -1.0)
         b = signs + (logits - logits.detach())  # exactly ±1, however large ℓ is
         scores = self.classifier(b)
@@ -41,5 +45,5 @@ class GreedyHash(Objective):
         return loss + self.alpha * (logits.abs() - 1).abs().pow(3).mean()
 
     def class_scores(self, signs: Tensor) -> Tensor:
-        """W b, ``[n, C]``."""
+        """Return W b, ``[n, C]``."""
         return self.classifier(signs)

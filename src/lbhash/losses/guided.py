@@ -1,4 +1,4 @@
-"""The guidance: any host method, and beside it the pull of the surrogate onto the class centers."""
+"""The guidance: a host method, and beside its loss the pull of the surrogate onto the class centers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task, check_finite, check_loss, check_weight
+from lbhash.losses.base import Objective, Task, check_loss
 from lbhash.models.surrogate import Surrogate
+from lbhash.utils.validation import check_choice, check_float
 
 BALANCED = "balanced"
 
@@ -21,22 +22,22 @@ class Guided(Objective):
     and at the same time the surrogate P learns, L_π = Σ_blocks −log P(code seen | ℓ), which moves P only. A row
     with several labels is pulled to the center of each, and one without any to none.
 
-    With ``noise`` σ the surrogate learns the posterior of the noisy code bin(ℓ + σ·ε), ε ~ N(0, 1), in the place of the
-    code itself. That is a function of ℓ, so that P is as sure as the outputs are large, whatever is known of them, and
-    pulls hardest at bits that are surely wrong.
+    With ``noise`` σ the surrogate learns the posterior of the noisy code bin(ℓ + σ·ε), ε ~ N(0, 1), instead of the code
+    itself. That posterior is a function of ℓ, so that P is as sure as the outputs are large, and pulls hardest at bits
+    that are surely wrong.
 
-    ``forward`` gives the sum of all three: their gradients part inside ``Surrogate.losses``, so that one backward
-    pass and one optimizer over model and surrogate make both updates of the algorithm.
+    ``forward`` returns the sum of all three losses. Their gradients part inside ``Surrogate.losses``, so that one
+    backward pass and one optimizer over model and surrogate make both updates of the algorithm.
 
     Args:
         host: the method that is guided.
-        task: what is to be learned; its centers are where the codes are pulled.
-        mode: ``"add"`` the guidance to the host's loss, or let it ``"replace"`` it (the paper's ablation).
+        task: its centers are where the codes are pulled.
+        mode: ``"add"`` the guidance to the host's loss, or ``"replace"`` that loss (the paper's ablation).
         weight: w; the paper's is 1. "balanced" is the host's own (``Objective.guidance_weight``), 0.003 for CSQ and 1
             for the others: with 1 the guidance is so much larger than CSQ's loss that it alone decides
             (docs/guidance.md).
-        noise: σ, in the unit of ℓ; the paper has none, and it was no gain (docs/guidance.md).
-        surrogate: the network P, of which a copy is trained; the paper's where it is not given.
+        noise: σ, in the unit of ℓ; the paper has none, and it did not help (docs/guidance.md).
+        surrogate: the network P, of which a copy is trained. If None, it is the paper's.
     """
 
     centers: Tensor
@@ -52,31 +53,29 @@ class Guided(Objective):
         surrogate: Surrogate | None = None,
     ) -> None:
         super().__init__()
-        if mode not in ("add", "replace"):
-            raise ValueError(f"mode is {mode!r}; it must be 'add' or 'replace'")
         self.host = host
-        self.mode = mode
+        self.mode = check_choice(mode, "mode", ("add", "replace"))
         if isinstance(weight, str) and weight != BALANCED:
             raise ValueError(f"weight is {weight!r}; it must be a number or {BALANCED!r}")
-        self.weight = check_finite(host.guidance_weight if isinstance(weight, str) else weight, "weight")
-        self.noise = check_weight(noise, "noise")
+        self.weight = check_float(host.guidance_weight if isinstance(weight, str) else weight, "weight")
+        self.noise = check_float(noise, "noise", 0)
         self.surrogate = Surrogate(task.bits) if surrogate is None else copy.deepcopy(surrogate)
         if not isinstance(self.surrogate, Surrogate):
             raise TypeError(f"surrogate is {surrogate!r}; it must be a Surrogate, or None for the paper's")
         if self.surrogate.bits != task.bits:
-            raise ValueError(f"surrogate is one of {self.surrogate.bits} bits; it must be one of {task.bits}")
+            raise ValueError(f"surrogate is for {self.surrogate.bits} bits; it must be for {task.bits}")
         self.register_buffer("centers", self.surrogate.block_index(task.centers))
 
     def begin_epoch(self, epoch: int) -> None:
-        """Pass it on to the host."""
+        """Begin the host's epoch."""
         self.host.begin_epoch(epoch)
 
     def end_training(self) -> None:
-        """Pass it on to the host."""
+        """End the host's training."""
         self.host.end_training()
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """L_X + w·L_θ + L_π of a batch, a scalar (without L_X where the guidance replaces it)."""
+        """Return L_X + w·L_θ + L_π of a batch, a scalar; with mode "replace" without L_X."""
         fit, pull = self.guidance(logits, labels)
         loss = fit + self.weight * pull
         if self.mode == "replace":
@@ -84,7 +83,7 @@ class Guided(Objective):
         return loss + check_loss(self.host(logits, labels, index), self.host, logits)
 
     def guidance(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """L_π and L_θ of a batch."""
+        """Return L_π and L_θ of a batch."""
         seen = logits.detach()
         if self.noise:
             seen = seen + self.noise * torch.randn_like(seen)
@@ -96,5 +95,5 @@ class Guided(Objective):
         return self.surrogate.losses(logits, codes, self.centers[classes], rows)
 
     def class_scores(self, signs: Tensor) -> Tensor | None:
-        """The host's; ``None`` where the guidance replaces the host's loss, so that its classifier learns nothing."""
+        """Return the host's scores; with mode "replace" None, as its classifier then learns nothing."""
         return self.host.class_scores(signs) if self.mode == "add" else None

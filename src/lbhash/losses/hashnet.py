@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task, check_weight
+from lbhash.losses.base import Objective, Task
 from lbhash.losses.pairs import balance_weights, distinct_pairs, likelihood_loss, similar
+from lbhash.utils.validation import check_float
 
 
 class HashNet(Objective):
-    """Weighted maximum likelihood of pairs, with a tanh that is sharpened during training.
+    """The weighted maximum likelihood of pairs (equation 4), with a tanh that gets sharper during training.
 
     u = tanh(β ℓ),  L = mean over pairs i ≠ j of the batch of w_ij [log(1 + exp(α⟨u_i, u_j⟩)) − s_ij α⟨u_i, u_j⟩]
 
-    Args:
-        task: what is to be learned.
-        alpha: α of the adaptive sigmoid; 10 / bits where it is not given, as in the authors' code, so that the
-            largest exponent α·h is 10 at every length.
-        continuation: epochs over which β² grows by 1: β = √(1 + epoch / continuation).
+    s_ij is 1 for rows that share a label, else 0, and w_ij balances the two kinds of pairs (``balance_weights``). The
+    authors' code pairs the two halves of a batch; all its pairs are used here. A row is not paired with itself.
 
-    The authors' code pairs the two halves of a batch; all its pairs are used here. A row is not paired with itself.
+    Args:
+        alpha: α of the adaptive sigmoid. If None, it is 10 / bits as in the authors' code, so that the largest exponent
+            α·h is 10 at every length.
+        continuation: the number of epochs over which β² grows by 1: β = √(1 + epoch / continuation).
     """
 
     uses_centers = False
+    search_space: ClassVar = {
+        "alpha": lambda bits: {"low": 1 / bits, "high": 100 / bits, "log": True},
+        "continuation": {"low": 5.0, "high": 100.0, "log": True},
+    }
 
     def __init__(self, task: Task, *, alpha: float | None = None, continuation: float = 20.0) -> None:
         super().__init__()
-        self.alpha = 10 / task.bits if alpha is None else check_weight(alpha, "alpha", above_zero=True)
-        self.continuation = check_weight(continuation, "continuation", above_zero=True)
+        self.alpha = 10 / task.bits if alpha is None else check_float(alpha, "alpha", above=0)
+        self.continuation = check_float(continuation, "continuation", above=0)
         self.beta = 1.0
 
     def begin_epoch(self, epoch: int) -> None:
@@ -35,7 +42,7 @@ class HashNet(Objective):
         self.beta = (1 + epoch / self.continuation) ** 0.5
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """The loss of a batch, a scalar; 0 for a batch of one row, which has no pair."""
+        """Return the loss of a batch, a scalar; it is 0 for a batch of one row, which has no pair."""
         u = (self.beta * logits).tanh()
         pairs = distinct_pairs(len(u), u.device)
         loss = likelihood_loss(self.alpha * u @ u.T, similar(labels, labels))

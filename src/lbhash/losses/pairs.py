@@ -1,4 +1,4 @@
-"""Pairs of rows: which are similar, how much, and how likely the pairwise methods find it."""
+"""Pairs of rows: their similarity, their weights and their likelihood, as the pairwise methods use them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 
 def similar(a: Tensor, b: Tensor) -> Tensor:
-    """s_ij: whether row i of ``a`` and row j of ``b`` share a label, ``bool [n, m]``.
+    """Return s_ij, whether row i of ``a`` and row j of ``b`` share a label, ``bool [n, m]``.
 
     Labels are ``int64 [n]`` and ``int64 [m]``, or multi-hot ``[n, C]`` and ``[m, C]``.
     """
@@ -21,7 +21,7 @@ def similar(a: Tensor, b: Tensor) -> Tensor:
 
 
 def jaccard(a: Tensor, b: Tensor) -> Tensor:
-    """|y_i ∩ y_j| / |y_i ∪ y_j| of multi-hot labels, ``float [n, m]``; 0 where both are empty."""
+    """Return |y_i ∩ y_j| / |y_i ∪ y_j| of multi-hot labels, ``float [n, m]``; 0 where both are empty."""
     a, b = a.float(), b.float()
     common = a @ b.T
     union = a.sum(1)[:, None] + b.sum(1)[None, :] - common
@@ -29,21 +29,21 @@ def jaccard(a: Tensor, b: Tensor) -> Tensor:
 
 
 def one_hot(labels: Tensor, classes: int) -> Tensor:
-    """Y, ``float [n, C]``, of integer or multi-hot labels."""
+    """Return Y, ``float [n, C]``, of integer or multi-hot labels."""
     return F.one_hot(labels, classes).float() if labels.ndim == 1 else labels.float()
 
 
 def distinct_pairs(n: int, device: torch.device) -> Tensor:
-    """Mask of the pairs i ≠ j of a batch, ``bool [n, n]``: a row says nothing about itself."""
+    """Return the mask of the pairs i ≠ j of a batch, ``bool [n, n]``: a row is not paired with itself."""
     return ~torch.eye(n, dtype=torch.bool, device=device)
 
 
 def balance_weights(labels: Tensor, pairs: Tensor) -> Tensor:
-    """w_ij of HashNet (equation 2) and DCH (equation 2): similar and dissimilar pairs weigh the same in total.
+    """Return w_ij of HashNet (equation 2) and DCH (equation 2): similar and dissimilar pairs weigh the same in total.
 
-    w_ij = c_ij·|S| / |S₁| for similar and |S| / |S₀| for dissimilar pairs, S the pairs of the batch that
-    ``pairs`` admits, c_ij the Jaccard similarity of the labels (1 where there is one label a row). Where the batch
-    has pairs of one kind only, the other kind has no weight to share and these weigh 1.
+    w_ij = c_ij·|S| / |S₁| for similar and |S| / |S₀| for dissimilar pairs. S are the pairs of the batch that ``pairs``
+    admits, and c_ij is the Jaccard similarity of the labels (1 where there is one label a row). If the batch has pairs
+    of one kind only, they weigh 1.
     """
     s = similar(labels, labels) & pairs
     d = ~s & pairs
@@ -55,14 +55,14 @@ def balance_weights(labels: Tensor, pairs: Tensor) -> Tensor:
 
 
 def likelihood_loss(inner: Tensor, s: Tensor) -> Tensor:
-    """−log p(s_ij | θ_ij) = log(1 + exp θ_ij) − s_ij θ_ij, elementwise."""
+    """Return −log p(s_ij | θ_ij) = log(1 + exp θ_ij) − s_ij θ_ij, elementwise."""
     return F.softplus(inner) - s * inner
 
 
 class Memory(torch.nn.Module):
     """The latest outputs of the whole training set, which DBDH and DSDH pair the batch with.
 
-    A row that has not been seen yet is zero: its θ is 0, so that it pulls nothing.
+    The outputs of a row that has not been seen yet are 0, and so is its θ, so that it pulls nothing.
     """
 
     outputs: Tensor
@@ -74,7 +74,7 @@ class Memory(torch.nn.Module):
         self.register_buffer("labels", labels, persistent=False)
 
     def pair_loss(self, u: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """Remember ``u``, then the mean over i in the batch and j in the training set of −log p(s_ij | θ_ij).
+        """Store ``u``, and return the mean of −log p(s_ij | θ_ij) over i in the batch and j in the training set.
 
         θ_ij = ½⟨u_i, u_j⟩. The gradient reaches the batch's rows only.
         """
@@ -85,7 +85,7 @@ class Memory(torch.nn.Module):
 class _MeanLikelihoodLoss(torch.autograd.Function):
     """mean_ij [log(1 + exp θ_ij) − s_ij θ_ij] with θ_ij = ½⟨u_i, v_j⟩, and its gradient ½ (σ(θ) − s) V / (n·m) for u.
 
-    Written by hand because autograd would keep, and go through again, five arrays of the size of all pairs; this was
+    It is written by hand because autograd would store, and read again, five arrays of the size of all pairs, which took
     most of a step of DBDH and DSDH.
     """
 

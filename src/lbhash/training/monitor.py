@@ -83,15 +83,13 @@ def evaluate_epoch(
     found = bound(training.codes, training.labels, bits=training.bits)
     values = {"loss": loss, "inter": float(found.inter), "intra": float(found.intra), "ratio": float(found.ratio)}
     collapsed = False
-    evaluated = training if validation is None and monitor == "ratio" else validation
-    if evaluated is not None:
+    shown = training if validation is None and monitor == "ratio" else validation
+    if shown is not None:
         from lbhash.evaluation.held_out import score_codes  # a search trains, so that its package imports this one
 
         name = "training" if validation is None else "validation"
-        score = score_codes(
-            evaluated.codes, evaluated.labels, evaluated.classes, evaluated.bits, with_map=monitor == "map"
-        )
-        collapsed = any(caution.kind in ("equal", "collapsed") for caution in score.cautions)
+        score = score_codes(shown.codes, shown.labels, shown.classes, shown.bits, with_map=monitor == "map")
+        collapsed = any(diagnostic.kind in ("equal", "collapsed") for diagnostic in score.diagnostics)
         values |= {f"{name}_inter": score.inter, f"{name}_intra": score.intra}
         values[f"{name}_ratio"] = 0.0 if collapsed else score.by("ratio")
         if monitor == "map":

@@ -1,11 +1,12 @@
-"""The search: train on a part of the training rows, judge by the rest, and try what promises more."""
+"""The search: train on some of the training rows, evaluate on the others, and try what is promising."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from lightning.pytorch.callbacks import Callback
@@ -13,7 +14,7 @@ from lightning.pytorch.callbacks import Callback
 from lbhash.codes import PackedCodes, check_bits
 from lbhash.data import Dataset, EmbeddingSplit, hold_out
 from lbhash.evaluation.bound import bound
-from lbhash.evaluation.diagnostics import cautions_of_rows, cautions_of_values
+from lbhash.evaluation.diagnostics import diagnose_rows, diagnose_values
 from lbhash.evaluation.held_out import (
     INTER_PERCENTILE,
     PERCENTILE,
@@ -23,21 +24,29 @@ from lbhash.evaluation.held_out import (
     leave_one_out_map,
     score_codes,
 )
-from lbhash.evaluation.metrics import check_choice
 from lbhash.training.confusion import confusion
 from lbhash.training.hardware import check_machine
-from lbhash.tuning.space import Space, check_space, default_space, starting_point, with_fractions, with_params
+from lbhash.tuning.space import (
+    Space,
+    check_space,
+    default_space,
+    import_optuna,
+    starting_point,
+    to_entry,
+    with_fractions,
+    with_params,
+)
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial
-from lbhash.utils.labels import check_labels
-from lbhash.utils.validation import check_int
+from lbhash.utils.deprecation import renamed
+from lbhash.utils.labels import Labels, check_labels
+from lbhash.utils.validation import check_choice, check_float, check_int
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import lightning as L
 
-    from lbhash.centers.targets import Confusion
     from lbhash.hasher import Hasher
     from lbhash.models.hash_model import HashModel
 
@@ -45,16 +54,16 @@ _NOT_OF_THE_SEARCH = ("device", "threads", "devices", "nodes", "workers", "progr
 
 
 def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **search_options: Any) -> Tuning:
-    """Search settings, then fit the best ones on the whole training part.
+    """Search settings, then fit a hasher with the best ones on the whole training split.
 
     Args:
         hasher: what is not searched: method, bits, epochs, seed … It is not fitted itself.
-        data: a data set, of which only the train split is looked at, or a training part.
-        classes: C, with a part.
-        search_options: of ``search``.
+        data: a data set, of which only the train split is used, or a training split.
+        classes: C, the number of classes; only with a split.
+        search_options: arguments of ``search``.
 
     Returns:
-        What the search found, its ``hasher`` fitted.
+        What the search found; its ``hasher`` is fitted.
 
     >>> from lbhash import Hasher
     >>> from lbhash.data import load_dataset
@@ -63,13 +72,14 @@ def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = N
     (200, 2)
     """
     found = search(hasher, data, classes, **search_options)
-    part, count, values = _training_rows(data, classes)
-    found.hasher.fit_split(part, count)
+    split, count, values = _training_rows(data, classes)
+    found.hasher.fit_split(split, count)
     if values is not None:
         found.hasher.classes_ = values
     return found
 
 
+@renamed(at="top_k")
 def search(
     hasher: Hasher,
     data: Dataset | EmbeddingSplit,
@@ -79,7 +89,7 @@ def search(
     by: By = "ratio",
     percentile: float = PERCENTILE,
     inter_percentile: float = INTER_PERCENTILE,
-    at: int | None = None,
+    top_k: int | None = None,
     compare: bool = False,
     held_out: float = 0.2,
     space: Space | None = None,
@@ -89,27 +99,27 @@ def search(
     resume: bool = False,
     after_trial: Callable[[Trial], None] | None = None,
 ) -> Tuning:
-    """Search settings by what they make of rows that are held out of the training part.
+    """Search settings by the codes of validation rows, which are held out of the training split.
 
-    The first trial is the hasher as it is, so that nothing is chosen that does worse by the criterion.
+    The first trial is the hasher as it is, so that no setting is chosen that is worse by the criterion.
 
     Args:
         hasher: what is not searched.
-        data: a data set, of which only the train split is looked at, or a training part.
-        classes: C, with a part.
+        data: a data set, of which only the train split is used, or a training split.
+        classes: C, the number of classes; only with a split.
         trials: how many settings to try; those of a resumed search count.
-        by: "ratio", D_inter / D_intra of the held-out codes, or "map", their mean average precision.
-        percentile: of D_intra in the ratio, from 0 to 100; 100 is the maximum.
-        inter_percentile: of D_inter in the ratio, from 0 to 100; 0 is the minimum.
-        at: rank R of the mAP; all other held-out rows where there are fewer.
-        compare: whether to compute the mAP where the ratio chooses.
-        held_out: share of every class's rows that is held out.
-        space: what is searched; ``default_space`` where it is not given.
-        seed: of the held-out rows and of what is tried; the hasher's where it is not given.
+        by: "ratio", D_inter / D_intra of the validation rows' codes, or "map", their mean average precision.
+        percentile: the percentile of D_intra in the ratio, from 0 to 100; 100 is the maximum.
+        inter_percentile: the percentile of D_inter in the ratio, from 0 to 100; 0 is the minimum.
+        top_k: the length of the ranked list in mAP@k. If None, or if there are fewer, it is all other validation rows.
+        compare: whether to compute the mAP although the ratio chooses.
+        held_out: the share of every class's rows that are validation rows, above 0 and below 1.
+        space: what is searched. If None, ``default_space``.
+        seed: for the choice of validation rows and of settings. If None, the hasher's.
         prune: whether to end a trial whose value is below the median of the trials before, at the same epoch.
-        folder: keeps the trials, so that a killed search can go on; nothing is kept without.
-        resume: go on from the folder's trials. What is found is the same as if the search had not been killed.
-        after_trial: called after every trial, those of a resumed search among them.
+        folder: where the trials are stored, so that a killed search can be resumed. If None, nothing is stored.
+        resume: whether to resume the folder's search. The result is the same as if it had not been killed.
+        after_trial: called after every trial, also for those of a resumed search.
 
     Returns:
         What was found; its ``hasher`` has the best settings and is not fitted.
@@ -119,188 +129,138 @@ def search(
             end.
     """
     trials = check_int(trials, "trials", 1)
-    check_choice(by, ("ratio", "map"), "by")
-    for name, value in (("percentile", percentile), ("inter_percentile", inter_percentile)):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 100:
-            raise ValueError(f"{name} is {value!r}; it must be a number from 0 to 100")
-    at = None if at is None else check_int(at, "at", 1)
-    bits = check_bits(hasher.bits)
-    seed = hasher.seed if seed is None else seed
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        raise TypeError(f"seed is {seed!r}; it must be an integer of at least 0")
-    if seed < 0:
-        raise ValueError(f"seed is {seed}; it must be at least 0")
-    check_machine(hasher.device, hasher.threads)  # which would fail every trial
-    for name in ("devices", "nodes"):
-        if getattr(hasher, name) != 1:
-            raise ValueError(f"{name} is {getattr(hasher, name)!r}; a search trains in one process, and it must be 1")
-    part, count, _ = _training_rows(data, classes)
-    fitted, held = hold_out(part, held_out, seed)
-    space = default_space(hasher.method, hasher.guided, bits) if space is None else space
+    check_choice(by, "by", get_args(By))
+    percentiles = (
+        check_float(percentile, "percentile", 0, 100),
+        check_float(inter_percentile, "inter_percentile", 0, 100),
+    )
+    top_k = None if top_k is None else check_int(top_k, "top_k", 1)
+    seed = check_int(hasher.seed if seed is None else seed, "seed")
+    _check_hasher(hasher)
+    split, count, _ = _training_rows(data, classes)
+    fitted, validation = hold_out(split, held_out, seed)
+    space = default_space(hasher.method, hasher.guided, hasher.bits) if space is None else space
     check_space(space, hasher, count)
     space = with_fractions(space, hasher)
-    study = Study(
-        space,
-        seed,
-        starting_point(hasher, space),
-        hasher.epochs,
-        prune=prune,
-        identity=_identity(
-            hasher,
-            part,
-            by=by,
-            percentile=float(percentile),
-            inter_percentile=float(inter_percentile),
-            at=at,
-            compare=compare,
-            held_out=held_out,
-            space={name: values.as_dict() for name, values in space.items()},
-            prune=prune,
-            search_seed=seed,
-        ),
-        folder=folder,
-        resume=resume,
-    )
-    judge = _Judge(held, count, bits, (percentile, inter_percentile), by, compare, at)
+    settings: dict[str, Any] = {"by": by, "percentile": percentiles[0], "inter percentile": percentiles[1], "at": top_k}
+    settings |= {"compare": compare, "held out": held_out, "prune": prune, "search seed": seed}
+    settings = _settings(hasher, split, space, settings)
+    start = starting_point(hasher, space)
+    study = Study(space, seed, start, hasher.epochs, prune=prune, settings=settings, folder=folder, resume=resume)
+    labels = check_labels(validation.labels, classes=count)
+    evaluator = _Evaluator(validation, labels, count, hasher.bits, percentiles, by, by == "map" or compare, top_k)
+    shared = cache(partial(confusion, fitted, count))  # computed once for all trials
+    after_trial = after_trial or (lambda trial: None)
     done = study.trials()[:trials]
-    for trial in done if after_trial is not None else ():
-        after_trial(trial)  # type: ignore[misc]
-    confused = cache(partial(confusion, fitted, count))
+    for trial in done:
+        after_trial(trial)
     while len(done) < trials:
         asked, params = study.ask(len(done))
-        trial = _try(with_params(hasher, params), fitted, confused, judge, asked, prune, len(done), params)
+        watch = _Watch(evaluator, asked, prune)
+        train = partial(with_params(hasher, params).fit_split, fitted, count, known_confusion=shared, callbacks=[watch])
+        trial = _try(train, watch, len(done), params)
         study.tell(asked, trial, trial.value(by))
         done.append(trial)
-        if after_trial is not None:
-            after_trial(trial)
-    best = best_trial(done, by)
-    assert held.labels is not None
-    cautions = cautions_of_rows(check_labels(held.labels, classes=count), count, percentile)
+        after_trial(trial)
+    diagnostics = diagnose_rows(labels, count, percentiles[0])
     if by == "ratio":
-        cautions += cautions_of_values([trial.value(by) or 0.0 for trial in done if trial.state == "complete"])
-    return Tuning(
-        by=by,
-        percentile=percentile,
-        inter_percentile=inter_percentile,
-        hasher=with_params(hasher, best.params),
-        trials=tuple(done),
-        held_out=len(held),
-        cautions=tuple(cautions),
-    )
+        diagnostics += diagnose_values([trial.value(by) or 0.0 for trial in done if trial.state == "complete"])
+    best = with_params(hasher, best_trial(done, by).params)
+    return Tuning(by, *percentiles, best, tuple(done), len(validation), tuple(diagnostics))
 
 
-class _Judge:
-    """Scores models by the held-out rows."""
+@dataclass(frozen=True)
+class _Evaluator:
+    """Evaluates the codes that a model gives the validation rows."""
 
-    def __init__(
-        self,
-        held: EmbeddingSplit,
-        classes: int,
-        bits: int,
-        percentiles: tuple[float, float],
-        by: By,
-        compare: bool,
-        at: int | None,
-    ) -> None:
-        assert held.labels is not None
-        self.held, self.classes, self.bits, self.percentiles = held, classes, bits, percentiles
-        self.labels = check_labels(held.labels, classes=classes)
-        self.by, self.with_map, self.at = by, by == "map" or compare, at
+    validation: EmbeddingSplit
+    labels: Labels
+    classes: int
+    bits: int
+    percentiles: tuple[float, float]
+    by: By
+    with_map: bool
+    top_k: int | None
 
     def encode(self, model: HashModel) -> PackedCodes:
-        """The held-out rows' codes."""
-        return np.concatenate([model.encode(chunk) for chunk in self.held.chunks()])
+        """Return the codes of the validation rows."""
+        return np.concatenate([model.encode(chunk) for chunk in self.validation.chunks()])
 
     def value(self, model: HashModel) -> float:
-        """What the pruner looks at."""
+        """Return the criterion, which the pruner compares."""
         codes = self.encode(model)
         if self.by == "map":
-            return leave_one_out_map(codes, self.labels, self.bits, self.at)
-        found = bound(codes, self.labels, classes=self.classes, bits=self.bits)
-        found = found.at_percentile(*self.percentiles)
+            return leave_one_out_map(codes, self.labels, self.bits, self.top_k)
+        percentile, inter = self.percentiles
+        found = bound(codes, self.labels, percentile, inter_percentile=inter, classes=self.classes, bits=self.bits)
         return bounded_ratio(found.inter, found.intra)
 
-    def score(self, model: HashModel, *, with_map: bool) -> Score:
-        """All that is kept of a trial."""
-        return score_codes(
-            self.encode(model),
-            self.labels,
-            self.classes,
-            self.bits,
-            *self.percentiles,
-            with_map=with_map and self.with_map,
-            at=self.at,
-        )
-
-
-class _Pruned(Exception):
-    """A trial is not worth its remaining epochs."""
+    def score(self, model: HashModel, *, pruned: bool) -> Score:
+        """Return all that is stored of a trial."""
+        options: Any = {"with_map": self.with_map and not pruned, "top_k": self.top_k}
+        return score_codes(self.encode(model), self.labels, self.classes, self.bits, *self.percentiles, **options)
 
 
 class _Watch(Callback):
-    """Counts the epochs, and where trials are pruned reports the criterion of each and ends what lags behind."""
+    """Counts the epochs; if trials are pruned, reports the criterion after each and ends a trial that lags behind."""
 
-    def __init__(self, judge: _Judge, asked: Any, prune: bool) -> None:
-        self.judge, self.asked, self.prune, self.epochs = judge, asked, prune, 0
-        self.model: HashModel | None = None
+    def __init__(self, evaluator: _Evaluator, asked: Any, prune: bool) -> None:
+        self.evaluator, self.asked, self.prune, self.epochs = evaluator, asked, prune, 0
+        self.model: HashModel
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: Any) -> None:
-        """Look at the held-out rows."""
+        """Evaluate the validation rows."""
         self.model = module.model
         self.epochs = trainer.current_epoch + 1
         if not self.prune:
             return
-        self.asked.report(self.judge.value(module.model), trainer.current_epoch)
+        self.asked.report(self.evaluator.value(module.model), trainer.current_epoch)
         if self.epochs < int(trainer.max_epochs or 0) and self.asked.should_prune():
-            raise _Pruned
+            raise import_optuna().TrialPruned
 
 
-def _try(
-    hasher: Hasher,
-    part: EmbeddingSplit,
-    confused: Confusion,
-    judge: _Judge,
-    asked: Any,
-    prune: bool,
-    number: int,
-    params: dict[str, Any],
-) -> Trial:
-    """Train once. What a setting makes impossible fails this trial, and not the search."""
-    watch = _Watch(judge, asked, prune)
+def _try(train: Callable[[], Hasher], watch: _Watch, number: int, params: dict[str, Any]) -> Trial:
+    """Train once. A setting that cannot be trained fails this trial, and not the search."""
+    state: State = "complete"
+    why = ""
     started = time.perf_counter()
-
-    def trial(state: State, score: Score | None, why: str = "") -> Trial:
-        return Trial(number, params, state, score, watch.epochs, round(seconds, 3), why)
-
     try:
-        hasher.fit_split(part, judge.classes, known_confusion=confused, callbacks=[watch])
-    except _Pruned:
-        seconds = time.perf_counter() - started
-        assert watch.model is not None
-        return trial("pruned", judge.score(watch.model, with_map=False))
+        model = train().model_
+    except import_optuna().TrialPruned:
+        state, model = "pruned", watch.model
     except ValueError as error:
-        seconds = time.perf_counter() - started
-        return trial("failed", None, " ".join(str(error).split()))
-    seconds = time.perf_counter() - started
-    return trial("complete", judge.score(hasher.model_, with_map=True))
+        state, why = "failed", " ".join(str(error).split())
+    seconds = round(time.perf_counter() - started, 3)
+    score = None if state == "failed" else watch.evaluator.score(model, pruned=state == "pruned")
+    return Trial(number, params, state, score, watch.epochs, seconds, why)
+
+
+def _settings(hasher: Hasher, split: EmbeddingSplit, space: Space, search_settings: dict[str, Any]) -> dict[str, str]:
+    """Return what tells a search from others, by the names that a study stores."""
+    settings = {name: value for name, value in hasher.get_params().items() if name not in _NOT_OF_THE_SEARCH}
+    settings |= search_settings | {"space": {name: to_entry(values) for name, values in space.items()}}
+    settings |= {"fingerprint of the rows": split.fingerprint()}
+    return {name: str(value) for name, value in settings.items()}
+
+
+def _check_hasher(hasher: Hasher) -> None:
+    """Raise for settings that would fail every trial."""
+    check_bits(hasher.bits)
+    check_machine(hasher.device, hasher.threads)
+    for name in ("devices", "nodes"):
+        if getattr(hasher, name) != 1:
+            raise ValueError(f"{name} is {getattr(hasher, name)!r}; a search trains in one process, and it must be 1")
 
 
 def _training_rows(data: Dataset | EmbeddingSplit, classes: int | None) -> tuple[EmbeddingSplit, int, Any]:
-    """The training part, the number of its classes, and what their numbers were where they were numbered anew."""
+    """Return the training split, the number of its classes, and their values if they were numbered anew."""
     if isinstance(data, Dataset):
         if classes is not None:
             raise ValueError(f"classes is {classes} and data is a data set, which knows its own; give one of the two")
-        part, values = data.train.compact()
-        return part, len(values), values
+        split, values = data.train.compact()
+        return split, len(values), values
     if not isinstance(data, EmbeddingSplit):
         raise TypeError(f"data is of type {type(data).__name__}; it must be a Dataset or an EmbeddingSplit")
     if classes is None:
-        raise ValueError("classes is missing; with a part it must be the number of classes")
+        raise ValueError("classes is missing; with a split it must be the number of classes")
     return data, check_int(classes, "classes", 1), None
-
-
-def _identity(hasher: Hasher, part: EmbeddingSplit, **settings: Any) -> dict[str, str]:
-    """What a search is known by."""
-    held = {name: str(value) for name, value in hasher.get_params().items() if name not in _NOT_OF_THE_SEARCH}
-    held |= {name.replace("_", " "): str(value) for name, value in settings.items()}
-    return held | {"fingerprint of the rows": part.fingerprint()}

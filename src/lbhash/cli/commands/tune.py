@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,13 +27,6 @@ if TYPE_CHECKING:
     from lbhash.tuning import Trial, Tuning
 
 
-class Criterion(str, Enum):
-    """What settings are chosen by."""
-
-    ratio = "ratio"
-    map = "map"
-
-
 def tune(
     out: Annotated[Path, typer.Option(help="Folder of the trials, the best settings and the model trained with them.")],
     data: Data = "digits",
@@ -44,7 +36,7 @@ def tune(
     protocol: Protocol = None,
     split_seed: SplitSeed = 0,
     backbone: Annotated[
-        str | None, typer.Option(help="For images: a folder or Hub id of a vision model, which stays as it is.")
+        str | None, typer.Option(help="For images: a folder or Hub id of a vision model, which is not fine-tuned.")
     ] = None,
     layout: Layout = None,
     images: Images = None,
@@ -55,41 +47,42 @@ def tune(
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
     trials: Annotated[int, typer.Option(help="How many settings to try; the first are the defaults.")] = 20,
     by: Annotated[
-        Criterion, typer.Option(help="Choose by the ratio of the held-out rows' codes, or by their mAP.")
-    ] = Criterion.ratio,
-    percentile: Annotated[
-        float | None, typer.Option(help="Of D_intra in the ratio; 100 for its maximum, 75 if not given.")
+        Literal["ratio", "map"],
+        typer.Option(help="Choose by the ratio of the validation rows' codes, or by their mAP."),
+    ] = "ratio",
+    percentile: Annotated[float, typer.Option(help="Percentile of D_intra in the ratio; 100 is its maximum.")] = 75,
+    inter_percentile: Annotated[float, typer.Option(help="Percentile of D_inter in the ratio; 0 is its minimum.")] = 10,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", "--at", help="The k of mAP@k. By default the size of the base.")
     ] = None,
-    inter_percentile: Annotated[
-        float | None, typer.Option(help="Of D_inter in the ratio; 0 for its minimum, 10 if not given.")
-    ] = None,
-    at: Annotated[int | None, typer.Option(help="Rank of the mAP; the whole base where not given.")] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Compute the mAP of every trial too, and an image.")] = (
-        False
-    ),
-    held_out: Annotated[float, typer.Option(help="Share of each class's training rows that judges.")] = 0.2,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compute the mAP of every trial too, and plot it against the ratio.")
+    ] = False,
+    held_out: Annotated[float, typer.Option(help="Share of each class's training rows used for validation.")] = 0.2,
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 30,
-    prune: Annotated[bool, typer.Option(help="End a trial that is below the median of those before.")] = True,
-    seed: Annotated[int, typer.Option(help="Same seed, same machine: the same trials.")] = 0,
-    space: Annotated[Path | None, typer.Option(help="A JSON file of what to search, in the default's place.")] = None,
+    prune: Annotated[bool, typer.Option(help="End a trial that is below the median of the trials before.")] = True,
+    seed: Annotated[int, typer.Option(help="Seed of the search: the same seed gives the same trials.")] = 0,
+    space: Annotated[
+        Path | None, typer.Option(help="A JSON file of the settings to search, instead of the default ones.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, gpu …")] = "auto",
-    threads: Annotated[int, typer.Option(help="Of PyTorch while it trains on a CPU.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from OUT's trials.")] = False,
+    threads: Annotated[int, typer.Option(help="Threads of PyTorch for training on a CPU.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the search in the folder --out.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Search hyper-parameters by the lower bound of held-out training rows, and train with the best.
+    """Search hyper-parameters by the lower bound of validation rows, and train with the best.
 
-    Images are embedded once, by a backbone that stays as it is.
+    Images are embedded once, by a backbone that is not fine-tuned.
     """
     from lbhash.cli.tables import print_metrics
     from lbhash.hasher import Hasher
     from lbhash.pipeline.splits import open_embedded
     from lbhash.pipeline.train import train_model
-    from lbhash.tuning import INTER_PERCENTILE, PERCENTILE, read_space, search
-    from lbhash.tuning.study import import_optuna
+    from lbhash.tuning import read_space, search
+    from lbhash.tuning.space import import_optuna
     from lbhash.tuning.write import write_tuning
     from lbhash.utils.files import check_folder
-    from lbhash.utils.formatting import number
+    from lbhash.utils.validation import check_int
 
     import_optuna()
     check_folder(out, "out")
@@ -98,40 +91,30 @@ def tune(
     loaded, about = open_embedded(
         data, options, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed
     )
-    if at is not None and not 1 <= at <= len(loaded.base):
-        raise ValueError(f"at is {at}; it must be from 1 to the size of the base ({len(loaded.base)})")
-    hasher = Hasher(bits, method, guided, epochs, seed, device=device, threads=threads)
-
-    def say(trial: Trial) -> None:
-        score = trial.score
-        value = f"failed: {trial.why}" if score is None else f"ratio {number(score.by('ratio'), 3)}"
-        value += "" if score is None or score.map is None else f", mAP {score.map:.4f}"
-        ended = f", pruned after {trial.epochs} epochs" if trial.state == "pruned" else ""
-        which = f"[{trial.number + 1}/{trials}] trial {trial.number}"
-        typer.echo(f"{which}: {value}{ended}, {trial.seconds:.1f} s", err=True)
-
+    if top_k is not None:
+        check_int(top_k, "top_k", 1, len(loaded.base), "the size of the base")
     found = search(
-        hasher,
+        Hasher(bits, method, guided, epochs, seed, device=device, threads=threads),
         loaded,
         trials=trials,
-        by=by.value,
-        percentile=PERCENTILE if percentile is None else percentile,
-        inter_percentile=INTER_PERCENTILE if inter_percentile is None else inter_percentile,
-        at=at,
+        by=by,
+        percentile=percentile,
+        inter_percentile=inter_percentile,
+        top_k=top_k,
         compare=compare,
         held_out=held_out,
         space=searched,
         prune=prune,
         folder=out,
         resume=resume,
-        after_trial=say,
+        after_trial=lambda trial: typer.echo(_trial_line(trial, trials), err=True),
     )
     write_tuning(found, out)
     settings = {name: value for name, value in found.hasher.get_params().items() if name != "progress"}
     metrics = train_model(
         loaded,
         out / "model",
-        at=at,
+        at=top_k,
         split_seed=split_seed,
         overwrite=True,
         progress=not as_json,
@@ -146,41 +129,44 @@ def tune(
     typer.echo(f"trials.csv, best.json and model are in {out}")
 
 
+def _trial_line(trial: Trial, trials: int) -> str:
+    """Return the line that is printed after a trial."""
+    from lbhash.utils.formatting import number
+
+    score = trial.score
+    value = f"failed: {trial.why}" if score is None else f"ratio {number(score.by('ratio'), 3)}"
+    value += "" if score is None or score.map is None else f", mAP {score.map:.4f}"
+    pruned = f", pruned after {trial.epochs} epochs" if trial.state == "pruned" else ""
+    return f"[{trial.number + 1}/{trials}] trial {trial.number}: {value}{pruned}, {trial.seconds:.1f} s"
+
+
 def print_tuning(found: Tuning) -> None:
-    """Print a line a trial, the chosen one marked, and what speaks against the ratio."""
+    """Print a line for each trial, with a star for the chosen one, and the warnings."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
     from lbhash.utils.formatting import number
 
-    console = Console()
-    title = f"{len(found.trials)} trials by {found.by}, {found.held_out:,} held-out rows"
+    title = f"{len(found.trials)} trials by {found.by}, {found.held_out:,} validation rows"
     columns = ("trial", "ratio", "D_inter", "D_intra", "min / max", "mAP", "codes", "epochs", "warnings")
     table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for trial in found.trials:
-        mark = " *" if trial.number == found.best.number else ""
-        score = trial.score
-        cells = ["–"] * 6
-        kinds = trial.why
-        if score is not None:
-            cells = [
-                number(score.ratio, 3),
-                number(score.inter, 1),
-                number(score.intra, 1),
-                number(score.strict_ratio, 3),
-            ]
-            cells += [number(score.map, 4), f"{score.distinct:,}"]
-            kinds = ", ".join(caution.kind for caution in score.cautions)
-        ended = " (pruned)" if trial.state == "pruned" else ""
-        table.add_row(f"{trial.number}{mark}", *cells, f"{trial.epochs}{ended}", kinds)
-    console.print(table)
     best = found.best
-    assert best.score is not None
+    for trial in found.trials:
+        score = trial.score
+        cells, warnings = ["–"] * 6, trial.why
+        if score is not None:
+            cells = [number(score.ratio, 3), number(score.inter, 1), number(score.intra, 1)]
+            cells += [number(score.strict_ratio, 3), number(score.map, 4), f"{score.distinct:,}"]
+            warnings = ", ".join(diagnostic.kind for diagnostic in score.diagnostics)
+        star = " *" if trial.number == best.number else ""
+        pruned = " (pruned)" if trial.state == "pruned" else ""
+        table.add_row(f"{trial.number}{star}", *cells, f"{trial.epochs}{pruned}", warnings)
+    Console().print(table)
     chosen = ", ".join(f"{name} {_short(value)}" for name, value in best.params.items())
     typer.echo(f"* trial {best.number}: {chosen}")
-    for caution in (*found.cautions, *best.score.cautions):
-        typer.echo(f"warning ({caution.kind}): {caution.line}")
+    for diagnostic in (*found.diagnostics, *(best.score.diagnostics if best.score else ())):
+        typer.echo(f"warning ({diagnostic.kind}): {diagnostic.line}")
 
 
 def _short(value: Any) -> str:

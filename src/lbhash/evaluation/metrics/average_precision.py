@@ -14,18 +14,20 @@ from lbhash.evaluation.metrics.common import (
     Floats,
     Normalize,
     Ties,
-    check_choice,
     check_rank,
     mean_over_queries,
 )
 from lbhash.evaluation.metrics.sums import harmonic, moment, run
 from lbhash.evaluation.ranking import Ranking
+from lbhash.utils.deprecation import renamed
+from lbhash.utils.validation import check_choice
 
 
+@renamed(at="top_k")
 def average_precision(
-    hist: Ranking, at: int | None = None, ties: Ties = "expected", normalize: Normalize = "retrieved"
+    hist: Ranking, top_k: int | None = None, ties: Ties = "expected", normalize: Normalize = "retrieved"
 ) -> Floats:
-    """Average precision of each query over the first R = ``at`` places of its ranking, AP@R.
+    """Return the average precision of each query over the first R = ``top_k`` places of its ranking, AP@R.
 
     ``AP@R = (1/Z) * sum over the ranks i <= R of relevant codes of (relevant codes up to i) / i``. Z is the number of
     relevant codes among the first R for "retrieved" (AP is 0 if there are none), which is what the evaluation code
@@ -43,7 +45,7 @@ def average_precision(
 
     Args:
         hist: the histograms.
-        at: R, from 1 to the size of the base; by default the size of the base.
+        top_k: R, from 1 to the size of the base; by default the size of the base.
         ties: "expected" over random orders of tied codes, or the "best" or "worst" value that an order of them gives.
         normalize: Z, as above.
 
@@ -51,46 +53,88 @@ def average_precision(
         ``float64 [queries]``, from 0 to 1; NaN for a query to which no base code is relevant.
 
     Raises:
-        TypeError, ValueError: ``at``, ``ties`` or ``normalize`` is none of these.
+        TypeError, ValueError: ``top_k``, ``ties`` or ``normalize`` is none of these.
     """
-    at = check_rank(hist, at, "at")
-    check_choice(ties, TIES, "ties")
-    check_choice(normalize, NORMALIZE, "normalize")
-    if ties == "expected":
-        relevant = hist.relevant
-        return expected_average(hist.total, relevant, relevant, at, normalize)
-    result = np.empty(hist.queries, np.float64)
-    _extreme_average(hist.total, hist.relevant, at, ties == "best", normalize == "all", result)
-    return result
+    return average_of_grades(hist, hist.relevant, top_k, ties, normalize)
 
 
+@renamed(at="top_k")
 def mean_average_precision(
     hist: Ranking,
-    at: int | None = None,
+    top_k: int | None = None,
     ties: Ties = "expected",
     normalize: Normalize = "retrieved",
     empty: Empty = "skip",
 ) -> float:
-    """Mean of ``average_precision``; a query without a relevant base code is left out, or with "zero" scores 0."""
-    return mean_over_queries(average_precision(hist, at, ties, normalize), empty)
+    """Return the mean of ``average_precision``; ``empty`` is as for ``mean_over_queries``."""
+    return mean_over_queries(average_precision(hist, top_k, ties, normalize), empty)
 
 
-def expected_average(total: Any, relevant: Any, grades: Any, at: int, normalize: Normalize) -> Floats:
-    """``(1/Z) * sum over the ranks i <= at of relevant codes of (grades up to i) / i``, expected, for checked values.
+def average_of_grades(hist: Ranking, grades: Any, top_k: int | None, ties: Ties, normalize: Normalize) -> Floats:
+    """Return ``(1/Z) * sum over the ranks i <= R of relevant codes of (grades up to i) / i`` of each query.
 
-    ``grades`` ``[queries, groups]`` is the sum of the grades in a group. It is ``relevant`` for average precision. For
-    other grades, the formula of ``average_precision`` holds with the sum of the grades before for R0 and the mean grade
-    g of the group's relevant codes for 1: ``(r/n) ((G0 + g) A + g (r-1)/(n-1) B)``. How many relevant codes come before
-    a cut tells nothing of their grades, so it holds for each x too.
+    ``grades`` ``[queries, groups]`` is the sum of the grades in a group. It is ``hist.relevant`` for average precision.
+    For other grades, which must be "expected", the formula of ``average_precision`` holds with the sum of the grades
+    before for R0 and the mean grade g of the group's relevant codes for 1: ``(r/n) ((G0 + g) A + g (r-1)/(n-1) B)``.
+    How many relevant codes come before a cut tells nothing of their grades, so it holds for each x too.
     """
-    result = np.empty(len(total), np.float64)
-    _expected_average(total, relevant, grades, at, normalize == "all", result)
+    top_k = check_rank(hist, top_k, "top_k")
+    check_choice(ties, "ties", TIES)
+    check_choice(normalize, "normalize", NORMALIZE)
+    result, over_all = np.empty(hist.queries, np.float64), normalize == "all"
+    _average(hist.total, hist.relevant, grades, top_k, ties == "expected", ties == "best", over_all, result)
     return result
 
 
 @numba.njit(nogil=True, cache=True)
+def _average(
+    total: Any, relevant: Any, grades: Any, top_k: int, expected: bool, best: bool, over_all: bool, result: Any
+) -> None:
+    """Write the expected average of each query, or the best or worst over the orders of ties."""
+    for query in range(len(total)):
+        every = relevant[query].sum()
+        if every == 0:
+            result[query] = np.nan
+            continue
+        summed = before = 0.0
+        after = found = 0
+        done = False
+        for group in range(total.shape[1]):
+            n, r = total[query, group], relevant[query, group]
+            places = min(n, top_k - after)
+            if places == 0:
+                continue
+            low, high = max(0, places - (n - r)), min(r, places)
+            grade = a = b = 0.0
+            if expected and r > 0:
+                grade = grades[query, group] / r
+                a = harmonic(after, places)
+                b = moment(after, places, a)
+            if low < high and not over_all:  # the cut is inside this group, and so is the denominator
+                if expected:
+                    result[query] = _expected_cut(low, high, places, n, r, found, before, grade, a, b, summed)
+                else:
+                    result[query] = _extreme_cut(low, high, places, found, after, summed, best)
+                done = True
+                break
+            # If the denominator is fixed, most relevant codes are best and fewest are worst.
+            if expected:
+                summed += _expected_sum(r, n, before, grade, a, b)
+            elif best:
+                summed += run(high, found, after)
+            else:
+                summed += run(low, found, after + places - low)
+            after, found, before = after + places, found + low, before + grades[query, group]
+            if after == top_k:
+                break
+        if not done:
+            below = min(top_k, every) if over_all else found
+            result[query] = summed / below if below > 0 else 0.0
+
+
+@numba.njit(nogil=True, cache=True)
 def _expected_sum(relevant: int, places: int, before: float, grade: float, a: float, b: float) -> float:
-    """Expected sum at ``relevant`` codes of that mean grade in a random order on ``places`` places."""
+    """Return the expected sum at ``relevant`` codes of that mean grade in a random order on ``places`` places."""
     pairs = (relevant - 1) / (places - 1) * b if places > 1 else 0.0
     return relevant / places * ((before + grade) * a + grade * pairs)
 
@@ -109,7 +153,7 @@ def _expected_cut(
     b: float,
     summed: float,
 ) -> float:
-    """Expected average where x, the relevant codes on the last ``places`` of n places, is hypergeometric.
+    """Return the expected average where x, the relevant codes on the last ``places`` of n places, is hypergeometric.
 
     The weights go outwards from the mode by the ratio of neighbors, so none of them overflows, and those that no
     longer matter are left out.
@@ -132,45 +176,11 @@ def _expected_cut(
 
 
 @numba.njit(nogil=True, cache=True)
-def _expected_average(total: Any, relevant: Any, grades: Any, at: int, over_all: bool, result: Any) -> None:
-    for query in range(len(total)):
-        every = relevant[query].sum()
-        if every == 0:
-            result[query] = np.nan
-            continue
-        summed = before = 0.0
-        after = found = 0
-        done = False
-        for group in range(total.shape[1]):
-            n, r = total[query, group], relevant[query, group]
-            places = min(n, at - after)
-            if places == 0:
-                continue
-            low, high = max(0, places - (n - r)), min(r, places)
-            if r > 0:
-                grade = grades[query, group] / r
-                a = harmonic(after, places)
-                b = moment(after, places, a)
-                if low < high and not over_all:  # the cut is inside this group, and so is the denominator
-                    result[query] = _expected_cut(low, high, places, n, r, found, before, grade, a, b, summed)
-                    done = True
-                    break
-                pairs = (r - 1) / (n - 1) * b if n > 1 else 0.0
-                summed += r / n * ((before + grade) * a + grade * pairs)
-            after, found, before = after + places, found + low, before + grades[query, group]
-            if after == at:
-                break
-        if not done:
-            below = min(at, every) if over_all else found
-            result[query] = summed / below if below > 0 else 0.0
-
-
-@numba.njit(nogil=True, cache=True)
 def _extreme_cut(low: int, high: int, places: int, before: int, after: int, summed: float, best: bool) -> float:
-    """Largest (smallest) AP over the number x of relevant codes on the last ``places`` places, from low to high.
+    """Return the largest (smallest) AP over the number x of relevant codes on the last ``places`` places.
 
-    More of them are not always better: each also counts in the denominator. They come first for the best, last for
-    the worst; either sum of precisions follows from that for x - 1.
+    x is from low to high. More of them are not always better: each also counts in the denominator. They come first for
+    the best, last for the worst; either sum of precisions follows from that for x - 1.
     """
     extreme = -1.0
     first = run(low, before, after)
@@ -186,33 +196,3 @@ def _extreme_cut(low: int, high: int, places: int, before: int, after: int, summ
         if extreme < 0 or (value > extreme if best else value < extreme):
             extreme = value
     return extreme
-
-
-@numba.njit(nogil=True, cache=True)
-def _extreme_average(total: Any, relevant: Any, at: int, best: bool, over_all: bool, result: Any) -> None:
-    for query in range(len(total)):
-        every = relevant[query].sum()
-        if every == 0:
-            result[query] = np.nan
-            continue
-        summed = 0.0
-        after = before = 0
-        done = False
-        for group in range(total.shape[1]):
-            n, r = total[query, group], relevant[query, group]
-            places = min(n, at - after)
-            if places == 0:
-                continue
-            low, high = max(0, places - (n - r)), min(r, places)
-            if low < high and not over_all:
-                result[query] = _extreme_cut(low, high, places, before, after, summed, best)
-                done = True
-                break
-            # The denominator is fixed, so the sum alone matters; and most relevant codes is best, fewest is worst.
-            summed += run(high, before, after) if best else run(low, before, after + places - low)
-            after, before = after + places, before + low
-            if after == at:
-                break
-        if not done:
-            below = min(at, every) if over_all else before
-            result[query] = summed / below if below > 0 else 0.0

@@ -7,16 +7,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.evaluation.metrics.common import EMPTY, Empty, Floats, all_relevant, check_choice, check_rank, ratio
+from lbhash.evaluation.metrics.common import EMPTY, Empty, Floats, all_relevant, check_rank, ratio
 from lbhash.evaluation.metrics.rank import relevant_at
 from lbhash.evaluation.ranking import Ranking
-from lbhash.utils.validation import check_int
+from lbhash.utils.validation import check_choice, check_int
 
 POINTS = 100
 
 
 class Curve(NamedTuple):
-    """Precision and recall at some radii or ranks: the mean over queries, ``[points]``, or theirs, a row each."""
+    """Precision and recall at some radii or ranks: the mean over queries, ``[points]``, or a row for each query."""
 
     at: npt.NDArray[np.int64]
     """The radii, in bits, or the ranks."""
@@ -27,48 +27,45 @@ class Curve(NamedTuple):
 def precision_recall_curve(
     hist: Ranking, by: Literal["radius", "rank"] = "radius", points: int = POINTS, empty: Empty = "skip"
 ) -> Curve:
-    """Precision and recall by radius or by rank, each averaged over queries.
+    """Return precision and recall by radius or by rank, each averaged over queries.
 
     By radius, a point is ``precision_within`` and ``recall_within`` for every radius from 0 to the length of a code.
     By rank, it is ``precision_at`` and ``recall_at`` for ranks from 1 to the size of the base, spread evenly by their
-    logarithm, since the first ones are those that people look at.
+    logarithm, since the first ones matter most.
 
     Args:
         hist: the histograms.
         by: "radius" or "rank".
-        points: how many ranks at most, for "rank".
+        points: the largest number of ranks, for "rank".
         empty: "skip" leaves out queries without a relevant base code; "zero" counts their precision and recall as 0.
-
-    Raises:
-        TypeError, ValueError: an argument is none of these, or the base is empty.
     """
-    check_choice(by, ("radius", "rank"), "by")
-    check_rank(hist, None, "at")
+    check_choice(by, "by", ("radius", "rank"))
+    check_rank(hist, None)
     return mean_curve(*(radius_points(hist) if by == "radius" else rank_points(hist, points)), empty)
 
 
 def radius_points(hist: Ranking) -> Curve:
-    """Precision and recall of each query within every radius, ``[queries, bits + 1]`` each."""
+    """Return precision and recall of each query within every radius, ``[queries, bits + 1]`` each."""
     found = np.cumsum(hist.relevant, axis=1)
     precision = ratio(found, np.cumsum(hist.total, axis=1), 0.0)
     return Curve(np.arange(hist.total.shape[1]), precision, ratio(found, all_relevant(hist)[:, None], np.nan))
 
 
 def rank_points(hist: Ranking, points: int = POINTS) -> Curve:
-    """Precision and recall of each query at ``curve_ranks``, ``[queries, points]`` each."""
-    at = curve_ranks(hist.base, points)
-    found = relevant_at(hist, at)
-    return Curve(at, found / at, ratio(found, all_relevant(hist)[:, None], np.nan))
+    """Return precision and recall of each query at ``curve_ranks``, ``[queries, points]`` each."""
+    ranks = curve_ranks(hist.base, points)
+    found = relevant_at(hist, ranks)
+    return Curve(ranks, found / ranks, ratio(found, all_relevant(hist)[:, None], np.nan))
 
 
 def curve_ranks(base: int, points: int = POINTS) -> npt.NDArray[np.int64]:
-    """Ranks from 1 to ``base``, at most so many, spread evenly by their logarithm."""
+    """Return ranks from 1 to ``base``, at most ``points``, spread evenly by their logarithm."""
     return np.unique(np.geomspace(1, base, check_int(points, "points", 1)).round().astype(np.int64))
 
 
 def mean_curve(at: npt.NDArray[np.int64], precision: Floats, recall: Floats, empty: Empty = "skip") -> Curve:
-    """The mean of queries' curves, ``[queries, points]``; NaN in recall marks one without a relevant code."""
-    check_choice(empty, EMPTY, "empty")
+    """Return the mean of queries' curves, ``[queries, points]``; NaN in recall marks one without a relevant code."""
+    check_choice(empty, "empty", EMPTY)
     none = np.asarray(np.isnan(recall).any(axis=1))
     if empty == "zero":
         precision, recall = np.where(none[:, None], 0.0, precision), np.where(none[:, None], 0.0, recall)

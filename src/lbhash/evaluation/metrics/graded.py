@@ -7,47 +7,38 @@ Where codes are relevant or not, ACG is precision and WAP is average precision.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from lbhash.evaluation.metrics.average_precision import expected_average
-from lbhash.evaluation.metrics.common import NORMALIZE, Floats, Normalize, check_choice, check_rank, ratio
+from lbhash.evaluation.metrics.average_precision import average_of_grades
+from lbhash.evaluation.metrics.common import Floats, Normalize, check_rank, ratio
 from lbhash.evaluation.ranking import Ranking
+from lbhash.utils.deprecation import renamed
+from lbhash.utils.validation import check_choice
 
 Gain = Literal["exponential", "linear"]
-GAINS = ("exponential", "linear")
 
 
 def ndcg_at(hist: Ranking, k: int | None = None, gain: Gain = "exponential") -> Floats:
-    """Normalized discounted cumulative gain of the first k places, NDCG@k, expected.
+    """Return the normalized discounted cumulative gain of the first k places, NDCG@k, expected.
 
     ``DCG@k = sum over the ranks i <= k of gain(grade_i) / log2(i + 1)``, over that of the base in descending order of
     grade. The gain is ``2^grade - 1`` for "exponential" (Burges et al., "Learning to rank using gradient descent",
     ICML 2005; the papers on multi-label hashing since Zhao et al., CVPR 2015), or the grade itself for "linear"
-    (Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002).
-
-    Args:
-        hist: the histograms.
-        k: from 1 to the size of the base, which is the default.
-        gain: as above.
-
-    Returns:
-        ``float64 [queries]``, from 0 to 1; NaN for a query to which no base code is relevant.
-
-    Raises:
-        TypeError, ValueError: ``k`` or ``gain`` is none of these.
+    (Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002). NDCG is from 0 to 1, and
+    NaN for a query to which no base code is relevant.
     """
-    k = check_rank(hist, k, "k")
-    check_choice(gain, GAINS, "gain")
+    k = check_rank(hist, k)
+    check_choice(gain, "gain", get_args(Gain))
     grades = np.arange(1, hist.graded.shape[1] + 1, dtype=np.float64)
     gains = np.exp2(np.minimum(grades, 1000.0)) - 1 if gain == "exponential" else grades
     discounts = np.concatenate(([0.0], np.cumsum(1 / np.log2(np.arange(2, k + 2)))))  # of the first 0, 1, ... places
 
     ends = np.cumsum(hist.total, axis=1)
-    held = discounts[np.minimum(ends, k)] - discounts[np.minimum(ends - hist.total, k)]
+    of_group = discounts[np.minimum(ends, k)] - discounts[np.minimum(ends - hist.total, k)]
     summed = np.einsum("qgd,g->qd", hist.graded, gains)
-    found = (ratio(summed, hist.total, 0.0) * held).sum(axis=1)
+    found = (ratio(summed, hist.total, 0.0) * of_group).sum(axis=1)
 
     best_first = hist.graded.sum(axis=2)[:, ::-1]
     ends = np.cumsum(best_first, axis=1)
@@ -56,45 +47,28 @@ def ndcg_at(hist: Ranking, k: int | None = None, gain: Gain = "exponential") -> 
 
 
 def acg_at(hist: Ranking, k: int | None = None) -> Floats:
-    """Average cumulative gain, ACG@k: the mean grade of the first k places, expected.
+    """Return the average cumulative gain, ACG@k: the mean grade of the first k places, expected.
 
     (Järvelin and Kekäläinen, "IR evaluation methods for retrieving highly relevant documents", SIGIR 2000.)
-
-    Returns:
-        ``float64 [queries]``.
-
-    Raises:
-        TypeError, ValueError: k is not an integer from 1 to the size of the base.
     """
-    k = check_rank(hist, k, "k")
+    k = check_rank(hist, k)
     ends = np.cumsum(hist.total, axis=1)
     places = np.minimum(ends, k) - np.minimum(ends - hist.total, k)
     return (ratio(sum_of_grades(hist), hist.total, 0.0) * places).sum(axis=1) / k
 
 
-def weighted_average_precision(hist: Ranking, at: int | None = None, normalize: Normalize = "retrieved") -> Floats:
-    """Weighted average precision, WAP@R: the mean of ACG@i over the ranks i <= R of relevant codes, expected.
+@renamed(at="top_k")
+def weighted_average_precision(hist: Ranking, top_k: int | None = None, normalize: Normalize = "retrieved") -> Floats:
+    """Return the weighted average precision, WAP@R: the mean ACG@i over the ranks i <= R of relevant codes, expected.
 
     ``WAP@R = (1/Z) * sum over the ranks i <= R of relevant codes of ACG@i`` (Zhao, Huang, Wang and Tan, "Deep semantic
-    ranking based hashing for multi-label image retrieval", CVPR 2015). Z and the formula under ties are those of
-    ``average_precision``. It may be above 1, as grades are.
-
-    Args:
-        hist: the histograms.
-        at: R, from 1 to the size of the base; by default the size of the base.
-        normalize: Z: relevant codes within R, or min(R, all relevant codes).
-
-    Returns:
-        ``float64 [queries]``; NaN for a query to which no base code is relevant.
-
-    Raises:
-        TypeError, ValueError: ``at`` or ``normalize`` is none of these.
+    ranking based hashing for multi-label image retrieval", CVPR 2015). R is ``top_k``; Z and the formula under ties are
+    those of ``average_precision``. WAP may be above 1, as grades are, and is NaN for a query to which no base code is
+    relevant.
     """
-    at = check_rank(hist, at, "at")
-    check_choice(normalize, NORMALIZE, "normalize")
-    return expected_average(hist.total, hist.relevant, sum_of_grades(hist), at, normalize)
+    return average_of_grades(hist, sum_of_grades(hist), top_k, "expected", normalize)
 
 
 def sum_of_grades(hist: Ranking) -> Floats:
-    """Sum of the grades of each query's base codes in each group, ``int64 [queries, groups]``."""
+    """Return the sum of the grades of each query's base codes in each group, ``int64 [queries, groups]``."""
     return np.einsum("qgd,g->qd", hist.graded, np.arange(1, hist.graded.shape[1] + 1))

@@ -7,31 +7,26 @@ The mis-rank m of a relevant base code is the number of irrelevant ones ranked b
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.evaluation.metrics.common import TIES, Floats, Ties, all_relevant, check_choice, check_rank, ratio
+from lbhash.evaluation.metrics.common import TIES, Floats, Ties, all_relevant, check_rank, ratio
 from lbhash.evaluation.metrics.sums import harmonic
 from lbhash.evaluation.ranking import Ranking
+from lbhash.utils.validation import check_choice
+
+_harmonic = np.vectorize(harmonic, otypes=[np.float64])
 
 
 def mean_misrank(hist: Ranking, ties: Ties = "expected") -> Floats:
-    """Mean over a query's relevant base codes of the number of irrelevant ones before them.
+    """Return the mean over a query's relevant base codes of the number of irrelevant ones before them.
 
     In a random order half of the ``n_d - r_d`` irrelevant codes at its own distance come before a relevant one; none of
-    them in the best order, and all in the worst: ``sum_d r_d (N_d - R_d + (n_d - r_d) / 2) / sum_d r_d``.
-
-    Returns:
-        ``float64 [queries]``; NaN for a query to which no base code is relevant.
-
-    Raises:
-        ValueError: ``ties`` is not "expected", "best" or "worst"; the histogram is empty.
+    them in the best order, and all in the worst: ``sum_d r_d (N_d - R_d + (n_d - r_d) / 2) / sum_d r_d``. It is NaN for
+    a query to which no base code is relevant.
     """
-    check_choice(ties, TIES, "ties")
-    check_rank(hist, None, "k")
+    check_choice(ties, "ties", TIES)
+    check_rank(hist, None)
     relevant = hist.relevant
     wrong = hist.total - relevant
     before = np.cumsum(wrong, axis=1) - wrong * {"best": 1.0, "expected": 0.5, "worst": 0.0}[ties]
@@ -39,13 +34,10 @@ def mean_misrank(hist: Ranking, ties: Ties = "expected") -> Floats:
 
 
 def largest_misrank(hist: Ranking) -> npt.NDArray[np.int64]:
-    """The largest mis-rank of a query's relevant base codes in the worst order of ties.
+    """Return the largest mis-rank of a query's relevant base codes in the worst order of ties, ``int64 [queries]``.
 
     That is how many irrelevant codes lie within the distance of its farthest relevant one, ``max d(q, relevant)``. It
-    is 0 if every relevant code is nearer than every irrelevant one.
-
-    Returns:
-        ``int64 [queries]``; 0 for a query to which no base code is relevant.
+    is 0 if every relevant code is nearer than every irrelevant one, or if no base code is relevant.
     """
     relevant = hist.relevant
     wrong = np.cumsum(hist.total - relevant, axis=1)
@@ -53,7 +45,7 @@ def largest_misrank(hist: Ranking) -> npt.NDArray[np.int64]:
 
 
 def lowest_average_precision(relevant: npt.ArrayLike, misrank: npt.ArrayLike) -> Floats:
-    """The lowest AP of all lists with K relevant codes none of which has more than m irrelevant ones before it.
+    """Return the lowest AP of all lists with K relevant codes none of which has more than m irrelevant ones before it.
 
     ``1 - (m / K) (H_{m+K} - H_m)``, with the harmonic numbers H.
 
@@ -71,38 +63,27 @@ def lowest_average_precision(relevant: npt.ArrayLike, misrank: npt.ArrayLike) ->
         ``float64``, in the shape to which both broadcast; NaN where K is 0.
 
     Raises:
-        ValueError: a value is negative or not whole.
+        ValueError: a value is negative or not an integer.
 
     >>> float(lowest_average_precision(2, 1))  # irrelevant, relevant, relevant: (1/2 + 2/3) / 2
     0.5833333333333333
     """
-    k, m = np.broadcast_arrays(_whole(relevant, "relevant"), _whole(misrank, "misrank"))
-    result = np.empty(k.shape)
-    _lowest(k.ravel(), m.ravel(), result.reshape(-1))
-    return result
+    k, m = np.broadcast_arrays(_integers(relevant, "relevant"), _integers(misrank, "misrank"))
+    lowest = 1 - m / np.maximum(k, 1) * (_harmonic(m, k) if k.size else 0.0)
+    return np.where(k > 0, lowest, np.nan)
 
 
 def average_precision_floor(hist: Ranking) -> Floats:
-    """What each query's AP over the whole base cannot fall below, by its largest mis-rank alone.
+    """Return the value that each query's AP over the whole base cannot fall below, by its largest mis-rank alone.
 
     ``lowest_average_precision`` of its relevant base codes and ``largest_misrank``. The AP in the worst order of ties
-    is at least that.
-
-    Returns:
-        ``float64 [queries]``; NaN for a query to which no base code is relevant.
+    is at least that. It is NaN for a query to which no base code is relevant.
     """
     return lowest_average_precision(all_relevant(hist), largest_misrank(hist))
 
 
-def _whole(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
+def _integers(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
     array = np.asarray(values)
     if array.dtype.kind not in "iu" or (array < 0).any():
         raise ValueError(f"{name} is {values!r}; it must hold integers of at least 0")
     return array.astype(np.int64)
-
-
-@numba.njit(nogil=True, cache=True)
-def _lowest(relevant: Any, misrank: Any, result: Any) -> None:
-    for place in range(len(relevant)):
-        k, m = relevant[place], misrank[place]
-        result[place] = 1 - m / k * harmonic(m, k) if k > 0 else np.nan

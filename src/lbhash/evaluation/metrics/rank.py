@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of the first places of a ranking, expected over random orders of tied codes."""
+"""Precision, recall and F1 of the first k places of a ranking, expected over random orders of tied codes."""
 
 from __future__ import annotations
 
@@ -13,75 +13,60 @@ from lbhash.evaluation.ranking import Ranking
 
 
 def precision_at(hist: Ranking, k: int) -> Floats:
-    """Precision of the first k places, P@k: ``(R_d + r_d m / n_d) / k``.
+    """Return the precision of the first k places, P@k: ``(R_d + r_d m / n_d) / k``.
 
     d is the distance at rank k, and m = k - N_d the places of its group that count.
-
-    Returns:
-        ``float64 [queries]``.
-
-    Raises:
-        TypeError, ValueError: k is not an integer from 1 to the size of the base.
     """
-    k = check_rank(hist, k, "k")
-    return relevant_at(hist, np.array([k]))[:, 0] / k
+    return _found(hist, k) / k
 
 
 def recall_at(hist: Ranking, k: int) -> Floats:
-    """Recall of the first k places: as ``precision_at``, over the query's relevant base codes in the place of k.
+    """Return the recall of the first k places: the relevant codes among them over all relevant base codes.
 
-    Returns:
-        ``float64 [queries]``; NaN for a query to which no base code is relevant.
-
-    Raises:
-        TypeError, ValueError: k is not an integer from 1 to the size of the base.
+    It is NaN for a query to which no base code is relevant.
     """
-    k = check_rank(hist, k, "k")
-    return ratio(relevant_at(hist, np.array([k]))[:, 0], all_relevant(hist), np.nan)
+    return ratio(_found(hist, k), all_relevant(hist), np.nan)
 
 
 def f1_at(hist: Ranking, k: int) -> Floats:
-    """F1 of the first k places, the harmonic mean of precision x/k and recall x/r: ``2x / (k + r)``.
+    """Return F1 of the first k places, the harmonic mean of precision x/k and recall x/r: ``2x / (k + r)``.
 
-    It is linear in x, the relevant codes found, so its expectation is that of x put into it.
-
-    Returns:
-        ``float64 [queries]``; NaN for a query to which no base code is relevant.
-
-    Raises:
-        TypeError, ValueError: k is not an integer from 1 to the size of the base.
+    It is linear in x, the relevant codes found, so its expectation is that of x put into it. It is NaN for a query to
+    which no base code is relevant.
     """
-    k = check_rank(hist, k, "k")
     every = all_relevant(hist)
-    f1 = 2 * relevant_at(hist, np.array([k]))[:, 0] / (k + every)
-    return np.where(every > 0, f1, np.nan)
+    return np.where(every > 0, 2 * _found(hist, k) / (k + every), np.nan)
 
 
 def r_precision(hist: Ranking) -> Floats:
-    """Precision (and recall) of the first r places, where r is the number of the query's relevant base codes.
+    """Return the precision (and recall) of the first r places, r being the number of the query's relevant base codes.
 
-    (Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, section 8.4.)
-
-    Returns:
-        ``float64 [queries]``; NaN for a query to which no base code is relevant.
+    (Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, section 8.4.) It is NaN for a query
+    to which no base code is relevant.
     """
-    check_rank(hist, None, "k")
+    check_rank(hist, None)
     every = all_relevant(hist)
-    found = np.empty((hist.queries, 1))
-    _interpolate(hist.total, hist.relevant, np.maximum(every, 1)[:, None], found)
-    return ratio(found[:, 0], every, np.nan)
+    return ratio(_relevant_at(hist, np.maximum(every, 1)[:, None])[:, 0], every, np.nan)
 
 
 def relevant_at(hist: Ranking, ranks: npt.NDArray[np.int64]) -> Floats:
-    """Expected number of relevant codes on the first places: ``[queries, ranks]``, for checked, ascending ranks."""
-    found = np.empty((hist.queries, len(ranks)))
-    _interpolate(hist.total, hist.relevant, np.broadcast_to(ranks, found.shape), found)
+    """Return the expected number of relevant codes on the first places, ``[queries, ranks]``, for ascending ranks."""
+    return _relevant_at(hist, np.broadcast_to(ranks, (hist.queries, len(ranks))))
+
+
+def _found(hist: Ranking, k: int) -> Floats:
+    return relevant_at(hist, np.array([check_rank(hist, k)]))[:, 0]
+
+
+def _relevant_at(hist: Ranking, ranks: npt.NDArray[np.int64]) -> Floats:
+    found = np.empty(ranks.shape)
+    _interpolate(hist.total, hist.relevant, ranks, found)
     return found
 
 
 @numba.njit(nogil=True, cache=True)
 def _interpolate(total: Any, values: Any, ranks: Any, result: Any) -> None:
-    """The sum of ``values`` up to each of a query's ascending ranks, linear inside a group of ties."""
+    """Sum ``values`` up to each of a query's ascending ranks, linearly inside a group of ties."""
     for query in range(len(total)):
         group, after, summed = 0, 0, 0.0
         for place in range(ranks.shape[1]):

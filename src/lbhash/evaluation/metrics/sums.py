@@ -1,4 +1,4 @@
-"""The sums that average precision is made of, each by a closed form where that is exact enough."""
+"""The sums in average precision, each by a closed form where that is exact enough."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 @numba.njit(nogil=True, cache=True)
 def harmonic(after: int, count: int) -> float:
-    """``sum of 1/(after + k) for k = 1 ... count``, without the cancellation of a difference of two large sums.
+    """Return ``sum of 1/(after + k) for k = 1 ... count``, without the cancellation of a difference of two large sums.
 
-    Few terms, and those up to 64, one by one; the others by the expansion of the digamma function at n + 1/2,
+    Few terms, and those up to 64, are added one by one; the others follow from the expansion of the digamma function,
     ``H_n = log x + gamma + 1/(24 x^2) - 7/(960 x^4) + 31/(8064 x^6) - ...`` with x = n + 1/2.
     """
     total = 0.0
@@ -28,7 +28,7 @@ def harmonic(after: int, count: int) -> float:
 
 @numba.njit(nogil=True, cache=True)
 def moment(after: int, count: int, harmonic: float) -> float:
-    """``sum of (k-1)/(after + k) for k = 1 ... count``; term by term where the closed form would cancel."""
+    """Return ``sum of (k-1)/(after + k) for k = 1 ... count``, term by term where the closed form would cancel."""
     if count > 64:
         return count - (after + 1) * harmonic
     total = 0.0
@@ -39,7 +39,7 @@ def moment(after: int, count: int, harmonic: float) -> float:
 
 @numba.njit(nogil=True, cache=True)
 def run(relevant: int, before: int, after: int) -> float:
-    """Sum of precisions of a run of relevant codes: ``sum of (before + j)/(after + j) for j = 1 ... relevant``."""
+    """Return ``sum of (before + j)/(after + j) for j = 1 ... relevant``, the precisions of a run of relevant codes."""
     if relevant > 64:
         return relevant + (before - after) * harmonic(after, relevant)
     total = 0.0

@@ -1,7 +1,7 @@
-"""Codes that occur more than once, put together.
+"""Unique codes: equal ones are put together and counted.
 
-Trained codes collapse: of the codes of a base, often no more than a fifth differ. A pair of a query and a code needs to
-be looked at once, and to be counted as often as it occurs.
+Trained codes collapse: of the codes of a base, often no more than a fifth are distinct. A distance between a query and
+a code needs to be computed once, and counted as often as the code occurs.
 """
 
 from __future__ import annotations
@@ -14,33 +14,34 @@ from lbhash.evaluation.ranking.kernels import Words
 _FEW = 0.8  # the share of distinct codes up to which weights pay
 
 
-def distinct_rows(rows: Words) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """One row of each kind, and which kind every row is: ``rows[one][kind]`` is ``rows``.
+def unique_rows(rows: Words) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return positions of unique rows, and which of them each row equals: ``rows[unique][inverse]`` is ``rows``.
 
-    A kind may, rarely, come more than once, where another has the same key. Nothing that counts rows minds.
+    As ``np.unique``, in a fraction of the time; rarely, if keys of other rows collide, a row may come more than once,
+    which makes no difference to counts.
 
     Args:
         rows: ``uint64 [n, words]``.
 
     Returns:
-        Positions of the kinds, ``int64 [kinds]``, and the kind of each row, ``int64 [n]``.
+        ``unique`` and ``inverse``, ``int64 [unique rows]`` and ``int64 [n]``.
     """
     order = np.argsort(_keys(rows))
     new = _changes(rows[order])
-    kind = np.empty(len(rows), np.int64)
-    kind[order] = np.cumsum(new) - 1
-    return order[new], kind
+    inverse = np.empty(len(rows), np.int64)
+    inverse[order] = np.cumsum(new) - 1
+    return order[new], inverse
 
 
 def compress(words: Words, groups: npt.NDArray) -> tuple[Words, npt.NDArray, npt.NDArray[np.int32]]:
-    """Codes in the order of their groups, equal codes of a group as one with a weight.
+    """Return codes in the order of their groups, equal codes of a group as one with a weight.
 
     Args:
         words: ``uint64 [n, words]``.
-        groups: of each code, integers from 0: its class, or its set of labels.
+        groups: the group of each code, integers from 0: its class, or its set of labels.
 
     Returns:
-        Words, groups, and how often each occurs, ``int32``; the weights are empty where it is once each, or nearly.
+        Words, groups, and how often each occurs, ``int32``; the weights are empty if (nearly) all codes are unique.
     """
     narrow = groups.astype(np.uint16) if groups.max() < 1 << 16 else groups  # NumPy sorts 16 bits by radix
     order = np.argsort(_keys(words))
@@ -53,7 +54,7 @@ def compress(words: Words, groups: npt.NDArray) -> tuple[Words, npt.NDArray, npt
 
 
 def _keys(rows: Words) -> npt.NDArray[np.uint64]:
-    """A number for each row, the same for equal rows and seldom for others."""
+    """Return a number for each row, the same for equal rows and seldom for others."""
     keys = rows[:, 0]
     for word in range(1, rows.shape[1]):
         keys = (keys ^ keys >> np.uint64(29)) * np.uint64(0x9E3779B97F4A7C15) ^ rows[:, word]
@@ -61,7 +62,7 @@ def _keys(rows: Words) -> npt.NDArray[np.uint64]:
 
 
 def _changes(rows: Words) -> npt.NDArray[np.bool_]:
-    """Which rows differ from the one before."""
+    """Return which rows differ from the one before."""
     new = np.ones(len(rows), bool)
     new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
     return new

@@ -1,12 +1,14 @@
 """The histograms of a ranking by Hamming distance.
 
-A ranking by Hamming distance has only ``bits + 1`` places, so all that any metric of it can depend on is how many base
+A ranking by Hamming distance has only ``bits + 1`` groups of tied codes, so a metric can only depend on how many base
 codes, and how many relevant ones of each grade, lie at each distance. ``RankHistogram`` counts them over every pair of
 a query and a base code, exactly, in memory that does not grow with the base.
 """
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width
-from lbhash.evaluation.ranking.distinct import compress, distinct_rows
+from lbhash.evaluation.ranking.distinct import compress, unique_rows
 from lbhash.evaluation.ranking.kernels import (
     KERNELS,
     Words,
+    all_distances,
     by_word,
-    count_given,
     count_groups,
     count_runs,
     count_shared,
@@ -30,24 +32,24 @@ from lbhash.utils.validation import check_int
 
 Counts = npt.NDArray[np.int64]
 Relevance = Callable[[Any, Any], npt.ArrayLike]
-"""From the labels of some queries and those of some base codes to their grades ``[queries, base]``."""
+"""A function of the labels of some queries and of some base codes that returns their grades ``[queries, base]``."""
 
 CHUNK = 1 << 20
-"""Base codes that are taken at a time: it bounds the copies, not the result."""
+"""The number of base codes that are counted at a time; it bounds the memory."""
 
 _FEW = 64  # queries from which on it pays to sort a chunk of the base by label
 _GROUP = 16  # codes a set of labels from which on it pays to put codes of the same labels together
-_PAIRS = 1 << 24  # pairs whose grades a relevance function is asked for at a time
+_PAIRS = 1 << 22  # pairs whose grades a relevance function is asked for at a time
 _LARGEST_GRADE = 1 << 12
 
 
 class Ranking:
-    """For each query, groups of base codes in the order in which they are found; inside a group they are tied.
+    """A ranking for each query: groups of base codes in the order in which they are found, tied inside a group.
 
     Attributes:
         total: ``int64 [queries, groups]``, base codes in each group.
         graded: ``int64 [queries, grades, groups]``, how many of them have grade 1, 2, … of relevance. A base code that
-            is not relevant has grade 0; where codes are relevant or not, there is grade 1 only.
+            is not relevant has grade 0; single-label data have grade 1 only.
     """
 
     def __init__(self, total: Counts, graded: Counts) -> None:
@@ -56,22 +58,22 @@ class Ranking:
 
     @property
     def relevant(self) -> Counts:
-        """``int64 [queries, groups]``, relevant base codes (of any grade from 1) in each group."""
+        """The number of relevant base codes (of any grade from 1) in each group, ``int64 [queries, groups]``."""
         return self.graded[:, 0] if self.graded.shape[1] == 1 else self.graded.sum(axis=1)
 
     @property
     def queries(self) -> int:
-        """Number of queries."""
+        """The number of queries."""
         return len(self.total)
 
     @property
     def base(self) -> int:
-        """Number of base codes counted so far."""
+        """The number of base codes counted so far."""
         return int(self.total[0].sum()) if self.queries else 0
 
 
 class RankHistogram(Ranking):
-    """For each query, how many base codes lie at each Hamming distance, and how many of them are relevant.
+    """Counts, for each query, the base codes at each Hamming distance, and the relevant ones among them.
 
     With class numbers, a base code is relevant (grade 1) to a query of the same class. With several labels a row, its
     grade is the number of labels that it shares with the query, and it is relevant if that is at least one. With a
@@ -88,13 +90,13 @@ class RankHistogram(Ranking):
     Attributes:
         total: ``int64 [queries, bits + 1]``, base codes at each distance.
         graded: ``int64 [queries, grades, bits + 1]``, codes of grade 1, 2, … among them.
-        distinct: positions of queries no two of which have the same code and labels; their rows are all the rows.
-        kind: which of ``distinct`` has a query's code and labels, ``int64 [queries]``.
+        unique: positions of queries with unique codes and labels; equal queries have equal rows.
+        inverse: which of ``unique`` has a query's code and labels, ``int64 [queries]``.
 
     Raises:
         TypeError, ValueError: the codes or labels are not as above, or differ in length.
 
-    A new one is empty; ``update`` adds a part of the base, as often as there are parts. ``from_codes`` does both.
+    A new histogram is empty, and ``update`` adds a chunk of the base to it. ``from_codes`` counts a whole base.
 
     >>> from lbhash.codes import pack
     >>> h = RankHistogram(pack([[1, 1]]), [0], bits=2)
@@ -116,19 +118,16 @@ class RankHistogram(Ranking):
         self._labels = check_labels(query_labels, "query_labels") if relevance is None else query_labels
         check_lengths(codes, self._labels, "query")
         self._words = as_words(codes)
-        self.distinct, self.kind = self._distinct_queries()
+        if relevance is None:
+            self.unique, self.inverse = unique_rows(np.concatenate([self._words, label_words(self._labels)], axis=1))
+        else:
+            self.unique = self.inverse = np.arange(len(codes))
         grades = 1
         if relevance is None and self._labels.ndim == 2:  # no base code shares more labels than the query has
             grades = max(1, int(self._labels.sum(axis=1, dtype=np.int64).max(initial=1)))
         super().__init__(
             np.zeros((len(codes), self.bits + 1), np.int64), np.zeros((len(codes), grades, self.bits + 1), np.int64)
         )
-
-    def _distinct_queries(self) -> tuple[Counts, Counts]:
-        if self._relevance is not None:
-            every = np.arange(len(self._words))
-            return every, every
-        return distinct_rows(np.concatenate([self._words, label_words(self._labels)], axis=1))
 
     @classmethod
     def from_codes(
@@ -141,16 +140,9 @@ class RankHistogram(Ranking):
         chunk: int = CHUNK,
         relevance: Relevance | None = None,
     ) -> RankHistogram:
-        """Count a whole base.
+        """Count a whole base, in memory or memory-mapped.
 
-        Args:
-            query_codes: ``uint8 [queries, bytes]``, packed.
-            query_labels: class numbers ``[queries]``, or multi-label.
-            base_codes: ``uint8 [base, bytes]``, in memory or memory-mapped.
-            base_labels: class numbers ``[base]``, or multi-label with as many classes as the queries.
-            bits: the length h of a code; by default 8 * bytes.
-            chunk: base codes to take at a time.
-            relevance: as for the class.
+        The arguments are those of the class and of ``update``, and ``chunk``: how many base codes to count at a time.
         """
         chunk = check_int(chunk, "chunk", 1)
         if relevance is None:
@@ -158,9 +150,8 @@ class RankHistogram(Ranking):
         histogram = cls(query_codes, query_labels, bits, relevance)
         codes = check_codes(base_codes, "base_codes")
         check_lengths(codes, base_labels, "base")
-        check_width(codes, histogram.bits, "base_codes")
-        for start in range(0, len(codes), chunk):
-            histogram._count(codes[start : start + chunk], base_labels[start : start + chunk])
+        for start in range(0, max(len(codes), 1), chunk):
+            histogram.update(codes[start : start + chunk], base_labels[start : start + chunk])
         return histogram
 
     @classmethod
@@ -172,14 +163,14 @@ class RankHistogram(Ranking):
         bits: int | None = None,
         relevance: Relevance | None = None,
     ) -> RankHistogram:
-        """Count a base that comes in parts, pairs of codes and labels as ``update`` takes them."""
+        """Count a base that comes in chunks, pairs of codes and labels as ``update`` takes them."""
         histogram = cls(query_codes, query_labels, bits, relevance)
         for codes, labels in chunks:
             histogram.update(codes, labels)
         return histogram
 
     def update(self, base_codes: npt.ArrayLike, base_labels: Any) -> RankHistogram:
-        """Add a part of the base, and return this histogram.
+        """Add a chunk of the base, and return this histogram.
 
         Args:
             base_codes: ``uint8 [n, bytes]``, packed.
@@ -193,21 +184,18 @@ class RankHistogram(Ranking):
         if self._relevance is None:
             _, base_labels = check_label_pair(self._labels, fit_columns(base_labels, self._labels))
         check_lengths(codes, base_labels, "base")
-        self._count(codes, base_labels)
-        return self
-
-    def _count(self, codes: PackedCodes, base_labels: Any) -> None:
         if len(codes) == 0 or self.queries == 0:
-            return
+            return self
         if self._relevance is not None:
             self._count_given(codes, base_labels)
         elif base_labels.ndim == 2 or self.queries < _FEW:
             self._count_shared(codes, base_labels)
         else:
             self._count_runs(codes, base_labels)
+        return self
 
     def merge(self, other: RankHistogram) -> RankHistogram:
-        """The histogram over both bases: for the same queries, counted over two parts of a base.
+        """Return the sum of two histograms of the same queries, which were counted over two parts of a base.
 
         Raises:
             ValueError: the queries or the bits differ.
@@ -216,10 +204,7 @@ class RankHistogram(Ranking):
             raise ValueError(f"other has {other.bits} bits and this histogram {self.bits}; they must be equal")
         if not (np.array_equal(self._words, other._words) and np.array_equal(self._labels, other._labels)):
             raise ValueError("other was counted for other queries; both must have the same query codes and labels")
-        merged = object.__new__(RankHistogram)
-        merged.bits, merged._relevance = self.bits, self._relevance
-        merged._words, merged._labels = self._words, self._labels
-        merged.distinct, merged.kind = self.distinct, self.kind
+        merged = copy.copy(self)
         merged.total = self.total + other.total
         small, large = sorted((self.graded, other.graded), key=lambda graded: graded.shape[1])
         merged.graded = large.copy()
@@ -229,19 +214,19 @@ class RankHistogram(Ranking):
     def _count_runs(self, codes: PackedCodes, labels: Labels) -> None:
         # In the order of the labels, the codes relevant to a query are one run: the kernel reads no labels at all.
         words, ordered, weights = compress(as_words(codes), labels)
-        wanted = self._labels[self.distinct]
+        wanted = self._labels[self.unique]
         first = np.searchsorted(ordered, wanted, side="left")
         last = np.searchsorted(ordered, wanted, side="right")
         self._add_runs(words, weights, first, last)
 
     def _add_runs(self, words: Words, weights: npt.NDArray[np.int32], first: Counts, last: Counts) -> None:
-        block, parts = split(len(self.distinct), len(words))
-        counted = np.zeros((2, parts, len(self.distinct), self.bits + 1), np.int64)
+        block, parts = split(len(self.unique), len(words))
+        counted = np.zeros((2, parts, len(self.unique), self.bits + 1), np.int64)
         with KERNELS:
-            asked = self._words[self.distinct]
+            asked = self._words[self.unique]
             count_runs(asked, by_word(words), weights, first, last, block, counted[0], counted[1])
-        self.total += counted[0].sum(axis=0)[self.kind]
-        self.graded[:, 0] += counted[1].sum(axis=0)[self.kind]
+        self.total += counted[0].sum(axis=0)[self.inverse]
+        self.graded[:, 0] += counted[1].sum(axis=0)[self.inverse]
 
     def _count_shared(self, codes: PackedCodes, labels: Labels) -> None:
         single = labels.ndim == 1
@@ -261,12 +246,12 @@ class RankHistogram(Ranking):
     def _count_groups(self, words: Words, sets: Words, members: Counts, query_labels: Words) -> None:
         words, members, weights = compress(words, members)
         starts = np.searchsorted(members, np.arange(len(sets) + 1))
-        block, parts = split(len(self.distinct), len(words))
-        counted = np.zeros((parts, len(self.distinct), self.graded.shape[1] + 1, self.bits + 1), np.int64)
+        block, parts = split(len(self.unique), len(words))
+        counted = np.zeros((parts, len(self.unique), self.graded.shape[1] + 1, self.bits + 1), np.int64)
         with KERNELS:
-            asked = self._words[self.distinct]
-            count_groups(asked, by_word(words), weights, query_labels[self.distinct], sets, starts, block, counted)
-        self._add(counted.sum(axis=0)[self.kind])
+            asked = self._words[self.unique]
+            count_groups(asked, by_word(words), weights, query_labels[self.unique], sets, starts, block, counted)
+        self._add(counted.sum(axis=0)[self.inverse])
 
     def _count_given(self, codes: PackedCodes, labels: Any) -> None:
         assert self._relevance is not None
@@ -279,10 +264,12 @@ class RankHistogram(Ranking):
             if largest > self.graded.shape[1]:
                 more = largest - self.graded.shape[1]
                 self.graded = np.pad(self.graded, ((0, 0), (0, more), (0, 0)))
-            counted = np.zeros((len(grades), self.graded.shape[1] + 1, self.bits + 1), np.int64)
+            distances = np.empty(grades.shape, np.uint16)
             with KERNELS:
-                count_given(self._words[some], base, grades, counted)
-            self._add(counted, some)
+                all_distances(self._words[some], base, distances)
+            shape = len(grades), self.graded.shape[1] + 1, self.bits + 1
+            places = np.ravel_multi_index((np.arange(len(grades))[:, None], grades, distances), shape)
+            self._add(np.bincount(places.ravel(), minlength=math.prod(shape)).reshape(shape), some)
 
     def _add(self, counted: Counts, queries: slice = slice(None)) -> None:
         """Add counts by grade, ``[queries, 1 + grades, bits + 1]``, grade 0 first."""
@@ -291,16 +278,16 @@ class RankHistogram(Ranking):
 
 
 def distance_counts(query_codes: PackedCodes, base_codes: PackedCodes, bits: int) -> Counts:
-    """How many base codes lie at each distance of each query: ``int64 [queries, bits + 1]``, for checked codes."""
+    """Count the base codes at each distance of each query, ``int64 [queries, bits + 1]``, for checked codes."""
     histogram = RankHistogram(query_codes, np.zeros(len(query_codes), np.int64), bits)
     if len(base_codes):
-        none = np.zeros(len(histogram.distinct), np.int64)
+        none = np.zeros(len(histogram.unique), np.int64)
         histogram._add_runs(as_words(base_codes), np.empty(0, np.int32), none, none)
     return histogram.total
 
 
 def check_lengths(codes: PackedCodes, labels: Any, which: str) -> None:
-    """Raise ``ValueError`` unless there is one row of labels a code; ``which`` is "query" or "base"."""
+    """Raise ``ValueError`` unless every code has a row of labels; ``which`` is "query" or "base"."""
     if len(codes) != len(labels):
         raise ValueError(
             f"{which}_labels has {len(labels)} rows and {which}_codes has {len(codes)}; they must be equal"
@@ -308,10 +295,10 @@ def check_lengths(codes: PackedCodes, labels: Any, which: str) -> None:
 
 
 def check_grades(grades: npt.ArrayLike, queries: int, base: int) -> npt.NDArray[np.uint16]:
-    """Return what a relevance function gave as ``uint16 [queries, base]``.
+    """Return the result of a relevance function as ``uint16 [queries, base]``.
 
     Raises:
-        TypeError, ValueError: it is no array of booleans or integers from 0 to 4,095 of that shape.
+        TypeError, ValueError: it is not an array of booleans or integers from 0 to 4,095 of that shape.
     """
     array = np.asarray(grades)
     if array.dtype.kind not in "biu":
@@ -327,7 +314,7 @@ def check_grades(grades: npt.ArrayLike, queries: int, base: int) -> npt.NDArray[
 
 
 def label_words(labels: Labels) -> Words:
-    """Labels as words, ``uint64 [n, words]``: a class number as it is, multi-hot ones a bit a class."""
+    """Return labels as words, ``uint64 [n, words]``: a class number as it is, multi-hot ones as a bit a class."""
     if labels.ndim == 1:
         return labels.view(np.uint64)[:, None]
     packed = np.packbits(labels, axis=1, bitorder="little")

@@ -2,11 +2,11 @@
 
 The base comes word by word, ``[words, n]``, so that loops over codes turn into vector instructions. Every index of a
 count is unsigned, which spares Numba's test for negative ones. Neighboring codes often have the same distance, and an
-addition to a count has to wait for the one before it to be stored: hence four histograms that take turns. They hold a
+addition to a count has to wait for the one before it to be stored: hence four histograms that take turns. They count a
 tile at most, so 32 bits are enough.
 
-A task is a block of queries on a part of the base. The parts are more than one where queries are few, and each has
-counts of its own, ``[parts, queries, ...]``.
+A task is a block of queries on a part of the base. If there are few queries, there are several parts, each with its own
+counts, ``[parts, queries, ...]``.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ KERNELS = threading.Lock()
 """Held while a parallel kernel runs: Numba's fallback thread pool ends the process if two threads enter it at once."""
 
 _TILE_WORDS = 1 << 14  # 128 KiB: a tile of the base stays in L2 while a block of queries passes over it
-_TILE_GROUPS = 1 << 16  # 512 KiB, where the codes of a tile are in groups that would else be short
+_TILE_GROUPS = 1 << 16  # 512 KiB, if the codes of a tile are in groups, which would otherwise be short
 _TILE_CODES = 1 << 13  # at least so many codes a tile, or the sums over its histograms would cost as much as they do
 _TILE_SLOTS = 16  # and so many for every slot of a histogram, for the same reason
 _STEP = 2048  # codes whose distances are written down at a time: 4 KiB, which stays in L1
 _BLOCK = 16  # queries a task takes
-_TASKS = 4  # tasks a thread, where there are queries or codes enough
+_TASKS = 4  # tasks a thread, if there are enough queries or codes
 
 
 def by_word(words: Words) -> Words:
-    """The words of the kernels' base: ``[n, words]`` to ``[words, n]``, in C order."""
+    """Return the base's words as the kernels take them: ``[n, words]`` to ``[words, n]``, in C order."""
     return np.ascontiguousarray(words.T)
 
 
 def split(queries: int, rows: int) -> tuple[int, int]:
-    """How to share the work among the threads: queries a block, and parts of the base."""
+    """Return how the threads share the work: queries in a block, and parts of the base."""
     tasks = _TASKS * numba.get_num_threads()
     block = max(1, min(_BLOCK, queries // tasks))
     blocks = -(-queries // block)
@@ -64,11 +64,11 @@ def _any_near(typing_context: Any, codes: Any, first: Any, word: Any, limit: Any
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         place = builder.bitcast(builder.gep(array.data, [arguments[1]]), lanes.as_pointer())
-        held = builder.load(place, align=8)
+        words = builder.load(place, align=8)
         ones = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(lanes, [lanes]), f"llvm.ctpop.v{LANES}i64"
         )
-        distances = builder.call(ones, [builder.xor(held, splat(builder, arguments[2]))])
+        distances = builder.call(ones, [builder.xor(words, splat(builder, arguments[2]))])
         near = builder.icmp_unsigned("<=", distances, splat(builder, arguments[3]))
         mask = builder.bitcast(near, ir.IntType(LANES))
         return builder.icmp_unsigned("!=", mask, ir.Constant(ir.IntType(LANES), 0))
@@ -77,13 +77,13 @@ def _any_near(typing_context: Any, codes: Any, first: Any, word: Any, limit: Any
 
 
 LANES = 8
-"""Words that ``any_near`` looks at."""
+"""The number of words that ``any_near`` compares."""
 
 any_near: Any = intrinsic(_any_near)
 """``any_near(words, first, word, limit)``: is one of the eight words from ``first`` on within ``limit`` of ``word``?
 
-The words must be contiguous. LLVM counts ones by scalar instructions where a loop leaves it the choice, although by
-table look-ups in vector registers it is quicker; so the vector is written down here.
+The words must be contiguous. In a loop LLVM counts ones by scalar instructions, although table look-ups in vector
+registers are faster; so the vector is written out here.
 """
 
 
@@ -124,7 +124,7 @@ def _add_sum(counts: Any, slots: int, into: Any) -> None:
 def _add_run(query: Any, base: Any, weights: Any, first: int, last: int, places: Any, counts: Any, bins: int) -> None:
     """Add the distances of base codes ``first`` to ``last`` to the four histograms in ``counts``.
 
-    Each counts as its weight says, or once where there are no weights.
+    Each counts as its weight says, or once if there are no weights.
     """
     if weights.size:
         _add_weighted(query, base, weights, first, last, counts, bins)
@@ -166,9 +166,9 @@ def _add_weighted(query: Any, base: Any, weights: Any, first: int, last: int, co
 def count_runs(
     queries: Any, base: Any, weights: Any, first: Any, last: Any, block: int, total: Any, relevant: Any
 ) -> None:
-    """Count where the base codes relevant to query i are ``first[i]`` to ``last[i]``.
+    """Count by distance if the base codes relevant to query i are ``first[i]`` to ``last[i]``.
 
-    ``weights`` is ``int32 [n]``, how often each base code occurs, or empty where that is once each. ``total`` and
+    ``weights`` is ``int32 [n]``, how often each base code occurs, or empty if that is once each. ``total`` and
     ``relevant`` are ``int64 [parts, queries, bins]``, and ``block`` is queries a task.
     """
     words, rows = base.shape
@@ -198,9 +198,9 @@ def count_runs(
 def count_shared(
     queries: Any, base: Any, query_labels: Any, labels: Any, single: bool, block: int, like: Any, counted: Any
 ) -> None:
-    """Count by grade where the grade of a base code is the number of labels that it shares with the query.
+    """Count by grade if the grade of a base code is the number of labels that it shares with the query.
 
-    ``query_labels`` are words ``[queries, words]`` and ``labels`` the base's ``[words, n]``: of label bits, or where
+    ``query_labels`` are words ``[queries, words]`` and ``labels`` the base's ``[words, n]``: of label bits, or if
     ``single``, class numbers, of which equal ones are grade 1. ``counted`` is ``int64 [parts, queries, grades, bins]``,
     and a place in it must fit into the type of ``like``.
     """
@@ -237,10 +237,10 @@ def count_shared(
 def count_groups(
     queries: Any, base: Any, weights: Any, query_labels: Any, sets: Any, starts: Any, block: int, counted: Any
 ) -> None:
-    """As ``count_shared``, where the base is in the order of its sets of labels.
+    """Count as ``count_shared`` if the base is in the order of its sets of labels.
 
-    Those of group g, ``base[:, starts[g] : starts[g + 1]]``, all have the labels ``sets[g]``, a word of label bits, so
-    that their grade is computed once. ``query_labels`` is ``[queries]``, a word each; ``weights`` is that of
+    The codes of group g, ``base[:, starts[g] : starts[g + 1]]``, all have the labels ``sets[g]``, a word of label bits,
+    so that their grade is computed once. ``query_labels`` is ``[queries]``, a word each; ``weights`` is that of
     ``count_runs``.
     """
     words, rows = base.shape
@@ -266,21 +266,6 @@ def count_groups(
                     at, here = at + 1, until
                 for grade in range(levels):
                     _add_sum(counts[grade], bins, counted[part, query, grade])
-
-
-@numba.njit(parallel=True, nogil=True, cache=True)
-def count_given(queries: Any, base: Any, grades: Any, counted: Any) -> None:
-    """Count by grade where ``grades`` ``[queries, n]`` holds those of the base codes.
-
-    ``counted`` is ``int64 [queries, grades, bins]``.
-    """
-    for query in numba.prange(len(queries)):
-        places = np.empty(_STEP, np.uint16)
-        for step in range(0, grades.shape[1], _STEP):
-            here = places[: min(_STEP, grades.shape[1] - step)]
-            _distances(queries[query], base, step, here)
-            for row in range(here.size):
-                counted[query, grades[query, step + row], here[row]] += 1
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)

@@ -1,7 +1,7 @@
 """Rankings without ties: base codes at equal distance in the order of the base.
 
-A mean over random orders is what codes deserve. What another program printed is often the value of one order, and that
-of a stable sort can be had exactly.
+A metric's mean over random orders of tied codes is fair to the codes. Other programs often print the value of one
+order; that of a stable sort is computed exactly here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lbhash.evaluation.ranking.histogram import Ranking, Relevance, check_grades
 from lbhash.evaluation.ranking.kernels import KERNELS, all_distances, by_word
 from lbhash.utils.labels import check_label_pair
 
-_PAIRS = 1 << 22  # pairs of a query and a base code at a time
+_PAIRS = 1 << 22  # pairs of a query and a base code that are ranked at a time
 
 
 def stable_rankings(
@@ -32,12 +32,7 @@ def stable_rankings(
     Every metric of ``lbhash.evaluation.metrics`` that goes by rank takes such a ranking, as it takes a
     ``RankHistogram``.
 
-    Args:
-        query_codes: ``uint8 [queries, bytes]``, packed.
-        query_labels: class numbers ``[queries]``, or multi-label; with ``relevance``, anything that it takes.
-        base_codes: ``uint8 [base, bytes]``.
-        base_labels: as the query labels.
-        relevance: as for ``RankHistogram``.
+    The arguments are those of ``RankHistogram.from_codes``.
 
     Yields:
         Rankings of consecutive blocks of queries, with a group for each base code, so that memory stays bounded.

@@ -1,7 +1,8 @@
-"""The class of a code by a linear classifier: one that is fitted to codes, or the method's own."""
+"""Recognition by a linear classifier: one that is fitted to codes, or the method's own."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,16 +23,16 @@ def linear_probe_predict(
     bits: int | None = None,
     strength: float = 1.0,
 ) -> npt.NDArray[np.int64]:
-    """Class of each query by a linear probe: a multinomial logistic regression on the bits of the base codes.
+    """Predict the class of each query by a linear probe: a logistic regression on the bits of the base codes.
 
-    How much of the classes a linear classifier can read off the codes (Alain and Bengio, "Understanding intermediate
-    layers using linear classifier probes", ICLR 2017). Equal codes of one class are fitted as one row with a weight,
-    which has the same optimum and, with short codes, takes a fraction of the time.
+    It tells how well a linear classifier can read the classes off the codes (Alain and Bengio, "Understanding
+    intermediate layers using linear classifier probes", ICLR 2017). Equal codes of one class are fitted as one row with
+    a weight, which has the same optimum and, with short codes, takes a fraction of the time.
 
     Args:
         query_codes: ``uint8 [queries, bytes]``, packed.
         base_codes: ``uint8 [base, bytes]``, which it is fitted to.
-        base_labels: class numbers ``[base]``, of two classes at least.
+        base_labels: class numbers ``[base]``, of at least two classes.
         bits: the length h of a code; by default 8 * bytes.
         strength: C, the inverse of the ridge's weight (scikit-learn's default).
 
@@ -56,8 +57,7 @@ def linear_probe_predict(
     x = unpack(np.ascontiguousarray(rows[:, : base.shape[1]]), length).astype(np.float32)
     y = np.ascontiguousarray(rows[:, base.shape[1] :]).view("<i8").ravel()
     probe = LogisticRegression(C=strength, max_iter=1000, tol=1e-3).fit(x, y, sample_weight=counts)
-    found = [probe.predict(unpack(part, length).astype(np.float32)) for part in _chunks(queries)]
-    return classes[np.concatenate(found)] if found else np.empty(0, np.int64)
+    return classes[_by_chunks(queries, lambda chunk: probe.predict(unpack(chunk, length).astype(np.float32)))]
 
 
 def linear_probe_accuracy(
@@ -68,13 +68,13 @@ def linear_probe_accuracy(
     bits: int | None = None,
     strength: float = 1.0,
 ) -> float:
-    """Share of the queries whose class ``linear_probe_predict`` gets right, from 0 to 1."""
+    """Return the share of the queries whose class ``linear_probe_predict`` gets right, from 0 to 1."""
     labels = check_query_labels(query_codes, query_labels)
     return float(np.mean(linear_probe_predict(query_codes, base_codes, base_labels, bits, strength) == labels))
 
 
 def classifier_predict(codes: npt.ArrayLike, weights: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Class of each code by a method's own classifier: the argmax of W b, of equal scores the lowest class.
+    """Predict the class of each code by a method's own classifier: the argmax of W b, of equal scores the lowest class.
 
     GreedyHash and DSDH learn one beside the codes, and a model folder holds it (``HashModel.classifier.weight``).
 
@@ -86,22 +86,22 @@ def classifier_predict(codes: npt.ArrayLike, weights: npt.ArrayLike) -> npt.NDAr
         ``int64 [n]``, from 0.
 
     Raises:
-        TypeError, ValueError: the codes are not packed codes of as many bits as W has columns.
+        TypeError, ValueError: the codes are not packed codes with as many bits as W has columns.
     """
     w = np.asarray(weights, np.float32)
     if w.ndim != 2 or 0 in w.shape:
         raise ValueError(f"weights has shape {w.shape}; it must be [classes, bits]")
     checked = check_codes(codes)
     check_width(checked, w.shape[1])
-    found = [(unpack(part, w.shape[1]).astype(np.float32) @ w.T).argmax(axis=1) for part in _chunks(checked)]
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+    return _by_chunks(checked, lambda chunk: (unpack(chunk, w.shape[1]).astype(np.float32) @ w.T).argmax(axis=1))
 
 
 def classifier_accuracy(query_codes: npt.ArrayLike, query_labels: Any, weights: npt.ArrayLike) -> float:
-    """Share of the queries whose class ``classifier_predict`` gets right, from 0 to 1."""
+    """Return the share of the queries whose class ``classifier_predict`` gets right, from 0 to 1."""
     labels = check_query_labels(query_codes, query_labels)
     return float(np.mean(classifier_predict(query_codes, weights) == labels))
 
 
-def _chunks(codes: PackedCodes) -> list[PackedCodes]:
-    return [codes[start : start + _CHUNK] for start in range(0, len(codes), _CHUNK)]
+def _by_chunks(codes: PackedCodes, predict: Callable[[PackedCodes], Any]) -> npt.NDArray[np.int64]:
+    found = [predict(codes[start : start + _CHUNK]) for start in range(0, len(codes), _CHUNK)]
+    return np.concatenate(found) if found else np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""The class of a query, by a vote of the base codes nearest to it."""
+"""Recognition by a vote of the base codes that are nearest to a query."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width
 from lbhash.codes.popcount import popcount
 from lbhash.evaluation.ranking import CHUNK, check_lengths, distance_counts
-from lbhash.evaluation.ranking.distinct import compress, distinct_rows
+from lbhash.evaluation.ranking.distinct import compress, unique_rows
 from lbhash.evaluation.ranking.histogram import Counts
-from lbhash.evaluation.ranking.kernels import KERNELS, LANES, Words, any_near, by_word
+from lbhash.evaluation.ranking.kernels import KERNELS, LANES, any_near, by_word
 from lbhash.utils.labels import Labels, check_single, number_classes
 from lbhash.utils.validation import check_int
 
-_GROUP = 64  # codes that are looked at together before any of them is
-_VOTES = 1 << 25  # counts that are held at a time
+_GROUP = 64  # codes that are compared together before any of them is
+_VOTES = 1 << 25  # counts that are in memory at a time
 
 
 def knn_predict(
     query_codes: npt.ArrayLike, base_codes: npt.ArrayLike, base_labels: Any, k: int = 100
 ) -> npt.NDArray[np.int64]:
-    """Class of each query: the one with most votes among the k base codes nearest in Hamming distance.
+    """Predict the class of each query: the one with most votes among the k base codes nearest in Hamming distance.
 
     If the codes at the k-th distance are more than the places left, each of them counts as ``places / codes`` of a
-    vote: what it would have on average if as many were drawn at random. Of classes with equal votes the lowest wins.
-    Votes are counted in whole numbers, so equal is equal.
+    vote: its average if as many were sampled at random. Of classes with equal votes the lowest wins. Votes are counted
+    in integers, so equal is equal.
 
     Args:
         query_codes: ``uint8 [queries, bytes]``, packed.
@@ -57,24 +57,9 @@ def knn_predict(
 
 
 def knn_accuracy(
-    query_codes: npt.ArrayLike,
-    query_labels: Any,
-    base_codes: npt.ArrayLike,
-    base_labels: Any,
-    k: int = 100,
+    query_codes: npt.ArrayLike, query_labels: Any, base_codes: npt.ArrayLike, base_labels: Any, k: int = 100
 ) -> float:
-    """Share of the queries whose class ``knn_predict`` gets right, from 0 to 1.
-
-    Args:
-        query_codes: ``uint8 [queries, bytes]``, packed; at least one.
-        query_labels: class numbers ``[queries]``.
-        base_codes: ``uint8 [base, bytes]``.
-        base_labels: class numbers ``[base]``.
-        k: how many codes vote, from 1 to the size of the base.
-
-    Raises:
-        TypeError, ValueError: as ``knn_predict``; or there are no queries.
-    """
+    """Return the share of the queries, of which there is at least one, whose class ``knn_predict`` gets right."""
     labels = check_query_labels(query_codes, query_labels)
     return float(np.mean(knn_predict(query_codes, base_codes, base_labels, k) == labels))
 
@@ -91,65 +76,53 @@ def check_query_labels(query_codes: npt.ArrayLike, query_labels: Any) -> npt.NDA
 def predict_from_counts(
     queries: PackedCodes, base: PackedCodes, labels: Labels, total: Counts, k: int
 ) -> npt.NDArray[np.int64]:
-    """``knn_predict`` for checked arguments, where ``total`` already says how many codes lie at each distance."""
-    one, kind = distinct_rows(as_words(queries))  # equal codes have equal neighbors
-    asked, total = as_words(queries)[one], total[one]
-    ends = np.cumsum(total, axis=1)
-    radius = np.argmax(ends >= k, axis=1)
-    each = np.arange(len(one))
+    """Return ``knn_predict`` of checked arguments; ``total`` is how many codes lie at each distance."""
+    unique, inverse = unique_rows(as_words(queries))  # equal codes have equal neighbors
+    asked, total = as_words(queries)[unique], total[unique]
+    counted = np.cumsum(total, axis=1)
+    radius = np.argmax(counted >= k, axis=1)
+    each = np.arange(len(unique))
     tied = total[each, radius]
-    left = k - (ends[each, radius] - tied)
+    left = k - (counted[each, radius] - tied)
     classes, members = number_classes(labels)
     winners = [np.empty(0, np.int64)]
     step = max(1, _VOTES // len(classes))
-    for start in range(0, len(one), step):
+    for start in range(0, len(unique), step):
         some = slice(start, start + step)
-        votes = np.zeros((len(one[some]), len(classes)), np.int64)
+        votes = np.zeros((len(unique[some]), len(classes)), np.int64)
         for low in range(0, len(base), CHUNK):
-            part = slice(low, low + CHUNK)
-            _count_votes(asked[some], base[part], members[part], radius[some], tied[some], left[some], votes)
+            rows = slice(low, low + CHUNK)
+            # Codes of a class lie together; so put together, most groups of neighbors are too far off as a whole.
+            words, labeled, weights = compress(as_words(base[rows]), members[rows])
+            weights = weights if weights.size else np.ones(len(words), np.int32)
+            groups = -(-len(words) // _GROUP)
+            pivots, reach = np.zeros((groups, words.shape[1]), np.uint64), np.zeros(groups, np.int64)
+            _describe_groups(words, pivots, reach)
+            ends = radius[some], tied[some], left[some]
+            with KERNELS:
+                _vote(asked[some], by_word(words), weights, labeled, pivots, reach, *ends, votes)
         winners.append(votes.argmax(axis=1))
-    return classes[np.concatenate(winners)[kind]]
-
-
-def _count_votes(
-    queries: Words,
-    base: PackedCodes,
-    members: npt.NDArray[np.int64],
-    radius: Counts,
-    tied: Counts,
-    left: Counts,
-    votes: Counts,
-) -> None:
-    # Codes of a class lie together, so put them together: then most groups of neighbors are too far off as a whole.
-    words, members, weights = compress(as_words(base), members)
-    if not weights.size:
-        weights = np.ones(len(words), np.int32)
-    groups = -(-len(words) // _GROUP)
-    pivots, reach = np.zeros((groups, words.shape[1]), np.uint64), np.zeros(groups, np.int64)
-    _describe_groups(words, pivots, reach)
-    with KERNELS:
-        _vote(queries, by_word(words), weights, members, pivots, reach, radius, tied, left, votes)
+    return classes[np.concatenate(winners)[inverse]]
 
 
 @numba.njit(nogil=True, cache=True)
 def _describe_groups(words: Any, pivots: Any, reach: Any) -> None:
-    """The bit-wise majority of each group of codes, and the largest distance of one of them from it."""
+    """Write the bit-wise majority of each group of codes, and the largest distance of one of them from it."""
     for group in range(len(pivots)):
-        held = words[group * _GROUP : (group + 1) * _GROUP]
+        codes = words[group * _GROUP : (group + 1) * _GROUP]
         for word in range(words.shape[1]):
             ones = np.zeros(64, np.uint64)
-            for row in range(len(held)):
-                code = held[row, word]
+            for row in range(len(codes)):
+                code = codes[row, word]
                 for bit in range(64):
                     ones[bit] += (code >> np.uint64(bit)) & np.uint64(1)
             for bit in range(64):
-                if 2 * ones[bit] > np.uint64(len(held)):
+                if 2 * ones[bit] > np.uint64(len(codes)):
                     pivots[group, word] |= np.uint64(1) << np.uint64(bit)
-        for row in range(len(held)):
+        for row in range(len(codes)):
             distance = 0
             for word in range(words.shape[1]):
-                distance += popcount(held[row, word] ^ pivots[group, word])
+                distance += popcount(codes[row, word] ^ pivots[group, word])
             reach[group] = max(reach[group], distance)
 
 
@@ -166,7 +139,7 @@ def _add_votes(
     far: int,
     votes: Any,
 ) -> None:
-    """Of the codes from ``low`` to ``high``, add ``near`` votes for each within ``limit``, ``far`` for each at it."""
+    """Add ``near`` votes for each of the codes ``low`` to ``high`` within ``limit``, and ``far`` for each at it."""
     mine, column = query[0], base[0]
     for first in range(low, high, LANES):
         # The first word alone rejects most codes, many at a time.
@@ -193,7 +166,7 @@ def _vote(
     left: Any,
     votes: Any,
 ) -> None:
-    """A code nearer than the radius has ``tied`` votes and one at the radius has ``left``, of which tied makes one.
+    """Add ``tied`` votes for a code nearer than the radius, and ``left`` for one at it; ``tied`` of these are one vote.
 
     No code of a group is nearer than the group's pivot is, less its reach (the triangle inequality).
     """
