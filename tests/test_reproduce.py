@@ -14,18 +14,17 @@ from lbhash.reproduce import Settings, experiments, posterior_2bits, posterior_8
 from lbhash.reproduce.distributions import (
     dirichlet,
     divergence,
-    draw,
     frequencies,
     independent_bits,
     independent_blocks,
     knowing_the_prior,
     marginals,
     random_joint,
+    sample,
     signs,
 )
 from lbhash.reproduce.ranked_lists import direct_average_precision, groups, lowest_of_all, orders
-from lbhash.reproduce.results.interval import Interval
-from lbhash.reproduce.results.result import Result
+from lbhash.reproduce.results import Interval, Result
 from lbhash.reproduce.results.write import as_csv, as_json, as_markdown, print_result, write_result
 from lbhash.reproduce.scores import Trial
 from lbhash.reproduce.surrogate_fit import (
@@ -95,7 +94,7 @@ def test_the_floor_of_two_blocks_is_the_nearest_product():
 def test_the_frequencies_cost_what_the_docstring_says():
     truth = random_joint(4, rng(5))
     n = 20_000
-    found = [frequencies(np.bincount(draw(truth, n, rng([6, s])), minlength=16)) for s in range(400)]
+    found = [frequencies(np.bincount(sample(truth, n, rng([6, s])), minlength=16)) for s in range(400)]
     for scores in ([divergence(truth, q) for q in found], [divergence(q, truth) for q in found]):
         error = np.std(scores) / math.sqrt(len(scores))
         assert abs(np.mean(scores) - 15 / (2 * n)) < 4 * error
@@ -124,13 +123,13 @@ def test_knowing_the_prior_is_best_on_average():
     scores = {"frequencies": [], "dirichlet": [], "prior": []}
     for seed in range(40):
         truth = random_joint(8, rng([8, seed]))
-        counts = np.bincount(draw(truth, 1000, rng([9, seed])), minlength=256)
+        counts = np.bincount(sample(truth, 1000, rng([9, seed])), minlength=256)
         scores["frequencies"].append(divergence(frequencies(counts), truth))
         scores["dirichlet"].append(divergence(truth, dirichlet(counts)))
         scores["prior"].append(divergence(truth, knowing_the_prior(counts)))
     mean = {name: np.mean(values) for name, values in scores.items()}
     assert mean["prior"] < mean["dirichlet"] < mean["frequencies"]
-    many = np.bincount(draw(truth, 10**6, rng(10)), minlength=256)
+    many = np.bincount(sample(truth, 10**6, rng(10)), minlength=256)
     assert divergence(frequencies(many), knowing_the_prior(many)) < 1e-5
 
 
@@ -143,7 +142,7 @@ def test_outputs_have_the_signs_of_their_outcomes():
 
 def test_the_fitted_surrogate_tells_the_joint_of_correlated_bits():
     truth = np.array([0.05, 0.45, 0.4, 0.1])
-    outcomes = draw(truth, 2000, rng())
+    outcomes = sample(truth, 2000, rng())
     outputs = raw_outputs(outcomes, 2, rng(1))
     surrogate = fit_surrogate(outputs, 0, Schedule(epochs=10, decay_every=4))
     said = mean_of_blocks(surrogate, outputs)
@@ -207,7 +206,7 @@ def test_lists():
 
 def check_files(name, result, out):
     """All files are there, the images are images, and the tables hold the rows."""
-    parts = result.parts(name)
+    parts = result.tables(name)
     expected = {f"{name}.md"} | {f"{part}.{kind}" for part in parts for kind in ("csv", "png", "svg")}
     assert {file.name for file in out.iterdir()} == expected
     page = (out / f"{name}.md").read_text()
@@ -233,7 +232,7 @@ def test_posterior_8(tmp_path, capsys):
     settings = Settings(seeds=2, workers=2, runs=tmp_path / "runs")
     small = {"samples": 5000, "curve": (3000,), "fresh": 4000, "schedule": BRIEF}
     result = posterior_8.run(settings, **small)
-    write_result("posterior-8", result, tmp_path / "out")
+    write_result("posterior-8", result, tmp_path / "out", "the command")
     check_files("posterior-8", result, tmp_path / "out")
     assert [row[0] for row in result.rows] == [
         "marginals",
@@ -274,7 +273,7 @@ def test_posterior_8(tmp_path, capsys):
 def test_posterior_16(tmp_path):
     settings = Settings(seeds=1, workers=2, runs=tmp_path / "runs")
     result = posterior_16.run(settings, samples=(3000,), curve=(3000, 20_000), schedule=Schedule(epochs=1))
-    write_result("posterior-16", result, tmp_path / "out")
+    write_result("posterior-16", result, tmp_path / "out", "the command")
     check_files("posterior-16", result, tmp_path / "out")
     assert len(list((tmp_path / "runs").iterdir())) == 2
     found = {row[0]: row[1].mean for row in result.rows}
@@ -287,7 +286,7 @@ def test_posterior_16(tmp_path):
 def test_posterior_2bits(tmp_path, blobs, write_parquet):
     file = write_parquet(tmp_path / "blobs.parquet", np.vstack([blobs.x] * 2), label=np.tile(blobs.y, 2))
     result = posterior_2bits.run(Settings(data=str(file)), epochs=2, steps=60)
-    write_result("posterior-2bits", result, tmp_path / "out")
+    write_result("posterior-2bits", result, tmp_path / "out", "the command")
     check_files("posterior-2bits", result, tmp_path / "out")
     rows = {row[0]: row[1:] for row in result.rows}
     for column in range(4):
@@ -312,7 +311,7 @@ def test_the_nearest_classes(blobs):
 
 def test_theory(tmp_path):
     result = theory.run(Settings())
-    write_result("theory", result, tmp_path)
+    write_result("theory", result, tmp_path, "the command")
     check_files("theory", result, tmp_path)
     named = dict(zip(result.columns, zip(*result.rows, strict=True), strict=True))
     for i, lowest in enumerate(named["orders: lowest"]):
@@ -334,7 +333,7 @@ def test_tables():
     assert lines[0] == "name,kl,kl ± 95 %,kl infinite,x,n"
     assert lines[1].startswith("a,1.5,6.353")
     assert lines[2] == "b,,,,inf,1200"
-    page = as_markdown("t", result)
+    page = as_markdown("t", result, "lbhash reproduce t")
     assert "| a | 1.5000 ± 6.3531 | 0.2500 |  |" in page
     assert "| b |  | ∞ | 1,200 |" in page
     assert "|:--|--:|--:|--:|" in page
@@ -357,7 +356,7 @@ def test_the_list_is_that_of_the_registry(command):
     [
         (["posterior-9"], "name is 'posterior-9'; it must be one of map, "),
         ([], "give the name of an experiment"),
-        (["theory", "--data", "digits"], "data is 'digits', and theory draws its own"),
+        (["theory", "--data", "digits"], "data is 'digits', and theory makes its own"),
         (["theory", "--seeds", "0"], "seeds is 0"),
         (["theory", "--seed", "-1"], "seed is -1"),
         (["posterior-2bits", "--data", "no.parquet"], "no.parquet"),

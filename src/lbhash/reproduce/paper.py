@@ -81,12 +81,3 @@ SECONDS = {
     "guidance": {16: 38.95, 32: 39.78, 64: 40.84},
 }
 """Seconds of an epoch with ResNet-50 on one RTX 3090."""
-
-METHOD_TITLES = {
-    "hashnet": "HashNet",
-    "dbdh": "DBDH",
-    "dsdh": "DSDH",
-    "dch": "DCH",
-    "greedyhash": "GreedyHash",
-    "csq": "CSQ",
-}

@@ -1,4 +1,4 @@
-"""Short ranked lists, written as + (relevant), - (irrelevant) and parentheses around what is tied."""
+"""Short ranked lists, written as + (relevant) and - (irrelevant), with parentheses around tied items."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import combinations, product
 
 
 def groups(text: str) -> list[str]:
-    """The tied groups of a list in their order: ``"+(+-)"`` to ``["+", "+-"]``."""
+    """Return the tied groups of a list in their order: ``"+(+-)"`` to ``["+", "+-"]``."""
     found: list[str] = []
     tied = False
     for sign in text:
@@ -29,19 +29,19 @@ def groups(text: str) -> list[str]:
 
 
 def orders(tied: Sequence[str]) -> Iterator[list[bool]]:
-    """Every list that the ties leave open."""
+    """Yield every order that the ties allow."""
     for parts in product(*(list(_arrangements(len(group), group.count("+"))) for group in tied)):
         yield [hit for part in parts for hit in part]
 
 
 def lowest_of_all(items: int, relevant: int, misrank: int) -> tuple[float, int]:
-    """The lowest AP of all lists with so many relevant items and no mis-rank above ``misrank``; how many there are."""
+    """Return the lowest AP of lists with so many relevant items and mis-ranks up to ``misrank``, and their number."""
     allowed = [order for order in _arrangements(items, relevant) if _largest_misrank(order) <= misrank]
     return min(direct_average_precision(order) for order in allowed), len(allowed)
 
 
 def direct_average_precision(relevant: Sequence[bool]) -> float:
-    """AP of a list without ties, straight from its definition."""
+    """Return the AP of a list without ties by its definition."""
     found = 0
     precisions = []
     for rank, hit in enumerate(relevant, start=1):
