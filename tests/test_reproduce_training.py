@@ -331,7 +331,7 @@ def test_intervals_of_some():
     assert not Interval.of([-3.0, 3.0, 3.2]).is_above(0)
     counts = lift_counts([Interval.of(values) for values in ([3.0, 3.1], [-3.0, -3.1], [-3.0, 4.0])])
     assert list(counts.values()) == [2, 1, 1]
-    assert list(lift_counts([Interval.of([3.0]), Interval.of([-3.0])]).values()) == [1, None, None]  # no interval, no telling
+    assert list(lift_counts([Interval.of([3.0]), Interval.of([-3.0])]).values()) == [1, None, None]
     assert Interval.of([1.0, 2.0]).shown(1) == "1.5 ± 6.4"
 
 
