@@ -26,7 +26,7 @@ from lbhash.reproduce.distributions import (
 from lbhash.reproduce.ranked_lists import direct_average_precision, groups, lowest_of_all, orders
 from lbhash.reproduce.results import Interval, Result
 from lbhash.reproduce.results.write import as_csv, as_json, as_markdown, print_result, write_result
-from lbhash.reproduce.scores import Trial
+from lbhash.reproduce.scores import Trial, random_truth
 from lbhash.reproduce.surrogate_fit import (
     fit_surrogate,
     mean_of_blocks,
@@ -247,9 +247,9 @@ def test_posterior_8(tmp_path, capsys):
     assert found["known prior"] < found["surrogate"] < found["marginals"]
     assert [row[0] for row in result.more["samples"].rows] == [3000, 5000]
     trials = [Trial(5000, seed, stretched(BRIEF, 5000, 10_000), 4000) for seed in (0, 1)]
-    of_seeds = [posterior_8.estimates(posterior_8.truth_of(trial.seed), trial) for trial in trials]
+    of_seeds = [posterior_8.estimates(random_truth(8, trial.seed), trial) for trial in trials]
     for name, there, back, _ in result.rows:
-        pairs = [(posterior_8.truth_of(seed), of_seed[name]) for seed, of_seed in enumerate(of_seeds)]
+        pairs = [(random_truth(8, seed), of_seed[name]) for seed, of_seed in enumerate(of_seeds)]
         assert there.mean == pytest.approx(np.mean([divergence(truth, found) for truth, found in pairs]), rel=1e-4)
         assert back.mean == pytest.approx(np.mean([divergence(found, truth) for truth, found in pairs]), rel=1e-4)
     said = capsys.readouterr()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +16,12 @@ from lbhash.reproduce.distributions import (
     independent_bits,
     independent_blocks,
     knowing_the_prior,
-    random_joint,
     sample,
 )
-from lbhash.reproduce.results import Interval, Record, Result
+from lbhash.reproduce.results import Record, Result
 from lbhash.reproduce.results.plots import interval_line, interval_points
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.scores import Trial, complete_trials, over_seeds, scored
+from lbhash.reproduce.scores import Intervals, Trial, complete_trials, random_truth, scored
 from lbhash.reproduce.surrogate_fit import (
     PAPER_SCHEDULE,
     fit_surrogate,
@@ -44,7 +43,6 @@ BLOCKS, OF_BLOCKS, OF_PRODUCTS = "two blocks, frequencies", "surrogate, blocks",
 DIRICHLET, PRIOR = "Dirichlet", "known prior"
 PAPER = {MARGINALS: 0.4965, OF_BLOCKS: 0.1084, OF_PRODUCTS: 0.1084}
 IN_CURVE = (MARGINALS, FLOOR, BLOCKS, DIRICHLET, PRIOR)
-Scores = Mapping[int, Mapping[str, Interval]]
 
 
 def run(
@@ -58,9 +56,7 @@ def run(
         n: [Trial(n, seed, lasting(schedule, n) if n in samples else None) for seed in settings.all_seeds()]
         for n in dict.fromkeys([*samples, *curve])
     }
-    done = complete_trials("posterior-16", [trial for group in trials.values() for trial in group], score, settings)
-    there: Scores = {n: over_seeds(done[trial].there for trial in group) for n, group in trials.items()}
-    back: Scores = {n: over_seeds(done[trial].back for trial in trials[n]) for n in samples}
+    there, back, _ = complete_trials("posterior-16", trials, score, settings)
     records: list[Record] = []
     for name in there[samples[0]]:
         record: Record = {"estimate": name}
@@ -95,7 +91,7 @@ def lasting(schedule: Schedule, samples: int) -> Schedule:
 
 def score(trial: Trial) -> dict[str, Any]:
     """Compare all estimates of a seed's truth with it."""
-    truth = random_joint(BITS, np.random.default_rng([trial.seed, 0]))
+    truth = random_truth(BITS, trial.seed)
     return scored(truth, estimates(truth, trial))
 
 
@@ -118,7 +114,7 @@ def estimates(truth: Joint, trial: Trial) -> dict[str, Joint]:
     return found | {"frequencies": seen, DIRICHLET: dirichlet(counts), PRIOR: knowing_the_prior(counts)}
 
 
-def estimates_figure(there: Scores, back: Scores) -> Figure:
+def estimates_figure(there: Intervals, back: Intervals) -> Figure:
     """Draw every KL, a panel for each number of samples."""
     figure, panels = new_figure(1.5 + 5 * len(there), 5, *[1] * len(there), sharey=True, sharex=True)
     for axes, (n, found) in zip(panels, there.items(), strict=True):
@@ -132,7 +128,7 @@ def estimates_figure(there: Scores, back: Scores) -> Figure:
     return figure
 
 
-def curve_figure(cheap: Scores, trained: Scores) -> Figure:
+def curve_figure(cheap: Intervals, trained: Intervals) -> Figure:
     """Draw KL against the number of samples, both logarithmic; the surrogate's for what it was trained on."""
     figure, (axes,) = new_figure(8.5, 5)
     axes.set(xscale="log", yscale="log", xlabel="samples n", ylabel="KL(truth ‖ estimate), nats")

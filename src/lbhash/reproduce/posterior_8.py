@@ -14,13 +14,12 @@ from lbhash.reproduce.distributions import (
     frequencies,
     independent_bits,
     knowing_the_prior,
-    random_joint,
     sample,
 )
 from lbhash.reproduce.results import Interval, Record, Result
 from lbhash.reproduce.results.plots import interval_line, interval_points
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.scores import Scored, Trial, complete_trials, over_seeds, scored
+from lbhash.reproduce.scores import Scored, Trial, complete_trials, random_truth, scored
 from lbhash.reproduce.surrogate_fit import (
     PAPER_SCHEDULE,
     fit_surrogate,
@@ -58,9 +57,8 @@ def run(
         ]
         for n in sorted({samples, *curve})
     }
-    done = complete_trials("posterior-8", [trial for group in trials.values() for trial in group], score, settings)
-    there = {n: over_seeds(done[trial].there for trial in group) for n, group in trials.items()}
-    back = over_seeds(done[trial].back for trial in trials[samples])
+    there, backward, found = complete_trials("posterior-8", trials, score, settings)
+    back = backward[samples]
     records: list[Record] = [
         {"estimate": name, "KL(truth ‖ estimate)": value, "KL(estimate ‖ truth)": back[name], "paper": PAPER.get(name)}
         for name, value in there[samples].items()
@@ -77,21 +75,16 @@ def run(
         f"8 bits, 256 random joint probabilities, {samples:,} samples",
         records,
         text("posterior-8", seeds=settings.seeds, samples=samples, schedule=schedule, fresh=fresh, expected=expected),
-        lambda: estimates_figure(truth_of(settings.seed), done[trials[samples][0]], there[samples], back),
+        lambda: estimates_figure(random_truth(BITS, settings.seed), found[trials[samples][0]], there[samples], back),
         {"samples": more},
         digits=4,
         paper={"paper": "KL(truth ‖ estimate)"},
     )
 
 
-def truth_of(seed: int) -> Joint:
-    """Return the distribution that a seed's samples come from."""
-    return random_joint(BITS, np.random.default_rng([seed, 0]))
-
-
 def score(trial: Trial) -> dict[str, Any]:
     """Compare all estimates of a seed's truth with it."""
-    truth = truth_of(trial.seed)
+    truth = random_truth(BITS, trial.seed)
     return scored(truth, estimates(truth, trial))
 
 

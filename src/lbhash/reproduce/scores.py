@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from lbhash.reproduce.distributions import Joint, divergence
+from lbhash.reproduce.distributions import Joint, divergence, random_joint
 from lbhash.reproduce.results import Interval
 from lbhash.reproduce.runs import Settings
 from lbhash.training import Schedule
@@ -69,6 +69,11 @@ class Scored:
         return cls(there, back, {name: np.array(joint) for name, joint in stored["joints"].items()})
 
 
+def random_truth(bits: int, seed: int) -> Joint:
+    """Return the distribution that a seed's samples come from."""
+    return random_joint(bits, np.random.default_rng([seed, 0]))
+
+
 def scored(truth: Joint, estimates: Mapping[str, Joint]) -> dict[str, Any]:
     """Return both KLs of each estimate as JSON holds them; an infinite one is ``None``."""
     there = {name: divergence(truth, joint) for name, joint in estimates.items()}
@@ -80,26 +85,37 @@ def scored(truth: Joint, estimates: Mapping[str, Joint]) -> dict[str, Any]:
     }
 
 
+Intervals = dict[int, dict[str, Interval]]
+"""The mean score of each estimate by the number of samples."""
+
+
 def complete_trials(
-    experiment: str, trials: Sequence[Trial], score: Callable[[Trial], dict[str, Any]], settings: Settings
-) -> dict[Trial, Scored]:
+    experiment: str,
+    trials: Mapping[int, Sequence[Trial]],
+    score: Callable[[Trial], dict[str, Any]],
+    settings: Settings,
+) -> tuple[Intervals, Intervals, dict[Trial, Scored]]:
     """Run the trials that have no file yet, several at a time, those with most samples first.
 
     Args:
         experiment: the experiment's name, with which the files' names begin.
-        trials: the trials.
+        trials: the trials of all seeds by their number of samples.
         score: a function that makes ``scored`` of a trial, in a process of its own.
         settings: the folder of the files, and how many trials run at a time.
+
+    Returns:
+        KL(truth ‖ estimate) and KL(estimate ‖ truth) over the seeds, and the scores of each trial.
     """
-    names = {trial: trial.name(experiment) for trial in sorted(trials, key=lambda trial: -trial.samples)}
+    names = {trial: trial.name(experiment) for samples in sorted(trials, reverse=True) for trial in trials[samples]}
     tasks = {name: (trial,) for trial, name in names.items()}
     stored, _ = run_missing(tasks, score, settings.runs, settings.all_workers(), _line)
-    return {trial: Scored.of(stored[name]) for trial, name in names.items()}
+    found = {trial: Scored.of(stored[name]) for trial, name in names.items()}
+    there = {samples: _over_seeds([found[trial].there for trial in group]) for samples, group in trials.items()}
+    back = {samples: _over_seeds([found[trial].back for trial in group]) for samples, group in trials.items()}
+    return there, back, found
 
 
-def over_seeds(found: Iterable[Mapping[str, float]]) -> dict[str, Interval]:
-    """Return the interval of each estimate over the seeds."""
-    of_seeds = list(found)
+def _over_seeds(of_seeds: Sequence[Mapping[str, float]]) -> dict[str, Interval]:
     return {name: Interval.of(values[name] for values in of_seeds) for name in of_seeds[0]}
 
 

@@ -13,16 +13,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """The line of least squares through the finite points.
+    """The line of least squares through the finite points ``x``, ``y``; ``left_out`` is the number of the others.
 
-    Attributes:
-        slope: the slope of the line.
-        intercept: the line's y at x = 0.
-        pearson: the correlation of x and y.
-        spearman: the correlation of their ranks.
-        x: the x of the finite points.
-        y: the y of the finite points.
-        left_out: the number of points that are not finite.
+    ``pearson`` is the correlation of x and y, ``spearman`` that of their ranks.
     """
 
     slope: float

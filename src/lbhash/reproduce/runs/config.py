@@ -33,19 +33,9 @@ processor's seconds for each epoch."""
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A training run but for its seed.
+    """A training run but for its seed: data, host method, one of ``RECIPES``, and settings of ``Hasher``.
 
-    Attributes:
-        source: the data.
-        method: the host method.
-        recipe: one of ``RECIPES``.
-        bits: the number of bits.
-        centers: the kind of the class centers.
-        epochs: passes over the training rows.
-        hidden: the width of the head's hidden layer.
-        batch_size: the rows in a step.
-        lr: Adam's learning rate at the start.
-        wanted: the ``EXTRAS`` that the run must leave; they do not make it another run.
+    ``wanted`` are the ``EXTRAS`` that the run must leave; they do not make it another run.
     """
 
     source: Source

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from lbhash.reproduce.runs.sources import DIGITS, Source
 from lbhash.utils.system import usable_cores
@@ -106,19 +108,18 @@ class Settings:
 
 def command_line(name: str, settings: Settings) -> str:
     """Return the command that runs an experiment, with the names of files but not their folders."""
-    words = ["lbhash", "reproduce", name]
-    if settings.data is not None:
-        words += ["--data", Path(settings.data).name]
+    data = [] if settings.data is None else [Path(settings.data).name]
     for source in settings.sources:
-        file = Path(source.file).name
-        words += ["--data", file if source.name == Path(file).stem else f"{source.name}={file}"]
-    words += ["--seeds", str(settings.seeds), *["--seed", str(settings.seed)] * (settings.seed > 0)]
-    if settings.epochs is not None:
-        words += ["--epochs", str(settings.epochs)]
-    if settings.lr is not None:
-        words += ["--lr", f"{settings.lr:g}"]
-    for length in settings.bits:
-        words += ["--bits", str(length)]
-    for method in settings.methods:
-        words += ["--methods", method]
-    return shlex.join(words)
+        file = Path(source.file)
+        data.append(file.name if source.name == file.stem else f"{source.name}={file.name}")
+    options: dict[str, Sequence[Any]] = {
+        "--data": data,
+        "--seeds": [settings.seeds],
+        "--seed": [settings.seed or None],
+        "--epochs": [settings.epochs],
+        "--lr": [None if settings.lr is None else f"{settings.lr:g}"],
+        "--bits": settings.bits,
+        "--methods": settings.methods,
+    }
+    given = [(option, str(value)) for option, values in options.items() for value in values if value is not None]
+    return shlex.join(["lbhash", "reproduce", name, *chain.from_iterable(given)])

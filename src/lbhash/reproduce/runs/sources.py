@@ -21,7 +21,7 @@ TOP_K: dict[str, int | None] = {"cifar10": None, "nuswide": 5000, "imagenet100":
 STANDS_FOR = {"tiny-imagenet": "imagenet100", "mosaic": "nuswide"}
 """Data of the same kind and protocol, which are compared with a column of the paper."""
 
-TITLES = {"cifar10": "CIFAR-10", "nuswide": "NUS-WIDE", "imagenet100": "ImageNet-100", "imagenet": "ImageNet"}
+TITLES = {"imagenet100": "ImageNet-100", "nuswide": "NUS-WIDE"}
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
