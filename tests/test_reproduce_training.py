@@ -143,7 +143,8 @@ def test_settings_and_the_experiments_own_choice():
     assert Settings(methods=("csq", "dch")).methods_or("hashnet") == ["dch", "csq"]
     assert Settings(bits=(24,)).bits_or(16, 32) == (24,)
     assert Settings(workers=3).all_workers() == 3
-    assert (Settings().rate(), Settings(lr=0.01).rate()) == (0.001, 0.01)
+    assert Settings().training() == {"epochs": 30, "lr": 0.001, "hidden": 1024}
+    assert Settings(lr=0.01).training()["lr"] == 0.01
     assert 1 <= Settings().all_workers() <= os.cpu_count()
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from lbhash.centers import class_centers, minimum_distance
 from lbhash.reproduce import paper
 from lbhash.reproduce.results import Interval, Record, Result
-from lbhash.reproduce.results.plots import grouped_bars, label_paper_star, paper_star
+from lbhash.reproduce.results.plots import grouped_bars, paper_star
 from lbhash.reproduce.runs import RunConfig, Settings, Source, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 
@@ -81,7 +81,7 @@ def map_figure(distances: Mapping[Key, int | None], maps: Mapping[Key, list[floa
             paper_star(axes, place, paper_map, color)
         axes.set_ylim(0, 100)
     if any(source.column in paper.CENTERS for source, _, _ in maps):
-        label_paper_star(panels[0])
+        paper_star(panels[0], [], [], "white", "in the paper")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     return figure
 

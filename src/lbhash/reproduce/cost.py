@@ -22,7 +22,7 @@ Times = Mapping[tuple[Source, int, str], Sequence[float]]
 
 def run(settings: Settings) -> Result:
     """Return the seconds and their quotients; its runs are timed, so that no other experiment makes them first."""
-    settings = replace(settings, epochs=min(MOST_EPOCHS, settings.all_epochs()), workers=1)
+    settings = replace(settings, epochs=min(MOST_EPOCHS, settings.training()["epochs"]), workers=1)
     found: dict[tuple[Source, int, str], list[float]] = {}
     for seed in settings.all_seeds():
         for config in grid(settings, BITS, LOSSES.values(), SECONDS):

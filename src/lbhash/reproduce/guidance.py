@@ -13,8 +13,17 @@ from matplotlib.figure import Figure
 from lbhash.centers.targets import ARRANGED, DESIGNED
 from lbhash.reproduce.results import Interval, Record, Result, lift_counts
 from lbhash.reproduce.results.plots import name_methods, source_grid
-from lbhash.reproduce.runs import METHOD_TITLES, METHODS, RunConfig, Settings, Source
-from lbhash.reproduce.runs.grid import BITS, completed, grid, on_validation_rows, row_head, with_setting
+from lbhash.reproduce.runs import (
+    BITS,
+    METHOD_TITLES,
+    METHODS,
+    RunConfig,
+    Settings,
+    completed,
+    grid,
+    row_head,
+    with_setting,
+)
 from lbhash.reproduce.texts import text
 from lbhash.utils.plotting import palette
 
@@ -55,26 +64,17 @@ class Lifts:
         return self.added[row]
 
 
-def configs(settings: Settings) -> list[RunConfig]:
-    """Return the runs."""
-    return trainings(settings, on_validation_rows(settings))
-
-
-def run(settings: Settings) -> Result:
-    """Return how often the guidance helps with either centers, and the lifts of all cells."""
-    return compared(settings, on_validation_rows(settings), "Guidance on held-out rows", HELD_OUT)
-
-
-def trainings(settings: Settings, sources: Sequence[Source]) -> list[RunConfig]:
-    """Return the runs of every host, plain and by each recipe."""
+def configs(settings: Settings, *, validation: bool = True) -> list[RunConfig]:
+    """Return the runs of every host, plain and by each recipe, on validation rows or else on the data's queries."""
+    sources = [replace(source, validation=validation) for source in settings.all_sources()]
     methods = settings.methods_or(*METHODS)
     trained = [(method, *_choice(method, recipe)) for method in methods for recipe in (HOST, *_added(method))]
     return grid(settings, BITS, trained, sources=sources)
 
 
-def compared(settings: Settings, sources: Sequence[Source], title: str, where: str) -> Result:
-    """Return what the guidance does on these data; ``where`` says in the text which rows it is evaluated on."""
-    finals = completed(settings, trainings(settings, sources))
+def run(settings: Settings, *, validation: bool = True) -> Result:
+    """Return how often the guidance helps with either centers, and the lifts of all cells."""
+    finals = completed(settings, configs(settings, validation=validation))
     maps = {config: [100 * final["report"]["map"] for final in of_seeds] for config, of_seeds in finals.items()}
     lifts = []
     for config, host in maps.items():
@@ -85,9 +85,10 @@ def compared(settings: Settings, sources: Sequence[Source], title: str, where: s
                 guided = maps[replace(config, recipe=recipe, centers=centers)]
                 added[name] = np.subtract(guided, host).tolist()
             lifts.append(Lifts(config, host, added))
+    rows = "held-out rows" if validation else "the queries"
     about = text(
         "guidance",
-        where=where,
+        where=HELD_OUT if validation else "on the data's own queries",
         centers=DESIGNED,
         arranged=ARRANGED,
         weights=", ".join(f"{_weight(name):g} for {METHOD_TITLES[name]}" for name in METHODS if _weight(name) != 1),
@@ -97,9 +98,9 @@ def compared(settings: Settings, sources: Sequence[Source], title: str, where: s
         "Lifts of all cells", [cell(one) for one in lifts], text("guidance-cells"), lambda: lifts_figure(lifts, 6.0)
     )
     return Result.of(
-        f"{title}: the paper's recipe, with arranged centers, and in balance with the host",
+        f"Guidance on {rows}: the paper's recipe, with arranged centers, and in balance with the host",
         summary(lifts),
-        with_setting(about, settings, sources),
+        with_setting(about, settings, dict.fromkeys(config.source for config in maps)),
         lambda: lifts_figure(lifts),
         {"cells": cells},
     )

@@ -13,7 +13,6 @@ from lbhash.reproduce.paper import Pairs
 from lbhash.reproduce.results import Interval, Record, Result, lift_counts
 from lbhash.reproduce.results.plots import (
     arrow,
-    label_paper_star,
     method_color,
     name_methods,
     paper_star,
@@ -39,13 +38,7 @@ GROUPS = {"pairwise methods": METHODS[:4], "GreedyHash and CSQ": METHODS[4:], "a
 
 @dataclass(frozen=True)
 class Measure:
-    """What is compared.
-
-    Attributes:
-        name: its name in a table's title.
-        of: a function that takes it, from 0 to 1, from a run's final metrics.
-        paper: the paper's figures by data.
-    """
+    """A metric by which hosts are compared: its name, its value in a run's final metrics, and the paper's figures."""
 
     name: str
     of: Callable[[dict[str, Any]], float]
@@ -151,7 +144,7 @@ def lift_figure(by_source: Mapping[Source, Sequence[Pair]]) -> Figure:
             axes.plot([], [], "o", color=color, label=f"{bits} bits")
         axes.set(xlabel="lift in points")
         if any(pair.paper for pair in by_source[source]):
-            label_paper_star(axes)
+            paper_star(axes, [], [], "white", "in the paper")
         name_methods(axes, methods)
         axes.legend(fontsize=8)
     return figure

@@ -70,14 +70,9 @@ def grouped_bars(
     return figure, list(panels.values()), bars
 
 
-def paper_star(axes: Axes, x: float, y: float, color: Any) -> None:
-    """Mark a figure of the paper's."""
-    axes.plot(x, y, "*", color=color, markeredgecolor="black", markersize=9)
-
-
-def label_paper_star(axes: Axes) -> None:
-    """Add the paper's mark to the legend."""
-    axes.plot([], [], "*", color="white", markeredgecolor="black", markersize=9, label="in the paper")
+def paper_star(axes: Axes, x: Any, y: Any, color: Any, label: str | None = None) -> None:
+    """Mark figures of the paper's with stars."""
+    axes.plot(x, y, "*", color=color, markeredgecolor="black", markersize=9, label=label)
 
 
 def name_methods(axes: Axes, methods: Sequence[str]) -> None:

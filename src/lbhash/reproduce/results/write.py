@@ -6,14 +6,13 @@ import csv
 import io
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib import rc_context
 
 from lbhash.reproduce.results.interval import Interval
 from lbhash.reproduce.results.result import Cell, Result
 from lbhash.utils.files import replacing, write_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def write_result(name: str, result: Result, folder: str | Path, command: str) -> None:
@@ -23,17 +22,10 @@ def write_result(name: str, result: Result, folder: str | Path, command: str) ->
         write_text(out / f"{file}.csv", as_csv(table))
         figure = table.figure()
         for kind in ("png", "svg"):
-            with replacing(out / f"{file}.{kind}") as temporary:
-                save_figure(figure, temporary, kind)
+            with replacing(out / f"{file}.{kind}") as temporary, rc_context({"svg.hashsalt": "lbhash"}):
+                date = {"Date": None} if kind == "svg" else None  # the same figure gives the same bytes
+                figure.savefig(temporary, format=kind, dpi=150, metadata=date)
     write_text(out / f"{name}.md", as_markdown(name, result, command))
-
-
-def save_figure(figure: Figure, file: Any, kind: str) -> None:
-    """Save a figure so that the same one gives the same bytes: without the date, and with names that are not random."""
-    import matplotlib
-
-    with matplotlib.rc_context({"svg.hashsalt": "lbhash"}):
-        figure.savefig(file, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
 
 
 def as_markdown(name: str, result: Result, command: str) -> str:

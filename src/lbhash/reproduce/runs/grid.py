@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from lbhash.reproduce.runs.config import FINAL, RunConfig
@@ -31,8 +30,7 @@ def grid(
         wanted: what the runs must leave in addition to their final metrics.
         sources: the sets of data; if None, those of the settings.
     """
-    common: dict[str, Any] = {"epochs": settings.all_epochs(), "lr": settings.rate(), "hidden": settings.hidden}
-    choices = list(trained)
+    common, choices = settings.training(), list(trained)
     return [
         RunConfig(
             source, method, recipe, bits, centers=centers[0] if centers else "best", wanted=frozenset(wanted), **common
@@ -62,8 +60,7 @@ def row_head(config: RunConfig) -> dict[str, Any]:
 
 def with_setting(about: str, settings: Settings, sources: Iterable[Source] | None = None) -> str:
     """Return a text with two paragraphs more: what was trained with which seeds, and on which data."""
-    epochs, lr, hidden = settings.all_epochs(), settings.rate(), settings.hidden
-    own = text("setting", hidden=hidden, epochs=epochs, lr=lr, seeds=seeds_text(settings))
+    own = text("setting", seeds=seeds_text(settings), **settings.training())
     data = "\n".join(f"- {source}." for source in (settings.all_sources() if sources is None else sources))
     return "\n\n".join([about, own, data])
 
@@ -80,8 +77,3 @@ def single_label(settings: Settings, name: str) -> list[Source]:
     if not sources:
         raise UnsuitableData(f"{name} needs data with one label a row, and these have several")
     return sources
-
-
-def on_validation_rows(settings: Settings) -> list[Source]:
-    """Return the sets of data with splits that are cut from their training rows."""
-    return [replace(source, validation=True) for source in settings.all_sources()]

@@ -85,13 +85,10 @@ class Settings:
         """Return the sets of data; the digits if none are given."""
         return self.sources or (DIGITS,)
 
-    def all_epochs(self) -> int:
-        """Return the epochs of each training."""
-        return EPOCHS if self.epochs is None else self.epochs
-
-    def rate(self) -> float:
-        """Return Adam's learning rate at the start."""
-        return LR if self.lr is None else self.lr
+    def training(self) -> dict[str, Any]:
+        """Return epochs, learning rate and head of each training."""
+        epochs = EPOCHS if self.epochs is None else self.epochs
+        return {"epochs": epochs, "lr": LR if self.lr is None else self.lr, "hidden": self.hidden}
 
     def bits_or(self, *default: int) -> Sequence[int]:
         """Return the numbers of bits, or the experiment's default."""
