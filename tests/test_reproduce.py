@@ -4,6 +4,7 @@ import csv
 import itertools
 import json
 import math
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from lbhash.reproduce.surrogate_fit import (
     raw_outputs,
     stretched,
 )
+from lbhash.reproduce.texts import text
 from lbhash.training import Schedule
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -324,6 +326,30 @@ def test_theory(tmp_path):
     for k, m, floor, found, lists in result.more["curve"].rows:
         assert floor == pytest.approx(found)
         assert lists == math.comb(k + m, k)
+
+
+def test_trials_of_earlier_versions_are_found():
+    """These are the names that e50cb6d gave its files."""
+    schedule = stretched(BRIEF, 2000, 10_000)
+    assert Trial(2000, 1, schedule, 1000).name("posterior-8") == "posterior-8-2000samples-seed1-settings3184c5f5"
+    assert Trial(20_000, 0, None).name("posterior-16") == "posterior-16-20000samples-seed0-settings56fe9eb1"
+
+
+def test_a_table_of_records():
+    records = [{"x": 1.0, "x, paper": 2.0, "y": 3, "y, paper": None, "paper": 4.0}]
+    result = Result.of("T", records, "", lambda: None, paper={"paper": None})
+    assert result.columns == ["x", "x, paper", "y", "paper"]  # the paper has nothing for y
+    assert result.rows == [[1.0, 2.0, 3, 4.0]]
+    assert result.paper == {"x, paper": "x", "paper": None}
+
+
+def test_every_text_can_be_read():
+    names = [file.stem for file in (files("lbhash.reproduce") / "texts").iterdir() if file.name.endswith(".md")]
+    assert len(names) == 27
+    assert text("map", "losses").startswith("Mean average precision")
+    assert "\n\nThree losses" in text("map", "losses")
+    with pytest.raises(KeyError, match="length"):
+        text("theory-curve")
 
 
 def test_tables():

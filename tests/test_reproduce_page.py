@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 
 from lbhash.reproduce import Settings, experiments, registry, run_experiment
 from lbhash.reproduce import run_all as everything
@@ -18,6 +19,7 @@ from lbhash.reproduce.results import Interval, Result
 from lbhash.reproduce.run_all import run_all
 from lbhash.reproduce.runs.settings import command_line
 from lbhash.reproduce.runs.sources import Source, UnsuitableData
+from lbhash.utils.html import png_url, render
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -110,6 +112,17 @@ def test_what_has_no_difference():
     )
     assert difference(Interval.of([math.inf]), 1.0, 2) == ""
     assert (difference(2, 1, 0), difference(0.5, 1.0, 1)) == ("+1", "−0.5")
+
+
+def test_a_page_escapes_what_it_is_given():
+    values = {"columns": ["<b>"], "rows": [["a & b"]], "searched": "<i>", "curves": png_url(b"x"), "neighbors": ""}
+    page = render("lbhash.cli", "demo.html", train=1, base=2, queries=3, bits=4, count=5, seed=6, **values)
+    assert Outline(page).rows == [["<b>"], ["a & b"]]
+    assert "<td>a &amp; b</td>" in page
+    assert "by &lt;i&gt;," in page
+    assert 'src="data:image/png;base64,eA=="' in page
+    with pytest.raises(UndefinedError, match="'train' is undefined"):
+        render("lbhash.cli", "demo.html", **values)
 
 
 def test_a_long_table_is_folded_up():

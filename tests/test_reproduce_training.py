@@ -180,6 +180,18 @@ def test_a_run_is_named_after_all_that_matters(file, labels_file):
         RunConfig(source, "csq", wanted=frozenset({"x"}))
 
 
+def test_runs_of_earlier_versions_are_found(file):
+    """These are the names that e50cb6d gave its files; with other ones everything would be run again."""
+    source = Source("cifar10", file)
+    held_out = replace(source, validation=True)
+    names = [RunConfig(one, "dch", bits=16, epochs=3, hidden=8).name(0) for one in (source, held_out)]
+    assert names == [
+        "cifar10-dch-16bits-3epochs-seed0-data1888fc38-settings2c34950e",
+        "cifar10-dch-16bits-3epochs-seed0-draws104e6787-settings2c34950e",
+    ]
+    assert Runs("runs").file(RunConfig(source, "dch", bits=16), 0, CODES).name.endswith("-codes.npz")
+
+
 def test_a_run_that_is_watched_is_the_run(small):
     data = small.source.dataset()
     hasher = Hasher(8, "csq", True, 2, 5, hidden=4, centers="best", device="cpu").fit_split(data.train, 4)

@@ -13,8 +13,7 @@ from markupsafe import Markup
 from lbhash.reproduce.registry import Experiment
 from lbhash.reproduce.results import Cell, Interval, Result
 from lbhash.reproduce.results.write import cell_text, is_text_column
-from lbhash.reproduce.runs.grid import seeds_text
-from lbhash.reproduce.runs.settings import Settings, command_line
+from lbhash.reproduce.runs import Settings, command_line, seeds_text
 from lbhash.utils.html import png_url, render
 
 LONG = 24

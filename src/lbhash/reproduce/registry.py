@@ -8,16 +8,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lbhash.reproduce.runs.settings import Settings, command_line
-from lbhash.reproduce.runs.sources import Source, UnsuitableData
+from lbhash.reproduce.runs import RunConfig, Settings, Source, UnsuitableData, command_line, single_label
 from lbhash.utils.files import check_folder
 
 if TYPE_CHECKING:
     from lbhash.reproduce.results.result import Result
-    from lbhash.reproduce.runs.config import RunConfig
 
-CHOICES = {"sources": "data", "data": "data", "epochs": "epochs", "lr": "lr", "bits": "bits", "methods": "methods"}
-"""Settings that not every experiment can use, and what they are called."""
+CHOICES = ("sources", "data", "epochs", "lr", "bits", "methods")
+"""Settings that not every experiment can use."""
 
 TRAINS = ("sources", "epochs", "lr", "bits")
 METHODS = (*TRAINS, "methods")
@@ -67,13 +65,13 @@ class Experiment:
             settings = replace(settings, data=settings.sources[0].file, sources=())
         if "sources" in self.uses and settings.data is not None:
             settings = replace(settings, data=None, sources=(*settings.sources, Source.of(settings.data)))
-        for field, option in CHOICES.items():
+        for field in CHOICES:
             value = getattr(settings, field)
             if not value or field in self.uses:
                 continue
-            if option != "data":
+            if field not in ("sources", "data"):
                 listed = ", ".join(map(str, value)) if isinstance(value, tuple) else value
-                raise ValueError(f"{option} is {listed}, and {self.name} has no use for it; leave it out")
+                raise ValueError(f"{field} is {listed}, and {self.name} has no use for it; leave it out")
             if "data" in self.uses:
                 raise ValueError(f"data is given {len(value)} times, and {self.name} takes one set of data")
             given = value if field == "data" else ", ".join(source.file for source in value)
@@ -89,11 +87,7 @@ class Experiment:
         """
         unused: dict[str, Any] = {name: getattr(Settings, name) for name in CHOICES if name not in self.uses}
         own = replace(settings, **unused)
-        if "data" not in self.uses:
-            return own
-        from lbhash.reproduce.runs.grid import single_label
-
-        return replace(own, data=single_label(settings, "this experiment")[0].file)
+        return replace(own, data=single_label(settings, "this experiment")[0].file) if "data" in self.uses else own
 
 
 _ALL = (

@@ -1,8 +1,8 @@
 """What is trained: settings, data, runs, their execution, and the store of finished ones."""
 
 from lbhash.reproduce.runs.config import CODES, FINAL, SECONDS, TRAJECTORY, RunConfig
-from lbhash.reproduce.runs.grid import BITS, completed, grid, pairs, row_head, single_label, with_setting
-from lbhash.reproduce.runs.settings import METHOD_TITLES, METHODS, Settings
+from lbhash.reproduce.runs.grid import BITS, completed, grid, pairs, row_head, seeds_text, single_label, with_setting
+from lbhash.reproduce.runs.settings import METHOD_TITLES, METHODS, Settings, command_line
 from lbhash.reproduce.runs.sources import Source, UnsuitableData
 
 __all__ = [
@@ -17,10 +17,12 @@ __all__ = [
     "Settings",
     "Source",
     "UnsuitableData",
+    "command_line",
     "completed",
     "grid",
     "pairs",
     "row_head",
+    "seeds_text",
     "single_label",
     "with_setting",
 ]

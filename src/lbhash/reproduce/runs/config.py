@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from lbhash.centers.targets import centers_mark
 from lbhash.reproduce.runs.settings import EPOCHS, LR, METHOD_TITLES
 from lbhash.reproduce.runs.sources import Source
 from lbhash.utils.validation import check_choice
@@ -75,6 +74,7 @@ class RunConfig:
 
 @lru_cache(maxsize=4096)
 def _name(config: RunConfig, seed: int) -> str:
+    from lbhash.centers.targets import centers_mark
     from lbhash.losses import METHODS, uses_centers
 
     options = RECIPES[config.recipe]
