@@ -197,9 +197,9 @@ def test_lists():
     assert groups("+(+-)-") == ["+", "+-", "-"]
     assert len(list(orders(groups("(+-)-(++-)")))) == 2 * 3
     assert direct_average_precision([False, True, True]) == pytest.approx((1 / 2 + 2 / 3) / 2)
-    for text in ("+(+", "+)", "((+))", "+x"):
+    for wrong in ("+(+", "+)", "((+))", "+x"):
         with pytest.raises(ValueError, match="list is"):
-            groups(text)
+            groups(wrong)
     for items, relevant, misrank in ((5, 2, 1), (7, 3, 4), (8, 4, 0)):
         found, lists = lowest_of_all(items, relevant, misrank)
         assert found == pytest.approx(float(lowest_average_precision(relevant, misrank)))
