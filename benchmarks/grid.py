@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from lbhash.losses import METHODS
-from lbhash.reproduce.runs.config import Cell
+from lbhash.reproduce.runs.config import RunConfig
 from lbhash.reproduce.runs.sources import DIGITS, Source
 from lbhash.reproduce.runs.store import execute_and_save
 from lbhash.utils.parallel import one_thread_each
@@ -42,7 +42,7 @@ def main() -> None:
     for bits in given.bits:
         for method in given.methods:
             for recipe in ("plain", "guided"):
-                cell = Cell(source, method, recipe, bits, epochs=given.epochs)
+                cell = RunConfig(source, method, recipe, bits, epochs=given.epochs)
                 rounds = [
                     (seconds(cell, [[seed] for seed in seeds]), seconds(cell, [seeds])) for _ in range(given.rounds)
                 ]
@@ -54,7 +54,7 @@ def main() -> None:
                 )
 
 
-def seconds(cell: Cell, groups: list[list[int]]) -> float:
+def seconds(cell: RunConfig, groups: list[list[int]]) -> float:
     """Of a process a group of seeds, one after the other."""
     started = time.perf_counter()
     spawn = get_context("spawn")

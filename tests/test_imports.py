@@ -6,9 +6,21 @@ import pytest
 
 import lbhash
 
-HEAVY = ("PIL", "datasets", "faiss", "fastapi", "lightning", "matplotlib", "numba", "onnx", "onnxruntime", "onnxscript")
+HEAVY = (
+    "PIL",
+    "datasets",
+    "faiss",
+    "fastapi",
+    "jinja2",
+    "lightning",
+    "matplotlib",
+    "numba",
+    "onnx",
+    "onnxruntime",
+    "onnxscript",
+)
 HEAVY += ("optuna", "pandas", "pyarrow", "pymilvus", "ray", "scipy", "seaborn", "sklearn", "sqlalchemy", "torch")
-HEAVY += ("transformers",)
+HEAVY += ("jinja2", "transformers")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import csv
 import itertools
 import json
 import math
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -14,20 +15,19 @@ from lbhash.reproduce import Settings, experiments, posterior_2bits, posterior_8
 from lbhash.reproduce.distributions import (
     dirichlet,
     divergence,
-    draw,
     frequencies,
     independent_bits,
     independent_blocks,
     knowing_the_prior,
     marginals,
     random_joint,
+    sample,
     signs,
 )
 from lbhash.reproduce.ranked_lists import direct_average_precision, groups, lowest_of_all, orders
-from lbhash.reproduce.results.interval import Interval
-from lbhash.reproduce.results.result import Result
+from lbhash.reproduce.results import Interval, Result
 from lbhash.reproduce.results.write import as_csv, as_json, as_markdown, print_result, write_result
-from lbhash.reproduce.scores import Trial
+from lbhash.reproduce.scores import Trial, random_truth
 from lbhash.reproduce.surrogate_fit import (
     fit_surrogate,
     mean_of_blocks,
@@ -36,6 +36,7 @@ from lbhash.reproduce.surrogate_fit import (
     raw_outputs,
     stretched,
 )
+from lbhash.reproduce.texts import text
 from lbhash.training.schedule import Schedule
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -95,7 +96,7 @@ def test_the_floor_of_two_blocks_is_the_nearest_product():
 def test_the_frequencies_cost_what_the_docstring_says():
     truth = random_joint(4, rng(5))
     n = 20_000
-    found = [frequencies(np.bincount(draw(truth, n, rng([6, s])), minlength=16)) for s in range(400)]
+    found = [frequencies(np.bincount(sample(truth, n, rng([6, s])), minlength=16)) for s in range(400)]
     for scores in ([divergence(truth, q) for q in found], [divergence(q, truth) for q in found]):
         error = np.std(scores) / math.sqrt(len(scores))
         assert abs(np.mean(scores) - 15 / (2 * n)) < 4 * error
@@ -124,13 +125,13 @@ def test_knowing_the_prior_is_best_on_average():
     scores = {"frequencies": [], "dirichlet": [], "prior": []}
     for seed in range(40):
         truth = random_joint(8, rng([8, seed]))
-        counts = np.bincount(draw(truth, 1000, rng([9, seed])), minlength=256)
+        counts = np.bincount(sample(truth, 1000, rng([9, seed])), minlength=256)
         scores["frequencies"].append(divergence(frequencies(counts), truth))
         scores["dirichlet"].append(divergence(truth, dirichlet(counts)))
         scores["prior"].append(divergence(truth, knowing_the_prior(counts)))
     mean = {name: np.mean(values) for name, values in scores.items()}
     assert mean["prior"] < mean["dirichlet"] < mean["frequencies"]
-    many = np.bincount(draw(truth, 10**6, rng(10)), minlength=256)
+    many = np.bincount(sample(truth, 10**6, rng(10)), minlength=256)
     assert divergence(frequencies(many), knowing_the_prior(many)) < 1e-5
 
 
@@ -143,7 +144,7 @@ def test_outputs_have_the_signs_of_their_outcomes():
 
 def test_the_fitted_surrogate_tells_the_joint_of_correlated_bits():
     truth = np.array([0.05, 0.45, 0.4, 0.1])
-    outcomes = draw(truth, 2000, rng())
+    outcomes = sample(truth, 2000, rng())
     outputs = raw_outputs(outcomes, 2, rng(1))
     surrogate = fit_surrogate(outputs, 0, Schedule(epochs=10, decay_every=4))
     said = mean_of_blocks(surrogate, outputs)
@@ -196,9 +197,9 @@ def test_lists():
     assert groups("+(+-)-") == ["+", "+-", "-"]
     assert len(list(orders(groups("(+-)-(++-)")))) == 2 * 3
     assert direct_average_precision([False, True, True]) == pytest.approx((1 / 2 + 2 / 3) / 2)
-    for text in ("+(+", "+)", "((+))", "+x"):
+    for wrong in ("+(+", "+)", "((+))", "+x"):
         with pytest.raises(ValueError, match="list is"):
-            groups(text)
+            groups(wrong)
     for items, relevant, misrank in ((5, 2, 1), (7, 3, 4), (8, 4, 0)):
         found, lists = lowest_of_all(items, relevant, misrank)
         assert found == pytest.approx(float(lowest_average_precision(relevant, misrank)))
@@ -207,7 +208,7 @@ def test_lists():
 
 def check_files(name, result, out):
     """All files are there, the images are images, and the tables hold the rows."""
-    parts = result.parts(name)
+    parts = result.tables(name)
     expected = {f"{name}.md"} | {f"{part}.{kind}" for part in parts for kind in ("csv", "png", "svg")}
     assert {file.name for file in out.iterdir()} == expected
     page = (out / f"{name}.md").read_text()
@@ -233,7 +234,7 @@ def test_posterior_8(tmp_path, capsys):
     settings = Settings(seeds=2, workers=2, runs=tmp_path / "runs")
     small = {"samples": 5000, "curve": (3000,), "fresh": 4000, "schedule": BRIEF}
     result = posterior_8.run(settings, **small)
-    write_result("posterior-8", result, tmp_path / "out")
+    write_result("posterior-8", result, tmp_path / "out", "the command")
     check_files("posterior-8", result, tmp_path / "out")
     assert [row[0] for row in result.rows] == [
         "marginals",
@@ -248,9 +249,9 @@ def test_posterior_8(tmp_path, capsys):
     assert found["known prior"] < found["surrogate"] < found["marginals"]
     assert [row[0] for row in result.more["samples"].rows] == [3000, 5000]
     trials = [Trial(5000, seed, stretched(BRIEF, 5000, 10_000), 4000) for seed in (0, 1)]
-    of_seeds = [posterior_8.estimates(posterior_8.truth_of(trial.seed), trial) for trial in trials]
+    of_seeds = [posterior_8.estimates(random_truth(8, trial.seed), trial) for trial in trials]
     for name, there, back, _ in result.rows:
-        pairs = [(posterior_8.truth_of(seed), of_seed[name]) for seed, of_seed in enumerate(of_seeds)]
+        pairs = [(random_truth(8, seed), of_seed[name]) for seed, of_seed in enumerate(of_seeds)]
         assert there.mean == pytest.approx(np.mean([divergence(truth, found) for truth, found in pairs]), rel=1e-4)
         assert back.mean == pytest.approx(np.mean([divergence(found, truth) for truth, found in pairs]), rel=1e-4)
     said = capsys.readouterr()
@@ -274,7 +275,7 @@ def test_posterior_8(tmp_path, capsys):
 def test_posterior_16(tmp_path):
     settings = Settings(seeds=1, workers=2, runs=tmp_path / "runs")
     result = posterior_16.run(settings, samples=(3000,), curve=(3000, 20_000), schedule=Schedule(epochs=1))
-    write_result("posterior-16", result, tmp_path / "out")
+    write_result("posterior-16", result, tmp_path / "out", "the command")
     check_files("posterior-16", result, tmp_path / "out")
     assert len(list((tmp_path / "runs").iterdir())) == 2
     found = {row[0]: row[1].mean for row in result.rows}
@@ -287,7 +288,7 @@ def test_posterior_16(tmp_path):
 def test_posterior_2bits(tmp_path, blobs, write_parquet):
     file = write_parquet(tmp_path / "blobs.parquet", np.vstack([blobs.x] * 2), label=np.tile(blobs.y, 2))
     result = posterior_2bits.run(Settings(data=str(file)), epochs=2, steps=60)
-    write_result("posterior-2bits", result, tmp_path / "out")
+    write_result("posterior-2bits", result, tmp_path / "out", "the command")
     check_files("posterior-2bits", result, tmp_path / "out")
     rows = {row[0]: row[1:] for row in result.rows}
     for column in range(4):
@@ -312,7 +313,7 @@ def test_the_nearest_classes(blobs):
 
 def test_theory(tmp_path):
     result = theory.run(Settings())
-    write_result("theory", result, tmp_path)
+    write_result("theory", result, tmp_path, "the command")
     check_files("theory", result, tmp_path)
     named = dict(zip(result.columns, zip(*result.rows, strict=True), strict=True))
     for i, lowest in enumerate(named["orders: lowest"]):
@@ -327,6 +328,30 @@ def test_theory(tmp_path):
         assert lists == math.comb(k + m, k)
 
 
+def test_trials_of_earlier_versions_are_found():
+    """These are the names that e50cb6d gave its files."""
+    schedule = stretched(BRIEF, 2000, 10_000)
+    assert Trial(2000, 1, schedule, 1000).name("posterior-8") == "posterior-8-2000samples-seed1-settings3184c5f5"
+    assert Trial(20_000, 0, None).name("posterior-16") == "posterior-16-20000samples-seed0-settings56fe9eb1"
+
+
+def test_a_table_of_records():
+    records = [{"x": 1.0, "x, paper": 2.0, "y": 3, "y, paper": None, "paper": 4.0}]
+    result = Result.of("T", records, "", lambda: None, paper={"paper": None})
+    assert result.columns == ["x", "x, paper", "y", "paper"]  # the paper has nothing for y
+    assert result.rows == [[1.0, 2.0, 3, 4.0]]
+    assert result.paper == {"x, paper": "x", "paper": None}
+
+
+def test_every_text_can_be_read():
+    names = [file.stem for file in (files("lbhash.reproduce") / "texts").iterdir() if file.name.endswith(".md")]
+    assert len(names) == 27
+    assert text("map", "losses").startswith("Mean average precision")
+    assert "\n\nThree losses" in text("map", "losses")
+    with pytest.raises(KeyError, match="length"):
+        text("theory-curve")
+
+
 def test_tables():
     rows = [["a", Interval.of([1.0, 2.0]), 0.25, None], ["b", None, math.inf, 1200]]
     result = Result("T", ("name", "kl", "x", "n"), rows, "Words.", lambda: None)
@@ -334,7 +359,7 @@ def test_tables():
     assert lines[0] == "name,kl,kl ± 95 %,kl infinite,x,n"
     assert lines[1].startswith("a,1.5,6.353")
     assert lines[2] == "b,,,,inf,1200"
-    page = as_markdown("t", result)
+    page = as_markdown("t", result, "lbhash reproduce t")
     assert "| a | 1.5000 ± 6.3531 | 0.2500 |  |" in page
     assert "| b |  | ∞ | 1,200 |" in page
     assert "|:--|--:|--:|--:|" in page
@@ -357,7 +382,7 @@ def test_the_list_is_that_of_the_registry(command):
     [
         (["posterior-9"], "name is 'posterior-9'; it must be one of map, "),
         ([], "give the name of an experiment"),
-        (["theory", "--data", "digits"], "data is 'digits', and theory draws its own"),
+        (["theory", "--data", "digits"], "data is 'digits', and theory makes its own"),
         (["theory", "--seeds", "0"], "seeds is 0"),
         (["theory", "--seed", "-1"], "seed is -1"),
         (["posterior-2bits", "--data", "no.parquet"], "no.parquet"),

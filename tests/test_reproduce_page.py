@@ -10,14 +10,16 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 
 from lbhash.reproduce import Settings, experiments, registry, run_experiment
 from lbhash.reproduce import run_all as everything
-from lbhash.reproduce.page import LONG, apart, table_of
-from lbhash.reproduce.results.interval import Interval
-from lbhash.reproduce.results.result import Result
-from lbhash.reproduce.run_all import command_line, run_all
+from lbhash.reproduce.page import LONG, difference, table_html
+from lbhash.reproduce.results import Interval, Result
+from lbhash.reproduce.run_all import run_all
+from lbhash.reproduce.runs.settings import command_line
 from lbhash.reproduce.runs.sources import Source, UnsuitableData
+from lbhash.utils.html import png_url, render
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -84,7 +86,7 @@ def test_the_papers_figure_beside_ours_cell_by_cell():
         digits=1,
         paper={"x, paper": "x", "d, paper": "d"},
     )
-    outline = Outline(table_of(result))
+    outline = Outline(table_html(result))
     assert outline.rows == [
         ["name", "x", "x, paper", "ours − paper", "d", "d, paper", "ours − paper"],
         ["a", "80.5 ± 6.4", "79.0", "+1.5", "3", "2", "+1.0"],
@@ -96,20 +98,37 @@ def test_the_papers_figure_beside_ours_cell_by_cell():
 
 def test_a_column_of_the_papers_that_nothing_is_to_be_compared_with():
     result = Result("T", ("KL", "paper"), [[0.2, 0.1]], "", lambda: None, paper={"paper": None})
-    assert Outline(table_of(result)).rows == [["KL", "paper"], ["0.2000", "0.1000"]]
-    assert '<td class="paper">0.1000</td>' in table_of(result)
+    assert Outline(table_html(result)).rows == [["KL", "paper"], ["0.2000", "0.1000"]]
+    assert '<td class="paper">0.1000</td>' in table_html(result)
 
 
 def test_what_has_no_difference():
-    assert apart(None, 1.0, 2) == apart(1.0, None, 2) == apart("a", 1.0, 2) == apart(math.inf, 1.0, 2) == ""
-    assert apart(Interval.of([math.inf]), 1.0, 2) == ""
-    assert (apart(2, 1, 0), apart(0.5, 1.0, 1)) == ("+1", "−0.5")
+    assert (
+        difference(None, 1.0, 2)
+        == difference(1.0, None, 2)
+        == difference("a", 1.0, 2)
+        == difference(math.inf, 1.0, 2)
+        == ""
+    )
+    assert difference(Interval.of([math.inf]), 1.0, 2) == ""
+    assert (difference(2, 1, 0), difference(0.5, 1.0, 1)) == ("+1", "−0.5")
+
+
+def test_a_page_escapes_what_it_is_given():
+    values = {"columns": ["<b>"], "rows": [["a & b"]], "searched": "<i>", "curves": png_url(b"x"), "neighbors": ""}
+    page = render("lbhash.cli", "demo.html", train=1, base=2, queries=3, bits=4, count=5, seed=6, **values)
+    assert Outline(page).rows == [["<b>"], ["a & b"]]
+    assert "<td>a &amp; b</td>" in page
+    assert "by &lt;i&gt;," in page
+    assert 'src="data:image/png;base64,eA=="' in page
+    with pytest.raises(UndefinedError, match="'train' is undefined"):
+        render("lbhash.cli", "demo.html", **values)
 
 
 def test_a_long_table_is_folded_up():
     rows = [[i] for i in range(LONG + 1)]
-    assert table_of(Result("T", ("n",), rows, "", lambda: None)).startswith("<details><summary>The table, 25 rows")
-    assert not table_of(Result("T", ("n",), rows[:-1], "", lambda: None)).startswith("<details>")
+    assert table_html(Result("T", ("n",), rows, "", lambda: None)).startswith("<details><summary>The table, 25 rows")
+    assert not table_html(Result("T", ("n",), rows[:-1], "", lambda: None)).startswith("<details>")
 
 
 def test_all(only, file, tmp_path, capsys):
@@ -134,7 +153,7 @@ def test_all(only, file, tmp_path, capsys):
     page = Outline(text)
     assert {link.removeprefix("#") for link in page.links} == set(few) <= set(page.ids)
     assert len(page.ids) == len(set(page.ids))
-    images = [result for name in ("map", "theory") for result in found[name].parts(name)]
+    images = [result for name in ("map", "theory") for result in found[name].tables(name)]
     assert len(page.images) == len(images)
     assert all(image["src"].startswith("data:image/png;base64,") and image["alt"] for image in page.images)
     assert not re.search(r'(src|href)="(?!#|data:)', text)
@@ -195,7 +214,7 @@ def test_one_set_of_data_is_the_first_with_one_label_a_row(blobs, file, write_pa
         (["theory", "--lr", "0.1"], "lr is 0.1, and theory has no use for it; leave it out"),
         (["ratio", "--methods", "csq"], "methods is csq, and ratio has no use for it"),
         (["posterior-8", "--bits", "16", "--bits", "8"], "bits is 16, 8, and posterior-8 has no use for it"),
-        (["theory", "--data", "a.npy"], "data is 'a.npy', and theory draws its own; only map, "),
+        (["theory", "--data", "a.npy"], "data is 'a.npy', and theory makes its own; only map, "),
         (
             ["posterior-2bits", "--data", "digits", "--data", "a.npy"],
             "data is given 2 times, and posterior-2bits takes",
@@ -224,7 +243,7 @@ def test_the_command_for_all(only, command, file, tmp_path):
     status, out, _ = command("reproduce", "all", *arguments)
     assert status == 0
     assert "imagenet was left out: imagenet needs data of 1,000 classes" in out
-    assert f"the page is {tmp_path / 'out' / 'report.html'}" in out
+    assert f"The page is {tmp_path / 'out' / 'report.html'}" in out
     assert list((tmp_path / "out" / "runs").glob("cifar10-csq_d-8bits-1epochs-seed0-*.json"))
     status, out, _ = command("reproduce", "all", *arguments, "--json")
     held = json.loads(out)
@@ -241,11 +260,9 @@ def test_a_file_in_the_way_of_all(command, tmp_path):
 
 
 def test_programs_may_give_one_file(tmp_path):
-    with pytest.raises(ValueError, match=r"data is 'x\.npy', and theory draws its own"):
+    with pytest.raises(ValueError, match=r"data is 'x\.npy', and theory makes its own"):
         run_experiment("theory", Settings(data="x.npy"), tmp_path)
-    checked = registry.experiments()["posterior-2bits"].checked(
-        "posterior-2bits", Settings(sources=(Source("a", "f"),))
-    )
+    checked = registry.experiments()["posterior-2bits"].checked(Settings(sources=(Source("a", "f"),)))
     assert checked == Settings(data="f")
-    checked = registry.experiments()["ratio"].checked("ratio", Settings(data="digits"))
+    checked = registry.experiments()["ratio"].checked(Settings(data="digits"))
     assert checked == Settings(sources=(Source("digits", "digits"),))

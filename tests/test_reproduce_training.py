@@ -20,10 +20,9 @@ from lbhash import evaluate
 from lbhash.evaluation.bound import bound
 from lbhash.hasher import Hasher
 from lbhash.reproduce import Settings, experiments, paper
-from lbhash.reproduce.results.interval import Interval, interval_of_some, lift_counts
-from lbhash.reproduce.results.regression import Regression
+from lbhash.reproduce.results import Interval, Regression, lift_counts
 from lbhash.reproduce.results.write import write_result
-from lbhash.reproduce.runs.config import CODES, SECONDS, TRAJECTORY, Cell, _name, distinct
+from lbhash.reproduce.runs.config import CODES, SECONDS, TRAJECTORY, RunConfig, _name, distinct
 from lbhash.reproduce.runs.execution import execute
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source, UnsuitableData
@@ -68,7 +67,7 @@ def settings(file, folder):
 @pytest.fixture
 def small(file):
     """A run of its own."""
-    return Cell(Source("blobs", file), "csq", "guided", 8, epochs=2, hidden=4)
+    return RunConfig(Source("blobs", file), "csq", "guided", 8, epochs=2, hidden=4)
 
 
 def columns_of(result):
@@ -78,7 +77,7 @@ def columns_of(result):
 def check_files(name, result, out):
     """All files are there, the images are images, and the tables hold the rows."""
     write_result(name, result, out, "the command")
-    parts = result.parts(name)
+    parts = result.tables(name)
     expected = {f"{name}.md"} | {f"{part}.{kind}" for part in parts for kind in ("csv", "png", "svg")}
     assert {found.name for found in out.iterdir()} == expected
     page = (out / f"{name}.md").read_text()
@@ -108,13 +107,13 @@ def test_sources_by_name():
 
 
 def test_the_rank_is_that_of_the_protocol(file, labels_file, write_parquet, tmp_path):
-    assert Source("cifar10", file).at() is None
-    assert Source("imagenet100", file).at() is None  # of 160 rows there are no 1,000 places
+    assert Source("cifar10", file).top_k() is None
+    assert Source("imagenet100", file).top_k() is None  # of 160 rows there are no 1,000 places
     rng = np.random.default_rng(0)
     columns = {"in_train": np.arange(1200) < 50, "in_base": np.arange(1200) < 1150, "in_query": np.arange(1200) >= 1150}
     x = rng.normal(size=(1200, 3)).astype(np.float32)
     many = write_parquet(tmp_path / "many.parquet", x, label=np.arange(1200) % 2, **columns)
-    assert Source("tiny-imagenet", str(many)).at() == 1000
+    assert Source("tiny-imagenet", str(many)).top_k() == 1000
     said = str(Source("tiny-imagenet", str(many)))
     assert "stands for the paper's ImageNet-100" in said
     assert "mAP@1,000" in said
@@ -144,7 +143,8 @@ def test_settings_and_the_experiments_own_choice():
     assert Settings(methods=("csq", "dch")).methods_or("hashnet") == ["dch", "csq"]
     assert Settings(bits=(24,)).bits_or(16, 32) == (24,)
     assert Settings(workers=3).all_workers() == 3
-    assert (Settings().rate(), Settings(lr=0.01).rate()) == (0.001, 0.01)
+    assert Settings().training() == {"epochs": 30, "lr": 0.001, "hidden": 1024}
+    assert Settings(lr=0.01).training()["lr"] == 0.01
     assert 1 <= Settings().all_workers() <= os.cpu_count()
 
 
@@ -153,31 +153,43 @@ def test_settings_and_the_experiments_own_choice():
 
 def test_a_run_is_named_after_all_that_matters(file, labels_file):
     source = Source("blobs", file)
-    base = Cell(source, "csq", bits=8)
+    base = RunConfig(source, "csq", bits=8)
     others = [
-        Cell(Source("other", file), "csq", bits=8),
-        Cell(Source("blobs", labels_file), "csq", bits=8),
-        Cell(source, "dch", bits=8),
-        Cell(source, "csq", "guided", bits=8),
-        Cell(source, "csq", "replace", bits=8),
-        Cell(source, "csq", bits=12),
-        Cell(source, "csq", bits=8, centers="bch"),
-        Cell(source, "csq", bits=8, epochs=3),
-        Cell(source, "csq", bits=8, hidden=8),
-        Cell(source, "csq", bits=8, batch_size=32),
-        Cell(source, "csq", bits=8, lr=0.1),
+        RunConfig(Source("other", file), "csq", bits=8),
+        RunConfig(Source("blobs", labels_file), "csq", bits=8),
+        RunConfig(source, "dch", bits=8),
+        RunConfig(source, "csq", "guided", bits=8),
+        RunConfig(source, "csq", "replace", bits=8),
+        RunConfig(source, "csq", bits=12),
+        RunConfig(source, "csq", bits=8, centers="bch"),
+        RunConfig(source, "csq", bits=8, epochs=3),
+        RunConfig(source, "csq", bits=8, hidden=8),
+        RunConfig(source, "csq", bits=8, batch_size=32),
+        RunConfig(source, "csq", bits=8, lr=0.1),
     ]
     assert len({cell.name(0) for cell in (base, *others)} | {base.name(1)}) == len(others) + 2
     assert base.name(0).startswith("blobs-csq-8bits-30epochs-seed0-centers")
     # A host that does not use class centers is the same run whatever they are, and so is one of which more is wanted.
-    assert Cell(source, "dch", centers="bch").name(0) == Cell(source, "dch").name(0)
+    assert RunConfig(source, "dch", centers="bch").name(0) == RunConfig(source, "dch").name(0)
     assert base.wanting(CODES).name(0) == base.name(0)
     assert distinct([base.wanting(CODES), others[0], base.wanting(TRAJECTORY)]) == [base, others[0]]
     assert distinct([base.wanting(CODES), base.wanting(TRAJECTORY)])[0].wanted == {CODES, TRAJECTORY}
     with pytest.raises(ValueError, match="recipe is 'x'"):
-        Cell(source, "csq", "x")
-    with pytest.raises(ValueError, match="wanted has 'x'"):
-        Cell(source, "csq", wanted=frozenset({"x"}))
+        RunConfig(source, "csq", "x")
+    with pytest.raises(ValueError, match="wanted is 'x'; it must be one of trajectory, codes, seconds"):
+        RunConfig(source, "csq", wanted=frozenset({"x"}))
+
+
+def test_runs_of_earlier_versions_are_found(file):
+    """These are the names that e50cb6d gave its files; with other ones everything would be run again."""
+    source = Source("cifar10", file)
+    held_out = replace(source, validation=True)
+    names = [RunConfig(one, "dch", bits=16, epochs=3, hidden=8).name(0) for one in (source, held_out)]
+    assert names == [
+        "cifar10-dch-16bits-3epochs-seed0-data1888fc38-settings2c34950e",
+        "cifar10-dch-16bits-3epochs-seed0-draws104e6787-settings2c34950e",
+    ]
+    assert Runs("runs").file(RunConfig(source, "dch", bits=16), 0, CODES).name.endswith("-codes.npz")
 
 
 def test_a_run_that_is_watched_is_the_run(small):
@@ -214,7 +226,7 @@ def test_the_loss_by_epoch_is_the_trainings(small, tmp_path):
 
 
 def test_runs_on_several_labels_a_row(labels_file):
-    cell = Cell(Source("mosaic", labels_file), "csq", "replace", 8, epochs=2, hidden=4).wanting(TRAJECTORY)
+    cell = RunConfig(Source("mosaic", labels_file), "csq", "replace", 8, epochs=2, hidden=4).wanting(TRAJECTORY)
     outcome = execute(cell, [0])[0]
     assert outcome.final["recognition"] is None
     assert outcome.trajectory[-1]["map"] == pytest.approx(outcome.final["report"]["map"])
@@ -225,7 +237,7 @@ def test_recognition_is_by_the_methods_own_classifier(small):
     from lbhash.evaluation.recognition import classifier_accuracy
 
     data = small.source.dataset()
-    cell = Cell(small.source, "greedyhash", "guided", 8, epochs=2, hidden=4)
+    cell = RunConfig(small.source, "greedyhash", "guided", 8, epochs=2, hidden=4)
     hasher = Hasher(8, "greedyhash", True, 2, 0, hidden=4, centers="best", device="cpu").fit_split(data.train, 4)
     weights = hasher.model_.classifier.weight.detach().numpy()
     own = classifier_accuracy(hasher.encode_split(data.query), data.query.labels, weights)
@@ -243,16 +255,17 @@ def test_what_is_there_is_not_run_again(small, tmp_path, capsys):
     assert capsys.readouterr().err == ""
     assert runs.missing(small, [0, 1, 2]) == [2]
     assert runs.missing(small.wanting(CODES), [0, 1]) == [0, 1]
-    before = runs.final(small, 0)["report"]
+    before = runs.read(small, 0)["report"]
     complete([small, small.wanting(CODES), small.wanting(TRAJECTORY)], [0], tmp_path, 1)
     assert runs.missing(small.wanting(CODES, TRAJECTORY), [0, 1]) == [1]
-    assert runs.final(small, 0)["report"] == before
-    assert runs.codes(small, 0)["query"].shape == (40, 1)
+    assert runs.read(small, 0)["report"] == before
+    assert runs.read(small, 0, CODES)["query"].shape == (40, 1)
 
 
 def test_kinds_with_the_same_centers_are_one_run(file, tmp_path, capsys):
     kinds = [
-        Cell(Source("blobs", file), "csq", bits=8, epochs=1, hidden=4, centers=kind) for kind in ("best", "levenshtein")
+        RunConfig(Source("blobs", file), "csq", bits=8, epochs=1, hidden=4, centers=kind)
+        for kind in ("best", "levenshtein")
     ]
     assert kinds[0].name(0) == kinds[1].name(0)
     runs = complete([kinds[0].wanting(CODES), kinds[1]], [0], tmp_path, 1)
@@ -262,10 +275,10 @@ def test_kinds_with_the_same_centers_are_one_run(file, tmp_path, capsys):
 
 KILLED = """
 import sys
-from lbhash.reproduce.runs.config import Cell
+from lbhash.reproduce.runs.config import RunConfig
 from lbhash.reproduce.runs.store import complete
 from lbhash.reproduce.runs.sources import Source
-cells = [Cell(Source("blobs", sys.argv[1]), "dch", bits=bits, epochs=2, hidden=4) for bits in range(8, 40)]
+cells = [RunConfig(Source("blobs", sys.argv[1]), "dch", bits=bits, epochs=2, hidden=4) for bits in range(8, 40)]
 complete(cells, [0], sys.argv[2], 1)
 """
 
@@ -280,7 +293,7 @@ def test_a_killed_table_goes_on(file, tmp_path):
     finally:
         process.kill()  # by SIGKILL
         process.wait()
-    cells = [Cell(Source("blobs", file), "dch", bits=bits, epochs=2, hidden=4) for bits in range(8, 40)]
+    cells = [RunConfig(Source("blobs", file), "dch", bits=bits, epochs=2, hidden=4) for bits in range(8, 40)]
     runs = Runs(folder)
     left = [cell for cell in cells if runs.missing(cell, [0])]
     there = {runs.file(cell, 0): runs.file(cell, 0).stat().st_mtime_ns for cell in cells if cell not in left}
@@ -290,7 +303,7 @@ def test_a_killed_table_goes_on(file, tmp_path):
     assert not runs.missing(left[0], [0])
     assert all(file.stat().st_mtime_ns == written for file, written in there.items())
     again = complete([cells[0]], [0], tmp_path / "anew", 1)
-    assert again.final(cells[0], 0) == runs.final(cells[0], 0)
+    assert again.read(cells[0], 0) == runs.read(cells[0], 0)
 
 
 # Statistics
@@ -322,15 +335,16 @@ def test_regression_of_nothing():
 
 
 def test_intervals_of_some():
-    assert interval_of_some([np.nan, 1.0, 3.0]) == Interval.of([1.0, 3.0])
-    assert interval_of_some([np.nan]) is None
-    assert Interval.of([-3.0, -3.1, -3.2]).wholly_below(0)
-    assert not Interval.of([-3.0, 3.0, -3.2]).wholly_below(0)
-    assert not Interval.of([-3.0]).wholly_below(0)
-    assert Interval.of([3.0, 3.1, 3.2]).wholly_above(0)
-    assert not Interval.of([-3.0, 3.0, 3.2]).wholly_above(0)
-    assert lift_counts([Interval.of(values) for values in ([3.0, 3.1], [-3.0, -3.1], [-3.0, 4.0])]) == [2, 1, 1]
-    assert lift_counts([Interval.of([3.0]), Interval.of([-3.0])]) == [1, None, None]  # no interval, no telling
+    assert Interval.of_known([np.nan, 1.0, 3.0]) == Interval.of([1.0, 3.0])
+    assert Interval.of_known([np.nan]) is None
+    assert Interval.of([-3.0, -3.1, -3.2]).is_below(0)
+    assert not Interval.of([-3.0, 3.0, -3.2]).is_below(0)
+    assert not Interval.of([-3.0]).is_below(0)
+    assert Interval.of([3.0, 3.1, 3.2]).is_above(0)
+    assert not Interval.of([-3.0, 3.0, 3.2]).is_above(0)
+    counts = lift_counts([Interval.of(values) for values in ([3.0, 3.1], [-3.0, -3.1], [-3.0, 4.0])])
+    assert list(counts.values()) == [2, 1, 1]
+    assert list(lift_counts([Interval.of([3.0]), Interval.of([-3.0])]).values()) == [1, None, None]
     assert Interval.of([1.0, 2.0]).shown(1) == "1.5 ± 6.4"
 
 
@@ -346,8 +360,8 @@ def test_the_papers_tables_are_whole():
 
 
 def values_of(runs, source, method, recipe, bits, key, settings):
-    cell = Cell(source, method, recipe, bits, epochs=settings.epochs, hidden=settings.hidden)
-    return np.array([key(runs.final(cell, seed)) for seed in settings.all_seeds()])
+    cell = RunConfig(source, method, recipe, bits, epochs=settings.epochs, hidden=settings.hidden)
+    return np.array([key(runs.read(cell, seed)) for seed in settings.all_seeds()])
 
 
 def test_map(settings, tmp_path):
@@ -405,7 +419,7 @@ def test_imagenet_says_what_it_needs(settings):
         UnsuitableData, match="needs data of 1,000 classes, and cifar10 has 4; give embeddings of ILSVRC"
     ):
         experiments()["imagenet"].run(settings)
-    assert experiments()["imagenet"].cells(settings) == ()
+    assert experiments()["imagenet"].configs(settings) == ()
 
 
 def test_ratio(settings, tmp_path):
@@ -414,8 +428,8 @@ def test_ratio(settings, tmp_path):
     check_files("ratio", result, tmp_path)
     (row,) = result.rows
     found = dict(zip(result.columns, row, strict=True))
-    cell = Cell(settings.sources[0], "csq", "guided", 16, epochs=5, hidden=8)
-    seeds = [Runs(settings.runs).trajectory(cell, seed) for seed in (0, 1)]
+    cell = RunConfig(settings.sources[0], "csq", "guided", 16, epochs=5, hidden=8)
+    seeds = [Runs(settings.runs).read(cell, seed, TRAJECTORY) for seed in (0, 1)]
     points = np.array([[(at["map"], at["inter"] / at["intra"]) for at in seed] for seed in seeds])
     assert found["points"] == 10
     assert found["Pearson's r"].mean == pytest.approx(np.mean([np.corrcoef(seed.T)[0, 1] for seed in points]))
@@ -437,7 +451,7 @@ def test_a_damaged_run_is_named(small, tmp_path):
     runs = complete([small], [0], tmp_path, 1)
     runs.file(small, 0).write_text('{"report":')
     with pytest.raises(ValueError, match=r"seed0.*\.json is damaged \(Expecting value.*\); delete it"):
-        runs.final(small, 0)
+        runs.read(small, 0)
 
 
 def test_runs_that_have_no_place(small, tmp_path, monkeypatch):
@@ -465,8 +479,8 @@ def test_convergence(settings, tmp_path):
     table = columns_of(result)
     assert list(table["loss"]) == ["BCE", "Cauchy", "guidance"]
     runs = Runs(settings.runs)
-    cell = Cell(settings.sources[0], "dch", "plain", 16, epochs=2, hidden=8)
-    maps = np.array([[at["map"] for at in runs.trajectory(cell, seed)] for seed in (0, 1)])
+    cell = RunConfig(settings.sources[0], "dch", "plain", 16, epochs=2, hidden=8)
+    maps = np.array([[at["map"] for at in runs.read(cell, seed, TRAJECTORY)] for seed in (0, 1)])
     assert table["mAP"][1].mean == pytest.approx(100 * maps[:, -1].mean())
     first = [next(epoch for epoch, value in enumerate(seed, 1) if value >= 0.95 * seed[-1]) for seed in maps]
     assert table["epochs to 95 %"][1].mean == np.mean(first)
@@ -480,7 +494,10 @@ def test_cost(settings, tmp_path):
     assert table["× BCE, paper"][2] == pytest.approx(38.95 / 38.13)
     runs = Runs(settings.runs)
     bce, guidance = (
-        [runs.seconds(Cell(settings.sources[0], "csq", recipe, 16, epochs=2, hidden=8), seed)[1] for seed in (0, 1)]
+        [
+            runs.read(RunConfig(settings.sources[0], "csq", recipe, 16, epochs=2, hidden=8), seed, SECONDS)[1]
+            for seed in (0, 1)
+        ]
         for recipe in ("plain", "replace")
     )
     assert table["seconds"][2].mean == pytest.approx(np.mean(guidance))
@@ -518,12 +535,13 @@ def test_curves(settings, tmp_path):
     curve = reports[0]["rank_curve"]
     at = np.searchsorted(curve["recall"], 0.5)
     pair = sorted(100 * curve["precision"][i] for i in (at - 1, at))
-    cell = Cell(source, "csq", "guided", 16, epochs=2, hidden=8)
-    from lbhash.reproduce.curves import Found
+    cell = RunConfig(source, "csq", "guided", 16, epochs=2, hidden=8)
+    from lbhash.reproduce.curves import Curves
 
-    found = Found.of(cell, reports[:1]).at_recall(0.5).mean
+    finals = [{"report": report} for report in reports]
+    found = Curves.of(cell, finals[:1]).at_recall(0.5).mean
     assert pair[0] - 1e-9 <= found <= pair[1] + 1e-9
-    assert guided[5].mean == pytest.approx(Found.of(cell, reports).at_recall(0.5).mean)
+    assert guided[5].mean == pytest.approx(Curves.of(cell, finals).at_recall(0.5).mean)
 
 
 def test_tsne(settings, labels_file, tmp_path):
@@ -555,10 +573,10 @@ def test_tsne(settings, labels_file, tmp_path):
 
 def test_tsne_takes_few_rows_of_few_classes():
     from lbhash.data import EmbeddingSplit
-    from lbhash.reproduce.tsne import chosen_rows
+    from lbhash.reproduce.tsne import sampled_rows
 
     labels = np.arange(3000) % 15
-    rows = chosen_rows(EmbeddingSplit(np.zeros((3000, 1)), np.arange(3000), labels), 0)
+    rows = sampled_rows(EmbeddingSplit(np.zeros((3000, 1)), np.arange(3000), labels), 0)
     assert len(rows) == 1000
     assert (np.diff(rows) > 0).all()
     assert set(labels[rows]) == set(range(10))
@@ -577,8 +595,8 @@ def test_guidance(file, labels_file, folder):
     assert set(held_out[0].query.rows.tolist()) != set(held_out[1].query.rows.tolist())
 
     def maps(source, method, recipe, centers="best-ratio"):
-        cell = Cell(replace(source, validation=True), method, recipe, 8, centers, 2, 4)
-        return np.array([100 * Runs(folder).final(cell, seed)["report"]["map"] for seed in (0, 1)])
+        cell = RunConfig(replace(source, validation=True), method, recipe, 8, centers, 2, 4)
+        return np.array([100 * Runs(folder).read(cell, seed)["report"]["map"] for seed in (0, 1)])
 
     rows = [list(row) for row in result.more["cells"].rows]
     assert [row[:3] for row in rows] == [[s.name, 8, m] for s in sources for m in ("DCH", "CSQ")]
@@ -608,12 +626,12 @@ def test_guidance(file, labels_file, folder):
             sum(lift.mean + lift.half < 0 for lift in own),
         ]
         assert row[7].mean == min(lift.mean for lift in own)
-    for part in result.parts("guidance").values():
-        part.draw()
+    for part in result.tables("guidance").values():
+        part.figure()
 
 
 def test_a_run_is_named_after_the_weight_in_balance(file, monkeypatch):
-    cell = Cell(Source("blobs", file), "csq", "balanced", 8)
+    cell = RunConfig(Source("blobs", file), "csq", "balanced", 8)
     name = cell.name(0)
     monkeypatch.setattr("lbhash.losses.CSQ.guidance_weight", 0.5)
     monkeypatch.setattr("lbhash.reproduce.runs.config._name", _name.__wrapped__)  # which forgets no name
@@ -627,8 +645,8 @@ def test_guidance_on_the_queries(file, folder):
     (row,) = experiments()["guidance-queries"].run(settings).more["cells"].rows
 
     def maps(recipe, centers):
-        cell = Cell(source, "csq", recipe, 8, centers, 2, 4)
-        return np.array([100 * Runs(folder).final(cell, seed)["report"]["map"] for seed in (0, 1)])
+        cell = RunConfig(source, "csq", recipe, 8, centers, 2, 4)
+        return np.array([100 * Runs(folder).read(cell, seed)["report"]["map"] for seed in (0, 1)])
 
     host, paper = (maps(recipe, "best-ratio") for recipe in ("plain", "guided"))
     own = maps("guided", "arranged")

@@ -23,8 +23,7 @@ from lbhash.centers.targets import ARRANGED, DESIGNED
 from lbhash.evaluation.bound import code_centers
 from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
-from lbhash.reproduce.paper import METHOD_TITLES
-from lbhash.reproduce.runs.settings import METHODS, Settings
+from lbhash.reproduce.runs.settings import METHOD_TITLES, METHODS, Settings
 from lbhash.reproduce.runs.sources import DIGITS, Source
 from lbhash.training.confusion import confusion
 from lbhash.utils.files import replacing
@@ -90,7 +89,7 @@ def arrangements(hasher: Hasher, source: Source, seeds: range) -> list[Arrangeme
             own = code_centers(trained.train_codes_, part.labels, bits=hasher.bits)[0]
         data = source.dataset(trained.seed)
         query, base = trained.encode_split(data.query), trained.encode_split(data.base)
-        report = evaluate(query, data.query.labels, base, data.base.labels, source.at(), bits=hasher.bits)
+        report = evaluate(query, data.query.labels, base, data.base.labels, source.top_k(), bits=hasher.bits)
         made.append(Arrangement(own, confusion(part, source.classes()), 100 * report.map))
     return made
 

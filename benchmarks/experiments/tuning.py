@@ -129,7 +129,7 @@ class Run:
         cell, source = self.cell, self.cell.data
         mark = f"{zlib.crc32(json.dumps(self.settings, sort_keys=True).encode()):08x}"
         name = f"{source.name}-{cell.title}-{cell.bits}bits-{self.epochs}epochs-seed{self.seed}"
-        name += f"-{self.number:03d}-settings{mark}-{source.mark()}"
+        name += f"-{self.number:03d}-settings{mark}-{source.fingerprint()}"
         if "centers" in self.settings:
             name += f"-{centers_fingerprint(source.classes(), cell.bits, self.settings['centers'], self.seed)}"
         return name
@@ -153,7 +153,7 @@ def execute(run: Run) -> dict[str, Any]:
     seconds = time.perf_counter() - started
     codes = hasher.encode_split(held)
     found = bound(codes, held.labels, classes=len(classes), bits=cell.bits)
-    at = cell.data.at()
+    at = cell.data.top_k()
     query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
     histogram = RankHistogram.from_codes(query, data.query.labels, base, data.base.labels, cell.bits)
     ratios = {}
@@ -466,7 +466,7 @@ def main() -> None:
     made_of = results[names[timed][0]]["codes"]
     clock, _ = run_missing(
         {
-            f"clock-{size}-{names[timed][0]}": (made_of, timed.bits, size, timed.data.at(), given.seed)
+            f"clock-{size}-{names[timed][0]}": (made_of, timed.bits, size, timed.data.top_k(), given.seed)
             for size in given.sizes
         },
         measure,

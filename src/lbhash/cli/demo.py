@@ -1,4 +1,4 @@
-"""The demo: the whole path on scikit-learn's digits, with a report to look at."""
+"""The demo: training, encoding, evaluation and search on scikit-learn's digits, with a report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lbhash.index import Index, build_index
 
 METHODS = (("hashnet", False), ("hashnet", True), ("csq", False), ("csq", True))
 BITS = 16
-SMALL_DATA: dict[str, Any] = {"batch_size": 16, "dropout": 0.2}  # of few rows and of few, telling inputs
+SMALL_DATA: dict[str, Any] = {"batch_size": 16, "dropout": 0.2}  # for few rows and few inputs, each of which matters
 NEIGHBORS = 7
 QUERIES = 3
 
@@ -30,9 +30,9 @@ def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
     """Train HashNet, HashNet_D, CSQ and CSQ_D at 16 bits on digits, and write ``out/report.html``.
 
     Args:
-        out: folder for the report, the guided CSQ's model and its index; what an earlier demo left is replaced.
-        seed: of the splits and the trainings.
-        epochs: of each training.
+        out: the folder for the report, the guided CSQ's model and its index; it replaces what an earlier demo left.
+        seed: the seed of the splits and the trainings.
+        epochs: the epochs of each training.
     """
     folder = Path(out)
     console = Console()
@@ -73,7 +73,7 @@ def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
 
 
 def search_examples(hasher: Hasher, index: Index, dataset: Dataset) -> list[Neighborhood]:
-    """The nearest codes of the first query of each of the first three classes."""
+    """Search for the nearest codes of a query of each of the first three classes."""
     labels = dataset.query.labels
     assert labels is not None
     first = np.array([np.flatnonzero(labels == label)[0] for label in range(QUERIES)])
@@ -103,7 +103,7 @@ def _print_images(console: Console, dataset: Dataset, found: list[Neighborhood],
 
 
 def _image(pixels: np.ndarray, color: bool) -> list[Text]:
-    """Four lines of text for 8 × 8 gray values from 0 to 16, two pixels a character; shades where there is no color."""
+    """Return 8 × 8 gray values from 0 to 16 as four lines, two pixels a character, in shades if there is no color."""
     gray = np.clip(pixels.reshape(8, 8).astype(int) * 255 // 16, 0, 255)
     lines = []
     for top, bottom in zip(gray[::2], gray[1::2], strict=True):

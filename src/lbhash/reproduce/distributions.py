@@ -1,9 +1,9 @@
-"""Joint distributions of bits, and what can be said of one from samples.
+"""Joint distributions of bits, and estimates of one from samples.
 
 A distribution of r bits is ``float64 [2**r]`` by outcome Σ_k 1{b_k > 0}·2^(k-1), and sums to 1. Counts are ``int64
 [2**r]``, how often each outcome was seen among n samples.
 
-What the plain frequencies c / n cost. With counts of expectation n p_b and variance n p_b (1 − p_b), and to second
+The error of the plain frequencies c / n. With counts of expectation n p_b and variance n p_b (1 − p_b), and to second
 order in c_b / n − p_b, both KL(p ‖ c/n) and KL(c/n ‖ p) are ½ Σ_b (c_b / n − p_b)² / p_b, whose expectation is ½ Σ_b (1
 − p_b) / n = (2^r − 1) / (2n): 0.0128 for 8 bits and 10,000 samples. KL(p ‖ c/n) is infinite as soon as one outcome was
 never seen, so strictly its expectation is too; KL(c/n ‖ p) is always finite.
@@ -21,23 +21,23 @@ Counts = npt.NDArray[np.int64]
 
 
 def random_joint(bits: int, rng: np.random.Generator) -> Joint:
-    """A softmax of standard normal draws."""
+    """Return a softmax of standard normal numbers."""
     weights = np.exp(rng.normal(size=2**bits))
     return weights / weights.sum()
 
 
-def draw(joint: Joint, samples: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Outcomes of that distribution, ``int64 [samples]``."""
+def sample(joint: Joint, samples: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Return random outcomes of a distribution, ``int64 [samples]``."""
     return rng.choice(len(joint), samples, p=joint)
 
 
 def signs(outcomes: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.float32]:
-    """The bits of outcomes, ``float32 [n, bits]`` of ±1."""
+    """Return the bits of outcomes, ``float32 [n, bits]`` of ±1."""
     return (2 * (outcomes[:, None] >> np.arange(bits) & 1) - 1).astype(np.float32)
 
 
 def divergence(truth: Joint, estimate: Joint) -> float:
-    """``lbhash.models.surrogate.kl_divergence`` of two distributions, in nats."""
+    """Return KL(truth ‖ estimate) in nats."""
     import torch
 
     from lbhash.models.surrogate import kl_divergence
@@ -46,13 +46,13 @@ def divergence(truth: Joint, estimate: Joint) -> float:
 
 
 def marginals(joint: Joint) -> Joint:
-    """Probability of +1 of each bit, ``float64 [..., bits]``, of joint probabilities ``[..., 2**bits]``."""
+    """Return each bit's probability of +1, ``float64 [..., bits]``, from joint probabilities ``[..., 2**bits]``."""
     outcomes = joint.shape[-1]
     return joint @ (np.arange(outcomes)[:, None] >> np.arange(outcomes.bit_length() - 1) & 1)
 
 
 def independent_bits(joint: Joint) -> Joint:
-    """The product of its marginals: what is left of it when its bits are taken as independent."""
+    """Return the product of the marginals, which takes the bits as independent."""
     import torch
 
     from lbhash.models.surrogate import product_of_marginals
@@ -61,21 +61,21 @@ def independent_bits(joint: Joint) -> Joint:
 
 
 def independent_blocks(joint: Joint, first: int) -> Joint:
-    """The product of the marginals of two blocks, of the ``first`` bits and of the others.
+    """Return the product of the marginals of two blocks, the ``first`` bits and the others.
 
-    Of all products q₁ ⊗ q₂ it is the nearest, for KL(p ‖ q₁ ⊗ q₂) = KL(p ‖ p₁ ⊗ p₂) + KL(p₁ ‖ q₁) + KL(p₂ ‖ q₂).
+    It is the nearest of all products q₁ ⊗ q₂, because KL(p ‖ q₁ ⊗ q₂) = KL(p ‖ p₁ ⊗ p₂) + KL(p₁ ‖ q₁) + KL(p₂ ‖ q₂).
     """
     blocks = joint.reshape(-1, 2**first)  # the first bits are the low ones of the index
     return np.outer(blocks.sum(axis=1), blocks.sum(axis=0)).ravel()
 
 
 def frequencies(counts: Counts) -> Joint:
-    """c / n."""
+    """Return c / n."""
     return counts / counts.sum()
 
 
 def dirichlet(counts: Counts) -> Joint:
-    """(c + α) / (n + 2^r α): the posterior mean under a symmetric Dirichlet prior, a constant added to every count.
+    """Return (c + α) / (n + 2^r α), the posterior mean under a symmetric Dirichlet prior.
 
     α is the one under which the counts are most probable, so that it follows from the samples alone:
     log P(c | α) = log Γ(2^r α) − log Γ(n + 2^r α) + Σ_b [log Γ(c_b + α) − log Γ(α)] + a constant.
@@ -96,12 +96,12 @@ def dirichlet(counts: Counts) -> Joint:
 
 
 def knowing_the_prior(counts: Counts) -> Joint:
-    """The posterior mean under the prior that the truth was drawn from, a softmax of standard normal draws.
+    """Return the posterior mean under the prior of ``random_joint``, a softmax of standard normal numbers.
 
     Of all estimates the posterior mean has the least expected KL(truth ‖ estimate), so no method can stay below it over
-    many draws without knowing more than the samples. It is computed outcome by outcome: the weight e^z, z ~ N(0, 1), is
-    seen through c ~ Poisson(λ e^z) with λ = n / (2^r √e). That is an approximation, for a softmax ties the outcomes by
-    its sum, which varies little with 256 outcomes or more.
+    many truths without knowing more than the samples. It is computed outcome by outcome: the weight e^z, z ~ N(0, 1),
+    is seen through c ~ Poisson(λ e^z) with λ = n / (2^r √e). That is an approximation, for a softmax ties the outcomes
+    by its sum, which varies little with 256 outcomes or more.
     """
     values, where = np.unique(counts, return_inverse=True)
     z = np.linspace(-8, 8, 4001)

@@ -1,47 +1,44 @@
-"""A host method beside its guided form, cell by cell: the table, the lift, and the paper's figures beside them."""
+"""Host methods compared with their guided forms: the table, the lift, and the paper's figures beside ours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from lbhash.reproduce.paper import METHOD_TITLES, Pairs
-from lbhash.reproduce.results.interval import LIFT_COUNTS, Interval, lift_counts
-from lbhash.reproduce.results.result import Cell, Result
-from lbhash.reproduce.runs.config import Cell as Run
-from lbhash.reproduce.runs.grid import cell, completed, setting_text
-from lbhash.reproduce.runs.settings import METHODS, Settings
-from lbhash.reproduce.runs.sources import Source
+from lbhash.reproduce.paper import Pairs
+from lbhash.reproduce.results import Interval, Record, Result, lift_counts
+from lbhash.reproduce.results.plots import (
+    arrow,
+    method_color,
+    name_methods,
+    paper_star,
+    source_panels,
+)
+from lbhash.reproduce.runs import (
+    BITS,
+    METHODS,
+    RunConfig,
+    Settings,
+    Source,
+    completed,
+    grid,
+    pairs,
+    with_setting,
+)
+from lbhash.reproduce.texts import text
 from lbhash.utils.plotting import new_panels, palette
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-BITS = (16, 32, 64)
 GROUPS = {"pairwise methods": METHODS[:4], "GreedyHash and CSQ": METHODS[4:], "all methods": METHODS}
 """The methods that learn from pairs of rows, and those that have a target for each row."""
-
-LIFT_TEXT = """The lift is what guidance adds to a host, X_D − X, in points. Both have the same seeds, and with a seed
-the same first weights, batches and dropout, so that the interval is that of the paired differences: the mean over the
-cells of a seed, then over the seeds, ± half a 95 % confidence interval (Student's t)."""
-
-TABLE_TEXT = """{measure} in %, mean over the seeds ± half a 95 % confidence interval; the lift's is that of the
-differences with the same seed."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is compared.
-
-    Attributes:
-        name: as a table's title has it.
-        of: the figure of a run, from 0 to 1, out of its final figures.
-        paper: the paper's, by data.
-    """
+    """A metric by which hosts are compared: its name, its value in a run's final metrics, and the paper's figures."""
 
     name: str
     of: Callable[[dict[str, Any]], float]
@@ -50,172 +47,134 @@ class Measure:
 
 @dataclass(frozen=True)
 class Pair:
-    """A host and its guided form, in %, a value a seed; and what the paper has for them."""
+    """A host and its guided form in %, a value a seed, and the paper's figures for them."""
 
-    source: Source
-    bits: int
-    method: str
+    config: RunConfig
     host: Sequence[float]
     guided: Sequence[float]
     paper: tuple[float, float] | None
 
     def lifts(self) -> list[float]:
-        """In points, a value a seed."""
+        """Return the lift in points, a value a seed."""
         return [guided - host for host, guided in zip(self.host, self.guided, strict=True)]
 
     def paper_lift(self) -> float | None:
-        """In points."""
+        """Return the paper's lift in points."""
         return None if self.paper is None else self.paper[1] - self.paper[0]
 
 
-def pair_cells(settings: Settings, sources: Iterable[Source], lengths: Sequence[int] = BITS) -> list[Run]:
-    """The trainings: every method, plain and guided, on every set of data, at these lengths where none are given."""
-    return [
-        cell(settings, source, method, recipe, bits)
-        for source in sources
-        for bits in settings.bits_or(*lengths)
-        for method in settings.methods_or(*METHODS)
-        for recipe in ("plain", "guided")
-    ]
+def pair_configs(settings: Settings, sources: Iterable[Source] | None = None) -> list[RunConfig]:
+    """Return the runs: every method, plain and guided, on every set of data."""
+    return grid(settings, BITS, pairs(settings), sources=sources)
 
 
-def compare(settings: Settings, sources: Sequence[Source], measure: Measure, text: str) -> Result:
-    """The mean lifts, and a table of all cells for each set of data."""
-    runs = completed(settings, pair_cells(settings, sources))
-    pairs: dict[Source, list[Pair]] = {source: [] for source in sources}
-    for source in sources:
-        for bits in settings.bits_or(*BITS):
-            for method in settings.methods_or(*METHODS):
-                of_recipe = {
-                    recipe: [100 * measure.of(runs.final(run, seed)) for seed in settings.all_seeds()]
-                    for recipe in ("plain", "guided")
-                    for run in [cell(settings, source, method, recipe, bits)]
-                }
-                known = measure.paper.get(source.column or "", {}).get(method, {}).get(bits)
-                pairs[source].append(Pair(source, bits, method, of_recipe["plain"], of_recipe["guided"], known))
-    all_pairs = [pair for of_source in pairs.values() for pair in of_source]
-    return Result(
+def compare(settings: Settings, sources: Sequence[Source], measure: Measure, name: str) -> Result:
+    """Return the mean lifts, and a table of all cells for each set of data; ``name`` is the experiment's."""
+    found = completed(settings, pair_configs(settings, sources))
+    values = {config: [100 * measure.of(final) for final in finals] for config, finals in found.items()}
+    configs = list(values)
+    all_pairs = []
+    for host, guided in zip(configs[::2], configs[1::2], strict=True):
+        known = measure.paper.get(host.source.column or "", {}).get(host.method, {}).get(host.bits)
+        all_pairs.append(Pair(host, values[host], values[guided], known))
+    by_source = {source: [pair for pair in all_pairs if pair.config.source == source] for source in sources}
+    return Result.of(
         f"{measure.name}: what guidance adds, in points",
-        *lift_table(all_pairs),
-        "\n\n".join([text, LIFT_TEXT, setting_text(settings, sources)]),
-        lambda: draw_lifts(pairs),
-        {source.name: table_of(measure, of_source) for source, of_source in pairs.items()},
-        digits=2,
-        paper={"lift, paper": "lift"} if any(pair.paper for pair in all_pairs) else {},
+        lift_records(by_source),
+        with_setting(text(name, "host-guided-lift"), settings, sources),
+        lambda: lift_figure(by_source),
+        {source.name: pair_table(measure, source, own) for source, own in by_source.items()},
     )
 
 
-def lift_table(pairs: Sequence[Pair]) -> tuple[list[str], list[list[Cell]]]:
-    """Columns and rows of the mean lift over each group of methods, by data."""
-    in_paper = any(pair.paper for pair in pairs)
-    columns = ["data", "methods", "cells", "lift", *["lift, paper"] * in_paper, *LIFT_COUNTS]
-    rows: list[list[Cell]] = []
-    for source in dict.fromkeys(pair.source for pair in pairs):
+def lift_records(by_source: Mapping[Source, Sequence[Pair]]) -> list[Record]:
+    """Return the mean lift of each group of methods on each set of data."""
+    records = []
+    for source, pairs_of_source in by_source.items():
         for group, methods in GROUPS.items():
-            own = [pair for pair in pairs if pair.source == source and pair.method in methods]
+            own = [pair for pair in pairs_of_source if pair.config.method in methods]
             if not own:
                 continue
-            lifts = [Interval.of(pair.lifts()) for pair in own]
-            mean = Interval.of(np.mean([pair.lifts() for pair in own], axis=0))
             known = [lift for pair in own if (lift := pair.paper_lift()) is not None]
-            paper = float(np.mean(known)) if len(known) == len(own) else None
-            rows.append([source.name, group, len(own), mean, *[paper] * in_paper, *lift_counts(lifts)])
-    return columns, rows
+            record: Record = {"data": source.name, "methods": group, "cells": len(own)}
+            record["lift"] = Interval.of(np.mean([pair.lifts() for pair in own], axis=0))
+            record["lift, paper"] = float(np.mean(known)) if len(known) == len(own) else None
+            records.append(record | lift_counts([Interval.of(pair.lifts()) for pair in own]))
+    return records
 
 
-def table_of(measure: Measure, pairs: Sequence[Pair]) -> Result:
-    """All cells of a set of data, the paper's figures beside them where it has such data."""
-    in_paper = any(pair.paper for pair in pairs)
-    columns, rows = ["bits", "method"], []
-    for name in ("host", "guided", "lift"):
-        columns += [name, *[f"{name}, paper"] * in_paper]
+def pair_table(measure: Measure, source: Source, pairs: Sequence[Pair]) -> Result:
+    """Return all cells of a set of data, with the paper's figures if it has such data."""
+    records: list[Record] = []
     for pair in pairs:
-        row: list[Cell] = [pair.bits, METHOD_TITLES[pair.method]]
-        known = (None, None) if pair.paper is None else pair.paper
-        beside = (*known, pair.paper_lift())
-        for values, paper in zip((pair.host, pair.guided, pair.lifts()), beside, strict=True):
-            row += [Interval.of(values), *[paper] * in_paper]
-        rows.append(row)
-    source = pairs[0].source
-    return Result(
-        f"{measure.name} on {source.name}",
-        columns,
-        rows,
-        TABLE_TEXT.format(measure=measure.name),
-        lambda: draw_pairs(measure, pairs),
-        digits=2,
-        paper={name: name.removesuffix(", paper") for name in columns if name.endswith(", paper")},
-    )
+        host, guided = pair.paper or (None, None)
+        records.append(
+            {
+                "bits": pair.config.bits,
+                "method": pair.config.title,
+                "host": Interval.of(pair.host),
+                "host, paper": host,
+                "guided": Interval.of(pair.guided),
+                "guided, paper": guided,
+                "lift": Interval.of(pair.lifts()),
+                "lift, paper": pair.paper_lift(),
+            }
+        )
+    title, about = f"{measure.name} on {source.name}", text("host-guided", measure=measure.name)
+    return Result.of(title, records, about, lambda: pair_figure(measure, pairs))
 
 
-def draw_lifts(pairs: Mapping[Source, Sequence[Pair]]) -> Figure:
-    """The lift of every cell with its interval, a panel a set of data; the paper's as a star."""
-    methods = [m for m in METHODS if any(pair.method == m for own in pairs.values() for pair in own)]
-    lengths = sorted({pair.bits for own in pairs.values() for pair in own})
-    figure, panels = new_panels(len(pairs), 5, 1.2 + 0.62 * len(methods), sharey=True)
-    for axis, (source, own) in zip(panels, pairs.items(), strict=True):
-        axis.axvline(0, color="0.3", linewidth=1)
-        for place, bits, color in zip(_spread(len(lengths)), lengths, palette(len(lengths)), strict=True):
-            for pair in own:
-                if pair.bits == bits:
-                    y, lift = methods.index(pair.method) + place, Interval.of(pair.lifts())
-                    axis.errorbar(lift.mean, y, xerr=lift.half, fmt="o", capsize=3, markersize=5, color=color)
-                    known = pair.paper_lift()
-                    if known is not None:
-                        axis.plot(known, y, "*", color=color, markeredgecolor="black", markersize=9)
-            axis.plot([], [], "o", color=color, label=f"{bits} bits")
-        axis.set(title=source.name, xlabel="lift in points")
-        if any(pair.paper for pair in own):
-            axis.plot([], [], "*", color="white", markeredgecolor="black", markersize=9, label="in the paper")
-        _name_methods(axis, methods)
-        axis.legend(fontsize=8)
+def lift_figure(by_source: Mapping[Source, Sequence[Pair]]) -> Figure:
+    """Draw the lift of every cell with its interval, a panel a set of data, with a star for the paper's."""
+    configs = [pair.config for own in by_source.values() for pair in own]
+    methods = [method for method in METHODS if any(config.method == method for config in configs)]
+    lengths = sorted({config.bits for config in configs})
+    figure, panels = source_panels(by_source, 5, 1.2 + 0.62 * len(methods), sharey=True)
+    shifts = np.linspace(-0.25, 0.25, len(lengths)) if len(lengths) > 1 else np.zeros(1)
+    for source, axes in panels.items():
+        axes.axvline(0, color="0.3", linewidth=1)
+        for shift, bits, color in zip(shifts, lengths, palette(len(lengths)), strict=True):
+            for pair in by_source[source]:
+                if pair.config.bits != bits:
+                    continue
+                y, lift, known = methods.index(pair.config.method) + shift, Interval.of(pair.lifts()), pair.paper_lift()
+                axes.errorbar(lift.mean, y, xerr=lift.half, fmt="o", capsize=3, markersize=5, color=color)
+                if known is not None:
+                    paper_star(axes, known, y, color)
+            axes.plot([], [], "o", color=color, label=f"{bits} bits")
+        axes.set(xlabel="lift in points")
+        if any(pair.paper for pair in by_source[source]):
+            paper_star(axes, [], [], "white", "in the paper")
+        name_methods(axes, methods)
+        axes.legend(fontsize=8)
     return figure
 
 
-def draw_pairs(measure: Measure, pairs: Sequence[Pair]) -> Figure:
-    """From host to guided, a panel a length of code; thin, the paper's."""
-    methods = [m for m in METHODS if any(pair.method == m for pair in pairs)]
-    lengths = sorted({pair.bits for pair in pairs})
+def pair_figure(measure: Measure, pairs: Sequence[Pair]) -> Figure:
+    """Draw an arrow from host to guided, a panel a number of bits, with a thin one for the paper's."""
+    methods = [method for method in METHODS if any(pair.config.method == method for pair in pairs)]
+    lengths = sorted({pair.config.bits for pair in pairs})
     figure, panels = new_panels(len(lengths), 4.5, 1.5 + 0.55 * len(methods), sharey=True, sharex=True)
-    colors = dict(zip(METHODS, palette(len(METHODS)), strict=True))
-    for axis, bits in zip(panels, lengths, strict=True):
-        for pair in (pair for pair in pairs if pair.bits == bits):
-            y = methods.index(pair.method)
-            color = colors[pair.method]
+    for axes, bits in zip(panels, lengths, strict=True):
+        for pair in (pair for pair in pairs if pair.config.bits == bits):
+            y, color = methods.index(pair.config.method), method_color(pair.config.method)
             host, guided = Interval.of(pair.host), Interval.of(pair.guided)
-            arrow(axis, (host.mean, y - 0.1), (guided.mean, y + 0.1), color, linewidth=2)
+            arrow(axes, (host.mean, y - 0.1), (guided.mean, y + 0.1), color, linewidth=2)
             for value, shift, fill in ((host, -0.1, "white"), (guided, 0.1, color)):
                 style = {"fmt": "o", "capsize": 3, "markersize": 6, "color": color, "markerfacecolor": fill}
-                axis.errorbar(value.mean, y + shift, xerr=value.half, **style)
+                axes.errorbar(value.mean, y + shift, xerr=value.half, **style)
             if pair.paper:
-                arrow(axis, (pair.paper[0], y + 0.35), (pair.paper[1], y + 0.35), "0.45", linewidth=1)
-                axis.plot(pair.paper[0], y + 0.35, "|", color="0.45")
-                axis.plot(pair.paper[1], y + 0.35, "*", color="0.45", markersize=6)
-        axis.set(title=f"{bits} bits", xlabel=f"{measure.name}, %")
-        _name_methods(axis, methods)
+                arrow(axes, (pair.paper[0], y + 0.35), (pair.paper[1], y + 0.35), "0.45", linewidth=1)
+                axes.plot(pair.paper[0], y + 0.35, "|", color="0.45")
+                axes.plot(pair.paper[1], y + 0.35, "*", color="0.45", markersize=6)
+        axes.set(title=f"{bits} bits", xlabel=f"{measure.name}, %")
+        name_methods(axes, methods)
     last = panels[-1]
     left, right = last.get_xlim()
-    last.set_xlim(max(0, left), min(100, right))  # an interval of few seeds goes beyond
+    last.set_xlim(max(0, left), min(100, right))  # the interval of a few seeds goes beyond
     last.plot([], [], "o", color="0.3", markerfacecolor="white", label="host")
     last.plot([], [], "o", color="0.3", label="guided")
     if any(pair.paper for pair in pairs):
         last.plot([], [], "*-", color="0.45", linewidth=1, label="in the paper")
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
-
-
-def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], color: Any, **style: Any) -> None:
-    """From one point to another; the axes reach both."""
-    axes.plot(*zip(start, end, strict=True), alpha=0)
-    axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": color, "shrinkA": 4, "shrinkB": 4, **style})
-
-
-def _spread(count: int) -> list[float]:
-    """Places around 0 for so many marks of one row."""
-    return list(np.linspace(-0.25, 0.25, count)) if count > 1 else [0.0]
-
-
-def _name_methods(axes: Axes, methods: Sequence[str]) -> None:
-    axes.set(yticks=range(len(methods)), ylim=(len(methods) - 0.5, -0.5))
-    axes.set_yticklabels([METHOD_TITLES[method] for method in methods])
-    axes.grid(visible=False, axis="y")

@@ -1,92 +1,38 @@
 """What the paper reports, in its own units: figures in %, distances in bits, seconds of an epoch.
 
 The source is "A Lower Bound of Hash Codes' Performance" (NeurIPS 2022), with a ResNet-50 that is trained end to end.
+The numbers are in ``paper.json``.
 """
 
 from __future__ import annotations
 
+import json
+from importlib.resources import files
+from typing import Any
+
+
+def _by_bits(value: Any) -> Any:
+    """Return the keys that are numbers of bits as integers, and pairs of numbers as tuples."""
+    if isinstance(value, list):
+        return tuple(value)
+    if not isinstance(value, dict):
+        return value
+    return {int(key) if key.isdigit() else key: _by_bits(inner) for key, inner in value.items()}
+
+
+_REPORTED = _by_bits(json.loads((files("lbhash.reproduce") / "paper.json").read_text(encoding="utf-8")))
+
 Pairs = dict[str, dict[int, tuple[float, float]]]
 """Host and guided host, by method and bits."""
 
-MAP: dict[str, Pairs] = {
-    "cifar10": {
-        "hashnet": {16: (63.0, 79.1), 32: (81.5, 82.3), 64: (84.7, 85.3)},
-        "dbdh": {16: (83.1, 84.6), 32: (85.0, 86.0), 64: (85.6, 86.5)},
-        "dsdh": {16: (75.6, 84.3), 32: (83.1, 84.6), 64: (84.5, 87.3)},
-        "dch": {16: (83.4, 83.6), 32: (84.4, 84.6), 64: (85.3, 87.1)},
-        "greedyhash": {16: (83.3, 85.2), 32: (84.3, 85.5), 64: (86.9, 87.6)},
-        "csq": {16: (83.2, 88.7), 32: (83.4, 89.2), 64: (84.7, 90.3)},
-    },
-    "nuswide": {
-        "hashnet": {16: (77.8, 78.6), 32: (83.3, 84.0), 64: (85.0, 86.2)},
-        "dbdh": {16: (82.8, 83.8), 32: (84.6, 85.6), 64: (85.7, 86.5)},
-        "dsdh": {16: (83.3, 83.6), 32: (84.5, 85.3), 64: (85.6, 86.4)},
-        "dch": {16: (80.7, 82.9), 32: (81.7, 84.2), 64: (80.9, 84.9)},
-        "greedyhash": {16: (78.6, 79.4), 32: (80.3, 83.1), 64: (82.0, 85.7)},
-        "csq": {16: (82.0, 83.3), 32: (83.5, 85.3), 64: (84.6, 85.8)},
-    },
-    "imagenet100": {
-        "hashnet": {16: (50.6, 72.6), 32: (63.1, 84.3), 64: (68.4, 87.6)},
-        "dbdh": {16: (55.7, 82.2), 32: (63.8, 85.8), 64: (76.9, 86.1)},
-        "dsdh": {16: (57.2, 81.7), 32: (72.1, 87.3), 64: (75.3, 87.9)},
-        "dch": {16: (85.5, 86.1), 32: (86.2, 87.5), 64: (86.4, 88.1)},
-        "greedyhash": {16: (83.1, 83.8), 32: (85.9, 86.6), 64: (86.4, 86.8)},
-        "csq": {16: (83.4, 88.5), 32: (86.9, 89.5), 64: (87.9, 90.2)},
-    },
-    "imagenet": {
-        "hashnet": {16: (36.9, 55.0), 32: (41.2, 56.1), 64: (44.7, 61.8)},
-        "dbdh": {16: (37.4, 57.2), 32: (41.1, 57.9), 64: (49.1, 60.4)},
-        "dsdh": {16: (39.3, 56.0), 32: (48.4, 59.1), 64: (54.2, 62.0)},
-        "dch": {16: (60.2, 61.9), 32: (62.3, 62.9), 64: (64.1, 64.4)},
-        "greedyhash": {16: (62.7, 63.1), 32: (63.1, 64.0), 64: (64.9, 65.9)},
-        "csq": {16: (64.6, 65.7), 32: (65.0, 66.2), 64: (65.7, 66.4)},
-    },
-}
+MAP: dict[str, Pairs] = _REPORTED["map"]
 """mAP by the paper's name of the data."""
 
-RECOGNITION: dict[str, Pairs] = {
-    "imagenet100": {
-        "hashnet": {16: (69.1, 83.2), 32: (74.1, 88.1), 64: (82.4, 89.5)},
-        "dbdh": {16: (80.9, 86.8), 32: (82.9, 89.1), 64: (88.2, 88.4)},
-        "dsdh": {16: (40.6, 61.1), 32: (49.9, 62.1), 64: (54.1, 63.2)},
-        "dch": {16: (88.5, 88.9), 32: (89.2, 89.5), 64: (88.1, 88.7)},
-        "greedyhash": {16: (79.1, 80.2), 32: (86.8, 87.1), 64: (87.0, 88.4)},
-        "csq": {16: (87.7, 87.9), 32: (89.0, 89.1), 64: (89.4, 91.0)},
-    },
-}
+RECOGNITION: dict[str, Pairs] = _REPORTED["recognition"]
 """Accuracy of recognition by the paper's name of the data."""
 
-CENTERS: dict[str, dict[str, dict[int, tuple[float, int]]]] = {
-    "cifar10": {
-        "reed-solomon": {16: (87.7, 6), 32: (89.0, 14), 48: (89.8, 21)},
-        "bch": {16: (88.3, 7), 32: (89.2, 16), 48: (89.9, 21)},
-        "hadamard": {16: (88.7, 8), 32: (89.2, 16), 48: (89.5, 19)},
-    },
-    "nuswide": {
-        "reed-solomon": {16: (83.1, 5), 32: (84.9, 12), 48: (85.0, 19)},
-        "bch": {16: (83.0, 4), 32: (84.8, 12), 48: (85.1, 19)},
-        "hadamard": {16: (83.3, 8), 32: (85.3, 16), 48: (85.0, 19)},
-    },
-    "imagenet100": {
-        "reed-solomon": {16: (88.5, 4), 32: (89.5, 10), 48: (90.2, 16)},
-        "bch": {16: (87.3, 2), 32: (89.0, 9), 48: (89.8, 14)},
-        "hadamard": {16: (87.9, 3), 32: (89.0, 8), 48: (89.8, 14)},
-    },
-}
+CENTERS: dict[str, dict[str, dict[int, tuple[float, int]]]] = _REPORTED["centers"]
 """mAP of CSQ_D and the centers' minimum distance, by data, kind of centers and bits."""
 
-SECONDS = {
-    "BCE": {16: 38.13, 32: 38.20, 64: 38.52},
-    "Cauchy": {16: 38.21, 32: 38.30, 64: 38.42},
-    "guidance": {16: 38.95, 32: 39.78, 64: 40.84},
-}
+SECONDS: dict[str, dict[int, float]] = _REPORTED["seconds"]
 """Seconds of an epoch with ResNet-50 on one RTX 3090."""
-
-METHOD_TITLES = {
-    "hashnet": "HashNet",
-    "dbdh": "DBDH",
-    "dsdh": "DSDH",
-    "dch": "DCH",
-    "greedyhash": "GreedyHash",
-    "csq": "CSQ",
-}

@@ -4,160 +4,126 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.figure import Figure
 
 from lbhash.evaluation.bound import quotient
-from lbhash.reproduce.results.interval import Interval, interval_of_some
-from lbhash.reproduce.results.interval_drawing import interval_line
-from lbhash.reproduce.results.regression import Regression
-from lbhash.reproduce.results.result import Cell, Result
-from lbhash.reproduce.runs.config import TRAJECTORY
-from lbhash.reproduce.runs.config import Cell as Run
-from lbhash.reproduce.runs.grid import cell, completed, setting_text
-from lbhash.reproduce.runs.settings import Settings
-from lbhash.reproduce.runs.sources import Source
+from lbhash.reproduce.results import Interval, Record, Regression, Result
+from lbhash.reproduce.results.plots import interval_line, regression_line, source_grid
+from lbhash.reproduce.runs import BITS, TRAJECTORY, RunConfig, Settings, Source, completed, grid, with_setting
+from lbhash.reproduce.texts import text
 from lbhash.utils.plotting import new_grid, palette, whole_numbers
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-BITS = (16, 32, 64)
-
-TEXT = """CSQ_D is evaluated after each epoch: mAP in % of the queries, and the ratio of the base's codes, the smallest
-distance of two classes' centers over the largest distance of a code from its own class's center. Spearman's ρ is the
-correlation of their ranks and Pearson's r that of the values, over the epochs of a seed, mean over the seeds ± half a
-95 % confidence interval (Student's t). "ρ, 99.9 %" takes the 99.9th percentile of D_intra in the place of its maximum,
-which a single code decides. "ρ, all" is over the epochs of all seeds together, and the slope, in points of mAP for a
-ratio that is larger by 1, that of the line through them. A cell is empty where ratio or mAP is the same throughout."""
-
-EPOCHS_TEXT = "The same figures by epoch, mean over the seeds ± half a 95 % confidence interval."
 
 
 @dataclass(frozen=True)
-class Path:
-    """What CSQ_D went through with each seed, ``[seeds, epochs]``: mAP in %, and both ratios."""
+class Course:
+    """A run's mAP in % and both ratios, ``[seeds, epochs]``."""
 
     map: npt.NDArray[np.float64]
     ratio: npt.NDArray[np.float64]
     ratio_of_most: npt.NDArray[np.float64]
 
+    @classmethod
+    def of(cls, trajectories: Sequence[Sequence[Mapping[str, Any]]]) -> Course:
+        """Return the course of a run with several seeds."""
+        values = [
+            [
+                (100 * epoch["map"], *(quotient(epoch["inter"], epoch[intra]) for intra in ("intra", "intra_99.9")))
+                for epoch in trajectory
+            ]
+            for trajectory in trajectories
+        ]
+        return cls(*np.moveaxis(np.array(values, np.float64), -1, 0))
 
-Paths = Mapping[tuple[Source, int], Path]
+
+Courses = Mapping[tuple[Source, int], Course]
 
 
-def cells(settings: Settings) -> list[Run]:
-    """The trainings, with figures by epoch."""
-    return [
-        cell(settings, source, "csq", "guided", bits).wanting(TRAJECTORY)
-        for source in settings.all_sources()
-        for bits in settings.bits_or(*BITS)
-    ]
+def configs(settings: Settings) -> list[RunConfig]:
+    """Return the runs, with metrics by epoch."""
+    return grid(settings, BITS, [("csq", "guided")], TRAJECTORY)
 
 
 def run(settings: Settings) -> Result:
-    """The correlations, and the figures by epoch."""
-    wanted = cells(settings)
-    runs = completed(settings, wanted)
-    paths = {(c.source, c.bits): path_of([runs.trajectory(c, seed) for seed in settings.all_seeds()]) for c in wanted}
-    columns = ("data", "bits", "points", "Spearman's ρ", "ρ, 99.9 %", "Pearson's r", "ρ, all", "slope, all")
-    by_epoch = epoch_rows(paths)
-    more = Result(
-        "CSQ_D by epoch",
-        ("data", "bits", "epoch", "mAP", "ratio", "ratio, 99.9 %"),
-        by_epoch,
-        EPOCHS_TEXT,
-        lambda: draw_epochs({key: {"CSQ_D": path} for key, path in paths.items()}),
-        digits=3,
-    )
-    return Result(
+    """Return the correlations, and the metrics by epoch."""
+    found = completed(settings, configs(settings), TRAJECTORY)
+    courses = {(config.source, config.bits): Course.of(of_seeds) for config, of_seeds in found.items()}
+    epochs: list[Record] = [
+        {
+            "data": source.name,
+            "bits": bits,
+            "epoch": epoch + 1,
+            "mAP": Interval.of_known(course.map[:, epoch]),
+            "ratio": Interval.of_known(course.ratio[:, epoch]),
+            "ratio, 99.9 %": Interval.of_known(course.ratio_of_most[:, epoch]),
+        }
+        for (source, bits), course in courses.items()
+        for epoch in range(course.map.shape[1])
+    ]
+    by_epoch = {key: {"CSQ_D": course} for key, course in courses.items()}
+    more = Result.of("CSQ_D by epoch", epochs, text("ratio-epochs"), lambda: epochs_figure(by_epoch), digits=3)
+    return Result.of(
         "mAP against min D_inter / max D_intra of each epoch",
-        columns,
-        [correlations(source, bits, path) for (source, bits), path in paths.items()],
-        "\n\n".join([TEXT, setting_text(settings, settings.all_sources())]),
-        lambda: draw(paths),
+        [correlations(source, bits, course) for (source, bits), course in courses.items()],
+        with_setting(text("ratio"), settings),
+        lambda: points_figure(courses),
         {"epochs": more},
         digits=3,
     )
 
 
-def path_of(trajectories: Sequence[Sequence[Mapping[str, Any]]]) -> Path:
-    """Of the seeds' figures by epoch."""
-    values = [
-        [(100 * at["map"], quotient(at["inter"], at["intra"]), quotient(at["inter"], at["intra_99.9"])) for at in seed]
-        for seed in trajectories
-    ]
-    return Path(*np.moveaxis(np.array(values, np.float64), -1, 0))
+def correlations(source: Source, bits: int, course: Course) -> Record:
+    """Return the row of a set of data and number of bits."""
+    of_seeds = [Regression.of(*values) for values in zip(course.ratio, course.map, strict=True)]
+    of_most = [Regression.of(*values) for values in zip(course.ratio_of_most, course.map, strict=True)]
+    pooled = Regression.of(course.ratio, course.map)
+    return {
+        "data": source.name,
+        "bits": bits,
+        "points": course.map.size,
+        "Spearman's ρ": Interval.of_known(line.spearman for line in of_seeds if line),
+        "ρ, 99.9 %": Interval.of_known(line.spearman for line in of_most if line),
+        "Pearson's r": Interval.of_known(line.pearson for line in of_seeds if line),
+        "ρ, all": pooled.spearman if pooled else None,
+        "slope, all": pooled.slope if pooled else None,
+    }
 
 
-def correlations(source: Source, bits: int, path: Path) -> list[Cell]:
-    """The row of a length of code."""
-    of_seeds = [Regression.of(ratio, found) for ratio, found in zip(path.ratio, path.map, strict=True)]
-    of_most = [Regression.of(ratio, found) for ratio, found in zip(path.ratio_of_most, path.map, strict=True)]
-    pooled = Regression.of(path.ratio, path.map)
-    return [
-        source.name,
-        bits,
-        path.map.size,
-        interval_of_some(line.spearman for line in of_seeds if line),
-        interval_of_some(line.spearman for line in of_most if line),
-        interval_of_some(line.pearson for line in of_seeds if line),
-        pooled.spearman if pooled else None,
-        pooled.slope if pooled else None,
-    ]
-
-
-def epoch_rows(paths: Paths) -> list[list[Cell]]:
-    """mAP and ratios of every epoch."""
-    rows: list[list[Cell]] = []
-    for (source, bits), path in paths.items():
-        for epoch, values in enumerate(zip(path.map.T, path.ratio.T, path.ratio_of_most.T, strict=True), start=1):
-            rows.append([source.name, bits, epoch, *(interval_of_some(of_seeds) for of_seeds in values)])
-    return rows
-
-
-def draw(paths: Paths) -> Figure:
-    """A point an epoch and seed, a row of panels a set of data, a column a length of code; later epochs are darker."""
-    sources, lengths = (list(dict.fromkeys(keys)) for keys in zip(*paths, strict=True))
-    figure, axes = new_grid(len(sources), len(lengths), 4.4, 3.6)
-    for (source, bits), path in paths.items():
-        axis = axes[sources.index(source), lengths.index(bits)]
-        epochs = np.broadcast_to(np.arange(1, path.map.shape[1] + 1), path.map.shape)
-        points = axis.scatter(
-            path.ratio.ravel(), path.map.ravel(), c=epochs.ravel(), cmap="viridis_r", s=22, alpha=0.8, linewidth=0
-        )
-        line = Regression.of(path.ratio, path.map)
-        said = f"{source.name}, {bits} bits"
-        if line is not None:
-            ends = np.array([line.x.min(), line.x.max()])
-            axis.plot(ends, line.line(ends), color="0.2", linewidth=1.2)
-            said += f": r = {line.pearson:.2f}, ρ = {line.spearman:.2f}"
-        axis.set(title=said, xlabel="min D_inter / max D_intra", ylabel="mAP, %")
-    whole_numbers(figure.colorbar(points, ax=axes.ravel().tolist(), label="epoch", shrink=0.8).ax.yaxis)
+def points_figure(courses: Courses) -> Figure:
+    """Draw a point for each epoch and seed; later epochs are darker."""
+    figure, panels = source_grid(courses, 4.4, 3.6)
+    for key, course in courses.items():
+        axes, epochs = panels[key], np.broadcast_to(np.arange(1, course.map.shape[1] + 1), course.map.shape)
+        style: dict[str, Any] = {"c": epochs.ravel(), "cmap": "viridis_r", "s": 22, "alpha": 0.8, "linewidth": 0}
+        points = axes.scatter(course.ratio.ravel(), course.map.ravel(), **style)
+        regression_line(axes, Regression.of(course.ratio, course.map))
+        axes.set(xlabel="min D_inter / max D_intra", ylabel="mAP, %")
+    whole_numbers(figure.colorbar(points, ax=list(panels.values()), label="epoch", shrink=0.8).ax.yaxis)
     return figure
 
 
-def draw_epochs(curves: Mapping[tuple[Source, int], Mapping[str, Path]]) -> Figure:
-    """mAP and below it the ratio, by epoch, with a curve a name; a pair of panels a set of data and length of code."""
+def epochs_figure(curves: Mapping[tuple[Source, int], Mapping[str, Course]]) -> Figure:
+    """Draw mAP and below it the ratio by epoch, with a curve a name, for each set of data and number of bits."""
     columns = min(len(curves), 3)
-    figure, axes = new_grid(2 * -(-len(curves) // columns), columns, 4.8, 3)
-    names = list(dict.fromkeys(name for paths in curves.values() for name in paths))
+    figure, grid = new_grid(2 * -(-len(curves) // columns), columns, 4.8, 3)
+    names = list(dict.fromkeys(name for courses in curves.values() for name in courses))
     colors = dict(zip(names, palette(len(names)), strict=True))
-    for place, ((source, bits), paths) in enumerate(curves.items()):
+    for place, ((source, bits), courses) in enumerate(curves.items()):
         row, column = divmod(place, columns)
-        above, below = axes[2 * row : 2 * row + 2, column]
-        for name, path in paths.items():
-            epochs = range(1, path.map.shape[1] + 1)
-            for axis, values in ((above, path.map), (below, path.ratio_of_most)):
-                interval_line(axis, epochs, [Interval.of(of_seeds) for of_seeds in values.T], color=colors[name])
+        above, below = grid[2 * row : 2 * row + 2, column]
+        for name, course in courses.items():
+            epochs = range(1, course.map.shape[1] + 1)
+            for axes, values in ((above, course.map), (below, course.ratio_of_most)):
+                interval_line(axes, epochs, [Interval.of(of_seeds) for of_seeds in values.T], color=colors[name])
             above.plot([], [], "o-", color=colors[name], label=name)
         above.set(title=f"{source.name}, {bits} bits", ylabel="mAP, %")
         below.set(xlabel="epoch", ylabel="min D_inter / 99.9 % of D_intra")
-        for axis in (above, below):
-            whole_numbers(axis.xaxis)
+        for axes in (above, below):
+            whole_numbers(axes.xaxis)
         above.legend()
-    for spare in axes.T.ravel():
+    for spare in grid.T.ravel():
         spare.set_axis_on() if spare.lines else spare.set_axis_off()
     return figure

@@ -2,172 +2,125 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lbhash.reproduce.runs.settings import Settings
-from lbhash.reproduce.runs.sources import Source, UnsuitableData
+from lbhash.reproduce.runs import RunConfig, Settings, Source, UnsuitableData, command_line, single_label
 from lbhash.utils.files import check_folder
 
 if TYPE_CHECKING:
     from lbhash.reproduce.results.result import Result
-    from lbhash.reproduce.runs.config import Cell
 
-TRAINED = frozenset({"sources", "epochs", "lr", "bits"})
-"""What most experiments that train can be told."""
+CHOICES = ("sources", "data", "epochs", "lr", "bits", "methods")
+"""Settings that not every experiment can use."""
 
-CHOICES = {"sources": "data", "data": "data", "epochs": "epochs", "lr": "lr", "bits": "bits", "methods": "methods"}
-"""Settings that not every experiment can use, and what they are called."""
+TRAINS = ("sources", "epochs", "lr", "bits")
+METHODS = (*TRAINS, "methods")
 
 
 @dataclass(frozen=True)
 class Experiment:
     """One table or figure of the paper.
 
+    The module of its name has ``run(settings)``, and ``configs(settings)`` if other experiments can use its runs.
+
     Attributes:
+        name: its name.
         summary: what it shows, in a line.
-        module: which has ``run(settings)``, and ``cells(settings)`` where its trainings can serve others too.
-        uses: which of ``CHOICES`` it can be told; with "data" it takes one set of data, with "sources" several.
+        uses: which of ``CHOICES`` it can use; with "data" it takes one set of data, with "sources" several.
     """
 
+    name: str
     summary: str
-    module: str
-    uses: frozenset[str] = frozenset()
+    uses: Collection[str] = ()
 
     def run(self, settings: Settings) -> Result:
-        """The table and the figure; it may take minutes."""
-        return importlib.import_module(self.module).run(settings)
+        """Return the table and the figure; it may take minutes."""
+        return self._module().run(settings)
 
-    def cells(self, settings: Settings) -> Sequence[Cell]:
-        """Its trainings with what of the settings it can use; none where it has none, or the data do not suit it."""
+    def run_and_write(self, settings: Settings, out: str | Path) -> Result:
+        """Run it, and write its tables and figures as files of its name."""
+        from lbhash.reproduce.results.write import write_result
+
+        result = self.run(settings)
+        write_result(self.name, result, out, command_line(self.name, settings))
+        return result
+
+    def configs(self, settings: Settings) -> Sequence[RunConfig]:
+        """Return its runs with the settings that it can use; none if it has none, or the data do not suit it."""
         try:
-            return getattr(importlib.import_module(self.module), "cells", lambda _: ())(self.suited(settings))
+            return getattr(self._module(), "configs", lambda _: ())(self.suited(settings))
         except UnsuitableData:
             return ()
 
-    def checked(self, name: str, settings: Settings) -> Settings:
-        """The settings, or ``ValueError`` with a line where something was given that the experiment cannot use."""
+    def _module(self) -> Any:
+        return import_module(f"lbhash.reproduce.{self.name.replace('-', '_')}")
+
+    def checked(self, settings: Settings) -> Settings:
+        """Return the settings; raise ``ValueError`` if there is one that the experiment cannot use."""
         if "data" in self.uses and len(settings.sources) == 1:
             settings = replace(settings, data=settings.sources[0].file, sources=())
         if "sources" in self.uses and settings.data is not None:
             settings = replace(settings, data=None, sources=(*settings.sources, Source.of(settings.data)))
-        for field, said in CHOICES.items():
+        for field in CHOICES:
             value = getattr(settings, field)
             if not value or field in self.uses:
                 continue
-            if said != "data":
+            if field not in ("sources", "data"):
                 listed = ", ".join(map(str, value)) if isinstance(value, tuple) else value
-                raise ValueError(f"{said} is {listed}, and {name} has no use for it; leave it out")
+                raise ValueError(f"{field} is {listed}, and {self.name} has no use for it; leave it out")
             if "data" in self.uses:
-                raise ValueError(f"data is given {len(value)} times, and {name} takes one set of data")
+                raise ValueError(f"data is given {len(value)} times, and {self.name} takes one set of data")
             given = value if field == "data" else ", ".join(source.file for source in value)
-            takers = [other for other, experiment in experiments().items() if experiment.uses & {"data", "sources"}]
-            raise ValueError(f"data is {given!r}, and {name} draws its own; only {', '.join(takers)} take data")
+            takers = [other.name for other in _ALL if {"data", "sources"} & {*other.uses}]
+            raise ValueError(f"data is {given!r}, and {self.name} makes its own; only {', '.join(takers)} take data")
         return settings
 
     def suited(self, settings: Settings) -> Settings:
-        """What of the settings it can use; where it takes one set of data, the first that has one label a row.
+        """Return the settings that it can use; if it takes one set of data, the first that has one label a row.
 
         Raises:
-            UnsuitableData: none has.
+            UnsuitableData: no set of data has.
         """
-        nothing: dict[str, Any] = {name: getattr(Settings, name) for name in CHOICES if name not in self.uses}
-        own = replace(settings, **nothing)
-        if "data" not in self.uses:
-            return own
-        from lbhash.reproduce.runs.grid import single_label
+        unused: dict[str, Any] = {name: getattr(Settings, name) for name in CHOICES if name not in self.uses}
+        own = replace(settings, **unused)
+        return replace(own, data=single_label(settings, "this experiment")[0].file) if "data" in self.uses else own
 
-        return replace(own, data=single_label(settings, "this experiment")[0].file)
+
+_ALL = (
+    Experiment("map", "mAP of the methods, host and guided, for each number of bits and set of data", METHODS),
+    Experiment("recognition", "accuracy of recognition, host and guided", METHODS),
+    Experiment("imagenet", "mAP on the 1,000 classes of the full ImageNet protocol, host and guided", METHODS),
+    Experiment("ratio", "mAP against min D_inter / max D_intra at each epoch of CSQ_D", TRAINS),
+    Experiment("ratio-methods", "mAP against the ratio over all methods, host to guided", METHODS),
+    Experiment("convergence", "mAP and ratio by epoch of guidance, BCE and Cauchy alone in the same model", TRAINS),
+    Experiment("cost", "training seconds an epoch of guidance, BCE and Cauchy, alone on one thread", TRAINS),
+    Experiment("centers", "CSQ_D with Reed-Solomon, BCH, Hadamard and the best centers", TRAINS),
+    Experiment("curves", "precision against recall, precision at K, and within a radius of 2 bits", METHODS),
+    Experiment("tsne", "t-SNE of the queries' codes before and after guidance", METHODS),
+    Experiment(
+        "guidance",
+        "the paper's guidance, with arranged centers, and in balance with the host, on rows held out of training",
+        METHODS,
+    ),
+    Experiment("guidance-queries", "the guidance experiment on the data's own queries", METHODS),
+    Experiment("posterior-8", "the surrogate and other estimates of 256 random joint probabilities of 8 bits"),
+    Experiment("posterior-16", "a surrogate of two blocks of 8 bits for 65,536 random joint probabilities of 16 bits"),
+    Experiment("posterior-2bits", "marginals and joint probabilities of two bits of CSQ on two classes", ("data",)),
+    Experiment("theory", "the lowest average precision: the closed form beside all orders of small lists"),
+)
 
 
 def experiments() -> dict[str, Experiment]:
-    """All experiments by name."""
-    return {
-        "map": Experiment(
-            "mAP of the methods, host and guided, at each length of code and on each set of data",
-            "lbhash.reproduce.map_table",
-            TRAINED | {"methods"},
-        ),
-        "recognition": Experiment(
-            "accuracy of recognition, host and guided",
-            "lbhash.reproduce.recognition",
-            TRAINED | {"methods"},
-        ),
-        "imagenet": Experiment(
-            "mAP on the 1,000 classes of the full ImageNet protocol, host and guided",
-            "lbhash.reproduce.imagenet",
-            TRAINED | {"methods"},
-        ),
-        "ratio": Experiment(
-            "mAP against min D_inter / max D_intra at each epoch of CSQ_D",
-            "lbhash.reproduce.ratio",
-            TRAINED,
-        ),
-        "ratio-methods": Experiment(
-            "mAP against the ratio over all methods, host to guided",
-            "lbhash.reproduce.ratio_methods",
-            TRAINED | {"methods"},
-        ),
-        "convergence": Experiment(
-            "guidance, BCE and Cauchy alone in the same model: mAP and ratio by epoch",
-            "lbhash.reproduce.convergence",
-            TRAINED,
-        ),
-        "cost": Experiment(
-            "training seconds an epoch of guidance, BCE and Cauchy, alone on one thread",
-            "lbhash.reproduce.cost",
-            TRAINED,
-        ),
-        "centers": Experiment(
-            "the center ablation: CSQ_D with Reed-Solomon, BCH, Hadamard and the best centers",
-            "lbhash.reproduce.center_ablation",
-            TRAINED,
-        ),
-        "curves": Experiment(
-            "precision against recall, precision at K, and precision within a radius of 2 bits",
-            "lbhash.reproduce.curves",
-            TRAINED | {"methods"},
-        ),
-        "tsne": Experiment(
-            "t-SNE of the queries' codes before and after guidance",
-            "lbhash.reproduce.tsne",
-            TRAINED | {"methods"},
-        ),
-        "guidance": Experiment(
-            "the paper's guidance, with arranged centers, and in balance with the host, on rows held out of training",
-            "lbhash.reproduce.guidance",
-            TRAINED | {"methods"},
-        ),
-        "guidance-queries": Experiment(
-            "the same on the data's own queries",
-            "lbhash.reproduce.guidance_queries",
-            TRAINED | {"methods"},
-        ),
-        "posterior-8": Experiment(
-            "8 bits, 256 random joint probabilities: how near the surrogate and other estimates come",
-            "lbhash.reproduce.posterior_8",
-        ),
-        "posterior-16": Experiment(
-            "16 bits, 65,536 random joint probabilities, a surrogate of two blocks of 8",
-            "lbhash.reproduce.posterior_16",
-        ),
-        "posterior-2bits": Experiment(
-            "two bits of CSQ on two classes: their marginals, their joint and the surrogate's",
-            "lbhash.reproduce.posterior_2bits",
-            frozenset({"data"}),
-        ),
-        "theory": Experiment(
-            "the lowest average precision: the closed form beside all orders of small lists",
-            "lbhash.reproduce.theory",
-        ),
-    }
+    """Return all experiments by name."""
+    return {experiment.name: experiment for experiment in _ALL}
 
 
 def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
-    """Run an experiment, and write its table and its figure as files of its name.
+    """Run an experiment, and write its tables and figures as files of its name.
 
     Raises:
         ValueError: there is no such experiment, it cannot use a setting or the data, or a folder's place holds a file.
@@ -175,12 +128,7 @@ def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
     known = experiments()
     if name not in known:
         raise ValueError(f"name is {name!r}; it must be one of {', '.join(known)}, or all")
-    settings = known[name].checked(name, settings)
+    settings = known[name].checked(settings)
     check_folder(out, "out")
     check_folder(settings.runs, "runs")
-    from lbhash.reproduce.results.write import write_result
-    from lbhash.reproduce.runs.settings import command_line
-
-    result = known[name].run(settings)
-    write_result(name, result, out, command_line(name, settings))
-    return result
+    return known[name].run_and_write(settings, out)

@@ -1,35 +1,36 @@
-"""Estimates of random joint distributions held against them: a file for each number of samples and each seed."""
+"""Estimates of random joint distributions compared with the truth: a file for each number of samples and each seed."""
 
 from __future__ import annotations
 
 import json
 import math
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from lbhash.reproduce.distributions import Joint, divergence
-from lbhash.reproduce.results.interval import Interval
-from lbhash.reproduce.runs.settings import Settings
+from lbhash.reproduce.distributions import Joint, divergence, random_joint
+from lbhash.reproduce.results import Interval
+from lbhash.reproduce.runs import Settings
 from lbhash.training.schedule import Schedule
 from lbhash.utils.formatting import number
 from lbhash.utils.parallel import run_missing
 
-KEPT = 2**8  # outcomes of estimates that are kept whole
+STORED_OUTCOMES = 2**8
+"""Estimates of more outcomes are not stored."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What estimates are made of.
+    """What the estimates of a truth depend on.
 
     Attributes:
-        samples: of the truth.
-        seed: of truth and samples.
-        schedule: of the surrogate's training; ``None`` for the estimates that need none.
-        fresh: outputs that training has not seen; where it is not 0, further estimates of the surrogate use them.
+        samples: the number of samples of the truth.
+        seed: the seed of truth and samples.
+        schedule: the schedule of the surrogate's training; ``None`` without a surrogate.
+        fresh: the number of outputs that training has not seen and that variants of the surrogate use; 0 for none.
     """
 
     samples: int
@@ -38,68 +39,85 @@ class Trial:
     fresh: int = 0
 
     def name(self, experiment: str) -> str:
-        """Of its file: all that decides what is in it."""
+        """Return the file's name, which says all that decides what is in it."""
         schedule = None if self.schedule is None else asdict(self.schedule)
-        mark = zlib.crc32(json.dumps([schedule, self.fresh]).encode())
-        return f"{experiment}-{self.samples}samples-seed{self.seed}-settings{mark:08x}"
+        settings = zlib.crc32(json.dumps([schedule, self.fresh]).encode())
+        return f"{experiment}-{self.samples}samples-seed{self.seed}-settings{settings:08x}"
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Of each estimate by name, in nats.
+    """The scores of each estimate by its name, in nats.
 
     Attributes:
-        there: KL(truth ‖ estimate), infinite where an outcome is taken to be impossible that is not.
-        back: KL(estimate ‖ truth), finite where every true probability is above 0.
-        joints: the estimates themselves, ``float64 [2**bits]``, of 8 bits at most.
+        there: KL(truth ‖ estimate), infinite if an outcome that is possible has the estimate 0.
+        back: KL(estimate ‖ truth), finite if every true probability is above 0.
+        joints: the estimates, ``float64 [2**bits]``, of 8 bits at most.
     """
 
     there: dict[str, float]
     back: dict[str, float]
     joints: dict[str, Joint]
 
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Scored:
+        """Return what ``scored`` made."""
+        there, back = (
+            {name: math.inf if value is None else value for name, value in stored[way].items()}
+            for way in ("there", "back")
+        )
+        return cls(there, back, {name: np.array(joint) for name, joint in stored["joints"].items()})
+
+
+def random_truth(bits: int, seed: int) -> Joint:
+    """Return the distribution that a seed's samples come from."""
+    return random_joint(bits, np.random.default_rng([seed, 0]))
+
 
 def scored(truth: Joint, estimates: Mapping[str, Joint]) -> dict[str, Any]:
-    """Both KLs of each estimate, as JSON holds them: ``None`` for what is infinite."""
+    """Return both KLs of each estimate as JSON holds them; an infinite one is ``None``."""
     there = {name: divergence(truth, joint) for name, joint in estimates.items()}
     back = {name: divergence(joint, truth) for name, joint in estimates.items()}
     return {
         "there": {name: value if math.isfinite(value) else None for name, value in there.items()},
         "back": {name: value if math.isfinite(value) else None for name, value in back.items()},
-        "joints": {name: joint.tolist() for name, joint in estimates.items()} if len(truth) <= KEPT else {},
+        "joints": {name: joint.tolist() for name, joint in estimates.items()} if len(truth) <= STORED_OUTCOMES else {},
     }
 
 
+Intervals = dict[int, dict[str, Interval]]
+"""The mean score of each estimate by the number of samples."""
+
+
 def complete_trials(
-    experiment: str, trials: Sequence[Trial], score: Callable[[Trial], dict[str, Any]], settings: Settings
-) -> dict[Trial, Scored]:
-    """Make the trials that have no file yet, several at a time.
+    experiment: str,
+    trials: Mapping[int, Sequence[Trial]],
+    score: Callable[[Trial], dict[str, Any]],
+    settings: Settings,
+) -> tuple[Intervals, Intervals, dict[Trial, Scored]]:
+    """Run the trials that have no file yet, several at a time, those with most samples first.
 
     Args:
-        experiment: which the files are named after.
-        trials: which.
-        score: makes ``scored`` of one, in a process of its own.
-        settings: folder of the files and how many at a time.
+        experiment: the experiment's name, with which the files' names begin.
+        trials: the trials of all seeds by their number of samples.
+        score: a function that makes ``scored`` of a trial, in a process of its own.
+        settings: the folder of the files, and how many trials run at a time.
+
+    Returns:
+        KL(truth ‖ estimate) and KL(estimate ‖ truth) over the seeds, and the scores of each trial.
     """
-    longest_first = sorted(trials, key=lambda trial: -trial.samples)
-    names = {trial: trial.name(experiment) for trial in longest_first}
+    names = {trial: trial.name(experiment) for samples in sorted(trials, reverse=True) for trial in trials[samples]}
     tasks = {name: (trial,) for trial, name in names.items()}
-    held, _ = run_missing(tasks, score, settings.runs, settings.all_workers(), _said)
-    return {trial: _read(held[name]) for trial, name in names.items()}
+    stored, _ = run_missing(tasks, score, settings.runs, settings.all_workers(), _line)
+    found = {trial: Scored.of(stored[name]) for trial, name in names.items()}
+    there = {samples: _over_seeds([found[trial].there for trial in group]) for samples, group in trials.items()}
+    back = {samples: _over_seeds([found[trial].back for trial in group]) for samples, group in trials.items()}
+    return there, back, found
 
 
-def over_seeds(found: Iterable[Mapping[str, float]]) -> dict[str, Interval]:
-    """The seeds' values of each estimate, whose names all seeds have."""
-    of_seeds = list(found)
+def _over_seeds(of_seeds: Sequence[Mapping[str, float]]) -> dict[str, Interval]:
     return {name: Interval.of(values[name] for values in of_seeds) for name in of_seeds[0]}
 
 
-def _said(result: dict[str, Any]) -> str:
-    return "KL of " + "; ".join(f"{name} {number(value, 4)}" for name, value in _read(result).there.items())
-
-
-def _read(result: dict[str, Any]) -> Scored:
-    there, back = (
-        {name: math.inf if value is None else value for name, value in result[way].items()} for way in ("there", "back")
-    )
-    return Scored(there, back, {name: np.array(joint) for name, joint in result["joints"].items()})
+def _line(stored: dict[str, Any]) -> str:
+    return "KL of " + "; ".join(f"{name} {number(value, 4)}" for name, value in Scored.of(stored).there.items())

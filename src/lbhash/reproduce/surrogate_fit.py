@@ -1,10 +1,10 @@
-"""The surrogate fitted to samples of a known distribution of bits, and the joint probabilities it then tells.
+"""The surrogate fitted to samples of a known distribution of bits, and the joint probabilities that it estimates.
 
 In training the surrogate sees a model's raw outputs ℓ and their codes b = bin(ℓ). A known distribution of codes says
-nothing of how large the outputs are, so here b is drawn from it and ℓ = b·|z| with standard normal z: outputs whose
+nothing about the size of the outputs, so here b is sampled from it and ℓ = b·|z| with standard normal z: outputs whose
 signs have just that distribution, and whose sizes carry no information.
 
-P(· | ℓ) is a distribution for each output. What is held against the truth is its average over outputs, which is what a
+P(· | ℓ) is a distribution for each output. What is compared with the truth is its average over outputs, which is what a
 joint probability is: p(b) = E P(b | ℓ). The paper does not say over which or over how many; here over the same ones
 that the surrogate was fitted to, with dropout switched off, unless said otherwise.
 """
@@ -30,13 +30,13 @@ PAPER_SCHEDULE = Schedule(epochs=30)
 
 
 def raw_outputs(outcomes: npt.NDArray[np.int64], bits: int, rng: np.random.Generator) -> Tensor:
-    """ℓ = b·|z| of these outcomes, ``float32 [n, bits]``."""
+    """Return ℓ = b·|z| of these outcomes, ``float32 [n, bits]``."""
     size = np.abs(rng.normal(size=(len(outcomes), bits)))
     return torch.from_numpy((signs(outcomes, bits) * size).astype(np.float32))
 
 
 def fit_surrogate(outputs: Tensor, seed: int, schedule: Schedule) -> Surrogate:
-    """The paper's network, fitted by Algorithm 1's L_π to outputs ``[n, bits]`` and their codes."""
+    """Return the paper's network, fitted by Algorithm 1's L_π to outputs ``[n, bits]`` and their codes."""
     with torch.random.fork_rng(devices=[]):
         draw_from(seed)
         surrogate = Surrogate(outputs.shape[1])
@@ -55,18 +55,18 @@ def fit_surrogate(outputs: Tensor, seed: int, schedule: Schedule) -> Surrogate:
 
 
 def stretched(schedule: Schedule, samples: int, as_with: int) -> Schedule:
-    """With so many more epochs that fewer samples give as many steps as ``as_with`` samples do."""
+    """Return a schedule of so many more epochs that fewer samples give as many steps as ``as_with`` samples do."""
     times = max(1, round(as_with / samples))
     return replace(schedule, epochs=times * schedule.epochs, decay_every=times * schedule.decay_every)
 
 
 def mean_of_blocks(surrogate: Surrogate, outputs: Tensor) -> Joint:
-    """Average of P_j(· | ℓ) over outputs, ``float64 [blocks, 2**r]``."""
+    """Return the average of P_j(· | ℓ) over outputs, ``float64 [blocks, 2**r]``."""
     return sum(joint.sum(0) for joint in _joints(surrogate, outputs)).numpy() / len(outputs)  # type: ignore[union-attr]
 
 
 def mean_with_dropout(surrogate: Surrogate, outputs: Tensor, seed: int) -> Joint:
-    """The same with hidden units dropped as in training, drawn once for each output."""
+    """Return the same average with hidden units dropped as in training, once for each output."""
     with torch.random.fork_rng(devices=[]):
         draw_from(seed)
         mean = mean_of_blocks(surrogate.train(), outputs)
@@ -75,9 +75,9 @@ def mean_with_dropout(surrogate: Surrogate, outputs: Tensor, seed: int) -> Joint
 
 
 def mean_of_products(surrogate: Surrogate, outputs: Tensor) -> Joint:
-    """Average over outputs of the product of two blocks, P_1(· | ℓ) ⊗ P_2(· | ℓ), ``float64 [2**(2r)]``.
+    """Return the average over outputs of the product of two blocks, P_1(· | ℓ) ⊗ P_2(· | ℓ), ``float64 [2**(2r)]``.
 
-    The blocks are independent given ℓ, not on average, so that this is no product itself.
+    The blocks are independent given ℓ, not on average, so that this average is not a product.
     """
     total = sum(joint[:, 1].T @ joint[:, 0] for joint in _joints(surrogate, outputs))
     return total.numpy().ravel() / len(outputs)  # type: ignore[union-attr]
@@ -85,6 +85,6 @@ def mean_of_products(surrogate: Surrogate, outputs: Tensor) -> Joint:
 
 @torch.no_grad()
 def _joints(surrogate: Surrogate, outputs: Tensor) -> Iterator[Tensor]:
-    """P of some outputs at a time, ``float64 [up to CHUNK, blocks, 2**r]``."""
+    """Yield P of some outputs at a time, ``float64 [up to CHUNK, blocks, 2**r]``."""
     for chunk in outputs.split(CHUNK):
         yield surrogate.joint(chunk).double()

@@ -1,4 +1,8 @@
-"""Tasks in processes of their own, a few at a time, with a thread each."""
+"""Tasks in processes of their own, a few at a time, with one thread each.
+
+``concurrent.futures`` does the work. Neither it nor joblib ends the processes of a program that is killed, which is
+added here.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
@@ -16,14 +20,15 @@ from typing import Any
 
 from lbhash.utils.files import write_json
 
+Done = Iterator[tuple[str, Any]]
+"""Names of tasks with their results, in the order in which they end."""
 
-def in_processes(
-    tasks: Mapping[str, tuple[Any, ...]], execute: Callable[..., Any], workers: int
-) -> Iterator[tuple[str, Any]]:
-    """Run ``execute`` with each task's arguments, and give names and results as they come.
 
-    An error of a task, or of whoever takes the results, cancels the tasks that have not begun. The processes end with
-    this one, also where it is killed.
+def in_processes(tasks: Mapping[str, tuple[Any, ...]], execute: Callable[..., Any], workers: int) -> Done:
+    """Run ``execute`` with each task's arguments, and yield names and results as they come.
+
+    An error in a task, or in the code that takes the results, cancels the tasks that have not begun. The processes end
+    with this one, even if it is killed.
     """
     context = get_context("spawn")
     with one_thread_each(), ProcessPoolExecutor(workers, context, initializer=_end_with_parent) as pool:
@@ -37,7 +42,7 @@ def in_processes(
 
 
 def _end_with_parent() -> None:
-    """Else a worker whose pool is gone would finish its tasks, and wait for more for ever."""
+    """End this worker when its parent ends; otherwise it would wait for more tasks for ever."""
     parent = parent_process()
     assert parent is not None
 
@@ -48,6 +53,15 @@ def _end_with_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
+def print_progress(done: Iterable[tuple[str, Any]], total: int, line: Callable[[str, Any], str]) -> Done:
+    """Yield what is done, and after each print a line with the minutes so far to the standard error."""
+    started = time.perf_counter()
+    for count, (name, result) in enumerate(done, start=1):
+        yield name, result
+        minutes = (time.perf_counter() - started) / 60
+        print(f"[{count}/{total}] {line(name, result)}, {minutes:.1f} minutes", file=sys.stderr, flush=True)
+
+
 def run_missing(
     runs: Mapping[str, tuple[Any, ...]],
     execute: Callable[..., dict[str, Any]],
@@ -55,30 +69,29 @@ def run_missing(
     workers: int,
     say: Callable[[dict[str, Any]], str],
 ) -> tuple[dict[str, dict[str, Any]], float | None]:
-    """Run the runs of a table that have no file yet, each leaving a JSON file.
+    """Run the runs of a table that have no file yet; each leaves a JSON file.
 
     Args:
-        runs: arguments of ``execute`` by the run's name, which is its file's.
-        execute: makes a run's result, in a process of its own with one thread.
-        folder: of the files.
-        workers: runs at a time.
-        say: what to print of a result when it is there.
+        runs: the arguments of ``execute`` by the run's name, which is its file's.
+        execute: a function that makes a run's result, in a process of its own with one thread.
+        folder: the folder of the files.
+        workers: how many runs are made at a time.
+        say: a function that says in a few words what a result is.
 
     Returns:
         All results by name, and the minutes they took if all of them were missing, else None.
     """
     missing = {name: arguments for name, arguments in runs.items() if not (folder / f"{name}.json").exists()}
     started = time.perf_counter()
-    for count, (name, result) in enumerate(in_processes(missing, execute, workers), start=1):
+    done = in_processes(missing, execute, workers)
+    for name, result in print_progress(done, len(missing), lambda name, result: f"{name}: {say(result)}"):
         write_json(folder / f"{name}.json", result)
-        minutes = (time.perf_counter() - started) / 60
-        print(f"[{count}/{len(missing)}] {name}: {say(result)}, {minutes:.1f} minutes", file=sys.stderr, flush=True)
     results = {name: read_run(folder / f"{name}.json") for name in runs}
     return results, (time.perf_counter() - started) / 60 if len(missing) == len(runs) else None
 
 
 def read_run(file: Path) -> Any:
-    """What a run's JSON file holds, or ``ValueError`` with a line that says how to mend a damaged one."""
+    """Return what a run's JSON file holds; raise ``ValueError`` with a line that says how to repair a damaged one."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -87,7 +100,10 @@ def read_run(file: Path) -> Any:
 
 @contextmanager
 def one_thread_each() -> Iterator[None]:
-    """The workers are what runs in parallel; they read the environment when they start."""
+    """Let the processes that start here have one thread each, since the processes are what runs in parallel.
+
+    Libraries read the number of threads from the environment when they are loaded.
+    """
     before = {name: os.environ.get(name) for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")}
     os.environ.update(dict.fromkeys(before, "1"))
     try:

@@ -14,9 +14,9 @@ class Interval:
     """A mean ± half the width of its 95 % confidence interval by Student's t.
 
     Attributes:
-        mean: of the finite values; infinite where there is none.
+        mean: the mean of the finite values; infinite if there is none.
         half: t₀.₉₇₅(n − 1) · s / √n of the n finite values with standard deviation s; ``None`` for a single one.
-        count: number of values.
+        count: the number of values.
         infinite: how many of them are infinite.
     """
 
@@ -27,7 +27,7 @@ class Interval:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Interval:
-        """Of these values, of which there must be one at least."""
+        """Return the interval of one value or more."""
         given = np.asarray(list(values), np.float64)
         finite = given[np.isfinite(given)]
         infinite = len(given) - len(finite)
@@ -40,16 +40,22 @@ class Interval:
         half = t.ppf(0.975, len(finite) - 1) * finite.std(ddof=1) / math.sqrt(len(finite))
         return cls(float(finite.mean()), float(half), len(given), infinite)
 
-    def wholly_above(self, value: float) -> bool:
-        """Whether even its lower end is above ``value``; of a single repetition there is no telling."""
+    @classmethod
+    def of_known(cls, values: Iterable[float]) -> Interval | None:
+        """Return the interval of the values that are not NaN; ``None`` if all are."""
+        known = [value for value in values if not math.isnan(value)]
+        return cls.of(known) if known else None
+
+    def is_above(self, value: float) -> bool:
+        """Whether the whole interval is above ``value``; never for a single repetition, which has no interval."""
         return self.half is not None and self.mean - self.half > value
 
-    def wholly_below(self, value: float) -> bool:
-        """Whether even its upper end is below ``value``; of a single repetition there is no telling."""
+    def is_below(self, value: float) -> bool:
+        """Whether the whole interval is below ``value``; never for a single repetition, which has no interval."""
         return self.half is not None and self.mean + self.half < value
 
     def shown(self, digits: int) -> str:
-        """As people read it, with so many digits after the point."""
+        """Return the interval as people read it, with so many digits after the point."""
         if not math.isfinite(self.mean):
             return "∞"
         text = f"{self.mean:.{digits}f}" + (f" ± {self.half:.{digits}f}" if self.half is not None else "")
@@ -59,17 +65,11 @@ class Interval:
         return self.shown(4)
 
 
-LIFT_COUNTS = ("lift > 0", "interval above 0", "interval below 0")
-
-
-def lift_counts(lifts: Sequence[Interval]) -> list[int | None]:
-    """How many means are above 0, and how many intervals wholly above and below it; ``None`` where there is none."""
+def lift_counts(lifts: Sequence[Interval]) -> dict[str, int | None]:
+    """Count the means above 0, and the intervals wholly above and below it; ``None`` if there are no intervals."""
     known = any(lift.half is not None for lift in lifts)
-    wholly = [sum(lift.wholly_above(0) for lift in lifts), sum(lift.wholly_below(0) for lift in lifts)]
-    return [sum(lift.mean > 0 for lift in lifts), *(wholly if known else (None, None))]
-
-
-def interval_of_some(values: Iterable[float]) -> Interval | None:
-    """Of the values that are not NaN; ``None`` where there is none."""
-    given = [value for value in values if not math.isnan(value)]
-    return Interval.of(given) if given else None
+    return {
+        "lift > 0": sum(lift.mean > 0 for lift in lifts),
+        "interval above 0": sum(lift.is_above(0) for lift in lifts) if known else None,
+        "interval below 0": sum(lift.is_below(0) for lift in lifts) if known else None,
+    }

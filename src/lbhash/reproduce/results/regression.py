@@ -13,16 +13,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """The least squares of y on x.
+    """The line of least squares through the finite points ``x``, ``y``; ``left_out`` is the number of the others.
 
-    Attributes:
-        slope: of the line.
-        intercept: of the line.
-        pearson: correlation of x and y.
-        spearman: correlation of their ranks.
-        x: the finite points'.
-        y: the finite points'.
-        left_out: points that are not finite.
+    ``pearson`` is the correlation of x and y, ``spearman`` that of their ranks.
     """
 
     slope: float
@@ -35,7 +28,7 @@ class Regression:
 
     @classmethod
     def of(cls, x: npt.ArrayLike, y: npt.ArrayLike) -> Regression | None:
-        """Of the finite points; ``None`` where there are fewer than three of them or x or y is the same in all."""
+        """Return the line; ``None`` with fewer than three finite points, or if x or y is the same in all of them."""
         points = np.array([np.ravel(x), np.ravel(y)], np.float64)
         finite = np.isfinite(points).all(axis=0)
         a, b = points[:, finite]
@@ -48,12 +41,12 @@ class Regression:
         left_out = int((~finite).sum())
         return cls(float(line.slope), float(line.intercept), float(line.rvalue), rank, a, b, left_out)
 
-    def line(self, at: Floats) -> Floats:
-        """The line's y."""
-        return self.intercept + self.slope * at
+    def line(self, x: Floats) -> Floats:
+        """Return the line's y at these x."""
+        return self.intercept + self.slope * x
 
-    def band(self, at: Floats) -> Floats:
-        """Half the height of the line's 95 % confidence band.
+    def band(self, x: Floats) -> Floats:
+        """Return half the height of the line's 95 % confidence band at these x.
 
         t₀.₉₇₅(n − 2) s √(1/n + (x − x̄)² / Σ(x_i − x̄)²) with s² = Σ(y_i − line)² / (n − 2).
         """
@@ -61,5 +54,5 @@ class Regression:
 
         n, mean = len(self.x), self.x.mean()
         s = math.sqrt(np.square(self.y - self.line(self.x)).sum() / (n - 2))
-        spread = np.square(at - mean) / np.square(self.x - mean).sum()
+        spread = np.square(x - mean) / np.square(self.x - mean).sum()
         return t.ppf(0.975, n - 2) * s * np.sqrt(1 / n + spread)

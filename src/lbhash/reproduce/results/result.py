@@ -14,27 +14,30 @@ if TYPE_CHECKING:
 Cell = str | int | float | Interval | None
 """A cell of a table; ``None`` is empty."""
 
+Record = dict[str, Cell]
+"""A row of a table by its columns."""
+
 
 @dataclass(frozen=True)
 class Result:
     """A table with its figure.
 
     Attributes:
-        title: of the table.
-        columns: their heads.
-        rows: as many cells each.
-        text: what was done and what to note, in Markdown; paragraphs are separated by an empty line.
-        draw: makes the figure.
-        more: further tables with figures, by what is added to the name of their files.
-        digits: of numbers, behind the point, as people read them.
-        paper: columns with the paper's figures, and which column of ours each is to be compared with, if any.
+        title: the table's title.
+        columns: the heads of the columns.
+        rows: the cells of each row.
+        text: what was done and what to note, in Markdown; an empty line separates paragraphs.
+        figure: a function that draws the figure.
+        more: further tables with figures; each key is what their files' names add to the experiment's name.
+        digits: the digits after the point in numbers that people read.
+        paper: the columns that hold the paper's figures, each with the column of ours to compare it with, or ``None``.
     """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     text: str
-    draw: Callable[[], Figure]
+    figure: Callable[[], Figure]
     more: Mapping[str, Result] = field(default_factory=dict)
     digits: int = 4
     paper: Mapping[str, str | None] = field(default_factory=dict)
@@ -47,6 +50,31 @@ class Result:
             if column not in self.columns:
                 raise ValueError(f"{self.title!r} has no column {column!r}, which paper names")
 
-    def parts(self, name: str) -> dict[str, Result]:
-        """This table and the further ones by the names of their files."""
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        records: Sequence[Record],
+        text: str,
+        figure: Callable[[], Figure],
+        more: Mapping[str, Result] | None = None,
+        *,
+        digits: int = 2,
+        paper: Mapping[str, str | None] | None = None,
+    ) -> Result:
+        """Return a result with a row for each record.
+
+        The column "NAME, paper" holds the paper's figures for the column NAME, unless ``paper`` says otherwise. An
+        empty column of the paper's is left out, since the paper has no such data.
+        """
+        compared = {f"{name}, paper": name for name in records[0] if f"{name}, paper" in records[0]}
+        of_paper = compared | dict(paper or {})
+        empty = {column for column in of_paper if all(record[column] is None for record in records)}
+        columns = [column for column in records[0] if column not in empty]
+        rows = [[record[column] for column in columns] for record in records]
+        known = {column: ours for column, ours in of_paper.items() if column not in empty}
+        return cls(title, columns, rows, text, figure, more or {}, digits, known)
+
+    def tables(self, name: str) -> dict[str, Result]:
+        """Return this table and the further ones by the names of their files."""
         return {name: self} | {f"{name}-{suffix}": other for suffix, other in self.more.items()}

@@ -6,108 +6,95 @@ import csv
 import io
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib import rc_context
 
 from lbhash.reproduce.results.interval import Interval
 from lbhash.reproduce.results.result import Cell, Result
 from lbhash.utils.files import replacing, write_text
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
-
-def write_result(name: str, result: Result, folder: str | Path, command: str | None = None) -> list[Path]:
-    """Write ``NAME.md``, and ``.csv``, ``.png`` and ``.svg`` of each of its tables; ``command`` is what made them.
-
-    Returns:
-        The files.
-    """
+def write_result(name: str, result: Result, folder: str | Path, command: str) -> None:
+    """Write ``NAME.md``, which names the ``command``, and ``.csv``, ``.png`` and ``.svg`` files of each table."""
     out = Path(folder)
-    files = [out / f"{name}.md"]
-    for part, table in result.parts(name).items():
-        write_text(out / f"{part}.csv", as_csv(table))
-        figure = table.draw()
+    for file, table in result.tables(name).items():
+        write_text(out / f"{file}.csv", as_csv(table))
+        figure = table.figure()
         for kind in ("png", "svg"):
-            with replacing(out / f"{part}.{kind}") as temporary:
-                save_figure(figure, temporary, kind)
-        files += [out / f"{part}.{kind}" for kind in ("csv", "png", "svg")]
+            with replacing(out / f"{file}.{kind}") as temporary, rc_context({"svg.hashsalt": "lbhash"}):
+                date = {"Date": None} if kind == "svg" else None  # the same figure gives the same bytes
+                figure.savefig(temporary, format=kind, dpi=150, metadata=date)
     write_text(out / f"{name}.md", as_markdown(name, result, command))
-    return files
 
 
-def save_figure(figure: Figure, file: Any, kind: str) -> None:
-    """Save a figure so that the same one gives the same bytes: without the date, and with names that are not random."""
-    import matplotlib
-
-    with matplotlib.rc_context({"svg.hashsalt": "lbhash"}):
-        figure.savefig(file, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
-
-
-def as_markdown(name: str, result: Result, command: str | None = None) -> str:
-    """A page with the tables, what was done, and the figures beside it."""
-    parts = []
-    made_by = command or f"lbhash reproduce {name}"
-    for part, table in result.parts(name).items():
-        lines = [f"| {' | '.join(table.columns)} |", "|" + "".join(f"{mark}|" for mark in alignments(table))]
-        lines += [f"| {' | '.join(shown(cell, table.digits) for cell in row)} |" for row in table.rows]
-        head = "#" if table is result else "##"
-        made = f"Made by `{made_by}`." if table is result else ""
-        paragraphs = [f"{head} {table.title}", *filter(None, [made, table.text])]
-        parts.append("\n\n".join([*paragraphs, "\n".join(lines), f"![{table.title}]({part}.png)"]))
-    return "\n\n".join(parts) + "\n"
+def as_markdown(name: str, result: Result, command: str) -> str:
+    """Return a page with the tables, what was done, and the figures."""
+    sections = []
+    for file, table in result.tables(name).items():
+        marks = [":--" if is_text_column(table, place) else "--:" for place in range(len(table.columns))]
+        lines = [f"| {' | '.join(table.columns)} |", f"|{'|'.join(marks)}|"]
+        lines += [f"| {' | '.join(cell_text(cell, table.digits) for cell in row)} |" for row in table.rows]
+        head = [f"# {table.title}", f"Made by `{command}`."] if table is result else [f"## {table.title}"]
+        figure = f"![{table.title}]({file}.png)"
+        sections.append("\n\n".join([*head, *filter(None, [table.text]), "\n".join(lines), figure]))
+    return "\n\n".join(sections) + "\n"
 
 
 def as_csv(result: Result) -> str:
-    """The table with all digits; an interval takes three columns: mean, half width, how many are infinite."""
-    wide = [any(isinstance(row[i], Interval) for row in result.rows) for i in range(len(result.columns))]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    """Return the table with all digits; an interval takes three columns: mean, half width, how many are infinite."""
     heads: list[str] = []
-    for column, is_wide in zip(result.columns, wide, strict=True):
-        heads += [column, f"{column} ± 95 %", f"{column} infinite"] if is_wide else [column]
-    writer.writerow(heads)
-    for row in result.rows:
-        cells: list[Any] = []
-        for cell, is_wide in zip(row, wide, strict=True):
+    rows: list[list[Any]] = [[] for _ in result.rows]
+    for place, column in enumerate(result.columns):
+        cells = [row[place] for row in result.rows]
+        wide = any(isinstance(cell, Interval) for cell in cells)
+        heads += [column, f"{column} ± 95 %", f"{column} infinite"] if wide else [column]
+        for row, cell in zip(rows, cells, strict=True):
             if isinstance(cell, Interval):
-                cells += [cell.mean, cell.half, cell.infinite]
+                row += [cell.mean, cell.half, cell.infinite]
             else:
-                cells += [cell, None, None] if is_wide else [cell]
-        writer.writerow(cells)
+                row += [cell, None, None] if wide else [cell]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([heads, *rows])
     return text.getvalue()
 
 
 def as_json(name: str, result: Result) -> dict[str, Any]:
-    """The tables as JSON can hold them; what is infinite becomes null."""
+    """Return the tables as JSON can hold them; an infinite number becomes null."""
     tables = {}
-    for part, table in result.parts(name).items():
-        rows = [dict(zip(table.columns, map(_plain, row), strict=True)) for row in table.rows]
-        tables[part] = {"title": table.title, "rows": rows}
+    for file, table in result.tables(name).items():
+        rows = [dict(zip(table.columns, map(_json_cell, row), strict=True)) for row in table.rows]
+        tables[file] = {"title": table.title, "rows": rows}
     return {"name": name, "tables": tables}
 
 
+def _json_cell(cell: Cell) -> Any:
+    if isinstance(cell, Interval):
+        return {"mean": _json_cell(cell.mean), "half": cell.half, "count": cell.count, "infinite": cell.infinite}
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
 def print_result(result: Result) -> None:
-    """Print the tables for people, as wide as they are: a figure that is cut off is none."""
+    """Print the tables in full, however wide the terminal is, for a number that is cut off is of no use."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.measure import Measurement
-    from rich.table import Column, Table
+    from rich.table import Table
+    from rich.text import Text
 
-    for part in (result, *result.more.values()):
-        heads = [
-            Column(column, justify="left" if mark == ":--" else "right")
-            for column, mark in zip(part.columns, alignments(part), strict=True)
-        ]
-        table = Table(*heads, title=part.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        for row in part.rows:
-            table.add_row(*(_escaped(shown(cell, part.digits)) for cell in row))
+    for one in result.tables("").values():
+        table = Table(title=one.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for place, column in enumerate(one.columns):
+            table.add_column(column, justify="left" if is_text_column(one, place) else "right")
+        for row in one.rows:
+            table.add_row(*(Text(cell_text(cell, one.digits)) for cell in row))
         console = Console()
         needed = Measurement.get(console, console.options.update(width=1000), table).maximum
         Console(width=max(console.width, needed)).print(table)
 
 
-def shown(cell: Cell, digits: int = 4) -> str:
-    """A cell as people read it, with so many digits after the point."""
+def cell_text(cell: Cell, digits: int = 4) -> str:
+    """Return a cell as people read it, with so many digits after the point."""
     if cell is None:
         return ""
     if isinstance(cell, Interval):
@@ -117,19 +104,6 @@ def shown(cell: Cell, digits: int = 4) -> str:
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
 
 
-def alignments(result: Result) -> list[str]:
-    """How each column of the Markdown table is aligned: words to the left, numbers to the right."""
-    words = [any(isinstance(row[i], str) for row in result.rows) for i in range(len(result.columns))]
-    return [":--" if word else "--:" for word in words]
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
-
-
-def _plain(cell: Cell) -> Any:
-    if isinstance(cell, Interval):
-        return {"mean": _plain(cell.mean), "half": cell.half, "count": cell.count, "infinite": cell.infinite}
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+def is_text_column(result: Result, place: int) -> bool:
+    """Whether a column holds text, which is aligned to the left; numbers are aligned to the right."""
+    return any(isinstance(row[place], str) for row in result.rows)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from lbhash.centers.targets import centers_fingerprint
-from lbhash.reproduce.runs.settings import EPOCHS, LR
+from lbhash.reproduce.runs.settings import EPOCHS, LR, METHOD_TITLES
 from lbhash.reproduce.runs.sources import Source
+from lbhash.utils.validation import check_choice
 
 RECIPES: dict[str, dict[str, Any] | None] = {
     "plain": None,
@@ -19,32 +19,22 @@ RECIPES: dict[str, dict[str, Any] | None] = {
     "replace": {"mode": "replace"},
     "balanced": {"weight": "balanced"},
 }
-"""Options of the guidance by recipe: the plain host has none, "guided" is the paper's X_D, in "replace" the guidance
-stands in the place of the host's own loss, in "balanced" it has the weight of ``Objective.guidance_weight``."""
+"""The guidance's options by recipe: "plain" is the host without guidance, "guided" is the paper's X_D, in "replace" the
+guidance takes the place of the host's loss, and in "balanced" it has the weight ``Objective.guidance_weight``."""
 
 SUFFIXES = {"plain": "", "guided": "_d", "replace": "_replaced", "balanced": "_d_balanced"}
 
-TRAJECTORY, CODES, SECONDS = "trajectory", "codes", "seconds"
-PARTS = (TRAJECTORY, CODES, SECONDS)
-"""What a run can leave beside its final figures: mAP, ratio and loss by epoch; the codes of query and base; the
-processor's seconds of each epoch."""
+FINAL, TRAJECTORY, CODES, SECONDS = "final", "trajectory", "codes", "seconds"
+EXTRAS = (TRAJECTORY, CODES, SECONDS)
+"""What a run can leave in addition to its final metrics: mAP, ratio and loss by epoch; the codes of query and base; the
+processor's seconds for each epoch."""
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A training run but for its seed.
+class RunConfig:
+    """A training run but for its seed: data, host method, one of ``RECIPES``, and settings of ``Hasher``.
 
-    Attributes:
-        source: the data.
-        method: the host method.
-        recipe: one of ``RECIPES``.
-        bits: length of a code.
-        centers: kind of the class centers.
-        epochs: passes over the training rows.
-        hidden: width of the head's hidden layer.
-        batch_size: rows in a step.
-        lr: Adam's learning rate, at first.
-        wanted: which of ``PARTS`` a run must leave beside its final figures. It makes no other run of it.
+    ``wanted`` are the ``EXTRAS`` that the run must leave; they do not make it another run.
     """
 
     source: Source
@@ -59,43 +49,47 @@ class Cell:
     wanted: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __post_init__(self) -> None:
-        if self.recipe not in RECIPES:
-            raise ValueError(f"recipe is {self.recipe!r}; it must be one of {', '.join(RECIPES)}")
-        unknown = sorted(self.wanted - set(PARTS))
-        if unknown:
-            raise ValueError(f"wanted has {unknown[0]!r}; it must be some of {', '.join(PARTS)}")
+        check_choice(self.recipe, "recipe", RECIPES)
+        for extra in self.wanted:
+            check_choice(extra, "wanted", EXTRAS)
 
     @property
     def label(self) -> str:
         """Method and recipe: ``csq``, ``csq_d``, ``csq_replaced``."""
         return self.method + SUFFIXES[self.recipe]
 
+    @property
+    def title(self) -> str:
+        """The method as the paper writes it: ``CSQ``, ``CSQ_D``."""
+        return METHOD_TITLES[self.method] + "_D" * (self.recipe == "guided")
+
     def name(self, seed: int) -> str:
-        """Of a run's files: all that decides what is in them."""
+        """Return the name of a run's files, which says all that decides what is in them."""
         return _name(self, seed)
 
-    def wanting(self, *parts: str) -> Cell:
-        """The same run with these parts."""
-        return replace(self, wanted=self.wanted | set(parts))
+    def wanting(self, *extras: str) -> RunConfig:
+        """Return the same run with these extras."""
+        return replace(self, wanted=self.wanted | set(extras))
 
 
 @lru_cache(maxsize=4096)
-def _name(cell: Cell, seed: int) -> str:
+def _name(config: RunConfig, seed: int) -> str:
+    from lbhash.centers.targets import centers_fingerprint
     from lbhash.losses import METHODS, uses_centers
 
-    options = RECIPES[cell.recipe]
-    if cell.recipe == "balanced":
-        options = {"weight": METHODS[cell.method].guidance_weight}  # another weight makes another run
-    marks = [cell.source.name, cell.label, f"{cell.bits}bits", f"{cell.epochs}epochs", f"seed{seed}"]
-    if uses_centers(cell.method, RECIPES[cell.recipe] is not None):
-        marks.append(centers_fingerprint(cell.source.classes(), cell.bits, cell.centers, seed))
-    rest = json.dumps([cell.hidden, cell.batch_size, cell.lr, options])
-    return "-".join([*marks, cell.source.mark(), f"settings{zlib.crc32(rest.encode()):08x}"])
+    options = RECIPES[config.recipe]
+    if config.recipe == "balanced":
+        options = {"weight": METHODS[config.method].guidance_weight}  # another weight makes another run
+    parts = [config.source.name, config.label, f"{config.bits}bits", f"{config.epochs}epochs", f"seed{seed}"]
+    if uses_centers(config.method, RECIPES[config.recipe] is not None):
+        parts.append(centers_fingerprint(config.source.classes(), config.bits, config.centers, seed))
+    rest = json.dumps([config.hidden, config.batch_size, config.lr, options])
+    return "-".join([*parts, config.source.fingerprint(), f"settings{zlib.crc32(rest.encode()):08x}"])
 
 
-def distinct(cells: Iterable[Cell]) -> list[Cell]:
-    """Each run once, with all that is wanted of it."""
-    merged: dict[Cell, Cell] = {}
-    for cell in cells:
-        merged[cell] = merged.get(cell, cell).wanting(*cell.wanted)
+def distinct(configs: Iterable[RunConfig]) -> list[RunConfig]:
+    """Return each run once, with all extras that are wanted of it."""
+    merged: dict[RunConfig, RunConfig] = {}
+    for config in configs:
+        merged[config] = merged.get(config, config).wanting(*config.wanted)
     return list(merged.values())

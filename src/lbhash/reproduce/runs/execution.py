@@ -1,4 +1,4 @@
-"""Training the runs of a cell."""
+"""Training and evaluating a run."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from typing import Any, cast
 
 import lightning as L
 import numpy as np
-import numpy.typing as npt
 from lightning.pytorch.callbacks import Callback
 
 from lbhash.codes import PackedCodes
 from lbhash.data import Dataset
-from lbhash.evaluation.bound import Bound, bound
+from lbhash.evaluation.bound import bound
 from lbhash.evaluation.metrics import mean_average_precision
 from lbhash.evaluation.ranking import RankHistogram
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
 from lbhash.models.hash_model import HashModel
-from lbhash.reproduce.runs.config import CODES, RECIPES, SECONDS, TRAJECTORY, Cell
+from lbhash.reproduce.runs.config import CODES, RECIPES, SECONDS, TRAJECTORY, RunConfig
 from lbhash.training.module import HashingModule
 
 
@@ -31,10 +30,11 @@ class Outcome:
     """What a run leaves.
 
     Attributes:
-        final: the last model's figures, as JSON can hold them.
-        trajectory: figures after each epoch, where they are wanted.
-        codes: packed codes by split, where they are wanted.
-        seconds: of the processor for each epoch's steps, where they are wanted.
+        final: the last model's metrics as JSON can hold them: ``report``, as ``lbhash.Report.as_dict`` has it, and
+            ``recognition``.
+        trajectory: for each epoch ``loss``, ``map``, ``inter``, ``intra`` and ``intra_99.9``, if wanted.
+        codes: the packed codes of ``query`` and ``base``, if wanted.
+        seconds: the processor's seconds for each epoch's steps, if wanted.
     """
 
     final: dict[str, Any]
@@ -43,75 +43,68 @@ class Outcome:
     seconds: list[float] | None = None
 
 
-def execute(cell: Cell, seeds: Sequence[int]) -> dict[int, Outcome]:
-    """Train and evaluate the cell with each of these seeds: all as one computation, but one by one to time them."""
-    options = RECIPES[cell.recipe]
+def execute(config: RunConfig, seeds: Sequence[int]) -> dict[int, Outcome]:
+    """Train and evaluate a run with each of these seeds: all in one computation, but one by one to time them."""
+    guidance = RECIPES[config.recipe]
+    source, watched = config.source, TRAJECTORY in config.wanted
     hasher = Hasher(
-        cell.bits,
-        cell.method,
-        options is not None,
-        cell.epochs,
-        hidden=cell.hidden,
-        centers=cell.centers,
-        batch_size=cell.batch_size,
-        lr=cell.lr,
-        guidance=options,
+        config.bits,
+        config.method,
+        guidance is not None,
+        config.epochs,
+        hidden=config.hidden,
+        centers=config.centers,
+        batch_size=config.batch_size,
+        lr=config.lr,
+        guidance=guidance,
         device="cpu",
     )
-    if SECONDS in cell.wanted:
-        return {seed: _timed(cell, hasher.set_params(seed=seed)) for seed in seeds}
+    if SECONDS in config.wanted:
+        outcomes = {}
+        for seed in seeds:
+            hasher.set_params(seed=seed)
+            split, classes = source.training(seed)
+            watch = EpochWatch(source.dataset(seed), source.top_k(), watched)
+            hasher.fit_split(split, len(classes), callbacks=[watch])
+            outcomes[seed] = _outcome(config, hasher, watch.epochs if watched else None, watch.seconds)
+        return outcomes
     trajectories: list[list[dict[str, Any]]] = [[] for _ in seeds]
 
-    def look(epoch: int, models: Sequence[HashModel], losses: Sequence[float]) -> None:
+    def watch_epoch(epoch: int, models: Sequence[HashModel], losses: Sequence[float]) -> None:
         for trajectory, seed, model, loss in zip(trajectories, seeds, models, losses, strict=True):
-            trajectory.append({"loss": loss, **snapshot(model, cell.source.dataset(seed), cell.source.at())})
+            trajectory.append({"loss": loss, **epoch_metrics(model, source.dataset(seed), source.top_k())})
 
-    looks = TRAJECTORY in cell.wanted
-    parts, (classes, *_) = zip(*(cell.source.training(seed) for seed in seeds), strict=True)
-    hashers = hasher.fit_seeds(parts, len(classes), seeds, after_epoch=look if looks else None)
+    splits, (classes, *_) = zip(*(source.training(seed) for seed in seeds), strict=True)
+    hashers = hasher.fit_seeds(splits, len(classes), seeds, after_epoch=watch_epoch if watched else None)
     return {
-        trained.seed: _outcome(cell, trained, classes, trajectory if looks else None)
+        trained.seed: _outcome(config, trained, trajectory if watched else None)
         for trained, trajectory in zip(hashers, trajectories, strict=True)
     }
 
 
-def _timed(cell: Cell, hasher: Hasher) -> Outcome:
-    part, classes = cell.source.training(hasher.seed)
-    watch = EpochWatch(cell.source.dataset(hasher.seed), cell.source.at(), TRAJECTORY in cell.wanted)
-    hasher.fit_split(part, len(classes), callbacks=[watch])
-    return _outcome(cell, hasher, classes, watch.epochs if TRAJECTORY in cell.wanted else None, watch.seconds)
-
-
 def _outcome(
-    cell: Cell,
-    hasher: Hasher,
-    classes: npt.NDArray[np.int64],
-    trajectory: list[dict[str, Any]] | None,
-    seconds: list[float] | None = None,
+    config: RunConfig, hasher: Hasher, trajectory: list[dict[str, Any]] | None, seconds: list[float] | None = None
 ) -> Outcome:
-    """What a trained hasher leaves."""
-    data = cell.source.dataset(hasher.seed)
+    data = config.source.dataset(hasher.seed)
     query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
-    report = evaluate(query, data.query.labels, base, data.base.labels, cell.source.at(), bits=cell.bits)
+    report = evaluate(query, data.query.labels, base, data.base.labels, config.source.top_k(), bits=config.bits)
     recognition = report.knn_accuracy
-    if hasher.model_.classifier is not None and not data.multi_label:
+    if hasher.model_.classifier is not None and not data.multi_label:  # then the method's own classifier decides
+        _, classes = config.source.training(hasher.seed)
         found = classes[classifier_predict(query, hasher.model_.classifier.weight.detach().numpy())]
         recognition = float(np.mean(found == data.query.labels))
-    final = {
-        "run": {**asdict(cell), "wanted": sorted(cell.wanted), "seed": hasher.seed} | {"source": cell.source.name},
-        "report": report.as_dict(),
-        "recognition": recognition,  # by the method's own classifier where it has one, else by a vote
-    }
-    return Outcome(final, trajectory, {"query": query, "base": base} if CODES in cell.wanted else None, seconds)
+    run = {**asdict(config), "wanted": sorted(config.wanted), "seed": hasher.seed, "source": config.source.name}
+    final = {"run": run, "report": report.as_dict(), "recognition": recognition}
+    return Outcome(final, trajectory, {"query": query, "base": base} if CODES in config.wanted else None, seconds)
 
 
 @dataclass(eq=False)
 class EpochWatch(Callback):
-    """Times each epoch, and looks at the codes behind it; the training goes on as if nobody had looked."""
+    """Time each epoch and, if wanted, evaluate the codes after it, which does not change the training."""
 
     data: Dataset
-    at: int | None
-    looks: bool
+    top_k: int | None
+    evaluates: bool
     epochs: list[dict[str, Any]] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
@@ -120,23 +113,21 @@ class EpochWatch(Callback):
         self._started = time.process_time()
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """Stop it, and evaluate."""
+        """Stop the clock, and evaluate."""
         self.seconds.append(time.process_time() - self._started)
-        if self.looks:
-            trained = cast(HashingModule, module)  # which logs its loss only after its callbacks
-            found = snapshot(cast(HashModel, trained.model), self.data, self.at)
-            self.epochs.append({"loss": trained.mean_loss, **found})
+        if self.evaluates:
+            trained = cast(HashingModule, module)  # it logs its loss only after its callbacks
+            metrics = epoch_metrics(cast(HashModel, trained.model), self.data, self.top_k)
+            self.epochs.append({"loss": trained.mean_loss, **metrics})
 
 
-def snapshot(model: HashModel, data: Dataset, at: int | None) -> dict[str, Any]:
-    """mAP of a model as it is, and the bound of the base's codes."""
-    query, base = (np.concatenate([model.encode(chunk) for chunk in part.chunks()]) for part in (data.query, data.base))
+def epoch_metrics(model: HashModel, data: Dataset, top_k: int | None) -> dict[str, float | None]:
+    """Return mAP, and min D_inter, max D_intra and the 99.9th percentile of D_intra of the base's codes."""
+    query, base = (
+        np.concatenate([model.encode(chunk) for chunk in split.chunks()]) for split in (data.query, data.base)
+    )
     histogram = RankHistogram.from_codes(query, data.query.labels, base, data.base.labels, model.bits)
     found = bound(base, data.base.labels, bits=model.bits)
-    return {"map": mean_average_precision(histogram, at), **distances(found)}
-
-
-def distances(found: Bound) -> dict[str, float | None]:
-    """min D_inter, max D_intra, and the 99.9th percentile of D_intra; ``None`` for what there is none of."""
-    values = {"inter": found.inter, "intra": found.intra, "intra_99.9": found.at_percentile(99.9).intra}
-    return {name: float(value) if math.isfinite(value) else None for name, value in values.items()}
+    distances = {"inter": found.inter, "intra": found.intra, "intra_99.9": found.at_percentile(99.9).intra}
+    finite = {name: float(value) if math.isfinite(value) else None for name, value in distances.items()}
+    return {"map": mean_average_precision(histogram, top_k), **finite}

@@ -1,47 +1,79 @@
-"""What the experiments that train have in common: their cells, and the words for them."""
+"""What the experiments that train have in common: their grid of runs, and the text about it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lbhash.reproduce.runs.config import Cell
-from lbhash.reproduce.runs.settings import Settings
+from lbhash.reproduce.runs.config import FINAL, RunConfig
+from lbhash.reproduce.runs.settings import METHODS, Settings
 from lbhash.reproduce.runs.sources import Source, UnsuitableData
-from lbhash.reproduce.runs.store import Runs, complete
+from lbhash.reproduce.runs.store import complete
+from lbhash.reproduce.texts import text
 
-SETTING = """A head with one hidden layer of {hidden:,} on fixed embeddings, {epochs} epochs, batch 64, Adam at {lr:g}
-with a decay of 0.1 every 10 epochs, {seeds}, class centers of the kind "best" unless said otherwise. The paper trains a
-ResNet-50 end to end for 100 epochs, so that what carries over is the lift, not the level."""
-
-
-def cell(settings: Settings, source: Source, method: str, recipe: str, bits: int, **more: Any) -> Cell:
-    """A cell with the settings' epochs, learning rate and head."""
-    epochs, lr, hidden = settings.all_epochs(), settings.rate(), settings.hidden
-    return Cell(source, method, recipe, bits, epochs=epochs, lr=lr, hidden=hidden, **more)
+BITS = (16, 32, 64)
 
 
-def completed(settings: Settings, cells: Iterable[Cell]) -> Runs:
-    """The runs of these cells, the missing ones made."""
-    return complete(cells, settings.all_seeds(), settings.runs, settings.all_workers())
+def grid(
+    settings: Settings,
+    lengths: Sequence[int],
+    trained: Iterable[tuple[str, str] | tuple[str, str, str]],
+    *wanted: str,
+    sources: Iterable[Source] | None = None,
+) -> list[RunConfig]:
+    """Return a run for each set of data, number of bits, and tuple of method, recipe and kind of centers ("best").
+
+    Args:
+        settings: the settings, whose bits replace ``lengths`` if there are any.
+        lengths: the experiment's numbers of bits.
+        trained: method and recipe, and possibly the kind of centers.
+        wanted: what the runs must leave in addition to their final metrics.
+        sources: the sets of data; if None, those of the settings.
+    """
+    common, choices = settings.training(), list(trained)
+    return [
+        RunConfig(
+            source, method, recipe, bits, centers=centers[0] if centers else "best", wanted=frozenset(wanted), **common
+        )
+        for source in (settings.all_sources() if sources is None else sources)
+        for bits in settings.bits_or(*lengths)
+        for method, recipe, *centers in choices
+    ]
 
 
-def setting_text(settings: Settings, sources: Sequence[Source]) -> str:
-    """What was trained, on what, with which seeds, in Markdown."""
-    epochs, lr, hidden = settings.all_epochs(), settings.rate(), settings.hidden
-    own = SETTING.format(hidden=hidden, epochs=epochs, lr=lr, seeds=seeds_text(settings))
-    return "\n\n".join([own, "\n".join(f"- {source}." for source in sources)])
+def pairs(settings: Settings, *default: str) -> list[tuple[str, str]]:
+    """Return method and recipe of every host and its guided form, one after the other."""
+    return [(method, recipe) for method in settings.methods_or(*(default or METHODS)) for recipe in ("plain", "guided")]
+
+
+def completed(settings: Settings, configs: Iterable[RunConfig], what: str = FINAL) -> dict[RunConfig, list[Any]]:
+    """Return what each run left with each seed, after those that are missing were run."""
+    configs, seeds = list(configs), settings.all_seeds()
+    runs = complete(configs, seeds, settings.runs, settings.all_workers())
+    return {config: [runs.read(config, seed, what) for seed in seeds] for config in configs}
+
+
+def row_head(config: RunConfig) -> dict[str, Any]:
+    """Return the first cells of a run's row."""
+    return {"data": config.source.name, "bits": config.bits, "method": config.title}
+
+
+def with_setting(about: str, settings: Settings, sources: Iterable[Source] | None = None) -> str:
+    """Return a text with two paragraphs more: what was trained with which seeds, and on which data."""
+    own = text("setting", seeds=seeds_text(settings), **settings.training())
+    data = "\n".join(f"- {source}." for source in (settings.all_sources() if sources is None else sources))
+    return "\n\n".join([about, own, data])
 
 
 def seeds_text(settings: Settings) -> str:
-    """The seeds in words."""
+    """Return the seeds in words."""
     seeds = settings.all_seeds()
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
 
 
-def single_label(settings: Settings, need: str) -> list[Source]:
-    """The sets of data with one label a row; ``UnsuitableData`` where there is none."""
+def single_label(settings: Settings, name: str) -> list[Source]:
+    """Return the sets of data with one label a row; raise ``UnsuitableData`` if there is none."""
     sources = [source for source in settings.all_sources() if not source.dataset().multi_label]
     if not sources:
-        raise UnsuitableData(f"{need} needs data with one label a row, and these have several")
+        raise UnsuitableData(f"{name} needs data with one label a row, and these have several")
     return sources

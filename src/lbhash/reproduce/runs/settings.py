@@ -1,20 +1,28 @@
-"""What all experiments can be told."""
+"""The settings that all experiments share."""
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from numbers import Real
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from lbhash.reproduce.runs.sources import DIGITS, Source
 from lbhash.utils.system import usable_cores
-from lbhash.utils.validation import check_int
+from lbhash.utils.validation import check_float, check_int
 
-METHODS = ("hashnet", "dbdh", "dsdh", "dch", "greedyhash", "csq")
-"""The paper's six host methods, in its order."""
+METHOD_TITLES = {
+    "hashnet": "HashNet",
+    "dbdh": "DBDH",
+    "dsdh": "DSDH",
+    "dch": "DCH",
+    "greedyhash": "GreedyHash",
+    "csq": "CSQ",
+}
+"""The paper's six host methods in its order, as it writes them."""
+METHODS = tuple(METHOD_TITLES)
 
 EPOCHS = 30
 LR = 1e-3  # the paper's
@@ -22,20 +30,20 @@ LR = 1e-3  # the paper's
 
 @dataclass(frozen=True)
 class Settings:
-    """How an experiment is run; what is left out is each experiment's own choice.
+    """How an experiment is run; each experiment has defaults of its own for what is not given.
 
     Attributes:
-        seeds: repetitions of what is random.
-        seed: of the first; the others follow it.
+        seeds: the number of repetitions of what is random.
+        seed: the first repetition's seed; the others follow it.
         data: a file or a name of data, for an experiment that takes one set of data.
         sources: sets of data, for an experiment that takes several.
-        epochs: of each training.
-        lr: of each training, Adam's learning rate at first.
-        bits: lengths of codes.
+        epochs: the epochs of each training.
+        lr: Adam's learning rate at the start of each training.
+        bits: numbers of bits.
         methods: host methods.
-        workers: trainings at a time, one thread each; as many as there are cores where it is not given.
-        runs: folder of the finished trainings, which all experiments share.
-        hidden: width of the heads' hidden layer.
+        workers: how many trainings run at a time, with one thread each; if None, as many as there are cores.
+        runs: the folder of the finished trainings, which all experiments share.
+        hidden: the width of the heads' hidden layer.
     """
 
     seeds: int = 5
@@ -52,18 +60,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_int(self.seeds, "seeds", 1)
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise TypeError(f"seed is {self.seed!r}; it must be an integer of at least 0")
-        if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}; it must be at least 0")
+        check_int(self.seed, "seed")
         for name in ("epochs", "workers"):
             if getattr(self, name) is not None:
                 check_int(getattr(self, name), name, 1)
         if self.lr is not None:
-            if isinstance(self.lr, bool) or not isinstance(self.lr, Real):
-                raise TypeError(f"lr is {self.lr!r}; it must be a number above 0")
-            if not 0 < self.lr < math.inf:
-                raise ValueError(f"lr is {self.lr}; it must be above 0 and finite")
+            check_float(self.lr, "lr", above=0)
         for length in self.bits:
             check_int(length, "bits", 1, 1024, "the longest code")
         for method in self.methods:
@@ -76,57 +78,45 @@ class Settings:
                 raise ValueError(f"{what} has {twice[0]!r} twice; give each once")
 
     def all_seeds(self) -> range:
-        """The seeds of the repetitions."""
+        """Return the seeds of the repetitions."""
         return range(self.seed, self.seed + self.seeds)
 
     def all_sources(self) -> tuple[Source, ...]:
-        """The sets of data; the digits where none is given."""
+        """Return the sets of data; the digits if none are given."""
         return self.sources or (DIGITS,)
 
-    def all_epochs(self) -> int:
-        """Epochs of each training."""
-        return EPOCHS if self.epochs is None else self.epochs
-
-    def rate(self) -> float:
-        """Adam's learning rate at first."""
-        return LR if self.lr is None else self.lr
-
-    def lasting(self, epochs: int) -> Settings:
-        """The same with trainings of so many epochs."""
-        return replace(self, epochs=epochs)
-
-    def repeated(self, seeds: int) -> Settings:
-        """The same with so many seeds."""
-        return replace(self, seeds=seeds)
+    def training(self) -> dict[str, Any]:
+        """Return epochs, learning rate and head of each training."""
+        epochs = EPOCHS if self.epochs is None else self.epochs
+        return {"epochs": epochs, "lr": LR if self.lr is None else self.lr, "hidden": self.hidden}
 
     def bits_or(self, *default: int) -> Sequence[int]:
-        """The lengths of codes, or those that the experiment has of its own."""
+        """Return the numbers of bits, or the experiment's default."""
         return self.bits or default
 
     def methods_or(self, *default: str) -> Sequence[str]:
-        """The host methods in the paper's order, or those that the experiment has of its own."""
+        """Return the host methods, or the experiment's default, in the paper's order."""
         return [method for method in METHODS if method in (self.methods or default)]
 
     def all_workers(self) -> int:
-        """Trainings at a time."""
+        """Return how many trainings run at a time."""
         return usable_cores() if self.workers is None else self.workers
 
 
 def command_line(name: str, settings: Settings) -> str:
-    """The command of an experiment; of files it has the names alone."""
-    words = ["lbhash", "reproduce", name]
-    if settings.data is not None:
-        words += ["--data", Path(settings.data).name]
+    """Return the command that runs an experiment, with the names of files but not their folders."""
+    data = [] if settings.data is None else [Path(settings.data).name]
     for source in settings.sources:
-        file = Path(source.file).name
-        words += ["--data", file if source.name == Path(file).stem else f"{source.name}={file}"]
-    words += ["--seeds", str(settings.seeds), *["--seed", str(settings.seed)] * (settings.seed > 0)]
-    if settings.epochs is not None:
-        words += ["--epochs", str(settings.epochs)]
-    if settings.lr is not None:
-        words += ["--lr", f"{settings.lr:g}"]
-    for length in settings.bits:
-        words += ["--bits", str(length)]
-    for method in settings.methods:
-        words += ["--methods", method]
-    return shlex.join(words)
+        file = Path(source.file)
+        data.append(file.name if source.name == file.stem else f"{source.name}={file.name}")
+    options: dict[str, Sequence[Any]] = {
+        "--data": data,
+        "--seeds": [settings.seeds],
+        "--seed": [settings.seed or None],
+        "--epochs": [settings.epochs],
+        "--lr": [None if settings.lr is None else f"{settings.lr:g}"],
+        "--bits": settings.bits,
+        "--methods": settings.methods,
+    }
+    given = [(option, str(value)) for option, values in options.items() for value in values if value is not None]
+    return shlex.join(["lbhash", "reproduce", name, *chain.from_iterable(given)])

@@ -15,19 +15,19 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from lbhash.data import Dataset, EmbeddingSplit
 
-AT: dict[str, int | None] = {"cifar10": None, "nuswide": 5000, "imagenet100": 1000, "imagenet": 1000}
-"""The rank of the paper's mAP by its name of the data; ``None`` is the whole base."""
+TOP_K: dict[str, int | None] = {"cifar10": None, "nuswide": 5000, "imagenet100": 1000, "imagenet": 1000}
+"""The k of the paper's mAP@k by its name of the data; ``None`` is the whole base."""
 
 STANDS_FOR = {"tiny-imagenet": "imagenet100", "mosaic": "nuswide"}
-"""Data of the same kind and protocol, which stand beside a column of the paper."""
+"""Data of the same kind and protocol, which are compared with a column of the paper."""
 
-TITLES = {"cifar10": "CIFAR-10", "nuswide": "NUS-WIDE", "imagenet100": "ImageNet-100", "imagenet": "ImageNet"}
+TITLES = {"imagenet100": "ImageNet-100", "nuswide": "NUS-WIDE"}
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
 class UnsuitableData(ValueError):
-    """An experiment cannot be made with these data; the message says what it needs."""
+    """An experiment cannot use these data; the message says what it needs."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Source:
     """A set of data.
 
     Attributes:
-        name: which chooses the rank of the mAP and the paper's column, where the paper has one.
+        name: its name, which chooses the k of mAP@k and the paper's column if the paper has one.
         file: a file or a folder that ``lbhash.data.load_dataset`` reads, or ``digits``.
         validation: whether train, base and query are all cut from the file's training rows (``validation_dataset``),
-            so that what is chosen by them has never seen a query; each seed has a draw of its own.
+            so that what is chosen by them has never seen a query; each seed has a cut of its own.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Source:
 
     @classmethod
     def of(cls, given: str) -> Source:
-        """Of ``NAME=FILE``, or of ``FILE`` with the name of its stem."""
+        """Return the source of ``NAME=FILE``, or of ``FILE``, whose stem is then the name."""
         name, equals, file = given.partition("=")
         if equals and "/" not in name and "\\" not in name:
             if not file:
@@ -61,37 +61,35 @@ class Source:
 
     @property
     def column(self) -> str | None:
-        """The paper's name of such data; ``None`` where it has none."""
+        """The paper's name of such data; ``None`` if it has none."""
         name = STANDS_FOR.get(self.name, self.name)
-        return name if name in AT else None
+        return name if name in TOP_K else None
 
-    def at(self) -> int | None:
-        """The rank R of the mAP; ``None`` is the whole base, which also stands for a rank beyond its end."""
-        at = None if self.column is None else AT[self.column]
-        return None if at is None or at > len(self.dataset().base) else at
+    def top_k(self) -> int | None:
+        """Return the k of mAP@k; ``None`` is the whole base, also if the base has fewer rows than k."""
+        top_k = None if self.column is None else TOP_K[self.column]
+        return None if top_k is None or top_k > len(self.dataset().base) else top_k
 
-    def dataset(self, draw: int = 0) -> Dataset:
-        """Its splits, read once; ``draw`` is which of the cuts, where they are cut from the training rows."""
-        return _cut(self.file, draw) if self.validation else _read(self.file)
+    def dataset(self, seed: int = 0) -> Dataset:
+        """Return the splits, which are read once; ``seed`` chooses the cut if they are cut from the training rows."""
+        return _cut(self.file, seed) if self.validation else _read(self.file)
 
-    def training(self, draw: int = 0) -> tuple[EmbeddingSplit, npt.NDArray[np.int64]]:
-        """The training rows with their classes numbered without gaps (``compact``): in every draw the same."""
-        part, classes = _numbered(self.file)
-        return (self.dataset(draw).train, np.arange(len(classes))) if self.validation else (part, classes)
+    def training(self, seed: int = 0) -> tuple[EmbeddingSplit, npt.NDArray[np.int64]]:
+        """Return the training rows with their classes numbered without gaps (``compact``), the same for every seed."""
+        split, classes = _numbered(self.file)
+        return (self.dataset(seed).train, np.arange(len(classes))) if self.validation else (split, classes)
 
-    def mark(self) -> str:
-        """What stands for the rows in a run's name, beside its seed: of all three splits' fingerprints."""
-        return _mark(self)
+    def fingerprint(self) -> str:
+        """Return the part of a run's name that stands for the rows: it follows from the three splits."""
+        return _fingerprint(self)
 
     def classes(self) -> int:
-        """Classes that have a training row."""
+        """Return the number of classes that have a training row."""
         return len(_numbered(self.file)[1])
 
     def __str__(self) -> str:
-        """What it is, in a sentence."""
-        data = self.dataset()
-        at = self.at()
-        ranked = "mAP over the whole base" if at is None else f"mAP@{at:,}"
+        data, top_k = self.dataset(), self.top_k()
+        ranked = "mAP over the whole base" if top_k is None else f"mAP@{top_k:,}"
         kind = "labels" if data.multi_label else "classes"
         cut = ", all three cut from its training rows, anew for each seed" if self.validation else ""
         stands = f", which stands for the paper's {TITLES[STANDS_FOR[self.name]]}" if self.name in STANDS_FOR else ""
@@ -112,17 +110,18 @@ def _read(file: str) -> Dataset:
 
 
 @lru_cache(maxsize=64)
-def _cut(file: str, draw: int) -> Dataset:
+def _cut(file: str, seed: int) -> Dataset:
     from lbhash.data import validation_dataset
 
-    return validation_dataset(replace(_read(file), train=_numbered(file)[0]), draw)
+    return validation_dataset(replace(_read(file), train=_numbered(file)[0]), seed)
 
 
 @lru_cache(maxsize=64)
-def _mark(source: Source) -> str:
+def _fingerprint(source: Source) -> str:
     data = source.dataset()
-    prints = " ".join(part.fingerprint() for part in (data.train, data.base, data.query))
-    return f"{'draws' if source.validation else 'data'}{zlib.crc32(prints.encode()):08x}"
+    splits = " ".join(split.fingerprint() for split in (data.train, data.base, data.query))
+    # "draws" and a CRC: the names of the runs that are stored have them.
+    return f"{'draws' if source.validation else 'data'}{zlib.crc32(splits.encode()):08x}"
 
 
 @lru_cache(maxsize=8)

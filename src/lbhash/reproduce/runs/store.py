@@ -1,126 +1,101 @@
-"""Runs on disk: a JSON file each, so that what is there is not run again, whoever asks for it."""
+"""Runs on disk: a JSON file each, so that no experiment runs again what is there."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lbhash.reproduce.runs.config import CODES, SECONDS, TRAJECTORY, Cell, distinct
+from lbhash.reproduce.runs.config import CODES, FINAL, SECONDS, TRAJECTORY, RunConfig, distinct
 from lbhash.utils.files import replacing, write_json
-from lbhash.utils.parallel import in_processes, read_run
+from lbhash.utils.parallel import in_processes, print_progress, read_run
 
 if TYPE_CHECKING:
     from lbhash.reproduce.runs.execution import Outcome
 
-FINAL = "final"
-_ENDINGS = {
-    FINAL: ".json",
-    TRAJECTORY: f"-{TRAJECTORY}.json",
-    CODES: f"-{CODES}.npz",
-    SECONDS: f"-{SECONDS}.json",
-}
+_ENDINGS = {FINAL: ".json", TRAJECTORY: "-trajectory.json", CODES: "-codes.npz", SECONDS: "-seconds.json"}
 
 
 class Runs:
     """A folder of finished runs.
 
-    Each file is written beside its place and renamed, so that whatever has its name is whole, also behind a kill.
+    Each file is written under another name and then renamed, so that a file with a run's name is always whole, even if
+    the program was killed.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
-    def missing(self, cell: Cell, seeds: Iterable[int]) -> list[int]:
-        """The seeds of which not everything is there that the cell wants."""
-        wanted = (FINAL, *cell.wanted)
-        return [seed for seed in seeds if not all(self.file(cell, seed, part).exists() for part in wanted)]
+    def missing(self, config: RunConfig, seeds: Iterable[int]) -> list[int]:
+        """Return the seeds of which something is missing that is wanted."""
+        wanted = (FINAL, *config.wanted)
+        return [seed for seed in seeds if not all(self.file(config, seed, what).exists() for what in wanted)]
 
-    def save(self, cell: Cell, seed: int, outcome: Outcome) -> None:
-        """Write what a run left; its final figures come last."""
-        for part, value in ((TRAJECTORY, outcome.trajectory), (SECONDS, outcome.seconds)):
+    def save(self, config: RunConfig, seed: int, outcome: Outcome) -> None:
+        """Write what a run left; its final metrics come last."""
+        for what, value in ((TRAJECTORY, outcome.trajectory), (SECONDS, outcome.seconds)):
             if value is not None:
-                write_json(self.file(cell, seed, part), value)
+                write_json(self.file(config, seed, what), value)
         if outcome.codes is not None:
-            with replacing(self.file(cell, seed, CODES)) as temporary, temporary.open("wb") as opened:
+            with replacing(self.file(config, seed, CODES)) as temporary, temporary.open("wb") as opened:
                 np.savez(opened, **outcome.codes)  # type: ignore[arg-type]
-        write_json(self.file(cell, seed, FINAL), outcome.final)
+        write_json(self.file(config, seed, FINAL), outcome.final)
 
-    def final(self, cell: Cell, seed: int) -> dict[str, Any]:
-        """Figures of the last model: ``report``, as ``lbhash.Report.as_dict`` has it, and ``recognition``."""
-        return self._read(cell, seed, FINAL)
+    def read(self, config: RunConfig, seed: int, what: str = FINAL) -> Any:
+        """Return something that a run left: its final metrics, or one of ``EXTRAS``; see ``Outcome``."""
+        file = self.file(config, seed, what)
+        if what != CODES:
+            return read_run(file)
+        with np.load(file, allow_pickle=False) as stored:
+            return dict(stored)
 
-    def trajectory(self, cell: Cell, seed: int) -> list[dict[str, Any]]:
-        """Of each epoch ``loss``, ``map``, ``inter``, ``intra`` and ``intra_99.9``."""
-        return self._read(cell, seed, TRAJECTORY)
-
-    def seconds(self, cell: Cell, seed: int) -> list[float]:
-        """Of the processor for each epoch's steps."""
-        return self._read(cell, seed, SECONDS)
-
-    def codes(self, cell: Cell, seed: int) -> Mapping[str, npt.NDArray[np.uint8]]:
-        """Packed codes of ``query`` and ``base``."""
-        with np.load(self.file(cell, seed, CODES), allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-
-    def file(self, cell: Cell, seed: int, part: str = FINAL) -> Path:
-        """Where a part of a run is, or will be."""
-        return self.folder / f"{cell.name(seed)}{_ENDINGS[part]}"
-
-    def _read(self, cell: Cell, seed: int, part: str) -> Any:
-        return read_run(self.file(cell, seed, part))
+    def file(self, config: RunConfig, seed: int, what: str = FINAL) -> Path:
+        """Return the file of something that a run left or will leave."""
+        return self.folder / f"{config.name(seed)}{_ENDINGS[what]}"
 
 
-def complete(cells: Iterable[Cell], seeds: Sequence[int], folder: str | Path, workers: int) -> Runs:
-    """Run what is missing, a cell's seeds together, and several cells at a time.
+def complete(configs: Iterable[RunConfig], seeds: Sequence[int], folder: str | Path, workers: int) -> Runs:
+    """Run what is missing; the seeds of a run are trained together.
 
     Args:
-        cells: which; the same run may be wanted several times.
-        seeds: of each.
-        folder: of the runs.
-        workers: cells at a time, each in a process with one thread; a single one is run in this process.
+        configs: the runs; the same one may be there several times.
+        seeds: the seeds of each.
+        folder: the folder of the runs.
+        workers: how many are trained at a time, each in a process with one thread; a single one in this process.
 
     Returns:
         The folder's runs, these among them.
     """
     runs = Runs(folder)
-    tasks: dict[str, tuple[Cell, list[int], Path]] = {}
-    for cell in distinct(cells):
-        missing = runs.missing(cell, seeds)  # which reads the data, so that faults of theirs are said before a training
+    tasks: dict[str, tuple[RunConfig, list[int], Path]] = {}
+    for config in distinct(configs):
+        missing = runs.missing(config, seeds)  # this reads the data, so that their errors come before any training
         if missing:
-            names = " ".join(cell.name(seed) for seed in missing)  # two kinds of centers may be the same runs
+            names = " ".join(config.name(seed) for seed in missing)  # two kinds of centers may be the same runs
             same = tasks[names][0].wanted if names in tasks else ()
-            tasks[names] = (cell.wanting(*same), missing, runs.folder)
+            tasks[names] = (config.wanting(*same), missing, runs.folder)
     if tasks:
-        runs.folder.mkdir(parents=True, exist_ok=True)  # which may fail, and better before a training than behind it
+        runs.folder.mkdir(parents=True, exist_ok=True)  # this may fail, which is better before a training than after it
     workers = min(workers, len(tasks))
-    started = time.perf_counter()
-    done = in_processes(tasks, execute_and_save, workers) if workers > 1 else _here(tasks)
-    for count, (_, said) in enumerate(done, start=1):
-        minutes = (time.perf_counter() - started) / 60
-        print(f"[{count}/{len(tasks)}] {said}, {minutes:.1f} minutes", file=sys.stderr, flush=True)
+    here = ((name, execute_and_save(*task)) for name, task in tasks.items())
+    done = in_processes(tasks, execute_and_save, workers) if workers > 1 else here
+    for _ in print_progress(done, len(tasks), lambda _, said: said):
+        pass
     return runs
 
 
-def execute_and_save(cell: Cell, seeds: Sequence[int], folder: Path) -> str:
-    """Run a cell, leave its files, and say in a line how it went."""
+def execute_and_save(config: RunConfig, seeds: Sequence[int], folder: Path) -> str:
+    """Train and evaluate a run with these seeds, write its files, and return a line that says how it went."""
     from lbhash.reproduce.runs.execution import execute
 
     runs = Runs(folder)
-    found = execute(cell, seeds)
+    found = execute(config, seeds)
     for seed, outcome in found.items():
-        runs.save(cell, seed, outcome)
+        runs.save(config, seed, outcome)
     mean = float(np.mean([outcome.final["report"]["map"] for outcome in found.values()]))
-    which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
-    kind = "" if cell.centers == "best" else f", {cell.centers} centers"
-    return f"{cell.source.name}, {cell.label}, {cell.bits} bits{kind}, {cell.epochs} epochs, {which}: mAP {mean:.4f}"
-
-
-def _here(tasks: Mapping[str, tuple[Cell, list[int], Path]]) -> Iterator[tuple[str, str]]:
-    for name, task in tasks.items():
-        yield name, execute_and_save(*task)
+    of_seeds = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    centers = "" if config.centers == "best" else f", {config.centers} centers"
+    head = f"{config.source.name}, {config.label}, {config.bits} bits{centers}, {config.epochs} epochs, {of_seeds}"
+    return f"{head}: mAP {mean:.4f}"
