@@ -76,7 +76,7 @@ def assert_same(left, right):
     np.testing.assert_array_equal(left.labels, right.labels)
     assert (left.bits, left.model) == (right.bits, right.model)
     assert (left.codes.dtype, left.rows.dtype) == (right.codes.dtype, right.rows.dtype)
-    assert left.further == right.further
+    assert left.extra_columns == right.extra_columns
 
 
 # ------------------------------------------------------------------------------------------------- the plan

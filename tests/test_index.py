@@ -240,7 +240,7 @@ def test_files_of_codes_in_and_out(tmp_path):
     table = CodeTable(codes, 16, np.arange(30) * 2, labels, "ab", further)
     write_codes(tmp_path / "c.parquet", table)
     read = read_codes(tmp_path / "c.parquet")
-    assert read.further.equals(further)
+    assert read.extra_columns.equals(further)
     index = build_index(read, tmp_path / "i", ids=ids_of(read, "year"))
     assert (index.label, index.ids().tolist()) == ("labels", list(range(30)))
     index.remove([4])

@@ -474,7 +474,7 @@ class TestWhatIsThere:
 
     def test_the_commands(self, base, command, tmp_path, monkeypatch):
         monkeypatch.setenv("LBHASH_MILVUS_TOKEN", "unused")
-        table = replace(table_of(np.random.default_rng(15), 20, 8), further=None)
+        table = replace(table_of(np.random.default_rng(15), 20, 8), extra_columns=None)
         write_codes(tmp_path / "codes.parquet", table)
         write_codes(tmp_path / "more.parquet", replace(table, rows=table.rows + 20))
         where = f"{base}/commands"

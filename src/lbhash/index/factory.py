@@ -137,7 +137,7 @@ def code_attributes(table: CodeTable) -> pa.Table:
     import pyarrow as pa
 
     columns: dict[str, Any] = {"row": pa.array(table.rows, pa.int64()), **label_columns(table.labels)}
-    if table.further is not None:
+    if table.extra_columns is not None:
         # The ids of an exported index are ids again, and no attribute.
-        columns |= {name: table.further[name] for name in table.further.column_names if name != "id"}
+        columns |= {name: table.extra_columns[name] for name in table.extra_columns.column_names if name != "id"}
     return pa.table(columns)
