@@ -25,7 +25,7 @@ def whole(tmp_path_factory):
         codes = rng.integers(0, 256, (1500, 4), dtype=np.uint8)
         table = CodeTable(codes, 32, rng.permutation(4000)[:1500], rng.integers(0, 3, 1500))
         vectors = rng.integers(0, 9, (1500, 2)).astype(np.uint8)
-        index = build_index(table, folder, kind, vectors=vectors, keep="embeddings")
+        index = build_index(table, folder, kind, vectors=vectors, store_vectors="embeddings")
         index.remove(table.rows[:40])
         made[kind] = folder, answers(index, codes[:5])
     return made

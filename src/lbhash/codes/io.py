@@ -73,9 +73,8 @@ def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | N
         if file.suffix == ".parquet":
             _write_parquet(temporary, table, facts or {})
         else:
-            labels = {} if table.labels is None else {"labels": table.labels}
-            model = np.array(table.model)
-            np.savez(temporary, codes=table.codes, bits=np.array(table.bits), rows=table.rows, model=model, **labels)
+            labels: dict[str, Any] = {} if table.labels is None else {"labels": table.labels}
+            np.savez(temporary, codes=table.codes, bits=table.bits, rows=table.rows, model=table.model, **labels)
 
 
 def read_codes(

@@ -120,7 +120,7 @@ class Engine:
     def about(self) -> About:
         """What can be asked."""
         index = self.index
-        kept = [index.kept] if index.kept else []
+        vectors = [index.store_vectors] if index.store_vectors else []
         return About(
             version=__version__,
             model=self.fingerprint,
@@ -135,7 +135,7 @@ class Engine:
             takes_pictures=self.takes_pictures,
             columns=index.attributes_of([]).column_names[1:],
             label=index.label or None,
-            rerank=["asymmetric", *kept],
+            rerank=["asymmetric", *vectors],
             limits=Limits(max_body=self.settings.max_body, max_pixels=self.settings.max_pixels, max_k=MAX_K),
         )
 
@@ -248,8 +248,8 @@ class Engine:
             code = index.codes_of([name])[0]
         except ValueError:
             raise Refused(404, f"id is {name}, and the index has no such code") from None
-        vector = index.vectors_of([name])[0] if index.kept else None
-        asked = _Asked(code, index.bits, **{index.kept: vector} if index.kept else {})
+        vector = index.vectors_of([name])[0] if index.store_vectors else None
+        asked = _Asked(code, index.bits, **{index.store_vectors: vector} if index.store_vectors else {})
         attributes = attributes_of(index, np.array([name]))[0]
         asked.query.id, asked.query.row = name, self.row_of(name, attributes)
         asked.query.label = attributes.get(index.label) if index.label else None

@@ -1,4 +1,4 @@
-"""Where a collection of Milvus is: an address that begins with ``milvus+``, its credentials, and how it is shown."""
+"""The address of a Milvus collection, which begins with ``milvus+``, and its credentials."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 PREFIX = "milvus+"
-"""What the address of a collection begins with."""
+"""The beginning of every address of a collection."""
 
 TOKEN = "LBHASH_MILVUS_TOKEN"
-"""The environment variable with the token, where the address has no credentials."""
+"""The environment variable with the token, for addresses without credentials."""
 
 DEFAULT_COLLECTION = "lbhash"
-"""The collection of a file whose address names none."""
+"""The collection of a file, if its address names none."""
 
 _FORMS = "milvus+http://HOST:PORT/COLLECTION, milvus+https://… or milvus+FILE.db"
 _COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
@@ -27,11 +27,11 @@ class Address:
     """A collection, and how to reach it.
 
     Attributes:
-        shown: the address without what is secret, for messages.
-        uri: of the server, or the file of Milvus Lite.
-        collection: its name, or an alias of it.
-        database: of the server; empty for the default one.
-        token: what the server asks for, ``user:password`` or an API key; empty for none.
+        shown: the address without credentials, for messages.
+        uri: the address of the server, or the file of Milvus Lite.
+        collection: name of the collection, or an alias.
+        database: name of the database; empty for the server's default.
+        token: ``user:password`` or an API key; empty for none.
     """
 
     shown: str
@@ -42,7 +42,7 @@ class Address:
 
     @property
     def file(self) -> Path | None:
-        """The file of Milvus Lite; ``None`` for a server."""
+        """The file of Milvus Lite; None for a server."""
         return None if "://" in self.uri else Path(self.uri)
 
 
@@ -54,11 +54,11 @@ def parse_address(text: str) -> Address:
             ``https``; or ``milvus+FILE.db[/COLLECTION]`` for Milvus Lite.
 
     Raises:
-        ValueError: it is neither, or a name is one that Milvus does not take.
+        ValueError: the text has neither form, or Milvus does not accept a name in it.
     """
     shown, rest = shown_address(text), text.removeprefix(PREFIX)
     if "://" not in rest:
-        return _of_file(shown, rest)
+        return _parse_file(shown, rest)
     parts = urlsplit(rest)
     try:
         port = parts.port or (443 if parts.scheme == "https" else 19530)
@@ -77,7 +77,7 @@ def parse_address(text: str) -> Address:
 
 
 def shown_address(text: str) -> str:
-    """An address as it may be printed: without user, password and token. Other paths are left as they are."""
+    """Return an address without user, password and token, so that it may be printed; other paths do not change."""
     if not text.startswith(PREFIX) or "://" not in text:
         return text
     parts = urlsplit(text.removeprefix(PREFIX))
@@ -86,7 +86,7 @@ def shown_address(text: str) -> str:
     return PREFIX + urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))
 
 
-def _of_file(shown: str, text: str) -> Address:
+def _parse_file(shown: str, text: str) -> Address:
     file, dot, collection = text.rpartition(".db/")
     path = Path(file + ".db") if dot else Path(text)
     if path.suffix != ".db":
