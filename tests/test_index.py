@@ -145,7 +145,7 @@ def test_a_query_for_which_a_structure_finds_too_few_is_scanned_for():
     codes = random_codes(1500, 8, 0)
     index = KINDS["mih"](64, options={"nhash": 2, "nflip": 0})  # tables of 32 bits: only a code itself shares one
     index.add(codes)
-    assert (index.state.segments[0].structure.search(codes[:3], 5).ids[:, 1:] == -1).all()
+    assert (index.state.segments[0].structure.index().search(codes[:3], 5)[1][:, 1:] == -1).all()
     distances, names = ranking(codes[:3], codes, np.arange(1500))
     assert_same(index.search(codes[:3], 5), distances[:, :5], names[:, :5])
 
@@ -517,7 +517,7 @@ def test_another_model_is_refused():
             TypeError,
             "it must hold numbers",
         ),
-        (lambda i, c: i.vectors_of([1]), ValueError, "index keeps no vectors; build it with store_vectors"),
+        (lambda i, c: i.vectors_of([1]), ValueError, "index of kind flat keeps no vectors; build one"),
         (lambda i, c: i.remove([2, 77]), ValueError, "ids holds 77, which the index does not have"),
         (lambda i, c: i.remove([2, 2]), ValueError, "ids holds 2 twice"),
         (lambda i, c: i.codes_of([6]), ValueError, "ids holds 6, which the index does not have"),

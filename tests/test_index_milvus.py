@@ -152,7 +152,10 @@ class TestSearch:
             (lambda i: i.search(code[:, :1], 1), "codes has 1 bytes a row"),
             (lambda i: i.range_search(code, 11), "radius is 11; it must be from 0 to the length of a code"),
             (lambda i: i.codes_of([5000]), "ids holds 5000, which the index does not have"),
-            (lambda i: i.vectors_of([1]), "an index of kind milvus keeps no vectors"),
+            (
+                lambda i: i.vectors_of([1]),
+                "index of kind milvus keeps no vectors; build one in a folder with store_vectors",
+            ),
         ):
             for index in pair[: 1 + ("vectors" not in said)]:
                 with pytest.raises((ValueError, TypeError), match=said):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.index.base import Attributes, Where
+from lbhash.index.base import Columns, Where
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +17,7 @@ RESERVED = ("id", "code")
 """Columns that an exported index has besides its attributes."""
 
 
-def as_table(attributes: pa.Table | Attributes | None, count: int, schema: pa.Schema | None) -> pa.Table:
+def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -> pa.Table:
     """Return attributes as a table.
 
     Args:
@@ -33,11 +33,16 @@ def as_table(attributes: pa.Table | Attributes | None, count: int, schema: pa.Sc
     if isinstance(attributes, pa.Table):
         table = attributes
     else:
-        columns = {name: _column(name, values) for name, values in (attributes or {}).items()}
-        for name, column in columns.items():
-            if len(column) != count:
+        columns = {}
+        for name, values in (attributes or {}).items():
+            try:
+                columns[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
+                line = str(error).splitlines()[0]
+                raise ValueError(f"attribute {name!r} is no column of values of one type: {line}") from None
+            if len(columns[name]) != count:
                 raise ValueError(
-                    f"attribute {name!r} has {len(column)} values; it must have {count}, one for each code"
+                    f"attribute {name!r} has {len(columns[name])} values; it must have {count}, one for each code"
                 )
         table = pa.table(columns)
     for name in table.column_names:
@@ -98,16 +103,6 @@ def is_list(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return pa.types.is_list(kind) or pa.types.is_large_list(kind)
-
-
-def _column(name: str, values: Any) -> pa.Array:
-    import pyarrow as pa
-
-    try:
-        return values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
-        line = str(error).splitlines()[0]
-        raise ValueError(f"attribute {name!r} is no column of values of one type: {line}") from None
 
 
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,8 @@ from lbhash.utils.validation import check_int
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Attributes = Mapping[str, Sequence[Any]]
-"""Columns by name, each with one value for every code. A ``pyarrow.Table`` is accepted too."""
+Columns: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]]"
+"""Attributes: columns by name, each with one value for every code."""
 
 Where = Mapping[str, Any]
 """A filter: for each column that it names, the value, or a list of the values, that a code may have."""
@@ -68,10 +68,9 @@ class State:
     """What an index holds between two changes.
 
     Attributes:
-        build: random id of the build, so that an index can be told from one that was built in its place; empty in
-            memory.
-        generation: the number of changes. Two openings of the same build and generation hold the same codes.
-        next_id: an id that is larger than all that the index ever had.
+        build: random id, which tells an index from one that was built in its place; empty in memory.
+        generation: a number that grows with every change.
+        next_id: larger than every id that the index ever had.
         schema: columns and types of the attributes; None until codes are added.
     """
 
@@ -92,15 +91,11 @@ class State:
 
     @property
     def identity(self) -> tuple[str, int]:
-        """The build and the generation, which no other state of any index has."""
+        """The build and the generation: if they are the same, the codes are."""
         return self.build, self.generation
 
     def new_ids(self, ids: npt.ArrayLike | None, count: int) -> npt.NDArray[np.int64]:
-        """Return the ids of ``count`` new codes; if None, they are the next ones.
-
-        Raises:
-            TypeError, ValueError: the ids are not valid (``check_ids``), or none are left.
-        """
+        """Return the ids of ``count`` new codes as ``int64``; if None, they are the next ones."""
         if ids is not None:
             return check_ids(ids, count)
         if self.next_id + count > 2**63:
@@ -134,12 +129,12 @@ class Index(ABC):
 
     @property
     def build(self) -> str:
-        """The random id of the index's build; empty in memory."""
+        """A random id, which tells the index from one that was built in its place; empty in memory."""
         return self.state.build
 
     @property
     def generation(self) -> int:
-        """The number of changes since the index was built."""
+        """A number that grows with every change."""
         return self.state.generation
 
     @property
@@ -151,16 +146,15 @@ class Index(ABC):
     def __len__(self) -> int:
         """Return the number of codes."""
 
-    @abstractmethod
     def add(
         self,
         codes: npt.ArrayLike,
         ids: npt.ArrayLike | None = None,
-        attributes: pa.Table | Attributes | None = None,
+        attributes: Columns | None = None,
         *,
         vectors: npt.ArrayLike | None = None,
     ) -> None:
-        """Add codes, all of them or none.
+        """Add codes, all of them or none; when this returns, a folder or Milvus has them.
 
         Args:
             codes: ``uint8 [n, ceil(bits / 8)]``.
@@ -171,8 +165,14 @@ class Index(ABC):
         Raises:
             TypeError, ValueError: an argument is not valid, or the index has one of the ids already.
         """
+        self._add(self.check(codes), ids, attributes, vectors)
 
-    @abstractmethod
+    def remove(self, ids: npt.ArrayLike) -> int:
+        """Remove the codes with these ids, all of them or none, and return their number."""
+        names = check_ids(ids)
+        self._remove(names)
+        return len(names)
+
     def search(self, codes: npt.ArrayLike, k: int, *, where: Where | None = None) -> Neighbors:
         """Return the k nearest codes of each query.
 
@@ -181,36 +181,67 @@ class Index(ABC):
             k: from 1 to the size of the index.
             where: return only codes that have one of these values in every column named, for instance
                 ``{"label": [3, 5]}``; a list in a column needs only one of them. If fewer than k codes pass, these are
-                returned.
+                returned. A search with a filter is exact for every kind of index.
         """
+        return self._search(self.check(codes), self.check_k(k), where or {})
 
-    @abstractmethod
     def range_search(self, codes: npt.ArrayLike, radius: int, *, where: Where | None = None) -> Within:
         """Return all codes within ``radius`` bits of each query; every kind of index finds all of them."""
-
-    @abstractmethod
-    def remove(self, ids: npt.ArrayLike) -> int:
-        """Remove the codes with these ids, all of them or none, and return their number.
-
-        Raises:
-            ValueError: the index does not have one of them.
-        """
+        radius = check_int(radius, "radius", 0, self.bits, "the length of a code")
+        return self._range_search(self.check(codes), radius, where or {})
 
     @abstractmethod
     def ids(self) -> npt.NDArray[np.int64]:
         """Return all ids, ``int64 [len]``, increasing."""
 
-    @abstractmethod
     def codes_of(self, ids: npt.ArrayLike) -> PackedCodes:
         """Return the codes of m ids, ``uint8 [m, ceil(bits / 8)]``; an unknown id is a ``ValueError``."""
+        return self._codes_of(check_ids(ids, repeat=True))
 
-    @abstractmethod
     def attributes_of(self, ids: npt.ArrayLike) -> pa.Table:
         """Return a table with a row for each of these ids: the column ``id``, then the attributes."""
+        import pyarrow as pa
+
+        names = check_ids(ids, repeat=True)
+        table = self._attributes_of(names)
+        return pa.table({"id": names}) if table is None else table.add_column(0, "id", pa.array(names))
 
     def vectors_of(self, ids: npt.ArrayLike) -> npt.NDArray:
         """Return the stored vectors of m ids, ``[m, dim]`` of float16 or uint8."""
-        raise ValueError(f"an index of kind {self.kind} keeps no vectors")
+        if not self.store_vectors:
+            raise ValueError(
+                f"index of kind {self.kind} keeps no vectors; build one in a folder with store_vectors (--keep)"
+            )
+        return self._vectors_of(check_ids(ids, repeat=True))
+
+    # What each index does with arguments that are checked; ids are ``int64``, and may repeat but in ``_remove``.
+
+    @abstractmethod
+    def _add(
+        self,
+        codes: PackedCodes,
+        ids: npt.ArrayLike | None,
+        attributes: Columns | None,
+        vectors: npt.ArrayLike | None,
+    ) -> None: ...
+
+    @abstractmethod
+    def _remove(self, ids: npt.NDArray[np.int64]) -> None: ...
+
+    @abstractmethod
+    def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors: ...
+
+    @abstractmethod
+    def _range_search(self, queries: PackedCodes, radius: int, where: Where) -> Within: ...
+
+    @abstractmethod
+    def _codes_of(self, ids: npt.NDArray[np.int64]) -> PackedCodes: ...
+
+    @abstractmethod
+    def _attributes_of(self, ids: npt.NDArray[np.int64]) -> pa.Table | None: ...
+
+    def _vectors_of(self, ids: npt.NDArray[np.int64]) -> npt.NDArray:
+        raise NotImplementedError
 
     @abstractmethod
     def save(self, path: str | Path) -> None:
@@ -251,10 +282,6 @@ class Index(ABC):
             raise ValueError("index is empty: it has no code to search for; add some first")
         return check_int(k, "k", 1, len(self), "the size of the index")
 
-    def check_radius(self, radius: int) -> int:
-        """Return ``radius``, or raise an error if it is not from 0 to the length of a code."""
-        return check_int(radius, "radius", 0, self.bits, "the length of a code")
-
 
 def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = False) -> npt.NDArray[np.int64]:
     """Return ids as ``int64 [n]``.
@@ -288,12 +315,7 @@ def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = Fa
 
 
 def check_options(given: Mapping[str, Any] | None, known: OptionRanges, kind: str) -> dict[str, Any]:
-    """Return the options of a kind of index: those that are given, and the defaults of the others.
-
-    Raises:
-        TypeError: a value is not an integer.
-        ValueError: the kind has no such option, or its value is out of range.
-    """
+    """Return the options of a kind of index, with the defaults of those that are not given."""
     options: dict[str, Any] = {name: default for name, (default, _) in known.items()}
     for name, value in (given or {}).items():
         if name not in known:
@@ -309,7 +331,7 @@ def check_model(index: Index, model: str, bits: int, name: str = "the model") ->
     """Raise ``ValueError`` if another model made the codes of ``index``.
 
     Args:
-        index: an index of any kind.
+        index: the index.
         model: the fingerprint, for instance ``HashModel.fingerprint()``; empty if it is not known.
         bits: length of the model's codes.
         name: name of the model in error messages.

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from lbhash.codes.io import CodeTable, label_columns
-from lbhash.index.base import Attributes, Index
+from lbhash.index.base import Columns, Index
 from lbhash.index.kinds import KINDS
-from lbhash.index.local import LocalIndex
 from lbhash.index.manifest import read_manifest
 from lbhash.index.milvus.address import PREFIX
 from lbhash.index.store import check_free
@@ -36,11 +35,6 @@ def open_index(path: str | Path, *, progress: bool = False) -> Index:
     """
     if str(path).startswith(PREFIX):
         return import_module("lbhash.index.milvus.collection").open_milvus(str(path), progress=progress)
-    return open_folder(path)
-
-
-def open_folder(path: str | Path) -> LocalIndex:
-    """Open a folder that holds an index, or raise ``ValueError`` if it holds none that can be read."""
     manifest = read_manifest(Path(path))
     if manifest.get("kind") not in KINDS:
         raise ValueError(f"index is {str(path)!r}, of the kind {manifest.get('kind')!r}, which is unknown")
@@ -60,7 +54,7 @@ def build_index(
     kind: str = "flat",
     *,
     ids: npt.ArrayLike | None = None,
-    attributes: pa.Table | Attributes | None = None,
+    attributes: Columns | None = None,
     vectors: npt.ArrayLike | None = None,
     store_vectors: str = "",
     options: Mapping[str, Any] | None = None,
@@ -91,12 +85,10 @@ def build_index(
     if str(path).startswith(PREFIX):
         return import_module("lbhash.index.milvus.collection").build_milvus(
             str(path),
-            table.codes,
-            table.bits,
+            table,
+            kind,
             ids=ids,
             attributes=attributes,
-            model=table.model,
-            kind=kind,
             options=options,
             overwrite=overwrite,
             progress=progress,
@@ -104,7 +96,7 @@ def build_index(
     index = KINDS[kind](table.bits, model=table.model, options=options, store_vectors=store_vectors)
     index.store.add(index.check(table.codes), ids, attributes, vectors)
     index.store.copy(path, overwrite=overwrite)
-    return open_folder(path)
+    return open_index(path)
 
 
 def check_build(

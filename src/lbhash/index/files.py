@@ -52,13 +52,7 @@ def sync_folder(folder: Path) -> None:
 class Mapped:
     """A file of an index that is mapped into memory: it can be read even after its name is gone.
 
-    Args:
-        folder: folder of the index.
-        entry: the file's entry in the manifest.
-
-    Raises:
-        ValueError: it has another size.
-        FileNotFoundError: it does not exist.
+    ``entry`` is the file's entry in the manifest; a file of another size is a ``ValueError``.
     """
 
     def __init__(self, folder: Path, entry: Entry) -> None:

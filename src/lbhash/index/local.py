@@ -12,16 +12,7 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, check_bits, code_bytes
 from lbhash.index import scan
 from lbhash.index.attributes import check_where
-from lbhash.index.base import (
-    Attributes,
-    Index,
-    Neighbors,
-    OptionRanges,
-    Where,
-    Within,
-    check_ids,
-    check_options,
-)
+from lbhash.index.base import Columns, Index, Neighbors, OptionRanges, Where, Within, check_options
 from lbhash.index.files import Mapped
 from lbhash.index.manifest import files_of
 from lbhash.index.store import SegmentState, SegmentStore
@@ -60,8 +51,6 @@ class LocalIndex(Index):
     def _tune(self, structure: Any) -> None:
         """Set how thoroughly a FAISS index of ``_build`` searches."""
 
-    # ------------------------------------------------------------------------------------------------------- reading
-
     @property
     def state(self) -> SegmentState:
         """The segments that are open, and what belongs to all of them."""
@@ -75,55 +64,46 @@ class LocalIndex(Index):
     def __len__(self) -> int:
         return len(self.state)
 
-    def search(self, codes: npt.ArrayLike, k: int, *, where: Where | None = None) -> Neighbors:
-        """Return the k nearest codes of each query; the search is exact if there is a filter."""
-        state = self.state
-        rows, k = self.check(codes), self.check_k(k)
-        check_where(where or {}, state.columns)
-        return scan.merge_nearest([segment.nearest(rows, k, where) for segment in state.segments], len(rows), k)
-
-    def range_search(self, codes: npt.ArrayLike, radius: int, *, where: Where | None = None) -> Within:
-        """Return all codes within ``radius`` bits of each query, by a scan."""
-        state = self.state
-        rows, radius = self.check(codes), self.check_radius(radius)
-        check_where(where or {}, state.columns)
-        return scan.merge_within([segment.within(rows, radius, where) for segment in state.segments], len(rows))
-
     def ids(self) -> npt.NDArray[np.int64]:
         """Return all ids, ``int64 [len]``, increasing."""
         return np.sort(np.concatenate([np.empty(0, np.int64), *(segment.ids() for segment in self.state.segments)]))
 
-    def codes_of(self, ids: npt.ArrayLike) -> PackedCodes:
-        """Return a copy of the codes of these ids, ``uint8 [m, ceil(bits / 8)]``."""
-        state, names = self.state, check_ids(ids, repeat=True)
-        found = np.empty((len(names), code_bytes(self.bits)), np.uint8)
-        for segment, places, positions in state.located(names):
+    def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors:
+        state = self.state
+        check_where(where, state.columns)
+        return scan.merge_nearest([part.nearest(queries, k, where) for part in state.segments], len(queries), k)
+
+    def _range_search(self, queries: PackedCodes, radius: int, where: Where) -> Within:
+        state = self.state
+        check_where(where, state.columns)
+        return scan.merge_within([part.within(queries, radius, where) for part in state.segments], len(queries))
+
+    def _codes_of(self, ids: npt.NDArray[np.int64]) -> PackedCodes:
+        found = np.empty((len(ids), code_bytes(self.bits)), np.uint8)
+        for segment, places, positions in self.state.located(ids):
             found[places] = segment.codes[positions]
         return found
 
-    def vectors_of(self, ids: npt.ArrayLike) -> npt.NDArray:
-        """Return a copy of the stored vectors of these ids, ``[m, dim]`` of float16 or uint8."""
-        state, names = self.state, check_ids(ids, repeat=True)
+    def _vectors_of(self, ids: npt.NDArray[np.int64]) -> npt.NDArray:
+        state = self.state
         if state.vectors is None:
-            raise ValueError("index keeps no vectors; build it with store_vectors (--keep) outputs or embeddings")
-        found = np.empty((len(names), state.vectors["dim"]), state.vectors["dtype"])
-        for segment, places, positions in state.located(names):
+            raise ValueError("index has no vectors yet; add codes first")
+        found = np.empty((len(ids), state.vectors["dim"]), state.vectors["dtype"])
+        for segment, places, positions in state.located(ids):
             assert segment.vectors is not None
             found[places] = segment.vectors[positions]
         return found
 
-    def attributes_of(self, ids: npt.ArrayLike) -> pa.Table:
-        """Return a table with a row for each of these ids, from the files that have them."""
+    def _attributes_of(self, ids: npt.NDArray[np.int64]) -> pa.Table | None:
         import pyarrow as pa
 
-        state, names = self.state, check_ids(ids, repeat=True)
-        located = state.located(names)
+        state = self.state
+        located = state.located(ids)
         if state.schema is None or not state.columns:
-            return pa.table({"id": names})
+            return None
         order = np.argsort(np.concatenate([np.empty(0, np.int64), *(places for _, places, _ in located)]))
         tables = [segment.attributes().take(pa.array(positions)) for segment, _, positions in located]
-        table = pa.concat_tables([*tables, state.schema.empty_table()]).take(pa.array(order))
-        return table.add_column(0, "id", pa.array(names)).combine_chunks()
+        return pa.concat_tables([*tables, state.schema.empty_table()]).take(pa.array(order)).combine_chunks()
 
     def info(self) -> dict[str, Any]:
         """Return the facts about the index, with the number and the size of its segments."""
@@ -153,24 +133,19 @@ class LocalIndex(Index):
         """Return whether the folder holds another generation than this one, or another build."""
         return self.store.outdated()
 
-    # ------------------------------------------------------------------------------------------------------- changes
-
-    def add(
+    def _add(
         self,
-        codes: npt.ArrayLike,
-        ids: npt.ArrayLike | None = None,
-        attributes: pa.Table | Attributes | None = None,
-        *,
-        vectors: npt.ArrayLike | None = None,
+        codes: PackedCodes,
+        ids: npt.ArrayLike | None,
+        attributes: Columns | None,
+        vectors: npt.ArrayLike | None,
     ) -> None:
-        """Add codes, all of them or none; when this returns, they are on the disk if the index is in a folder."""
         if self.path is None:  # what the caller does to its arrays later must not reach the index
-            codes, vectors = np.array(codes), None if vectors is None else np.array(vectors)
-        self.store.add(self.check(codes), ids, attributes, vectors)
+            codes, vectors = codes.copy(), None if vectors is None else np.array(vectors)
+        self.store.add(codes, ids, attributes, vectors)
 
-    def remove(self, ids: npt.ArrayLike) -> int:
-        """Remove the codes with these ids, all of them or none, and return their number."""
-        return self.store.remove(ids)
+    def _remove(self, ids: npt.NDArray[np.int64]) -> None:
+        self.store.remove(ids)
 
     def compact(self) -> None:
         """Make one segment of all, without the removed codes: searches return the same, as fast as they can."""

@@ -5,7 +5,7 @@ A segment never changes: removing codes makes another segment over the same file
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,28 +31,14 @@ _NONE = np.empty(0, np.int64)
 class Structure:
     """A FAISS index that finds candidates among the codes of a segment.
 
-    Args:
-        source: the FAISS index, or its file, which is read when it is first needed.
-        rows: number of codes that it must hold.
-        width: bytes of a code.
-        tune: sets how thoroughly the FAISS index searches.
+    ``source`` is the FAISS index, or its file, which is read when it is first needed and must hold ``rows`` codes of
+    ``width`` bytes. ``tune`` sets how thoroughly the FAISS index searches.
     """
 
     def __init__(self, source: Any, rows: int, width: int, tune: Callable[[Any], None]) -> None:
         self._source, self._rows, self._width, self._tune = source, rows, width, tune
         self._index: Any = None
         self._lock = Lock()
-
-    def search(self, queries: PackedCodes, k: int) -> Neighbors:
-        """Return distances and positions of the k nearest codes that it finds; −1 where it finds fewer."""
-        return Neighbors(*self.index().search(queries, k))
-
-    def write(self, opened: BinaryIO) -> None:
-        """Write the FAISS index to an open file."""
-        import faiss
-
-        writer = faiss.PyCallbackIOWriter(opened.write)  # type: ignore[attr-defined]
-        faiss.write_index_binary(self.index(), writer)
 
     def index(self) -> Any:
         """Return the FAISS index, or raise ``ValueError`` if its file is damaged."""
@@ -101,8 +87,6 @@ class Segment:
 
     def __len__(self) -> int:
         return len(self.codes) - len(self.removed)
-
-    # ---------------------------------------------------------------------------------------------------------- rows
 
     def ids_at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the ids of the codes at these positions."""
@@ -164,8 +148,6 @@ class Segment:
         vectors = None if self.vectors is None else self.vectors[live]
         return self.codes[live], self.ids_at(live), None if table is None else table.take(live), vectors
 
-    # -------------------------------------------------------------------------------------------------------- search
-
     @cached_property
     def _live_codes(self) -> PackedCodes:
         """The codes to scan: a copy without the removed ones, made once rather than in every scan."""
@@ -209,7 +191,7 @@ class Segment:
         pending, scanned = np.arange(len(queries)), np.zeros(len(queries), bool)
         asked = k + min(len(self.removed), k)
         while len(pending) and asked <= len(self.codes):
-            found = structure.search(queries[pending], asked)
+            found = Neighbors(*structure.index().search(queries[pending], asked))  # −1 where it finds fewer
             usable = (found.ids >= 0) & ~np.isin(found.ids, self.removed)
             enough = usable.sum(axis=1) >= k
             if enough.any():
@@ -223,8 +205,6 @@ class Segment:
             found = scan.nearest(queries[scanned], self._live_codes, k)
             distances[scanned], positions[scanned] = found.distances, self._positions(found.ids)
         return scan.ranked(distances, self.ids_at(positions), k)
-
-    # --------------------------------------------------------------------------------------------------------- files
 
     def without(self, positions: npt.NDArray[np.int64]) -> Segment:
         """Return the segment with more codes marked as removed."""
@@ -249,11 +229,18 @@ class Segment:
             if self.vectors is not None:
                 entry["vectors"] = write_array(folder / f"{stem}.vectors.npy", self.vectors)
             if self.structure is not None:
-                entry["structure"] = write_new(folder / f"{stem}.structure.faiss", self.structure.write)
+                entry["structure"] = write_new(folder / f"{stem}.structure.faiss", self._write_structure)
         if len(self.removed) and "removed" not in entry:
             entry["removed"] = write_array(folder / f"{stem}.removed.npy", self.removed)
             entry["removed"]["rows"] = len(self.removed)
         return entry
+
+    def _write_structure(self, opened: BinaryIO) -> None:
+        import faiss
+
+        assert self.structure is not None
+        writer = faiss.PyCallbackIOWriter(opened.write)  # type: ignore[attr-defined]
+        faiss.write_index_binary(self.structure.index(), writer)
 
     def _write_table(self, opened: BinaryIO) -> None:
         import pyarrow as pa
@@ -268,17 +255,13 @@ class Segment:
         folder: Path,
         entry: dict[str, Any],
         width: int,
-        vectors: dict[str, Any] | None,
+        vectors: Mapping[str, Any],
         tune: Callable[[Any], None],
     ) -> Segment:
         """Map the files of a segment.
 
-        Args:
-            folder: folder of the index.
-            entry: the segment's entry in the manifest.
-            width: bytes of a code.
-            vectors: dtype and dim of the vectors, if the index stores vectors.
-            tune: sets how thoroughly a FAISS index searches (``Structure``).
+        ``entry`` is the segment's entry in the manifest, ``width`` the bytes of a code, and ``vectors`` has the dtype
+        and dim of the vectors, if the index stores some.
         """
         files = {name: Mapped(folder, entry[name]) for name in FILES if name in entry and name != "removed"}
         rows = entry["rows"]
@@ -287,11 +270,7 @@ class Segment:
             first=entry.get("first", 0),
             names=files["ids"].array(np.int64, (rows,)) if "ids" in files else None,
             table=files.get("attributes"),
-            vectors=(
-                files["vectors"].array(vectors["dtype"], (rows, vectors["dim"]))
-                if vectors and "vectors" in files
-                else None
-            ),
+            vectors=files["vectors"].array(vectors["dtype"], (rows, vectors["dim"])) if "vectors" in files else None,
             removed=_read_removed(folder, entry),
             structure=Structure(files["structure"], rows, width, tune) if "structure" in files else None,
             entry=entry,

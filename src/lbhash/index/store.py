@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, code_bytes
 from lbhash.index.attributes import as_table
-from lbhash.index.base import Attributes, State, check_ids
+from lbhash.index.base import Columns, State
 from lbhash.index.manifest import NAME, identity_of, last_generation, read_manifest, sweep, write_manifest
 from lbhash.index.segment import Segment, Structure
 from lbhash.utils.files import check_folder
@@ -176,7 +176,7 @@ class SegmentStore:
         for entry in manifest["segments"]:
             segment = next((segment for segment in known if segment.entry.get("codes") == entry["codes"]), None)
             if segment is None:
-                segment = Segment.load(folder, entry, self._width, manifest["kept"], self._tune)
+                segment = Segment.load(folder, entry, self._width, manifest["kept"] or {}, self._tune)
             elif segment.entry != entry:
                 segment = segment.marked(folder, entry)
             segments.append(segment)
@@ -188,7 +188,7 @@ class SegmentStore:
         self,
         codes: PackedCodes,
         ids: npt.ArrayLike | None,
-        attributes: pa.Table | Attributes | None,
+        attributes: Columns | None,
         vectors: npt.ArrayLike | None,
     ) -> None:
         """Add codes as a new segment (``Index.add``)."""
@@ -214,11 +214,10 @@ class SegmentStore:
                 )
             )
 
-    def remove(self, ids: npt.ArrayLike) -> int:
+    def remove(self, ids: npt.NDArray[np.int64]) -> None:
         """Mark codes as removed; a segment with many marks is rewritten (``Index.remove``)."""
-        names = check_ids(ids)
         with self._changing() as state:
-            located = {segment: positions for segment, _, positions in state.located(names)}
+            located = {segment: positions for segment, _, positions in state.located(ids)}
             segments = []
             for segment in state.segments:
                 if segment in located:
@@ -227,9 +226,8 @@ class SegmentStore:
                         segments += [self._segment(*segment.rows())] if len(segment) else []
                         continue
                 segments.append(segment)
-            if len(names):
+            if len(ids):
                 self._commit(replace(state, segments=tuple(segments)))
-        return len(names)
 
     def compact(self) -> None:
         """Merge all segments into one, without the removed codes."""

@@ -14,9 +14,6 @@ PREFIX = "milvus+"
 TOKEN = "LBHASH_MILVUS_TOKEN"
 """The environment variable with the token, for addresses without credentials."""
 
-DEFAULT_COLLECTION = "lbhash"
-"""The collection of a file, if its address names none."""
-
 _FORMS = "milvus+http://HOST:PORT/COLLECTION, milvus+https://… or milvus+FILE.db"
 _COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _FILE = re.compile(r"[A-Za-z0-9._-]{1,35}")  # what Milvus Lite takes as a name
@@ -51,7 +48,7 @@ def parse_address(text: str) -> Address:
 
     Args:
         text: ``milvus+http://[USER:PASSWORD@]HOST[:PORT]/COLLECTION[?token=TOKEN][&database=NAME]``, or the same with
-            ``https``; or ``milvus+FILE.db[/COLLECTION]`` for Milvus Lite.
+            ``https``; or ``milvus+FILE.db[/COLLECTION]`` for Milvus Lite, where the collection is "lbhash" by default.
 
     Raises:
         ValueError: the text has neither form, or Milvus does not accept a name in it.
@@ -95,7 +92,7 @@ def _parse_file(shown: str, text: str) -> Address:
         raise ValueError(
             f"index is {shown!r}; the name of a file of Milvus Lite has at most 35 letters, digits, '.', '_' and '-'"
         )
-    return Address(shown, str(path), _checked(shown, collection if dot else DEFAULT_COLLECTION))
+    return Address(shown, str(path), _checked(shown, collection if dot else "lbhash"))
 
 
 def _checked(shown: str, collection: str) -> str:

@@ -30,9 +30,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_bits, check_codes, check_width, code_bytes
+from lbhash.codes.io import CodeTable
 from lbhash.index import scan
 from lbhash.index.attributes import as_table
-from lbhash.index.base import Attributes, Index, Neighbors, State, Where, Within, check_ids, check_options
+from lbhash.index.base import Columns, Index, Neighbors, State, Where, Within, check_ids, check_options
 from lbhash.index.milvus.address import Address, parse_address
 from lbhash.index.milvus.attributes import FIELD, both, check_schema, expression, to_rows, to_table
 from lbhash.index.milvus.connection import (
@@ -82,13 +83,10 @@ class MilvusState(State):
 
 
 class MilvusIndex(Index):
-    """A collection of Milvus. ``open_index`` and ``build_index`` make one.
+    """A collection of Milvus, from ``open_index`` or ``build_index``.
 
-    Args:
-        address: address of the collection.
-        client: connected client.
-        settings: the collection's description (``read_settings``).
-        progress: show a bar while codes are inserted.
+    ``settings`` are those in the collection's description (``read_settings``). With ``progress``, a bar is shown while
+    codes are inserted.
     """
 
     kind = "milvus"
@@ -113,52 +111,9 @@ class MilvusIndex(Index):
     def __len__(self) -> int:
         return self.state.count
 
-    def search(self, codes: npt.ArrayLike, k: int, *, where: Where | None = None) -> Neighbors:
-        """Return the k nearest codes; the search is exact with ``BIN_FLAT`` or if there is a filter."""
-        rows, k = self.check(codes), self.check_k(k)
-        filtered = expression(where, self.state.schema)
-        if filtered is None or not len(rows):
-            return Neighbors(np.empty((len(rows), 0), np.int32), np.empty((len(rows), 0), np.int64))
-        exact = not self.options or bool(filtered) or k > LIMIT - MARGIN
-        asked = min(k + MARGIN, LIMIT)
-        found = self._ask(rows, asked, filtered, exhaustive=exact)
-        if exact:
-            self._complete(rows, found, k, asked, filtered)
-        else:
-            few = [row for row, (_, ids) in enumerate(found) if len(ids) < min(k, len(self))]
-            for row, hits in zip(few, self._ask(rows[few], asked, filtered, exhaustive=True), strict=True):
-                found[row] = hits
-        best = _ordered(found)
-        width = min(k, np.diff(best.limits).min())  # k, unless there are fewer, or another writer removes codes
-        places = best.limits[:-1, None] + np.arange(width)
-        return Neighbors(best.distances[places], best.ids[places])
-
-    def range_search(self, codes: npt.ArrayLike, radius: int, *, where: Where | None = None) -> Within:
-        """Return all codes within ``radius`` bits of each query, of whatever kind the collection is."""
-        rows, radius = self.check(codes), self.check_radius(radius)
-        filtered = expression(where, self.state.schema)
-        if filtered is None:
-            return scan.merge_within([], len(rows))
-        return _ordered(list(self._rings(rows, 0, radius, filtered)))
-
     def ids(self) -> npt.NDArray[np.int64]:
         """Return all ids, ``int64 [len]``, increasing. Milvus sends them one by one: do not ask for a billion."""
         return np.sort(np.array([row["id"] for rows in self._all(["id"]) for row in rows], np.int64))
-
-    def codes_of(self, ids: npt.ArrayLike) -> PackedCodes:
-        """Return the codes of these ids, ``uint8 [m, ceil(bits / 8)]``."""
-        content = b"".join(row["code"][0] for row in self._rows_of(check_ids(ids, repeat=True), "code"))
-        return np.frombuffer(content, np.uint8).reshape(-1, code_bytes(self.bits)).copy()
-
-    def attributes_of(self, ids: npt.ArrayLike) -> pa.Table:
-        """Return a table with a row for each of these ids, with the types that the attributes were added with."""
-        import pyarrow as pa
-
-        schema, names = self.state.schema, check_ids(ids, repeat=True)
-        rows = self._rows_of(names, FIELD)
-        if schema is None or not schema.names:
-            return pa.table({"id": names})
-        return to_table([row[FIELD] for row in rows], schema).add_column(0, "id", pa.array(names))
 
     def info(self) -> dict[str, Any]:
         """Return the facts about the index and its collection."""
@@ -193,26 +148,21 @@ class MilvusIndex(Index):
 
     # ------------------------------------------------------------------------------------------------------- changes
 
-    def add(
+    def _add(
         self,
-        codes: npt.ArrayLike,
-        ids: npt.ArrayLike | None = None,
-        attributes: pa.Table | Attributes | None = None,
-        *,
-        vectors: npt.ArrayLike | None = None,
+        codes: PackedCodes,
+        ids: npt.ArrayLike | None,
+        attributes: Columns | None,
+        vectors: npt.ArrayLike | None,
     ) -> None:
-        """Add codes, without vectors; searches find each batch as soon as it is sent.
-
-        If an ``add`` is cut short, by a kill or a power cut, repeating it completes it.
-        """
-        rows = self.check(codes)
+        # Searches find each batch as soon as it is sent. An add that is cut short is completed by repeating it.
         if vectors is not None:
             raise ValueError("vectors are given, and Milvus keeps none; an index in a folder can")
         state = self._refreshed()
-        names = state.new_ids(ids, len(rows))
-        table = as_table(attributes, len(rows), state.schema)
+        names = state.new_ids(ids, len(codes))
+        table = as_table(attributes, len(codes), state.schema)
         check_schema(table.schema)
-        if not len(rows):
+        if not len(codes):
             return
         change = _change("add", names)
         repeated = _is_repeated(state, change)
@@ -226,7 +176,7 @@ class MilvusIndex(Index):
         )
         self._write_state(begun)
         try:
-            self._insert(rows, names, table)
+            self._insert(codes, names, table)
         except BaseException:
             if not repeated:  # all that was there before is as it was
                 with suppress(Exception):
@@ -235,19 +185,16 @@ class MilvusIndex(Index):
             raise
         self._commit(begun)
 
-    def remove(self, ids: npt.ArrayLike) -> int:
-        """Remove the codes with these ids; if that is cut short, repeating it completes it."""
-        names = check_ids(ids)
+    def _remove(self, ids: npt.NDArray[np.int64]) -> None:
         state = self._refreshed()
-        change = _change("remove", names)
-        if not _is_repeated(state, change) and (missing := np.setdiff1d(names, self._present(names))).size:
+        change = _change("remove", ids)
+        if not _is_repeated(state, change) and (missing := np.setdiff1d(ids, self._present(ids))).size:
             raise ValueError(f"ids holds {missing[0]}, which the index does not have")
-        if len(names):
+        if len(ids):
             begun = replace(state, unfinished=change)
             self._write_state(begun)
-            self._delete(names)
+            self._delete(ids)
             self._commit(begun)
-        return len(names)
 
     def save(self, path: str | Path) -> None:
         """Write a copy of the index to a folder, as a flat index, which needs no Milvus."""
@@ -261,6 +208,30 @@ class MilvusIndex(Index):
 
     # ------------------------------------------------------------------------------------------------------ searching
 
+    def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors:
+        filtered = expression(where, self.state.schema)
+        if filtered is None or not len(queries):
+            return Neighbors(np.empty((len(queries), 0), np.int32), np.empty((len(queries), 0), np.int64))
+        exact = not self.options or bool(filtered) or k > LIMIT - MARGIN
+        asked = min(k + MARGIN, LIMIT)
+        found = self._ask(queries, asked, filtered, exhaustive=exact)
+        if exact:
+            self._complete(queries, found, k, asked, filtered)
+        else:
+            few = [row for row, (_, ids) in enumerate(found) if len(ids) < min(k, len(self))]
+            for row, hits in zip(few, self._ask(queries[few], asked, filtered, exhaustive=True), strict=True):
+                found[row] = hits
+        best = _ordered(found)
+        width = min(k, np.diff(best.limits).min())  # k, unless there are fewer, or another writer removes codes
+        places = best.limits[:-1, None] + np.arange(width)
+        return Neighbors(best.distances[places], best.ids[places])
+
+    def _range_search(self, queries: PackedCodes, radius: int, where: Where) -> Within:
+        filtered = expression(where, self.state.schema)
+        if filtered is None:
+            return scan.merge_within([], len(queries))
+        return _ordered(list(self._rings(queries, 0, radius, filtered)))
+
     def _complete(self, queries: PackedCodes, found: list[_Hits], k: int, asked: int, filtered: str) -> None:
         """Make sure that of equally distant codes those of the lowest ids are among the first k of each query."""
         pending: dict[int, list[int]] = {}  # queries, by the distance at which their codes may be incomplete
@@ -273,18 +244,14 @@ class MilvusIndex(Index):
                 found[row] = distances[nearer], ids[nearer]
                 pending.setdefault(last, []).append(row)
         for last, rows in pending.items():
-            if k <= LIMIT - MARGIN:
+            for distance in range(last, self.bits + 1):  # more than one only if k is more than Milvus returns
+                rows = [row for row in rows if len(found[row][1]) < k]
+                if not rows:
+                    break
                 wanted = k - min(len(found[row][1]) for row in rows)
-                for row, hits in zip(rows, self._rings(queries[rows], last, last, filtered, wanted), strict=True):
+                rings = self._rings(queries[rows], distance, distance, filtered, wanted)
+                for row, hits in zip(rows, rings, strict=True):
                     found[row] = _joined([found[row], hits])
-                continue
-            for row in rows:  # more than Milvus returns at once: ring after ring
-                for distance in range(last, self.bits + 1):
-                    wanted = k - len(found[row][1])
-                    if wanted <= 0:
-                        break
-                    ring = self._rings(queries[[row]], distance, distance, filtered, wanted)
-                    found[row] = _joined([found[row], *ring])
 
     def _rings(
         self, queries: PackedCodes, inner: int, outer: int, filtered: str, wanted: int | None = None
@@ -342,6 +309,14 @@ class MilvusIndex(Index):
         return answers
 
     # ----------------------------------------------------------------------------------------------------------- rows
+
+    def _codes_of(self, ids: npt.NDArray[np.int64]) -> PackedCodes:
+        content = b"".join(row["code"][0] for row in self._rows_of(ids, "code"))
+        return np.frombuffer(content, np.uint8).reshape(-1, code_bytes(self.bits)).copy()
+
+    def _attributes_of(self, ids: npt.NDArray[np.int64]) -> pa.Table | None:
+        schema, rows = self.state.schema, self._rows_of(ids, FIELD)
+        return to_table([row[FIELD] for row in rows], schema) if schema is not None and schema.names else None
 
     def _call(self, name: str, **arguments: Any) -> Any:
         """Call a method of the client for this collection."""
@@ -444,34 +419,19 @@ def open_milvus(path: str, *, progress: bool = False) -> MilvusIndex:
 
 def build_milvus(
     path: str,
-    codes: npt.ArrayLike,
-    bits: int,
+    table: CodeTable,
+    kind: str,
     *,
     ids: npt.ArrayLike,
-    attributes: pa.Table | Attributes | None = None,
-    model: str = "",
-    kind: str = "flat",
+    attributes: Columns,
     options: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     progress: bool = False,
 ) -> MilvusIndex:
-    """Make a collection of codes, and return it open.
+    """Make a collection of codes, and return it open (``build_index``).
 
-    Args:
-        path: the address of the collection (``parse_address``).
-        codes: ``uint8 [n, ceil(bits / 8)]``.
-        bits: h, the length of a code.
-        ids: ``int64 [n]``.
-        attributes: columns of n values each.
-        model: fingerprint of the model that made the codes.
-        kind: flat (``BIN_FLAT``), which is exact, or ivf (``BIN_IVF_FLAT``), which a file of Milvus Lite does not have.
-        options: options of ivf: ``nlist``, by default 1024, and ``nprobe``, by default 16.
-        overwrite: replace the index that is there. Searches find no codes, or not all, until this returns.
-        progress: show a bar.
-
-    Raises:
-        TypeError, ValueError: an argument is not valid, or there is a collection already. Nothing is written then.
-        ConnectionError: Milvus does not answer, or refuses.
+    The kind flat is ``BIN_FLAT``; ivf is ``BIN_IVF_FLAT``, which a file of Milvus Lite does not have. While an index is
+    overwritten, searches find no codes, or not all.
     """
     address = parse_address(path)
     if kind not in KINDS:
@@ -479,11 +439,10 @@ def build_milvus(
     chosen = check_options(options, KINDS[kind][1], kind)
     if address.file is not None and kind != "flat":
         raise ValueError(f"kind is {kind!r}; a file of Milvus Lite has flat only")
-    rows = check_codes(codes)
-    check_width(rows, check_bits(bits))
-    names = check_ids(ids, len(rows))
-    table = as_table(attributes, len(rows), None)
-    check_schema(table.schema)
+    check_width(check_codes(table.codes), check_bits(table.bits))
+    names = check_ids(ids, len(table.codes))
+    columns = as_table(attributes, len(names), None)
+    check_schema(columns.schema)
     if address.file is not None and not address.file.resolve().parent.is_dir():
         raise ValueError(f"out is {address.shown!r}, and there is no such folder")
     client = connect(address)
@@ -492,13 +451,13 @@ def build_milvus(
             raise ValueError(f"out is {address.shown!r}, which already holds an index; give another, or --overwrite")
         with connection_errors(address):
             client.drop_collection(address.collection, timeout=SECONDS)
-    settings = {"bits": bits, "model": model, "kind": kind, "options": chosen}
+    settings = {"bits": table.bits, "model": table.model, "kind": kind, "options": chosen}
     create_collection(client, address, settings)
     index = MilvusIndex(address, client, settings, progress)
     try:
-        index._write_state(MilvusState(uuid.uuid4().hex, generation=0 if len(rows) else 1))
+        index._write_state(MilvusState(uuid.uuid4().hex, generation=0 if len(names) else 1))
         index._refreshed()
-        index.add(rows, names, table)
+        index.add(table.codes, names, columns)
     except BaseException:
         with suppress(Exception):
             client.drop_collection(address.collection, timeout=SECONDS)
