@@ -358,7 +358,7 @@ def test_an_index_is_built_anew_only_where_that_is_asked_for(tmp_path):
     other = build_index(CodeTable(random_codes(5, 4, 0), 32, np.arange(5)), tmp_path / "i", overwrite=True)
     assert (other.generation, len(other), len(reader)) == (2, 5, 30)
     assert reader.outdated()
-    with pytest.raises(ValueError, match="which was built anew as another; open it again"):
+    with pytest.raises(ValueError, match="which was built again with other settings; open it again"):
         reader.refresh()
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(ValueError, match="which is a file; it must be a folder"):
@@ -486,7 +486,11 @@ def test_another_model_is_refused():
             ValueError,
             "'label' must hold int64, as",
         ),
-        (lambda i, c: i.add(c, None, {"label": [1, "a", 2, 3, 4, 5]}), ValueError, "attribute 'label' is no column of"),
+        (
+            lambda i, c: i.add(c, None, {"label": [1, "a", 2, 3, 4, 5]}),
+            ValueError,
+            "attribute 'label' must hold values of one",
+        ),
         (
             lambda i, c: FlatIndex(32).add(c, None, {"id": range(6)}),
             ValueError,
@@ -510,7 +514,7 @@ def test_another_model_is_refused():
         (
             lambda i, c: FlatIndex(32, store_vectors="outputs").add(c, vectors=c * 1e6),
             ValueError,
-            "vectors holds what float16 can",
+            "vectors holds NaN or a number above 65,504 in row 0",
         ),
         (
             lambda i, c: FlatIndex(32, store_vectors="outputs").add(c, vectors=c.astype(str)),

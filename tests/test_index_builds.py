@@ -17,7 +17,7 @@ from lbhash.service.engine import Engine
 
 pytest_plugins = ["app_service"]
 
-ANEW = "which was built anew since it was opened; open it again"
+ANEW = "which was built again after it was opened; open it again"
 
 
 def codes_of(value, count):
@@ -113,7 +113,7 @@ def test_a_reader_refuses_the_new_one_of_another_model(tmp_path, model):
     index_of(0, 3).save(tmp_path / "i")
     reader = open_index(tmp_path / "i")
     removed_and_built(index_of(1, 3, model), tmp_path / "i")
-    with pytest.raises(ValueError, match="which was built anew as another; open it again"):
+    with pytest.raises(ValueError, match="which was built again with other settings; open it again"):
         reader.refresh()
     np.testing.assert_array_equal(reader.codes_of([0, 1, 2]), codes_of(0, 3))
 
@@ -172,7 +172,7 @@ def test_builds_that_are_none(tmp_path, build):
     manifest = json.loads(file.read_text()) | {"build": build}
     del manifest["checksum"]
     file.write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
-    with pytest.raises(ValueError, match=r"whose index.json does not say which build it is of; build it again"):
+    with pytest.raises(ValueError, match=r"whose index.json has no valid build; build the index again"):
         open_index(tmp_path / "i")
     index_of(1, 4).store.copy(tmp_path / "i", overwrite=True)
     assert len(open_index(tmp_path / "i")) == 4

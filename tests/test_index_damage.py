@@ -108,7 +108,7 @@ def test_an_id_that_is_lost_among_damaged_ones_is_not_called_unknown(whole, tmp_
     ids = np.load(file)
     ids[[100, 1400]] = ids[[1400, 100]]
     np.save(file, ids)
-    with pytest.raises(ValueError, match=r"^index is damaged: the ids of a segment do not rise$"):
+    with pytest.raises(ValueError, match=r"^index is damaged: the ids of a segment do not increase$"):
         open_index(tmp_path / "i").codes_of(ids[[100]])
 
 

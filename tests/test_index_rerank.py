@@ -136,7 +136,7 @@ def test_the_kinds_beside_each_other():
         assert 0 < row["recall"] <= 1
         assert row["milliseconds"] > 0
         assert row["speed"] == pytest.approx(by_kind["flat"]["milliseconds"] / row["milliseconds"])
-    with pytest.raises(ValueError, match="the index has 999 codes; of fewer than 1,000 every kind scans all"):
+    with pytest.raises(ValueError, match="the index has 999 codes; with fewer than 1,000 every kind scans all of them"):
         compare_kinds(codes[:999], 32, codes[:9])
     with pytest.raises(ValueError, match="queries has no code"):
         compare_kinds(codes, 32, codes[:0])

@@ -39,7 +39,7 @@ def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -
                 columns[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
             except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
                 line = str(error).splitlines()[0]
-                raise ValueError(f"attribute {name!r} is no column of values of one type: {line}") from None
+                raise ValueError(f"attribute {name!r} must hold values of one type: {line}") from None
             if len(columns[name]) != count:
                 raise ValueError(
                     f"attribute {name!r} has {len(columns[name])} values; it must have {count}, one for each code"

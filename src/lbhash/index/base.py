@@ -99,7 +99,7 @@ class State:
         if ids is not None:
             return check_ids(ids, count)
         if self.next_id + count > 2**63:
-            raise ValueError("ids are not given, and none are left above the largest of the index")
+            raise ValueError("ids is None, and no ids are left above the largest of the index; give others")
         return np.arange(self.next_id, self.next_id + count)
 
 
@@ -218,11 +218,7 @@ class Index(ABC):
 
     @abstractmethod
     def _add(
-        self,
-        codes: PackedCodes,
-        ids: npt.ArrayLike | None,
-        attributes: Columns | None,
-        vectors: npt.ArrayLike | None,
+        self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
     ) -> None: ...
 
     @abstractmethod

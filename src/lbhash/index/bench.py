@@ -45,7 +45,7 @@ def compare_kinds(
         TypeError, ValueError: k is out of range, or there are so few codes that every kind would scan them.
     """
     if len(codes) < MIN_ROWS:
-        raise ValueError(f"the index has {len(codes)} codes; of fewer than {MIN_ROWS:,} every kind scans all")
+        raise ValueError(f"the index has {len(codes)} codes; with fewer than {MIN_ROWS:,} every kind scans all of them")
     if not len(queries):
         raise ValueError("queries has no code; at least one is needed")
     check_int(k, "k", 1, len(codes), "the size of the index")

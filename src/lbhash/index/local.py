@@ -134,11 +134,7 @@ class LocalIndex(Index):
         return self.store.outdated()
 
     def _add(
-        self,
-        codes: PackedCodes,
-        ids: npt.ArrayLike | None,
-        attributes: Columns | None,
-        vectors: npt.ArrayLike | None,
+        self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
     ) -> None:
         if self.path is None:  # what the caller does to its arrays later must not reach the index
             codes, vectors = codes.copy(), None if vectors is None else np.array(vectors)

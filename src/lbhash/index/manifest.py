@@ -49,12 +49,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not known or given != checksum(manifest):
         raise damaged
     if not _BUILD.fullmatch(str(manifest.get("build"))):
-        raise ValueError(f"index is {str(folder)!r}, whose {NAME} does not say which build it is of; build it again")
+        raise ValueError(f"index is {str(folder)!r}, whose {NAME} has no valid build; build the index again")
     return manifest
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Commit a change: once the new manifest is renamed, the folder holds the new index. There may be one writer."""
+    """Commit a change, as the only writer: once the new manifest is renamed, the folder holds the new index."""
     manifest = {"format": FORMAT, "version": VERSION, **manifest}
     temporary = folder / f"{NAME}.new"
     with temporary.open("w", encoding="utf-8") as opened:

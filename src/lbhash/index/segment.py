@@ -112,7 +112,7 @@ class Segment:
     def check_order(self) -> None:
         """Raise ``ValueError`` if the segment may have an id that ``find`` does not find."""
         if not self.ordered:
-            raise ValueError("index is damaged: the ids of a segment do not rise")
+            raise ValueError("index is damaged: the ids of a segment do not increase")
 
     def find(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the positions of the codes with these ids; −1 for an id that is not there or is removed."""
@@ -283,5 +283,5 @@ def _read_removed(folder: Path, entry: dict[str, Any]) -> npt.NDArray[np.int64]:
     mapped = Mapped(folder, entry["removed"])
     removed = mapped.array(np.int64, (entry["removed"]["rows"],))
     if not (removed[0] >= 0 and removed[-1] < entry["rows"] and (np.diff(removed) > 0).all()):
-        raise ValueError(f"index is damaged: {mapped.path.name} holds no rising positions")
+        raise ValueError(f"index is damaged: {mapped.path.name} does not hold increasing positions")
     return removed

@@ -85,13 +85,13 @@ class SegmentStore:
 
     Args:
         settings: what never changes, by its keys in the manifest: ``kind``, ``bits``, ``model`` and ``options``.
-        store_vectors: which vectors come with the codes, ``outputs`` or ``embeddings``; empty for none.
-        build: returns a FAISS index over codes, in their order; None for a kind that scans.
-        tune: sets how thoroughly such a FAISS index searches.
+        store_vectors: which vectors come with the codes (``Index.store_vectors``).
+        build: ``LocalIndex._build`` of the kind.
+        tune: ``LocalIndex._tune`` of the kind.
 
     Attributes:
         state: what the index holds.
-        folder: where the state is stored; None in memory.
+        folder: the folder that holds the same; None in memory.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class SegmentStore:
             vectors = manifest["kept"] or {"vectors": ""}
             same = all(manifest[name] == value for name, value in self.settings.items())
             if not same or vectors["vectors"] != self.store_vectors:
-                raise ValueError(f"index is {str(folder)!r}, which was built anew as another; open it again")
+                raise ValueError(f"index is {str(folder)!r}, which was built again with other settings; open it again")
             try:
                 segments = self._load(folder, manifest)
                 if identity_of(folder)[0] == manifest["build"]:
@@ -185,11 +185,7 @@ class SegmentStore:
     # ------------------------------------------------------------------------------------------------------- changes
 
     def add(
-        self,
-        codes: PackedCodes,
-        ids: npt.ArrayLike | None,
-        attributes: Columns | None,
-        vectors: npt.ArrayLike | None,
+        self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
     ) -> None:
         """Add codes as a new segment (``Index.add``)."""
         with self._changing() as state:
@@ -277,7 +273,7 @@ class SegmentStore:
         return self._segment(np.concatenate(codes), np.concatenate(names), table, joined)
 
     def _merged(self, segments: list[Segment]) -> tuple[Segment, ...]:
-        """Merge ``MERGE`` segments of one size into one, as long as there are so many."""
+        """Merge the segments of one size, as long as there are ``MERGE`` of them."""
         while True:
             sizes: dict[int, list[Segment]] = {}
             for segment in segments:
@@ -311,14 +307,14 @@ class SegmentStore:
                 return
             with locked(self.folder):
                 if identity_of(self.folder)[0] != self.state.build:
-                    raise _built_anew(self.folder)
+                    raise _built_again(self.folder)
                 self.refresh()
                 yield self.state
 
     def _commit(self, state: SegmentState) -> None:
         """Make this the next state, in the folder too. The caller is within ``_changing``."""
         if self.folder is not None and identity_of(self.folder) != state.identity:  # replaced in spite of the lock
-            raise _built_anew(self.folder)
+            raise _built_again(self.folder)
         state = replace(state, generation=state.generation + 1)
         if self.folder is None:
             self.state = state
@@ -379,8 +375,8 @@ def locked(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _built_anew(folder: Path) -> ValueError:
-    return ValueError(f"index is {str(folder)!r}, which was built anew since it was opened; open it again")
+def _built_again(folder: Path) -> ValueError:
+    return ValueError(f"index is {str(folder)!r}, which was built again after it was opened; open it again")
 
 
 def _as_stored(
@@ -408,5 +404,5 @@ def _as_stored(
             array = array.astype(np.float16)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-        raise ValueError(f"vectors holds what float16 cannot in row {row}: NaN, or more than 65,504")
+        raise ValueError(f"vectors holds NaN or a number above 65,504 in row {row}, which float16 cannot hold")
     return {"dtype": str(dtype), "dim": int(dim)}, array

@@ -149,11 +149,7 @@ class MilvusIndex(Index):
     # ------------------------------------------------------------------------------------------------------- changes
 
     def _add(
-        self,
-        codes: PackedCodes,
-        ids: npt.ArrayLike | None,
-        attributes: Columns | None,
-        vectors: npt.ArrayLike | None,
+        self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
     ) -> None:
         # Searches find each batch as soon as it is sent. An add that is cut short is completed by repeating it.
         if vectors is not None:
