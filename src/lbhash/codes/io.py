@@ -78,11 +78,7 @@ def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | N
 
 
 def read_codes(
-    path: str | Path,
-    name: str = "codes",
-    *,
-    bits: int | None = None,
-    labels: str | Path | None = None,
+    path: str | Path, name: str = "codes", *, bits: int | None = None, labels: str | Path | None = None
 ) -> CodeTable:
     """Read a file of codes.
 

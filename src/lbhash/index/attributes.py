@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -
         for name, values in (attributes or {}).items():
             try:
                 columns[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
+            except (pa.ArrowException, TypeError) as error:
                 line = str(error).splitlines()[0]
                 raise ValueError(f"attribute {name!r} must hold values of one type: {line}") from None
             if len(columns[name]) != count:
@@ -53,6 +54,18 @@ def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -
         raise ValueError(f"attributes has {len(table)} rows; it must have {count}, one for each code")
     table = table.replace_schema_metadata(None)
     return (table if schema is None else _cast(table, schema)).combine_chunks()
+
+
+def schema_to_text(schema: pa.Schema | None) -> str | None:
+    """Return a schema in Arrow's own form, as text."""
+    return None if schema is None else base64.b64encode(schema.serialize()).decode()
+
+
+def schema_from_text(text: str | None) -> pa.Schema | None:
+    """Return the schema that ``schema_to_text`` wrote."""
+    import pyarrow as pa
+
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) if text else None
 
 
 def check_where(where: Where, names: Iterable[str]) -> None:
@@ -93,7 +106,7 @@ def wanted_values(kind: pa.DataType, wanted: Any, name: str) -> pa.Array:
     kind = kind.value_type if is_list(kind) else kind
     try:
         return pa.array(values).cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+    except pa.ArrowException as error:
         line = str(error).splitlines()[0]
         raise ValueError(f"where wants {name!r} to be {wanted!r}; the column holds {kind} ({line})") from None
 
@@ -112,10 +125,11 @@ def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if set(table.column_names) != set(schema.names):
         given, wanted = (", ".join(names) or "none" for names in (table.column_names, schema.names))
         raise ValueError(f"attributes has the columns {given}; the index has {wanted}, and they must be the same")
+    columns = []
     for field in schema:
         try:
-            table[field.name].cast(field.type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            columns.append(table[field.name].cast(field.type))
+        except pa.ArrowException as error:
             line = str(error).splitlines()[0]
             raise ValueError(f"attribute {field.name!r} must hold {field.type}, as in the index: {line}") from None
-    return table.select(schema.names).cast(schema)
+    return pa.Table.from_arrays(columns, schema=schema)

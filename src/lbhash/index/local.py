@@ -109,7 +109,7 @@ class LocalIndex(Index):
         """Return the facts about the index, with the number and the size of its segments."""
         state = self.state
         return super().info() | {
-            "kept": {"vectors": self.store_vectors, **(state.vectors or {})} if self.store_vectors else None,
+            "kept": self.store.vector_facts(state),
             "removed": sum(len(segment.removed) for segment in state.segments),
             "segments": len(state.segments),
             "bytes": sum(file["bytes"] for segment in state.segments for file in files_of(segment.entry)),

@@ -251,12 +251,7 @@ class Segment:
 
     @classmethod
     def load(
-        cls,
-        folder: Path,
-        entry: dict[str, Any],
-        width: int,
-        vectors: Mapping[str, Any],
-        tune: Callable[[Any], None],
+        cls, folder: Path, entry: dict[str, Any], width: int, vectors: Mapping[str, Any], tune: Callable[[Any], None]
     ) -> Segment:
         """Map the files of a segment.
 

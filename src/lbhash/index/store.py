@@ -8,7 +8,6 @@ segments, they are merged into a larger one, so that a code is rewritten only a 
 
 from __future__ import annotations
 
-import base64
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, code_bytes
-from lbhash.index.attributes import as_table
+from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
 from lbhash.index.base import Columns, State
 from lbhash.index.manifest import NAME, identity_of, last_generation, read_manifest, sweep, write_manifest
 from lbhash.index.segment import Segment, Structure
@@ -137,8 +136,6 @@ class SegmentStore:
         After the manifest is read, a writer may remove a file that it names; or the folder may be replaced by one whose
         files have the same names.
         """
-        import pyarrow as pa
-
         while True:
             manifest = read_manifest(folder)
             identity = manifest["build"], manifest["generation"]
@@ -156,22 +153,18 @@ class SegmentStore:
             except ValueError:
                 if identity_of(folder)[0] == manifest["build"]:
                     raise
-        schema = manifest["schema"]
         return SegmentState(
             build=manifest["build"],
             generation=manifest["generation"],
             next_id=manifest["next_id"],
-            schema=pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema))) if schema else None,
+            schema=schema_from_text(manifest["schema"]),
             vectors={"dtype": vectors["dtype"], "dim": vectors["dim"]} if "dim" in vectors else None,
             segments=segments,
         )
 
-    def _load(
-        self, folder: Path, manifest: dict[str, Any], known: Sequence[Segment] | None = None
-    ) -> tuple[Segment, ...]:
-        """Return the segments of a manifest. Known ones, with all that they have read so far, are used again."""
-        if known is None:
-            known = self.state.segments if self.state.build == manifest["build"] else ()
+    def _load(self, folder: Path, manifest: dict[str, Any]) -> tuple[Segment, ...]:
+        """Return the segments of a manifest. Those that are open, with all that they have read, are used again."""
+        known = self.state.segments if self.state.build == manifest["build"] else ()
         segments = []
         for entry in manifest["segments"]:
             segment = next((segment for segment in known if segment.entry.get("codes") == entry["codes"]), None)
@@ -181,6 +174,10 @@ class SegmentStore:
                 segment = segment.marked(folder, entry)
             segments.append(segment)
         return tuple(segments)
+
+    def vector_facts(self, state: SegmentState) -> dict[str, Any] | None:
+        """Return which vectors are stored, and their dtype and dim; None if none are."""
+        return {"vectors": self.store_vectors, **(state.vectors or {})} if self.store_vectors else None
 
     # ------------------------------------------------------------------------------------------------------- changes
 
@@ -320,7 +317,7 @@ class SegmentStore:
             self.state = state
             return
         manifest = self._write(self.folder, state)
-        self.state = replace(state, segments=self._load(self.folder, manifest, state.segments))
+        self.state = replace(state, segments=self._load(self.folder, manifest))
         sweep(self.folder, manifest)
 
     def _write(self, folder: Path, state: SegmentState) -> dict[str, Any]:
@@ -328,7 +325,6 @@ class SegmentStore:
         stem, before = f"{state.generation:08d}.", {file.name for file in folder.iterdir()}
         try:
             entries = [segment.stored(folder, f"{stem}{number}") for number, segment in enumerate(state.segments)]
-            schema = None if state.schema is None else base64.b64encode(state.schema.serialize()).decode()
             manifest = {
                 **self.settings,
                 "count": len(state),
@@ -337,8 +333,8 @@ class SegmentStore:
                 "next_id": state.next_id,
                 "label": state.label,
                 "attributes": {field.name: str(field.type) for field in state.schema or ()},
-                "schema": schema,  # the same in Arrow's own form
-                "kept": {"vectors": self.store_vectors, **(state.vectors or {})} if self.store_vectors else None,
+                "schema": schema_to_text(state.schema),
+                "kept": self.vector_facts(state),
                 "segments": entries,
             }
             write_manifest(folder, manifest)

@@ -47,10 +47,9 @@ def to_table(rows: list[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     """Return the columns of a schema from the contents of the field."""
     import pyarrow as pa
 
-    stored = [_stored(column.type, column.name) for column in schema]
     columns = [
-        pa.array([row.get(column.name) for row in rows], kind).cast(column.type)
-        for column, kind in zip(schema, stored, strict=True)
+        pa.array([row.get(column.name) for row in rows], _stored(column.type, column.name)).cast(column.type)
+        for column in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
 

@@ -16,7 +16,6 @@ second one gets an error at the end of its change at best.
 
 from __future__ import annotations
 
-import base64
 import math
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,18 +31,11 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, check_bits, check_codes, check_width, code_bytes
 from lbhash.codes.io import CodeTable
 from lbhash.index import scan
-from lbhash.index.attributes import as_table
+from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
 from lbhash.index.base import Columns, Index, Neighbors, State, Where, Within, check_ids, check_options
 from lbhash.index.milvus.address import Address, parse_address
 from lbhash.index.milvus.attributes import FIELD, both, check_schema, expression, to_rows, to_table
-from lbhash.index.milvus.connection import (
-    KINDS,
-    SECONDS,
-    connect,
-    connection_errors,
-    create_collection,
-    read_settings,
-)
+from lbhash.index.milvus.connection import KINDS, SECONDS, connect, connection_errors, create_collection, read_settings
 from lbhash.utils.progress import counted
 
 if TYPE_CHECKING:
@@ -370,19 +362,15 @@ class MilvusIndex(Index):
         return self._state
 
     def _read_state(self) -> MilvusState:
-        import pyarrow as pa
-
         rows = self._call("query", ids=[_STATE_ID], output_fields=[FIELD])
         state = rows[0][FIELD].get(_STATE) if rows else None
         if state is None:
             raise ValueError(f"index is {self.address.shown!r}, which was never finished; build it again (--overwrite)")
-        if state["schema"]:
-            state["schema"] = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(state["schema"])))
-        return MilvusState(**state)
+        return MilvusState(**state | {"schema": schema_from_text(state["schema"])})
 
     def _write_state(self, state: MilvusState) -> None:
-        schema = None if state.schema is None else base64.b64encode(state.schema.serialize()).decode()
-        row = {"id": _STATE_ID, "code": bytes(code_bytes(self.bits)), FIELD: {_STATE: vars(state) | {"schema": schema}}}
+        content = vars(state) | {"schema": schema_to_text(state.schema)}
+        row = {"id": _STATE_ID, "code": bytes(code_bytes(self.bits)), FIELD: {_STATE: content}}
         self._call("upsert", data=[row])
 
     def _commit(self, begun: MilvusState) -> None:
