@@ -63,10 +63,7 @@ def check_suffix(path: str | Path, name: str = "out", suffixes: tuple[str, ...] 
 def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | None = None) -> None:
     """Write codes to a ``.parquet`` file (columns ``row``, ``code``, ``label`` or ``labels``) or an ``.npz`` file.
 
-    Args:
-        path: the file.
-        table: the codes.
-        facts: more entries for the metadata of a ``.parquet`` file (``read_facts``).
+    ``facts`` are more entries for the metadata of a ``.parquet`` file, which ``read_facts`` returns.
     """
     file = check_suffix(path)
     with replacing(file) as temporary:
@@ -150,8 +147,7 @@ def label_columns(labels: npt.NDArray | None) -> dict[str, Any]:
 def read_facts(file: Path) -> dict[str, Any]:
     """Return the metadata of a Parquet file of codes, and the number of its codes (``count``), without reading these.
 
-    Raises:
-        ValueError: the file is missing, damaged, or not a file of codes.
+    It is a ``ValueError`` if the file is missing, damaged, or not a file of codes.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -94,11 +94,7 @@ def selected(column: pa.Array | pa.ChunkedArray, wanted: Any, name: str) -> npt.
 
 
 def wanted_values(kind: pa.DataType, wanted: Any, name: str) -> pa.Array:
-    """Return the values that a filter wants of a column, or of the lists in it, as values of the column's type.
-
-    Raises:
-        ValueError: a value is not one that the column could hold.
-    """
+    """Return the values that a filter wants of a column, or of the lists in it, as values of the column's type."""
     import pyarrow as pa
 
     several = isinstance(wanted, (list, tuple, set, frozenset, np.ndarray))

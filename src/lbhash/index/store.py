@@ -61,8 +61,7 @@ class SegmentState(State):
     ) -> list[tuple[Segment, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         """Return, for each segment that has some of these ids, their places in ``names`` and in the segment.
 
-        Raises:
-            ValueError: no segment has one of the ids.
+        It is a ``ValueError`` if no segment has one of the ids.
         """
         found = []
         missing = np.ones(len(names), bool)
@@ -121,8 +120,7 @@ class SegmentStore:
     def refresh(self) -> bool:
         """Read what the folder holds now, and return whether that was another state.
 
-        Raises:
-            ValueError: the index was built again with another kind, model or length of codes; or it is damaged.
+        It is a ``ValueError`` if the index was built again with another kind, model or length of codes, or is damaged.
         """
         with self._writer:
             if self.folder is None or not self.outdated():
@@ -232,9 +230,7 @@ class SegmentStore:
     def copy(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the state to another folder, as one segment.
 
-        Args:
-            path: the folder; it is made if there is none.
-            overwrite: replace the index that the folder holds; whoever reads it goes on with its old files.
+        If the index that the folder holds is to be overwritten, whoever reads it goes on with its old files.
         """
         folder = Path(path)
         check_free(folder, overwrite)
@@ -295,8 +291,7 @@ class SegmentStore:
     def _changing(self) -> Iterator[SegmentState]:
         """Give the newest state, which no other writer can change before the block ends.
 
-        Raises:
-            ValueError: another index was built in the folder, so that this one is no longer there.
+        It is a ``ValueError`` if another index was built in the folder, so that this one is no longer there.
         """
         with self._writer:
             if self.folder is None:

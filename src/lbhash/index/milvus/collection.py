@@ -56,6 +56,7 @@ ANSWERS = 1 << 19
 _STATE_ID = -1
 _STATE = "lbhash"
 _MAX_ID = 2**63 - 1
+_ALL: Mapping[str, int] = {}
 
 _Hits = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 """Distances and ids of codes that were found for one query."""
@@ -247,7 +248,7 @@ class MilvusIndex(Index):
         """Yield all codes ``inner`` to ``outer`` bits away from each query, or at least the ``wanted`` lowest ids."""
         ring = {"radius": outer + 1, "range_filter": inner}  # the first distance that is too far, the last too near
         codes_only = both([filtered, "id >= 0"])
-        for row, hits in enumerate(self._ask(queries, LIMIT, codes_only, ring, exhaustive=True)):
+        for row, hits in enumerate(self._ask(queries, LIMIT, codes_only, exhaustive=True, ring=ring)):
             yield hits if len(hits[1]) < LIMIT else self._by_ids(queries[[row]], ring, filtered, hits, wanted)
 
     def _by_ids(self, query: PackedCodes, ring: dict[str, int], filtered: str, cut: _Hits, wanted: int | None) -> _Hits:
@@ -257,7 +258,7 @@ class MilvusIndex(Index):
         while ranges and (wanted is None or count < wanted):
             low, high = ranges.pop()
             term = both([filtered, f"id >= {low}", f"id <= {high}"])
-            (hits,) = self._ask(query, LIMIT, term, ring, exhaustive=True)
+            (hits,) = self._ask(query, LIMIT, term, exhaustive=True, ring=ring)
             if len(hits[1]) < LIMIT:
                 parts.append(hits)
                 count += len(hits[1])
@@ -266,16 +267,10 @@ class MilvusIndex(Index):
         return _joined(parts)
 
     def _ask(
-        self,
-        queries: PackedCodes,
-        limit: int,
-        filtered: str,
-        ring: Mapping[str, int] | None = None,
-        *,
-        exhaustive: bool,
+        self, queries: PackedCodes, limit: int, filtered: str, *, exhaustive: bool, ring: Mapping[str, int] = _ALL
     ) -> list[_Hits]:
         """Return what Milvus answers to each query, by distance, without the row of the state."""
-        params = dict(ring or {})
+        params = dict(ring)
         if self.options:
             lists = self.options["nlist"]
             params["nprobe"] = lists if exhaustive else min(self.options["nprobe"], lists)

@@ -111,8 +111,7 @@ def create_collection(client: MilvusClient, address: Address, settings: Mapping[
 def read_settings(client: MilvusClient, address: Address) -> dict[str, Any] | None:
     """Return the settings that ``create_collection`` wrote; None if there is no such collection.
 
-    Raises:
-        ValueError: the collection holds no index, or one that a newer lbhash wrote.
+    It is a ``ValueError`` if the collection holds no index, or one that a newer lbhash wrote.
     """
     with connection_errors(address):
         if not client.has_collection(address.collection, timeout=SECONDS):
