@@ -224,5 +224,5 @@ def test_bad_arrays_of_other_programs(tmp_path):
     with pytest.raises(ValueError, match=r"base is .*, which is damaged or no .npy file"):
         read_codes(tmp_path / "c.npy", "base")
     write_codes(tmp_path / "c.parquet", table_of(12))
-    with pytest.raises(ValueError, match="base holds codes of 12 bits; with bits 16 they must have as many"):
+    with pytest.raises(ValueError, match="base holds codes of 12 bits; with bits 16 they must have 16"):
         read_codes(tmp_path / "c.parquet", "base", bits=16)

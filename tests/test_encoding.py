@@ -76,7 +76,7 @@ def assert_same(left, right):
     np.testing.assert_array_equal(left.labels, right.labels)
     assert (left.bits, left.model) == (right.bits, right.model)
     assert (left.codes.dtype, left.rows.dtype) == (right.codes.dtype, right.rows.dtype)
-    assert left.further == right.further
+    assert left.extra_columns == right.extra_columns
 
 
 # ------------------------------------------------------------------------------------------------- the plan
@@ -559,7 +559,7 @@ def test_labels_of_their_own_go_with_a_folder(model, tmp_path, write_parquet, em
     encode(model, data, tmp_path / "codes", shard_rows=30)
     np.save(tmp_path / "l.npy", labels)
     np.testing.assert_array_equal(read_codes(tmp_path / "codes", labels=tmp_path / "l.npy").labels, labels)
-    with pytest.raises(ValueError, match=r"^codes holds codes of 20 bits; with bits 24 they must have as many"):
+    with pytest.raises(ValueError, match=r"^codes holds codes of 20 bits; with bits 24 they must have 24"):
         read_codes(tmp_path / "codes", bits=24)
 
 

@@ -13,7 +13,7 @@ from lbhash.codes import hamming_distances, pack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset
 from lbhash.index import FlatIndex, build_index, check_model, code_attributes, open_index
-from lbhash.index import local as local_module
+from lbhash.index import store as store_module
 from lbhash.index.kinds import KINDS
 from lbhash.pipeline.search import export_index, ids_of
 
@@ -145,7 +145,7 @@ def test_a_query_for_which_a_structure_finds_too_few_is_scanned_for():
     codes = random_codes(1500, 8, 0)
     index = KINDS["mih"](64, options={"nhash": 2, "nflip": 0})  # tables of 32 bits: only a code itself shares one
     index.add(codes)
-    assert (index._state.segments[0].structure.search(codes[:3], 5).ids[:, 1:] == -1).all()
+    assert (index.state.segments[0].structure.index().search(codes[:3], 5)[1][:, 1:] == -1).all()
     distances, names = ranking(codes[:3], codes, np.arange(1500))
     assert_same(index.search(codes[:3], 5), distances[:, :5], names[:, :5])
 
@@ -240,7 +240,7 @@ def test_files_of_codes_in_and_out(tmp_path):
     table = CodeTable(codes, 16, np.arange(30) * 2, labels, "ab", further)
     write_codes(tmp_path / "c.parquet", table)
     read = read_codes(tmp_path / "c.parquet")
-    assert read.further.equals(further)
+    assert read.extra_columns.equals(further)
     index = build_index(read, tmp_path / "i", ids=ids_of(read, "year"))
     assert (index.label, index.ids().tolist()) == ("labels", list(range(30)))
     index.remove([4])
@@ -301,7 +301,7 @@ def test_small_segments_are_merged(tmp_path):
     index = build_index(CodeTable(codes[:10], 16, np.arange(10)), tmp_path / "i")
     for start in range(10, 300, 10):
         index.add(codes[start : start + 10], attributes={"row": range(start, start + 10)})
-        assert index.info()["segments"] < local_module.MERGE
+        assert index.info()["segments"] < store_module.MERGE
     assert len(list((tmp_path / "i").glob("0*.codes.npy"))) == index.info()["segments"]
     distances, names = ranking(codes[:9], codes, np.arange(300))
     assert_same(open_index(tmp_path / "i").search(codes[:9], 20), distances[:, :20], names[:, :20])
@@ -358,7 +358,7 @@ def test_an_index_is_built_anew_only_where_that_is_asked_for(tmp_path):
     other = build_index(CodeTable(random_codes(5, 4, 0), 32, np.arange(5)), tmp_path / "i", overwrite=True)
     assert (other.generation, len(other), len(reader)) == (2, 5, 30)
     assert reader.outdated()
-    with pytest.raises(ValueError, match="which was built anew as another; open it again"):
+    with pytest.raises(ValueError, match="which was built again with other settings; open it again"):
         reader.refresh()
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(ValueError, match="which is a file; it must be a folder"):
@@ -412,14 +412,22 @@ def test_another_model_is_refused():
             "options has 'm', which an index of kind flat does not",
         ),
         (lambda i, c: KINDS["ivf"](8, options={"m": 3}), ValueError, "kind ivf does not have; it has nlist, nprobe"),
-        (lambda i, c: KINDS["ivf"](8, options={"nlist": 0}), ValueError, "option nlist is 0; it must be at least 1"),
+        (
+            lambda i, c: KINDS["ivf"](8, options={"nlist": 0}),
+            ValueError,
+            "option nlist is 0; it must be from 1 to 2147",
+        ),
         (lambda i, c: KINDS["ivf"](8, options={"nlist": 2.5}), TypeError, "option nlist is 2.5; it must be an integer"),
         (
             lambda i, c: KINDS["mih"](8, options={"nhash": 9}).add(random_codes(1000, 1, 0)),
             ValueError,
             "nhash is 9; it",
         ),
-        (lambda i, c: FlatIndex(8, keep="all"), ValueError, "keep is 'all'; it must be outputs or embeddings"),
+        (
+            lambda i, c: FlatIndex(8, store_vectors="all"),
+            ValueError,
+            "store_vectors is 'all'; it must be one of outputs, emb",
+        ),
         (lambda i, c: i.search(c, 0), ValueError, r"k is 0; it must be from 1 to the size of the index \(6\)"),
         (lambda i, c: i.search(c, 7), ValueError, r"k is 7; it must be from 1 to the size of the index \(6\)"),
         (lambda i, c: i.search(c, 2.0), TypeError, "k is 2.0; it must be an integer"),
@@ -436,7 +444,11 @@ def test_another_model_is_refused():
             r"radius is -1; it must be from 0 to the length of a code \(32\)",
         ),
         (lambda i, c: i.range_search(c, 33), ValueError, "radius is 33; it must be from 0 to"),
-        (lambda i, c: i.range_search(c, 1.5), TypeError, "radius is 1.5; it must be an integer from 0 to 32"),
+        (
+            lambda i, c: i.range_search(c, 1.5),
+            TypeError,
+            "radius is 1.5; it must be an integer from 0 to the length of a code",
+        ),
         (lambda i, c: i.add(c, np.arange(6) / 2), TypeError, "ids holds float64; it must hold integers"),
         (lambda i, c: i.add(c, np.arange(6) > 2), TypeError, "ids holds bool; it must hold integers"),
         (lambda i, c: i.add(c, list("abcdef")), TypeError, "ids holds <U1; it must hold integers"),
@@ -474,7 +486,11 @@ def test_another_model_is_refused():
             ValueError,
             "'label' must hold int64, as",
         ),
-        (lambda i, c: i.add(c, None, {"label": [1, "a", 2, 3, 4, 5]}), ValueError, "attribute 'label' is no column of"),
+        (
+            lambda i, c: i.add(c, None, {"label": [1, "a", 2, 3, 4, 5]}),
+            ValueError,
+            "attribute 'label' must hold values of one",
+        ),
         (
             lambda i, c: FlatIndex(32).add(c, None, {"id": range(6)}),
             ValueError,
@@ -486,22 +502,26 @@ def test_another_model_is_refused():
             "the index keeps none",
         ),
         (
-            lambda i, c: FlatIndex(32, keep="outputs").add(c),
+            lambda i, c: FlatIndex(32, store_vectors="outputs").add(c),
             ValueError,
             "vectors are not given, and the index keeps outp",
         ),
         (
-            lambda i, c: FlatIndex(32, keep="outputs").add(c, vectors=c[:2]),
+            lambda i, c: FlatIndex(32, store_vectors="outputs").add(c, vectors=c[:2]),
             ValueError,
             r"vectors has shape \(2, 4\); it m",
         ),
         (
-            lambda i, c: FlatIndex(32, keep="outputs").add(c, vectors=c * 1e6),
+            lambda i, c: FlatIndex(32, store_vectors="outputs").add(c, vectors=c * 1e6),
             ValueError,
-            "vectors holds what float16 can",
+            "vectors holds NaN or a number above 65,504 in row 0",
         ),
-        (lambda i, c: FlatIndex(32, keep="outputs").add(c, vectors=c.astype(str)), TypeError, "it must hold numbers"),
-        (lambda i, c: i.vectors_of([1]), ValueError, "index keeps no vectors; build it with keep"),
+        (
+            lambda i, c: FlatIndex(32, store_vectors="outputs").add(c, vectors=c.astype(str)),
+            TypeError,
+            "it must hold numbers",
+        ),
+        (lambda i, c: i.vectors_of([1]), ValueError, "index of kind flat keeps no vectors; build one"),
         (lambda i, c: i.remove([2, 77]), ValueError, "ids holds 77, which the index does not have"),
         (lambda i, c: i.remove([2, 2]), ValueError, "ids holds 2 twice"),
         (lambda i, c: i.codes_of([6]), ValueError, "ids holds 6, which the index does not have"),

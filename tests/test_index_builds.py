@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from lbhash.index import FlatIndex, open_index
-from lbhash.index import local as local_module
-from lbhash.index.local import write_index
 from lbhash.index.manifest import checksum, identity_of
+from lbhash.index.store import SegmentStore
 from lbhash.service.engine import Engine
 
 pytest_plugins = ["app_service"]
 
-ANEW = "which was built anew since it was opened; open it again"
+ANEW = "which was built again after it was opened; open it again"
 
 
 def codes_of(value, count):
@@ -37,7 +36,7 @@ def removed_and_built(index, path):
 
 
 def overwritten(index, path):
-    write_index(index, path, overwrite=True)
+    index.store.copy(path, overwrite=True)
 
 
 CHANGES = {
@@ -67,14 +66,14 @@ def test_a_writer_leaves_what_was_built_anew(tmp_path, again, model, count, chan
 def test_a_writer_leaves_what_takes_the_place_while_it_writes(tmp_path, monkeypatch):
     index_of(0, 3).save(tmp_path / "i")
     writer = open_index(tmp_path / "i")
-    segment = FlatIndex._segment
+    segment = SegmentStore._segment
 
     def replaced(self, *arguments):
         removed_and_built(made, tmp_path / "i")
         return segment(self, *arguments)
 
     made = index_of(1, 3)
-    monkeypatch.setattr(FlatIndex, "_segment", replaced)
+    monkeypatch.setattr(SegmentStore, "_segment", replaced)
     with pytest.raises(ValueError, match=ANEW):
         writer.add(codes_of(9, 1))
     np.testing.assert_array_equal(open_index(tmp_path / "i").codes_of([0, 1, 2]), codes_of(1, 3))
@@ -114,7 +113,7 @@ def test_a_reader_refuses_the_new_one_of_another_model(tmp_path, model):
     index_of(0, 3).save(tmp_path / "i")
     reader = open_index(tmp_path / "i")
     removed_and_built(index_of(1, 3, model), tmp_path / "i")
-    with pytest.raises(ValueError, match="which was built anew as another; open it again"):
+    with pytest.raises(ValueError, match="which was built again with other settings; open it again"):
         reader.refresh()
     np.testing.assert_array_equal(reader.codes_of([0, 1, 2]), codes_of(0, 3))
 
@@ -124,7 +123,7 @@ def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
     for name, value in (("one", 0), ("two", 1)):
         index_of(value, 3).save(tmp_path / name)
     (tmp_path / "now").symlink_to("one")
-    load = local_module._load_segments
+    load = SegmentStore._load
 
     def moved(*arguments):
         if os.readlink(tmp_path / "now") == "one":
@@ -132,7 +131,7 @@ def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
             (tmp_path / "now").symlink_to("two")
         return load(*arguments)
 
-    monkeypatch.setattr(local_module, "_load_segments", moved)
+    monkeypatch.setattr(SegmentStore, "_load", moved)
     index = open_index(tmp_path / "now")
     assert index.build == identity_of(tmp_path / "two")[0]
     index.verify()
@@ -173,7 +172,7 @@ def test_builds_that_are_none(tmp_path, build):
     manifest = json.loads(file.read_text()) | {"build": build}
     del manifest["checksum"]
     file.write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
-    with pytest.raises(ValueError, match=r"whose index.json does not say which build it is of; build it again"):
+    with pytest.raises(ValueError, match=r"whose index.json has no valid build; build the index again"):
         open_index(tmp_path / "i")
-    write_index(index_of(1, 4), tmp_path / "i", overwrite=True)
+    index_of(1, 4).store.copy(tmp_path / "i", overwrite=True)
     assert len(open_index(tmp_path / "i")) == 4

@@ -100,7 +100,7 @@ def test_changes(inside, command):
 
 def test_export_and_back(inside, command):
     further = pa.table({"title": [f"t{row}" for row in range(1597)]})
-    write_codes(inside / "more.parquet", replace(read_codes("base.parquet"), further=further))
+    write_codes(inside / "more.parquet", replace(read_codes("base.parquet"), extra_columns=further))
     build(command, inside / "i", "--codes", inside / "more.parquet")
     command("index", "remove", "--index", inside / "i", "--id", 5)
     done = json_of(command("index", "export", "--index", inside / "i", "--out", inside / "out.parquet", "--json"))

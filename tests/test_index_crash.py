@@ -201,12 +201,12 @@ for start in range(first, first + 100, 10):
 
 
 def test_a_writer_does_not_wait_for_ever(tmp_path, monkeypatch):
-    from lbhash.index import local
+    from lbhash.index import store
 
     index = begin(tmp_path / "i")
-    monkeypatch.setattr(local, "PATIENCE", 0.05)
+    monkeypatch.setattr(store, "PATIENCE", 0.05)
     with (
-        local.locked(tmp_path / "i"),
+        store.locked(tmp_path / "i"),
         pytest.raises(ValueError, match=r"which another writer has kept locked for 0\.05 s"),
     ):
         index.remove([1])

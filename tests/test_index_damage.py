@@ -25,7 +25,7 @@ def whole(tmp_path_factory):
         codes = rng.integers(0, 256, (1500, 4), dtype=np.uint8)
         table = CodeTable(codes, 32, rng.permutation(4000)[:1500], rng.integers(0, 3, 1500))
         vectors = rng.integers(0, 9, (1500, 2)).astype(np.uint8)
-        index = build_index(table, folder, kind, vectors=vectors, keep="embeddings")
+        index = build_index(table, folder, kind, vectors=vectors, store_vectors="embeddings")
         index.remove(table.rows[:40])
         made[kind] = folder, answers(index, codes[:5])
     return made
@@ -108,7 +108,7 @@ def test_an_id_that_is_lost_among_damaged_ones_is_not_called_unknown(whole, tmp_
     ids = np.load(file)
     ids[[100, 1400]] = ids[[1400, 100]]
     np.save(file, ids)
-    with pytest.raises(ValueError, match=r"^index is damaged: the ids of a segment do not rise$"):
+    with pytest.raises(ValueError, match=r"^index is damaged: the ids of a segment do not increase$"):
         open_index(tmp_path / "i").codes_of(ids[[100]])
 
 

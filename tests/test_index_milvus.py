@@ -23,6 +23,7 @@ from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable, write_codes
 from lbhash.index import FlatIndex, build_index, check_model, open_index
 from lbhash.index.milvus import collection as milvus_module
+from lbhash.index.milvus import connection as connection_module
 from lbhash.index.milvus.address import parse_address, shown_address
 from lbhash.index.milvus.attributes import check_schema, expression, to_rows, to_table
 
@@ -151,7 +152,10 @@ class TestSearch:
             (lambda i: i.search(code[:, :1], 1), "codes has 1 bytes a row"),
             (lambda i: i.range_search(code, 11), "radius is 11; it must be from 0 to the length of a code"),
             (lambda i: i.codes_of([5000]), "ids holds 5000, which the index does not have"),
-            (lambda i: i.vectors_of([1]), "an index of kind milvus keeps no vectors"),
+            (
+                lambda i: i.vectors_of([1]),
+                "index of kind milvus keeps no vectors; build one in a folder with store_vectors",
+            ),
         ):
             for index in pair[: 1 + ("vectors" not in said)]:
                 with pytest.raises((ValueError, TypeError), match=said):
@@ -216,7 +220,7 @@ class TestInvertedFile:
         told = {"bits": 8, "model": "", "kind": "ivf", "options": {"nlist": 2, "nprobe": 1}}
         index = milvus_module.MilvusIndex(parse_address("milvus+http://host/c"), FewLists(flat), told)
         schema = flat.attributes_of([]).drop_columns(["id"]).schema
-        index._adopt(milvus_module.State("", count=80, schema=schema))
+        index._state = milvus_module.MilvusState("", count=80, schema=schema)
         return index, flat
 
     def test_it_probes_as_many_lists_as_it_is_told(self, both):
@@ -402,7 +406,7 @@ class TestWhatIsThere:
             ({"kind": "hnsw"}, "kind is 'hnsw'; in Milvus it must be one of flat, ivf"),
             ({"kind": "ivf"}, "kind is 'ivf'; a file of Milvus Lite has flat only"),
             ({"options": {"nlist": 3}}, "options has 'nlist', which an index of kind flat does not have; it has none"),
-            ({"keep": "outputs"}, "keep is 'outputs'; Milvus keeps codes and attributes only"),
+            ({"store_vectors": "outputs"}, "store_vectors is 'outputs'; Milvus keeps codes and attributes only"),
             ({"ids": [1, 2, 3]}, "ids has shape"),
             ({"attributes": {"blob": [b"x"] * 4}}, "attribute 'blob' holds binary, which Milvus cannot hold here"),
             ({"attributes": {'a"b': range(4)}}, "has a name that Milvus cannot hold"),
@@ -427,7 +431,7 @@ class TestWhatIsThere:
             ("unfinished", {"version": 1}, "which was never finished; build it again"),
         ):
             address = parse_address(f"{base}/{name}")
-            milvus_module._create(client, address, told, "BIN_FLAT", {})
+            connection_module.create_collection(client, address, told)
             if change.get("bits"):
                 client.drop_collection(name)
                 schema = client.create_schema(description=json.dumps(told | change))
@@ -436,7 +440,7 @@ class TestWhatIsThere:
                 client.create_collection(name, schema=schema)
             elif change:
                 client.drop_collection(name)
-                milvus_module._create(client, address, told | change, "BIN_FLAT", {})
+                connection_module.create_collection(client, address, told | change)
             with pytest.raises(ValueError, match=said):
                 open_index(f"{base}/{name}")
         client.upsert("damaged", data=[{"id": 3, "code": b"\xff\xff", "attributes": {}}])
@@ -474,7 +478,7 @@ class TestWhatIsThere:
 
     def test_the_commands(self, base, command, tmp_path, monkeypatch):
         monkeypatch.setenv("LBHASH_MILVUS_TOKEN", "unused")
-        table = replace(table_of(np.random.default_rng(15), 20, 8), further=None)
+        table = replace(table_of(np.random.default_rng(15), 20, 8), extra_columns=None)
         write_codes(tmp_path / "codes.parquet", table)
         write_codes(tmp_path / "more.parquet", replace(table, rows=table.rows + 20))
         where = f"{base}/commands"
@@ -503,7 +507,7 @@ class TestWhatIsThere:
 
 def test_a_server_that_is_not_there(command, monkeypatch):
     pytest.importorskip("pymilvus")
-    monkeypatch.setattr(milvus_module, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(connection_module, "CONNECT_SECONDS", 2)
     with socket.socket() as silent:  # takes connections and never answers
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -527,7 +531,7 @@ def test_the_secrets_of_an_error(monkeypatch):
     from pymilvus.exceptions import MilvusException
 
     address = parse_address("milvus+http://h/c?token=secret")
-    with pytest.raises(ConnectionError) as caught, milvus_module._line_of(address):
+    with pytest.raises(ConnectionError) as caught, connection_module.connection_errors(address):
         raise MilvusException(16, "no user\nhas the token secret")
     assert (caught.value.strerror, caught.value.filename) == (
         "Milvus says: no user has the token …",
@@ -644,7 +648,7 @@ def test_milvus_lite_may_take_its_time_to_start(base, monkeypatch):
     table = table_of(np.random.default_rng(0), 20, 16)
     assert len(build_index(table, f"{base}/late")) == 20
     assert len(failed) == 3
-    monkeypatch.setattr("lbhash.index.milvus.collection.START_SECONDS", 0)
+    monkeypatch.setattr("lbhash.index.milvus.connection.START_SECONDS", 0)
     failed.clear()
     with pytest.raises(ConnectionError, match="Fail connecting to server"):
         open_index(f"{base}/late")

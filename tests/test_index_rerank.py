@@ -18,7 +18,7 @@ def outputs():
 
 
 def index_of(outputs, keep=""):
-    index = FlatIndex(12, keep=keep)
+    index = FlatIndex(12, store_vectors=keep)
     index.add(pack(outputs), np.arange(80) * 3, vectors=outputs if keep else None)
     return index
 
@@ -44,7 +44,7 @@ def test_by_the_codes_alone(outputs):
 def test_by_what_the_index_keeps(tmp_path, outputs, keep, dtype):
     vectors = np.round(40 * np.abs(outputs)).astype(dtype)
     table = CodeTable(pack(outputs), 12, np.arange(80)[::-1] * 3)  # so that they are put in order
-    build_index(table, tmp_path / "i", vectors=vectors, keep=keep)
+    build_index(table, tmp_path / "i", vectors=vectors, store_vectors=keep)
     index = open_index(tmp_path / "i")
     assert index.vectors_of([0]).dtype == (np.uint8 if dtype == np.uint8 else np.float16)
     queries = vectors[:5].astype(np.float32) + 1
@@ -68,7 +68,7 @@ def test_equal_scores_stay_in_the_order_of_the_search():
 
 
 def test_vectors_without_length():
-    index = FlatIndex(8, keep="embeddings")
+    index = FlatIndex(8, store_vectors="embeddings")
     index.add(np.zeros((2, 1), np.uint8), vectors=[[0, 0], [1, 0]])
     found = index.search(np.array([[2]], np.uint8), 2)
     assert rerank(index, found, [[1, 0]], 2, "embeddings").scores.tolist() == [[0, 1]]
@@ -80,7 +80,7 @@ def test_re_ranking_finds_more_neighbors(outputs):
     rng = np.random.default_rng(3)
     base = rng.normal(size=(2000, 16)).astype(np.float32)
     queries = base[:50] + 0.4 * rng.normal(size=(50, 16)).astype(np.float32)
-    index = FlatIndex(16, keep="outputs")
+    index = FlatIndex(16, store_vectors="outputs")
     index.add(pack(base), vectors=base)
     truth = np.argsort(cosine_distances(queries, base), axis=1)[:, :10]
     found = index.search(pack(queries), 100)
@@ -95,7 +95,7 @@ def test_re_ranking_finds_more_neighbors(outputs):
     ("change", "error", "message"),
     [
         ({"by": "luck"}, ValueError, "by is 'luck'; it must be one of asymmetric, outputs, embeddings"),
-        ({"by": "embeddings"}, ValueError, "rerank is 'embeddings' and the index keeps outputs; build it with keep"),
+        ({"by": "embeddings"}, ValueError, "rerank is 'embeddings' and the index keeps outputs; build it with store_"),
         ({"k": 0}, ValueError, r"k is 0; it must be from 1 to the number of candidates \(4\)"),
         ({"k": 5}, ValueError, "k is 5; it must be from 1 to"),
         ({"queries": np.zeros((3, 12))}, ValueError, r"queries has shape \(3, 12\); it must be \[2, dim\]"),
@@ -119,7 +119,7 @@ def test_bad_arguments(outputs, change, error, message):
 def test_without_kept_vectors(outputs):
     index = index_of(outputs)
     found = index.search(pack(outputs[:2]), 4)
-    with pytest.raises(ValueError, match="rerank is 'outputs' and the index keeps no vectors; build it with keep"):
+    with pytest.raises(ValueError, match="rerank is 'outputs' and the index keeps no vectors; build it with store_"):
         rerank(index, found, outputs[:2], 2, "outputs")
 
 
@@ -136,7 +136,7 @@ def test_the_kinds_beside_each_other():
         assert 0 < row["recall"] <= 1
         assert row["milliseconds"] > 0
         assert row["speed"] == pytest.approx(by_kind["flat"]["milliseconds"] / row["milliseconds"])
-    with pytest.raises(ValueError, match="the index has 999 codes; of fewer than 1,000 every kind scans all"):
+    with pytest.raises(ValueError, match="the index has 999 codes; with fewer than 1,000 every kind scans all of them"):
         compare_kinds(codes[:999], 32, codes[:9])
     with pytest.raises(ValueError, match="queries has no code"):
         compare_kinds(codes, 32, codes[:0])

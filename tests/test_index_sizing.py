@@ -85,7 +85,7 @@ def test_bytes_for_people():
         ({"ids": -1}, "ids is -1; it must be at least 0"),
         ({"usable": 0}, "usable is 0; it must be above 0 and at most 1"),
         ({"usable": 1.1}, "usable is 1.1; it must be above 0 and at most 1"),
-        ({"memory": 0}, "memory is 0; it must be at least 1 byte"),
+        ({"memory": 0}, "memory is 0; it must be at least 1"),
     ],
 )
 def test_bad_sizes(arguments, said):

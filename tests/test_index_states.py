@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable
 from lbhash.index import build_index, open_index
-from lbhash.index import local as local_module
+from lbhash.index import store as store_module
 from lbhash.index.kinds import KINDS
 
 BITS = 10
@@ -39,12 +39,14 @@ class Changes(RuleBasedStateMachine):
         self.largest = -1
         self.keep = keep
         options = EXHAUSTIVE[kind]
-        self.index = KINDS[kind](BITS, keep=keep, options=options)
+        self.index = KINDS[kind](BITS, store_vectors=keep, options=options)
         if in_folder:
             none = CodeTable(np.empty((0, 2), np.uint8), BITS, np.empty(0, np.int64))
             vectors = np.empty((0, 3)) if keep else None
             where = self.folder / "i"
-            self.index = build_index(none, where, kind, keep=keep, vectors=vectors, attributes={}, options=options)
+            self.index = build_index(
+                none, where, kind, store_vectors=keep, vectors=vectors, attributes={}, options=options
+            )
 
     def codes(self, count):
         return np.stack([self.rng.integers(0, 256, count), self.rng.integers(0, 4, count)], axis=1).astype(np.uint8)
@@ -147,10 +149,10 @@ class Changes(RuleBasedStateMachine):
 @pytest.fixture(autouse=True)
 def small_sizes(monkeypatch):
     """Segments merge and get structures, and disks are not waited for, so that many changes fit into a test."""
-    monkeypatch.setattr(local_module, "MERGE", 3)
-    monkeypatch.setattr(local_module, "SMALL", 8)
-    monkeypatch.setattr(local_module, "MIN_ROWS", 6)
-    monkeypatch.setattr(local_module, "REMOVED", 0.6)
+    monkeypatch.setattr(store_module, "MERGE", 3)
+    monkeypatch.setattr(store_module, "SMALL", 8)
+    monkeypatch.setattr(store_module, "MIN_ROWS", 6)
+    monkeypatch.setattr(store_module, "REMOVED", 0.6)
     monkeypatch.setattr("os.fsync", lambda handle: None)
 
 

@@ -160,7 +160,7 @@ def lbhash_codes(work: Work, bits: int, seed: int, epochs: int) -> Iterator[Cont
         ("embeddings", "embeddings", embeddings, work.stored),
     )
     for by, word, vectors, kept in stages:
-        index = FlatIndex(bits, keep="" if kept is None else by)
+        index = FlatIndex(bits, store_vectors="" if kept is None else by)
         index.add(base, vectors=kept)
         size = base.shape[1] + (0 if kept is None else index.vectors_of([0]).nbytes)
         for count in CANDIDATES:

@@ -1,4 +1,4 @@
-"""Codes: ±1 to packed bits and back, Hamming distances, and files of codes."""
+"""Codes: from ±1 to packed bits and back, Hamming distances, and files of codes."""
 
 from lbhash.codes.packing import (
     MAX_BITS,

@@ -1,4 +1,4 @@
-"""The four arrays that DeepHash-pytorch saves with its best model, so that runs of it can be scored again."""
+"""Codes of DeepHash-pytorch: the four arrays that it saves with its best model."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def read_deephash(folder: str | Path, name: str = "deephash") -> tuple[CodeTable
     """Read the queries (``tst``) and the base (``trn``) of a run of DeepHash-pytorch.
 
     Args:
-        folder: with the files ``tst_binary.npy`` and ``trn_binary.npy`` (±1, ``[n, bits]``; a 0 that ``sign`` left is
-            positive here) and ``tst_label.npy`` and ``trn_label.npy`` (one-hot or multi-hot ``[n, C]``). Older versions
-            begin their names with the data set and the mAP; such a beginning may be there, the same in all four.
-        name: of the argument, for messages.
+        folder: it has the files ``tst_binary.npy`` and ``trn_binary.npy`` (±1, ``[n, bits]``; a 0 counts as +1) and
+            ``tst_label.npy`` and ``trn_label.npy`` (one-hot or multi-hot ``[n, C]``). All four names may have the same
+            prefix: older versions put the data set and the mAP there.
+        name: name of the argument in error messages.
 
     Returns:
-        Queries and base. Where every row of both has one label, the labels are class numbers.
+        Queries and base. The labels are class numbers if every row of both has exactly one label.
 
     Raises:
-        TypeError, ValueError: a file is missing, there is more than one set of them, or one holds something else.
+        TypeError, ValueError: a file is missing, there are several sets of files, or a file holds something else.
     """
     path = Path(folder)
     if not path.is_dir():
@@ -38,12 +38,12 @@ def read_deephash(folder: str | Path, name: str = "deephash") -> tuple[CodeTable
         raise ValueError(f"{name} is {str(folder)!r}, which has {what} in tst_binary.npy; it must have one")
     arrays = {kind: read_array(path / f"{found[0]}{kind}.npy", f"{kind} of {name}") for kind in FILES}
     tables = []
-    single = all(_one_hot(arrays[f"{part}_label"]) for part in ("tst", "trn"))
-    for part in ("tst", "trn"):
-        codes, bits = as_packed(arrays[f"{part}_binary"], name=f"{part}_binary of {name}")
-        labels = check_labels(arrays[f"{part}_label"], f"{part}_label of {name}")
+    single = all(_one_hot(arrays[f"{split}_label"]) for split in ("tst", "trn"))
+    for split in ("tst", "trn"):
+        codes, bits = as_packed(arrays[f"{split}_binary"], name=f"{split}_binary of {name}")
+        labels = check_labels(arrays[f"{split}_label"], f"{split}_label of {name}")
         if len(labels) != len(codes):
-            raise ValueError(f"{name} has {len(codes)} codes in {part}_binary and {len(labels)} rows in {part}_label")
+            raise ValueError(f"{name} has {len(codes)} codes in {split}_binary and {len(labels)} rows in {split}_label")
         labels = labels.argmax(axis=1).astype(np.int64) if single else labels
         tables.append(CodeTable(codes, bits, np.arange(len(codes)), labels))
     return tables[0], tables[1]

@@ -1,7 +1,7 @@
-"""Files of codes: packed codes with their labels and the rows they come from, as Parquet or ``.npz``.
+"""Files of codes: Parquet or ``.npz`` files with packed codes, their labels and the rows that they come from.
 
-A folder of such Parquet files is read as one (``lbhash.codes.shards``). Codes of other programs are read from ``.npz``
-and ``.npy`` files too, packed or with a column a bit.
+A folder of such Parquet files is read as one file (``lbhash.codes.shards``). Codes of other programs are read from
+``.npz`` and ``.npy`` files too, packed or with one column for each bit.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 SUFFIXES = (".parquet", ".npz")
 READABLE = (*SUFFIXES, ".npy")
 OWN_COLUMNS = ("row", "code", "label", "labels")
-"""What the columns of a Parquet file of codes mean here; any others are the user's own."""
+"""The columns of a Parquet file of codes that lbhash writes; all others are extra columns."""
 
 
 @dataclass(frozen=True)
 class CodeTable:
-    """Codes and what belongs to them.
+    """Codes with their rows, labels and extra columns.
 
     Attributes:
         codes: ``uint8 [n, ceil(bits / 8)]``.
-        bits: h.
-        rows: position of each in the file that was encoded, ``int64 [n]``.
-        labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``; ``None`` where there are none.
-        model: fingerprint of the model that made them; empty where it is not known.
-        further: the other columns of a Parquet file; ``None`` where there are none.
+        bits: h, the length of a code.
+        rows: the row of each code in the file that was encoded, ``int64 [n]``.
+        labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``.
+        model: fingerprint of the model that made the codes; empty if it is not known.
+        extra_columns: the other columns of a Parquet file; None if it has no others.
     """
 
     codes: PackedCodes
@@ -49,11 +49,11 @@ class CodeTable:
     rows: npt.NDArray[np.int64]
     labels: npt.NDArray | None = None
     model: str = ""
-    further: pa.Table | None = None
+    extra_columns: pa.Table | None = None
 
 
 def check_suffix(path: str | Path, name: str = "out", suffixes: tuple[str, ...] = SUFFIXES) -> Path:
-    """Return ``path``, or raise ``ValueError`` unless it ends as a file of codes does."""
+    """Return ``path``, or raise ``ValueError`` unless it has the suffix of a file of codes."""
     file = Path(path)
     if file.suffix not in suffixes:
         raise ValueError(f"{name} is {str(path)!r}; it must end in {' or '.join(suffixes)}")
@@ -61,40 +61,31 @@ def check_suffix(path: str | Path, name: str = "out", suffixes: tuple[str, ...] 
 
 
 def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | None = None) -> None:
-    """Write codes to a ``.parquet`` (columns ``row``, ``code``, ``label`` or ``labels``) or an ``.npz`` file.
+    """Write codes to a ``.parquet`` file (columns ``row``, ``code``, ``label`` or ``labels``) or an ``.npz`` file.
 
-    Args:
-        path: the file.
-        table: the codes.
-        facts: what the metadata of a ``.parquet`` are to say besides (``read_facts``).
+    ``facts`` are more entries for the metadata of a ``.parquet`` file, which ``read_facts`` returns.
     """
     file = check_suffix(path)
     with replacing(file) as temporary:
         if file.suffix == ".parquet":
             _write_parquet(temporary, table, facts or {})
         else:
-            held = {"codes": table.codes, "bits": np.array(table.bits), "rows": table.rows}
-            if table.labels is not None:
-                held["labels"] = table.labels
-            np.savez(temporary, **held, model=np.array(table.model))  # type: ignore[arg-type]
+            labels: dict[str, Any] = {} if table.labels is None else {"labels": table.labels}
+            np.savez(temporary, codes=table.codes, bits=table.bits, rows=table.rows, model=table.model, **labels)
 
 
 def read_codes(
-    path: str | Path,
-    name: str = "codes",
-    *,
-    bits: int | None = None,
-    labels: str | Path | None = None,
+    path: str | Path, name: str = "codes", *, bits: int | None = None, labels: str | Path | None = None
 ) -> CodeTable:
     """Read a file of codes.
 
     Args:
-        path: a file that ``write_codes`` wrote; a folder that ``lbhash encode`` wrote; an ``.npz`` with an array
-            ``codes`` and, maybe, ``labels``; or an ``.npy`` of codes. Codes in arrays may have any form that
-            ``lbhash.codes.as_packed`` takes.
-        name: of the argument, for messages.
-        bits: length of a code, for arrays that do not say.
-        labels: an ``.npy`` with the labels, for files that have none of their own: class numbers or multi-hot.
+        path: a file that ``write_codes`` wrote; a folder that ``lbhash encode`` wrote; an ``.npz`` file with an array
+            ``codes`` and maybe ``labels``; or an ``.npy`` file of codes. Codes in arrays may have any form that
+            ``lbhash.codes.as_packed`` accepts.
+        name: name of the argument in error messages.
+        bits: length of a code, for arrays from which it does not follow.
+        labels: an ``.npy`` file with the labels, for files without labels: class numbers or multi-hot.
 
     Raises:
         ValueError: the file is missing, damaged, or holds no codes; or the folder is not complete.
@@ -106,17 +97,23 @@ def read_codes(
             table = _read_folder(file, name)
         elif file.suffix == ".parquet":
             table = _read_parquet(file, name)
+        elif file.suffix == ".npz":
+            table = _read_npz(file, name, bits)
         else:
-            table = _read_npz(file, name, bits) if file.suffix == ".npz" else _read_npy(file, name, bits)
+            codes, length = as_packed(read_array(file, name), bits, f"codes of {name}")
+            table = CodeTable(codes, length, np.arange(len(codes)))
     except (OSError, EOFError, zipfile.BadZipFile) as error:
         line = str(error).splitlines()[0]
         raise ValueError(f"{name} is {str(path)!r}, which is damaged or no file of codes: {line}") from None
     if labels is not None:
         table = replace(table, labels=check_labels(read_array(labels, f"labels of {name}"), f"labels of {name}"))
     if code_bytes(check_bits(table.bits, f"bits of {name}")) != table.codes.shape[1]:
-        raise ValueError(f"{name} says {table.bits} bits a code and holds {table.codes.shape[1]} bytes")
+        raise ValueError(
+            f"{name} holds codes of {table.codes.shape[1]} bytes; its metadata says {table.bits} bits, which are "
+            f"{code_bytes(table.bits)} bytes"
+        )
     if bits is not None and bits != table.bits:
-        raise ValueError(f"{name} holds codes of {table.bits} bits; with bits {bits} they must have as many")
+        raise ValueError(f"{name} holds codes of {table.bits} bits; with bits {bits} they must have {bits}")
     if table.labels is not None and len(table.labels) != len(table.codes):
         raise ValueError(f"{name} holds {len(table.codes)} codes and {len(table.labels)} labels")
     if table.rows.shape != (len(table.codes),) or table.rows.dtype.kind not in "iu":
@@ -125,7 +122,7 @@ def read_codes(
 
 
 def read_array(path: str | Path, name: str) -> npt.NDArray:
-    """Read an ``.npy`` file; ``ValueError`` names the argument where it is missing, damaged or a pickle."""
+    """Read an ``.npy`` file, or raise ``ValueError`` if it is missing, damaged or a pickle."""
     file = existing_file(path, name)
     try:
         return read_npy(file)
@@ -135,7 +132,7 @@ def read_array(path: str | Path, name: str) -> npt.NDArray:
 
 
 def label_columns(labels: npt.NDArray | None) -> dict[str, Any]:
-    """Labels as a column of a table: ``label``, or ``labels`` with lists of them; none where there are no labels."""
+    """Return labels as a column of a table: ``label``, or ``labels`` with a list in each row; no column for None."""
     import pyarrow as pa
 
     if labels is None:
@@ -148,10 +145,9 @@ def label_columns(labels: npt.NDArray | None) -> dict[str, Any]:
 
 
 def read_facts(file: Path) -> dict[str, Any]:
-    """What a Parquet file of codes says of itself, and how many it holds (``count``), without reading these.
+    """Return the metadata of a Parquet file of codes, and the number of its codes (``count``), without reading these.
 
-    Raises:
-        ValueError: it is missing, damaged, or no file of codes.
+    It is a ``ValueError`` if the file is missing, damaged, or not a file of codes.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -165,7 +161,7 @@ def read_facts(file: Path) -> dict[str, Any]:
         raise ValueError(f"{str(file)!r} is damaged or no file of codes: {line}") from None
 
 
-def _write_parquet(file: Path, table: CodeTable, more: Mapping[str, Any]) -> None:
+def _write_parquet(file: Path, table: CodeTable, facts: Mapping[str, Any]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -174,37 +170,36 @@ def _write_parquet(file: Path, table: CodeTable, more: Mapping[str, Any]) -> Non
         pa.binary(width), len(table.codes), [None, pa.py_buffer(np.ascontiguousarray(table.codes))]
     )
     columns = {"row": pa.array(table.rows), "code": code, **label_columns(table.labels)}
-    if table.further is not None:
-        columns |= {name: table.further[name] for name in table.further.column_names}
+    if table.extra_columns is not None:
+        columns |= {name: table.extra_columns[name] for name in table.extra_columns.column_names}
     classes = table.labels.shape[1] if table.labels is not None and table.labels.ndim == 2 else 0
-    facts = {"bits": table.bits, "model": table.model, "classes": classes, **more}
-    pq.write_table(pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(facts)}), file)
+    metadata = {"bits": table.bits, "model": table.model, "classes": classes, **facts}
+    pq.write_table(pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(metadata)}), file)
 
 
 def _read_folder(folder: Path, name: str) -> CodeTable:
-    """The shards of a folder as one table."""
     import pyarrow as pa
 
     manifest, shards = complete_shards(folder, name)
     tables = [_read_parquet(folder / shard.name, name) for shard in shards]
-    held = [table for table in tables if len(table.codes)] or tables[:1]  # all images of a shard may be damaged
-    count = sum(len(table.codes) for table in held)
-    if {(table.bits, table.model) for table in held} != {(manifest["bits"], manifest["model"])}:
+    tables = [table for table in tables if len(table.codes)] or tables[:1]  # all images of a shard may be damaged
+    count = sum(len(table.codes) for table in tables)
+    if {(table.bits, table.model) for table in tables} != {(manifest["bits"], manifest["model"])}:
         raise ValueError(f"{name} is {str(folder)!r}, whose shards are not all of the model that its manifest names")
     if count != manifest["complete"]["codes"]:
         raise ValueError(
             f"{name} is {str(folder)!r}, whose shards hold {count:,} codes and not the "
             f"{manifest['complete']['codes']:,} that its manifest says; run its 'lbhash encode' again"
         )
-    labels = [table.labels for table in held if table.labels is not None]
-    further = [table.further for table in held if table.further is not None]
+    labels = [table.labels for table in tables if table.labels is not None]
+    extra = [table.extra_columns for table in tables if table.extra_columns is not None]
     return CodeTable(
-        np.concatenate([table.codes for table in held]),
-        held[0].bits,
-        np.concatenate([table.rows for table in held]),
+        np.concatenate([table.codes for table in tables]),
+        tables[0].bits,
+        np.concatenate([table.rows for table in tables]),
         np.concatenate(labels) if labels else None,
-        held[0].model,
-        pa.concat_tables(further) if further else None,
+        tables[0].model,
+        pa.concat_tables(extra) if extra else None,
     )
 
 
@@ -221,12 +216,13 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
     width = table["code"].type.byte_width
     if table["code"].null_count:
         raise ValueError(f"{name} is {str(file)!r}, which has rows without a code")
-    parts = [
-        np.frombuffer(chunk.buffers()[1], np.uint8, len(chunk) * width, chunk.offset * width).reshape(-1, width)
-        for chunk in table["code"].chunks
-        if len(chunk)
-    ]
-    codes = np.concatenate(parts) if parts else np.empty((0, width), np.uint8)
+    codes = np.empty((len(table), width), np.uint8)
+    start = 0
+    for chunk in table["code"].chunks:
+        if len(chunk):
+            content = np.frombuffer(chunk.buffers()[1], np.uint8, len(chunk) * width, chunk.offset * width)
+            codes[start : start + len(chunk)] = content.reshape(-1, width)
+            start += len(chunk)
     facts = json.loads((table.schema.metadata or {}).get(b"lbhash", b"{}"))
     labels = None
     if "label" in table.column_names:
@@ -234,29 +230,24 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
     elif "labels" in table.column_names:
         labels = check_labels(table["labels"].to_pylist(), f"labels of {name}", classes=facts.get("classes"))
     rows = table["row"].to_numpy() if "row" in table.column_names else np.arange(len(codes))
-    further = table.drop_columns([name for name in OWN_COLUMNS if name in table.column_names])
-    others = further.replace_schema_metadata(None) if further.column_names else None
-    return CodeTable(codes, facts.get("bits", 8 * width), rows, labels, facts.get("model", ""), others)
+    extra = table.drop_columns([name for name in OWN_COLUMNS if name in table.column_names])
+    columns = extra.replace_schema_metadata(None) if extra.column_names else None
+    return CodeTable(codes, facts.get("bits", 8 * width), rows, labels, facts.get("model", ""), columns)
 
 
 def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:
     try:
         with np.load(file, allow_pickle=False) as arrays:
-            held = {key: arrays[key] for key in arrays.files}
+            found = {key: arrays[key] for key in arrays.files}
     except (ValueError, TypeError, zlib.error) as error:
         raise OSError(str(error)) from None
-    if "codes" not in held:
-        raise ValueError(f"{name} is {str(file)!r}, which has no array 'codes' (it has {', '.join(held)})")
-    codes = held["codes"]
-    given = check_bits(int(held["bits"]), f"bits of {name}") if "bits" in held else None
+    if "codes" not in found:
+        raise ValueError(f"{name} is {str(file)!r}, which has no array 'codes' (it has {', '.join(found)})")
+    codes = found["codes"]
+    given = check_bits(int(found["bits"]), f"bits of {name}") if "bits" in found else None
     if given is not None and codes.dtype == np.uint8 and codes.shape[1:] == (code_bytes(given),):
-        length = given  # as write_codes has them, whatever their bytes
+        length = given  # write_codes wrote them: they are packed, even if all bytes are 0 or 1
     else:
         codes, length = as_packed(codes, given or bits, f"codes of {name}")
-    labels = check_labels(held["labels"], f"labels of {name}") if "labels" in held else None
-    return CodeTable(codes, length, held.get("rows", np.arange(len(codes))), labels, str(held.get("model", "")))
-
-
-def _read_npy(file: Path, name: str, bits: int | None) -> CodeTable:
-    codes, length = as_packed(read_array(file, name), bits, f"codes of {name}")
-    return CodeTable(codes, length, np.arange(len(codes)))
+    labels = check_labels(found["labels"], f"labels of {name}") if "labels" in found else None
+    return CodeTable(codes, length, found.get("rows", np.arange(len(codes))), labels, str(found.get("model", "")))

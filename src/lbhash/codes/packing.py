@@ -1,4 +1,4 @@
-"""Binary codes: ±1 to packed bits and back, and the Hamming distance.
+"""Binary codes: from ±1 to packed bits and back, and the Hamming distance.
 
 A code of h bits is b in {-1, +1}^h. It is stored packed: a row of ``ceil(h / 8)`` bytes, bit k in byte
 ``k // 8`` at position ``k % 8`` (little-endian inside the byte), with +1 as 1 and -1 as 0. The bits that pad the
@@ -8,41 +8,31 @@ byte j of a code *is* the paper's index of its j-th block of 8 bits, the sum ove
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.utils.validation import check_int
+
 MAX_BITS = 1024
-"""Largest length of a code that the library takes."""
+"""The largest length of a code that the library accepts."""
 
 PackedCodes = npt.NDArray[np.uint8]
 
 
 def code_bytes(bits: int) -> int:
-    """Number of bytes that one packed code of ``bits`` bits takes: ``ceil(bits / 8)``."""
+    """Return the number of bytes of a packed code of ``bits`` bits: ``ceil(bits / 8)``."""
     return -(-bits // 8)
 
 
 def check_bits(bits: int, name: str = "bits") -> int:
-    """Return ``bits`` as an ``int``.
-
-    Raises:
-        TypeError: it is not an integer.
-        ValueError: it is not between 1 and 1,024.
-    """
-    if isinstance(bits, bool) or not isinstance(bits, (int, np.integer)):
-        raise TypeError(f"{name} is {bits!r}; it must be an integer from 1 to {MAX_BITS}")
-    if not 1 <= bits <= MAX_BITS:
-        raise ValueError(f"{name} is {bits}; it must be from 1 to {MAX_BITS}")
-    return int(bits)
+    """Return the length of a code as an ``int``, or raise an error unless it is an integer from 1 to 1,024."""
+    return check_int(bits, name, 1, MAX_BITS)
 
 
 def check_codes(codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
-    """Return packed codes as a C-contiguous array ``uint8 [n, bytes]``.
-
-    Raises:
-        TypeError: the values are not ``uint8``.
-        ValueError: the array is not two-dimensional or a row has no byte or too many.
-    """
+    """Return packed codes as a C-contiguous array ``uint8 [n, bytes]``, or raise an error if they are none."""
     array = np.asarray(codes)
     if array.dtype != np.uint8:
         raise TypeError(f"{name} holds {array.dtype}; packed codes are uint8 (see lbhash.codes.pack)")
@@ -52,10 +42,11 @@ def check_codes(codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
 
 
 def check_width(codes: PackedCodes, bits: int | None, name: str = "codes") -> int:
-    """Return the length of checked codes, 8 * bytes unless ``bits`` says less.
+    """Return the length of the codes that ``check_codes`` returned: ``bits``, or if it is None, 8 * bytes.
 
     Raises:
-        TypeError, ValueError: ``bits`` is no such length, or a bit that pads the last byte is set.
+        TypeError, ValueError: codes of ``bits`` bits have another number of bytes, or a bit that pads the last byte is
+            set.
     """
     if bits is None:
         return 8 * codes.shape[1]
@@ -63,14 +54,12 @@ def check_width(codes: PackedCodes, bits: int | None, name: str = "codes") -> in
         raise ValueError(f"{name} has {codes.shape[1]} bytes a row; codes of {bits} bits have {code_bytes(bits)}")
     if bits % 8 and len(codes) and int(codes[:, -1].max()) >> (bits % 8):
         row = int(np.argmax(codes[:, -1] >> (bits % 8) > 0))
-        raise ValueError(
-            f"{name} has a bit beyond the first {bits} set in row {row}; the bits that pad a code must be 0"
-        )
+        raise ValueError(f"{name} has a bit beyond the first {bits} set in row {row}; bits that pad a code must be 0")
     return int(bits)
 
 
 def check_same_width(codes: PackedCodes, others: PackedCodes, name: str, other_name: str) -> None:
-    """Raise ``ValueError`` unless both have as many bytes a code."""
+    """Raise ``ValueError`` unless the codes of both arrays have the same number of bytes."""
     if codes.shape[1] != others.shape[1]:
         raise ValueError(
             f"{name} has {codes.shape[1]} bytes a row and {other_name} has {others.shape[1]}; they must be equal"
@@ -78,16 +67,13 @@ def check_same_width(codes: PackedCodes, others: PackedCodes, name: str, other_n
 
 
 def pack(signs: npt.ArrayLike) -> PackedCodes:
-    """Pack real numbers or signs into codes, by sign, with bin(0) = +1.
+    """Pack real numbers into codes by their signs, with bin(0) = +1.
 
     Args:
-        signs: ``[n, bits]``, any real numbers; a code is 1 where they are at least 0.
+        signs: ``[n, bits]``, any real numbers but NaN; a bit is 1 if its number is at least 0.
 
     Returns:
         ``uint8 [n, ceil(bits / 8)]``.
-
-    Raises:
-        ValueError: not two-dimensional, or a value is NaN.
 
     >>> pack([[1, -1, -1, 1], [-1, 0, 0, 0]]).tolist()
     [[9], [14]]
@@ -103,19 +89,19 @@ def pack(signs: npt.ArrayLike) -> PackedCodes:
 
 
 def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes") -> tuple[PackedCodes, int]:
-    """Packed codes and their length from codes in any usual form.
+    """Return packed codes and their length from codes in any usual form.
 
     Args:
-        array: ``[n, ...]``: packed ``uint8``; or a column a bit, of -1 and +1 (a 0 among them is positive, as bin(0) =
-            +1) or of 0 and 1. ``uint8`` of nothing but 0 and 1 is read as a column a bit.
-        bits: the length h of a code, by default what the form says. It tells the two forms of ``uint8`` apart.
-        name: what to call the argument in an error.
+        array: packed codes, ``uint8 [n, bytes]``; or one column for each bit, of -1 and +1 (a 0 among them is positive,
+            since bin(0) = +1) or of 0 and 1. An array of ``uint8`` that holds only 0 and 1 has one column for each bit.
+        bits: the length h of a code. If None, it follows from the array. It tells the two forms of ``uint8`` apart.
+        name: name of the argument in error messages.
 
     Returns:
         ``uint8 [n, ceil(bits / 8)]``, and h.
 
     Raises:
-        TypeError, ValueError: it is none of these, or of another length than ``bits``.
+        TypeError, ValueError: the array has none of these forms, or its codes do not have ``bits`` bits.
 
     >>> codes, bits = as_packed([[1, -1, -1, 1]])
     >>> codes.tolist(), bits
@@ -134,48 +120,37 @@ def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes"
         raise ValueError(f"{name} has {length} columns; with {check_bits(bits)} bits it must have {bits}")
     negative = given.min(initial=0) < 0
     for start in range(0, len(given), 8192):
-        part = given[start : start + 8192]
-        wrong = ~np.isin(part, (-1, 0, 1) if negative else (0, 1))
+        rows = given[start : start + 8192]
+        wrong = ~np.isin(rows, (-1, 0, 1) if negative else (0, 1))
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
             raise ValueError(
-                f"{name} is {part[row, column]} in row {start + row}; it must be packed uint8, or hold only -1 and +1, "
+                f"{name} is {rows[row, column]} in row {start + row}; it must be packed uint8, or hold only -1 and +1, "
                 "or only 0 and 1 (of real outputs take the signs)"
             )
     return np.packbits(given >= 0 if negative else given > 0, axis=1, bitorder="little"), length
 
 
 def code_from_hex(text: str, bits: int, name: str = "code") -> PackedCodes:
-    """The packed code ``uint8 [bytes]`` of hexadecimal digits, two a byte in the order of the bytes.
+    """Return the packed code ``uint8 [bytes]`` of hexadecimal digits, two for each byte in the order of the bytes.
 
     Raises:
-        ValueError: they are not those of a code of ``bits`` bits.
+        ValueError: the text is not a code of ``bits`` bits.
 
     >>> code_from_hex("ff03", bits=10).tolist()
     [255, 3]
     """
     digits = 2 * code_bytes(bits)
-    try:
-        held = bytes.fromhex(text) if len(text) == digits else b""
-    except ValueError:
-        held = b""
-    if 2 * len(held) != digits:
+    if re.fullmatch(f"[0-9a-fA-F]{{{digits}}}", text) is None:
         shown = text if len(text) <= 2 * code_bytes(MAX_BITS) else f"{text[:64]}…"
         raise ValueError(f"{name} is {shown!r}; it must be {digits} hexadecimal digits, for {bits} bits")
-    code = np.frombuffer(held, np.uint8)
+    code = np.frombuffer(bytes.fromhex(text), np.uint8)
     check_width(code[None], bits, name)
     return code
 
 
 def unpack(codes: npt.ArrayLike, bits: int) -> npt.NDArray[np.int8]:
-    """Unpack codes into signs.
-
-    Args:
-        codes: ``uint8 [n, ceil(bits / 8)]``.
-        bits: the length h of a code.
-
-    Returns:
-        ``int8 [n, bits]`` of -1 and +1.
+    """Unpack codes ``uint8 [n, ceil(bits / 8)]`` into signs, ``int8 [n, bits]`` of -1 and +1.
 
     >>> unpack(pack([[1, -1, -1, 1]]), bits=4).tolist()
     [[1, -1, -1, 1]]
@@ -188,27 +163,25 @@ def unpack(codes: npt.ArrayLike, bits: int) -> npt.NDArray[np.int8]:
 
 
 def as_words(codes: npt.ArrayLike, name: str = "codes") -> npt.NDArray[np.uint64]:
-    """View packed codes as 64-bit words, padded with zero bytes: ``uint64 [n, ceil(bytes / 8)]``.
+    """Return packed codes as 64-bit words, padded with zero bytes: ``uint64 [n, ceil(bytes / 8)]``.
 
-    Equal padding on both sides leaves every Hamming distance as it is. Copies only where the width is not a
-    multiple of 8 bytes.
+    The padding changes no Hamming distance. The codes are copied only if their width is not a multiple of 8 bytes.
     """
     array = check_codes(codes, name)
-    padding = -array.shape[1] % 8
-    if padding:
+    if padding := -array.shape[1] % 8:
         array = np.pad(array, ((0, 0), (0, padding)))
     return array.view(np.uint64)
 
 
 def hamming_distances(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.int32]:
-    """Hamming distance of every code of ``a`` to every code of ``b``.
+    """Return the Hamming distance of every code of ``a`` to every code of ``b``.
 
     Args:
         a: ``uint8 [n, bytes]``.
         b: ``uint8 [m, bytes]``.
 
     Returns:
-        ``int32 [n, m]``, in bits. It is as large as it says: for large sets use ``RankHistogram`` or an index.
+        ``int32 [n, m]``, in bits. For large sets use ``RankHistogram`` or an index, which do not hold all distances.
 
     >>> hamming_distances(pack([[1, 1, 1]]), pack([[1, 1, 1], [-1, 1, -1]])).tolist()
     [[0, 2]]

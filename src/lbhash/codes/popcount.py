@@ -19,4 +19,4 @@ def _popcount(typing_context: Any, word: Any) -> Any:
 
 
 popcount: Any = intrinsic(_popcount)
-"""Number of ones of an integer, as one instruction; for use inside Numba kernels."""
+"""Return the number of ones of an integer; inside Numba kernels this is one processor instruction."""

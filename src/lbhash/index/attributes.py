@@ -1,43 +1,49 @@
-"""The columns that travel with the codes: what they may be, and which rows a filter keeps."""
+"""Attributes: columns that an index has for its codes, and filters over them."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.index.base import Attributes, Where
+from lbhash.index.base import Columns, Where
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 RESERVED = ("id", "code")
-"""Names that the index's own columns have, where it is written as a table."""
+"""Columns that an exported index has besides its attributes."""
 
 
-def as_table(attributes: pa.Table | Attributes | None, count: int, schema: pa.Schema | None) -> pa.Table:
-    """Attributes as a table of ``count`` rows.
+def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -> pa.Table:
+    """Return attributes as a table.
 
     Args:
-        attributes: columns by name; ``None`` for no columns.
+        attributes: columns by name; None for no columns.
         count: number of codes.
-        schema: what the columns must be; ``None`` where they are the first.
+        schema: names and types of the index's columns; if None, the columns may have any.
 
     Raises:
-        ValueError: a column has another length, a reserved name, values of several kinds, or none that the index has.
+        ValueError: a column has another length, a reserved name, values of several kinds, or does not fit the schema.
     """
     import pyarrow as pa
 
     if isinstance(attributes, pa.Table):
         table = attributes
     else:
-        columns = {name: _column(name, values) for name, values in (attributes or {}).items()}
-        for name, column in columns.items():
-            if len(column) != count:
+        columns = {}
+        for name, values in (attributes or {}).items():
+            try:
+                columns[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+            except (pa.ArrowException, TypeError) as error:
+                line = str(error).splitlines()[0]
+                raise ValueError(f"attribute {name!r} must hold values of one type: {line}") from None
+            if len(columns[name]) != count:
                 raise ValueError(
-                    f"attribute {name!r} has {len(column)} values; it must have {count}, one for each code"
+                    f"attribute {name!r} has {len(columns[name])} values; it must have {count}, one for each code"
                 )
         table = pa.table(columns)
     for name in table.column_names:
@@ -50,14 +56,20 @@ def as_table(attributes: pa.Table | Attributes | None, count: int, schema: pa.Sc
     return (table if schema is None else _cast(table, schema)).combine_chunks()
 
 
-def label_column(schema: pa.Schema | None) -> str:
-    """The column with the labels, ``label`` or ``labels``; empty where there is none."""
-    names = [] if schema is None else schema.names
-    return next((name for name in ("label", "labels") if name in names), "")
+def schema_to_text(schema: pa.Schema | None) -> str | None:
+    """Return a schema in Arrow's own form, as text."""
+    return None if schema is None else base64.b64encode(schema.serialize()).decode()
+
+
+def schema_from_text(text: str | None) -> pa.Schema | None:
+    """Return the schema that ``schema_to_text`` wrote."""
+    import pyarrow as pa
+
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) if text else None
 
 
 def check_where(where: Where, names: Iterable[str]) -> None:
-    """Raise ``ValueError`` where a filter names a column that there is not."""
+    """Raise ``ValueError`` if a filter names a column that does not exist."""
     for name in where:
         if name not in names:
             listed = ", ".join(names) or "none"
@@ -65,55 +77,55 @@ def check_where(where: Where, names: Iterable[str]) -> None:
 
 
 def selected(column: pa.Array | pa.ChunkedArray, wanted: Any, name: str) -> npt.NDArray[np.bool_]:
-    """Which rows of a column have one of the wanted values, ``bool [n]``; of lists, in any place.
-
-    Raises:
-        ValueError: a wanted value is none that the column could hold.
-    """
+    """Return which rows of a column have one of the wanted values, ``bool [n]``; a list needs only one of them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    several = isinstance(wanted, (list, tuple, set, frozenset, np.ndarray))
-    values = list(wanted) if several else [wanted]
-    nested = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
-    kind = column.type.value_type if nested else column.type
-    try:
-        choices = pa.array([v.item() if isinstance(v, np.generic) else v for v in values]).cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        line = str(error).splitlines()[0]
-        raise ValueError(f"where wants {name!r} to be {wanted!r}; the column holds {kind} ({line})") from None
-    if not nested:
+    choices = wanted_values(column.type, wanted, name)
+    if not is_list(column.type):
         return pc.fill_null(pc.is_in(column, value_set=choices), False).to_numpy(zero_copy_only=False)
     mask = np.zeros(len(column), bool)
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(whole, pa.ChunkedArray):  # of no chunk
+    if isinstance(whole, pa.ChunkedArray):  # it has no chunk
         return mask
     hits = pc.fill_null(pc.is_in(pc.list_flatten(whole), value_set=choices), False).to_numpy(zero_copy_only=False)
     mask[pc.list_parent_indices(whole).to_numpy(zero_copy_only=False)[hits]] = True
     return mask
 
 
-def _column(name: str, values: Any) -> pa.Array:
+def wanted_values(kind: pa.DataType, wanted: Any, name: str) -> pa.Array:
+    """Return the values that a filter wants of a column, or of the lists in it, as values of the column's type."""
     import pyarrow as pa
 
+    several = isinstance(wanted, (list, tuple, set, frozenset, np.ndarray))
+    values = [v.item() if isinstance(v, np.generic) else v for v in (wanted if several else [wanted])]
+    kind = kind.value_type if is_list(kind) else kind
     try:
-        return values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
+        return pa.array(values).cast(kind)
+    except pa.ArrowException as error:
         line = str(error).splitlines()[0]
-        raise ValueError(f"attribute {name!r} is no column of values of one kind: {line}") from None
+        raise ValueError(f"where wants {name!r} to be {wanted!r}; the column holds {kind} ({line})") from None
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether a column of this type has a list in each row."""
+    import pyarrow as pa
+
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the columns, order and types of the index."""
+    """Return the table with the columns, order and types of the index."""
     import pyarrow as pa
 
     if set(table.column_names) != set(schema.names):
-        given, held = (", ".join(names) or "none" for names in (table.column_names, schema.names))
-        raise ValueError(f"attributes has the columns {given}; the index has {held}, and they must be the same")
+        given, wanted = (", ".join(names) or "none" for names in (table.column_names, schema.names))
+        raise ValueError(f"attributes has the columns {given}; the index has {wanted}, and they must be the same")
+    columns = []
     for field in schema:
         try:
-            table[field.name].cast(field.type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            columns.append(table[field.name].cast(field.type))
+        except pa.ArrowException as error:
             line = str(error).splitlines()[0]
             raise ValueError(f"attribute {field.name!r} must hold {field.type}, as in the index: {line}") from None
-    return table.select(schema.names).cast(schema)
+    return pa.Table.from_arrays(columns, schema=schema)

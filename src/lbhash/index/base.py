@@ -1,38 +1,43 @@
-"""What every index of codes can do, wherever it keeps them.
+"""The interface of every index of codes, whether it is in memory, in a folder or in Milvus.
 
 The distance is Hamming's, in bits. An id is an integer from 0 to 2^63 − 1 that stays with its code. The ranking of a
-query is by distance, then by id, and ``search`` returns its first k: where several codes are at the k-th distance,
-those of the lowest ids. An approximate kind may miss some, and picks among tied codes those that it met.
+query is by distance, then by id, and ``search`` returns its first k codes. An approximate kind may miss some of them,
+and returns those of several equally distant codes that it met first.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_codes, check_width
+from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Attributes = Mapping[str, Sequence[Any]]
-"""Columns by name, each with a value for every code; a ``pyarrow.Table`` is taken too."""
+Columns: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]]"
+"""Attributes: columns by name, each with one value for every code."""
 
 Where = Mapping[str, Any]
-"""A filter: names of columns, and for each the value, or the values, that a code must have one of."""
+"""A filter: for each column that it names, the value, or a list of the values, that a code may have."""
+
+OptionRanges = Mapping[str, tuple[int | None, int]]
+"""The options of a kind by name: the default value (if None, it follows from the number of codes) and the smallest."""
 
 
 class Neighbors(NamedTuple):
     """The k nearest codes of n queries.
 
     Attributes:
-        distances: in bits, ``int32 [n, k]``, rising.
-        ids: ``int64 [n, k]``, rising where distances are equal.
+        distances: in bits, ``int32 [n, k]``, increasing.
+        ids: ``int64 [n, k]``, increasing among equal distances.
     """
 
     distances: npt.NDArray[np.int32]
@@ -44,8 +49,8 @@ class Within(NamedTuple):
 
     Attributes:
         limits: ``int64 [n + 1]``; the codes of query i are at ``limits[i]`` to ``limits[i + 1]``.
-        distances: in bits, ``int32 [limits[n]]``, rising within a query.
-        ids: ``int64 [limits[n]]``, rising where distances are equal.
+        distances: in bits, ``int32 [limits[n]]``, increasing for each query.
+        ids: ``int64 [limits[n]]``, increasing among equal distances.
     """
 
     limits: npt.NDArray[np.int64]
@@ -53,9 +58,49 @@ class Within(NamedTuple):
     ids: npt.NDArray[np.int64]
 
     def of(self, query: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Distances and ids of one query."""
+        """Return the distances and ids of one query."""
         found = slice(self.limits[query], self.limits[query + 1])
         return self.distances[found], self.ids[found]
+
+
+@dataclass(frozen=True)
+class State:
+    """What an index holds between two changes.
+
+    Attributes:
+        build: random id, which tells an index from one that was built in its place; empty in memory.
+        generation: a number that grows with every change.
+        next_id: larger than every id that the index ever had.
+        schema: columns and types of the attributes; None until codes are added.
+    """
+
+    build: str = ""
+    generation: int = 0
+    next_id: int = 0
+    schema: pa.Schema | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the attributes."""
+        return [] if self.schema is None else self.schema.names
+
+    @property
+    def label(self) -> str:
+        """The column with the labels, ``label`` or ``labels``; empty if there is none."""
+        return next((name for name in ("label", "labels") if name in self.columns), "")
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """The build and the generation: if they are the same, the codes are."""
+        return self.build, self.generation
+
+    def new_ids(self, ids: npt.ArrayLike | None, count: int) -> npt.NDArray[np.int64]:
+        """Return the ids of ``count`` new codes as ``int64``; if None, they are the next ones."""
+        if ids is not None:
+            return check_ids(ids, count)
+        if self.next_id + count > 2**63:
+            raise ValueError("ids is None, and no ids are left above the largest of the index; give others")
+        return np.arange(self.next_id, self.next_id + count)
 
 
 class Index(ABC):
@@ -63,148 +108,194 @@ class Index(ABC):
 
     Attributes:
         bits: h, the length of a code.
-        kind: how it searches: flat, mih, ivf, hnsw or milvus.
-        model: fingerprint of the model that made the codes; empty where it is not known.
-        build: a random id of its building, which tells it from one that was built anew in its place; empty in memory.
-        generation: grows with every change; two openings that say the same, of the same build, hold the same.
-        label: the column of attributes with the label, ``label`` (an integer) or ``labels`` (a list); empty where
-            there is none.
-        kept: what real-valued vectors it holds for re-ranking, ``outputs`` or ``embeddings``; empty where none.
+        kind: flat, mih, ivf, hnsw or milvus.
+        model: fingerprint of the model that made the codes; empty if it is not known.
+        options: options of the kind by name.
+        store_vectors: which vectors the index stores for re-ranking, ``outputs`` or ``embeddings``; empty for none.
 
-    ``search``, ``range_search`` and what else only reads may be called from several threads at once.
+    Several threads may call ``search``, ``range_search`` and all other methods that only read at once.
     """
 
     bits: int
     kind: str
     model: str
-    build: str
-    generation: int
-    label: str
-    kept: str
+    options: dict[str, Any]
+    store_vectors: str
+
+    @property
+    @abstractmethod
+    def state(self) -> State:
+        """What the index holds; each change puts another state in its place."""
+
+    @property
+    def build(self) -> str:
+        """A random id, which tells the index from one that was built in its place; empty in memory."""
+        return self.state.build
+
+    @property
+    def generation(self) -> int:
+        """A number that grows with every change."""
+        return self.state.generation
+
+    @property
+    def label(self) -> str:
+        """The column with the labels: ``label`` (an integer) or ``labels`` (a list); empty if there is none."""
+        return self.state.label
 
     @abstractmethod
     def __len__(self) -> int:
-        """Number of codes."""
+        """Return the number of codes."""
 
-    @abstractmethod
     def add(
         self,
         codes: npt.ArrayLike,
         ids: npt.ArrayLike | None = None,
-        attributes: pa.Table | Attributes | None = None,
+        attributes: Columns | None = None,
         *,
         vectors: npt.ArrayLike | None = None,
     ) -> None:
-        """Add codes, all of them or none.
+        """Add codes, all of them or none; when this returns, a folder or Milvus has them.
 
         Args:
             codes: ``uint8 [n, ceil(bits / 8)]``.
-            ids: ``int64 [n]``; where they are not given they count on from the largest that the index ever had.
-            attributes: columns of n values each, of the names and types that the index has; the first codes say which.
-            vectors: ``[n, dim]``, where the index keeps them.
+            ids: ``int64 [n]``. If None, they continue after the largest id that the index ever had.
+            attributes: columns of n values each. The first codes that are added set their names and types.
+            vectors: ``[n, dim]``, if the index stores vectors.
 
         Raises:
-            TypeError, ValueError: anything does not fit, or an id is there already.
+            TypeError, ValueError: an argument is not valid, or the index has one of the ids already.
         """
+        self._add(self.check(codes), ids, attributes, vectors)
 
-    @abstractmethod
-    def search(self, codes: npt.ArrayLike, k: int, *, where: Where | None = None) -> Neighbors:
-        """The k nearest codes of each query.
-
-        Args:
-            codes: ``uint8 [n, ceil(bits / 8)]``.
-            k: from 1 to the size of the index.
-            where: only codes that have one of these values in every column named, for instance ``{"label": [3, 5]}``;
-                of a column of lists one value of the list must be among them. Fewer than k are returned where fewer
-                codes are left.
-        """
-
-    @abstractmethod
-    def range_search(self, codes: npt.ArrayLike, radius: int, *, where: Where | None = None) -> Within:
-        """All codes within ``radius`` bits of each query, of every kind of index exactly."""
-
-    @abstractmethod
     def remove(self, ids: npt.ArrayLike) -> int:
-        """Remove the codes with these ids, all or none; returns their number.
+        """Remove the codes with these ids, all of them or none, and return their number."""
+        names = check_ids(ids)
+        self._remove(names)
+        return len(names)
 
-        Raises:
-            ValueError: the index does not have one of them.
+    def search(self, codes: npt.ArrayLike, k: int, *, where: Where | None = None) -> Neighbors:
+        """Return the k nearest codes of each query.
+
+        Args:
+            codes: the queries, ``uint8 [n, ceil(bits / 8)]``.
+            k: from 1 to the size of the index.
+            where: return only codes that have one of these values in every column named, for instance
+                ``{"label": [3, 5]}``; a list in a column needs only one of them. If fewer than k codes pass, these are
+                returned. A search with a filter is exact for every kind of index.
         """
+        return self._search(self.check(codes), self.check_k(k), where or {})
+
+    def range_search(self, codes: npt.ArrayLike, radius: int, *, where: Where | None = None) -> Within:
+        """Return all codes within ``radius`` bits of each query; every kind of index finds all of them."""
+        radius = check_int(radius, "radius", 0, self.bits, "the length of a code")
+        return self._range_search(self.check(codes), radius, where or {})
 
     @abstractmethod
     def ids(self) -> npt.NDArray[np.int64]:
-        """All ids, ``int64 [len]``, rising."""
+        """Return all ids, ``int64 [len]``, increasing."""
 
-    @abstractmethod
     def codes_of(self, ids: npt.ArrayLike) -> PackedCodes:
-        """Codes of these ids, ``uint8 [m, ceil(bits / 8)]``; ``ValueError`` where the index does not have one."""
+        """Return the codes of m ids, ``uint8 [m, ceil(bits / 8)]``; an unknown id is a ``ValueError``."""
+        return self._codes_of(check_ids(ids, repeat=True))
 
-    @abstractmethod
     def attributes_of(self, ids: npt.ArrayLike) -> pa.Table:
-        """A row for each of these ids: the column ``id``, then the attributes."""
+        """Return a table with a row for each of these ids: the column ``id``, then the attributes."""
+        import pyarrow as pa
+
+        names = check_ids(ids, repeat=True)
+        table = self._attributes_of(names)
+        return pa.table({"id": names}) if table is None else table.add_column(0, "id", pa.array(names))
 
     def vectors_of(self, ids: npt.ArrayLike) -> npt.NDArray:
-        """Kept vectors of these ids, ``[m, dim]`` of float16 or uint8."""
-        raise ValueError(f"an index of kind {self.kind} keeps no vectors")
+        """Return the stored vectors of m ids, ``[m, dim]`` of float16 or uint8."""
+        if not self.store_vectors:
+            raise ValueError(
+                f"index of kind {self.kind} keeps no vectors; build one in a folder with store_vectors (--keep)"
+            )
+        return self._vectors_of(check_ids(ids, repeat=True))
+
+    # What each index does with arguments that are checked; ids are ``int64``, and may repeat but in ``_remove``.
+
+    @abstractmethod
+    def _add(
+        self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
+    ) -> None: ...
+
+    @abstractmethod
+    def _remove(self, ids: npt.NDArray[np.int64]) -> None: ...
+
+    @abstractmethod
+    def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors: ...
+
+    @abstractmethod
+    def _range_search(self, queries: PackedCodes, radius: int, where: Where) -> Within: ...
+
+    @abstractmethod
+    def _codes_of(self, ids: npt.NDArray[np.int64]) -> PackedCodes: ...
+
+    @abstractmethod
+    def _attributes_of(self, ids: npt.NDArray[np.int64]) -> pa.Table | None: ...
+
+    def _vectors_of(self, ids: npt.NDArray[np.int64]) -> npt.NDArray:
+        raise NotImplementedError
 
     @abstractmethod
     def save(self, path: str | Path) -> None:
-        """Write all of it as a new index to ``path``, a folder."""
+        """Write a copy of the index to a folder, which must not hold an index."""
 
     @abstractmethod
     def verify(self) -> None:
-        """Read all of it; ``ValueError`` where anything is not as it was written."""
+        """Read the whole index, and raise ``ValueError`` if anything has changed since it was written."""
 
     @abstractmethod
-    def info(self) -> dict[str, Any]:
-        """What there is to say of it, as JSON can hold it."""
-
     def outdated(self) -> bool:
-        """Whether another generation, or another build, is by now where this one was opened."""
-        return False
+        """Return whether the index has been changed or built again since it was opened."""
+
+    def info(self) -> dict[str, Any]:
+        """Return the facts about the index in a form that JSON can hold."""
+        return {
+            "kind": self.kind,
+            "bits": self.bits,
+            "codes": len(self),
+            "build": self.build,
+            "generation": self.generation,
+            "model": self.model,
+            "options": dict(self.options),
+            "attributes": {field.name: str(field.type) for field in self.state.schema or ()},
+            "label": self.label,
+            "kept": None,
+        }
 
     def check(self, codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
-        """Codes as ``uint8 [n, ceil(bits / 8)]``; an error where they do not fit the index."""
+        """Return codes as ``uint8 [n, ceil(bits / 8)]``, or raise an error if they do not fit the index."""
         rows = check_codes(codes, name)
         check_width(rows, self.bits, name)
         return rows
 
     def check_k(self, k: int) -> int:
-        """``k``; an error where it is not from 1 to the size of the index."""
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
-            raise TypeError(f"k is {k!r}; it must be an integer from 1 to the size of the index ({len(self)})")
+        """Return ``k``, or raise an error if it is not from 1 to the size of the index."""
         if not len(self):
             raise ValueError("index is empty: it has no code to search for; add some first")
-        if not 1 <= k <= len(self):
-            raise ValueError(f"k is {k}; it must be from 1 to the size of the index ({len(self)})")
-        return int(k)
-
-    def check_radius(self, radius: int) -> int:
-        """``radius``; an error where it is not from 0 to the length of a code."""
-        if isinstance(radius, bool) or not isinstance(radius, (int, np.integer)):
-            raise TypeError(f"radius is {radius!r}; it must be an integer from 0 to {self.bits}")
-        if not 0 <= radius <= self.bits:
-            raise ValueError(f"radius is {radius}; it must be from 0 to the length of a code ({self.bits})")
-        return int(radius)
+        return check_int(k, "k", 1, len(self), "the size of the index")
 
 
 def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = False) -> npt.NDArray[np.int64]:
-    """Ids as ``int64 [n]``.
+    """Return ids as ``int64 [n]``.
 
     Args:
         ids: integers from 0 to 2^63 − 1.
-        count: how many there must be, one for each code.
+        count: how many there must be, one for each code; if None, any number.
         repeat: whether two of them may be equal.
 
     Raises:
         TypeError: an id is not an integer.
-        ValueError: there are not as many, two are equal, or one is out of range.
+        ValueError: an id is out of range, two are equal, or their number is wrong.
     """
     names = np.asarray(ids)
     if names.ndim != 1 or (count is not None and len(names) != count):
         wanted = "[m], a list of them" if count is None else f"[{count}], one for each code"
         raise ValueError(f"ids has shape {names.shape}; it must be {wanted}")
-    if names.dtype.kind in "fO":  # what integers become that no 64 bits hold
+    if names.dtype.kind in "fO":  # NumPy makes these of integers that do not fit into 64 bits
         for value in ids if isinstance(ids, (list, tuple)) else names.tolist():
             if isinstance(value, int) and not 0 <= value < 2**63:
                 raise ValueError(f"ids holds {value}; an id must be at least 0 and below 2^63")
@@ -219,14 +310,27 @@ def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = Fa
     return names.astype(np.int64)
 
 
+def check_options(given: Mapping[str, Any] | None, known: OptionRanges, kind: str) -> dict[str, Any]:
+    """Return the options of a kind of index, with the defaults of those that are not given."""
+    options: dict[str, Any] = {name: default for name, (default, _) in known.items()}
+    for name, value in (given or {}).items():
+        if name not in known:
+            listed = f"it has {', '.join(known)}" if known else "it has none"
+            raise ValueError(f"options has {name!r}, which an index of kind {kind} does not have; {listed}")
+        default, least = known[name]
+        if value is not None or default is not None:
+            options[name] = check_int(value, f"option {name}", least, 2**31 - 1)
+    return options
+
+
 def check_model(index: Index, model: str, bits: int, name: str = "the model") -> None:
-    """Raise ``ValueError`` where ``index`` was made by another model.
+    """Raise ``ValueError`` if another model made the codes of ``index``.
 
     Args:
-        index: of whatever kind.
-        model: the fingerprint, for instance ``HashModel.fingerprint()``; empty where it is not known.
+        index: the index.
+        model: the fingerprint, for instance ``HashModel.fingerprint()``; empty if it is not known.
         bits: length of the model's codes.
-        name: what to call it in the message.
+        name: name of the model in error messages.
     """
     if bits != index.bits:
         raise ValueError(f"index holds codes of {index.bits} bits and {name} makes {bits}; use one model for both")

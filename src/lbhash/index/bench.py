@@ -1,4 +1,4 @@
-"""The approximate kinds beside the exact one: what they find of it, and how much sooner."""
+"""A comparison of the kinds of index: recall, speed and time to build."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 from lbhash.codes import PackedCodes
 from lbhash.index.kinds import KINDS
 from lbhash.index.local import LocalIndex
-from lbhash.index.structure import MIN_ROWS
+from lbhash.index.store import MIN_ROWS
+from lbhash.utils.validation import check_int
 
 
 def compare_kinds(
@@ -24,33 +25,30 @@ def compare_kinds(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[dict[str, Any]]:
-    """Build every kind from the same codes, and ask all of them the same queries in turns.
+    """Build every kind of index from the same codes, and search all of them with the same queries in turn.
 
     Args:
         codes: ``uint8 [n, ceil(bits / 8)]``.
-        bits: h.
-        queries: as ``codes``.
-        k: neighbors a query.
-        rounds: of which the quickest counts.
-        options: of the kinds, by their names.
-        say: told what is being built.
+        bits: h, the length of a code.
+        queries: ``uint8 [q, ceil(bits / 8)]``.
+        k: neighbors of a query.
+        rounds: how often all kinds are searched; the fastest round counts.
+        options: options by the name of the kind.
+        say: is called with a line for every kind that is built.
 
     Returns:
-        A row a kind: ``recall``, the share of the neighbors it returns that are no farther than the k-th of the exact
-        search (so that any choice among tied codes is right); ``milliseconds`` a query; ``speed``, as a multiple of
-        the exact kind's; ``build_seconds``.
+        A row for each kind: ``recall``, the share of its neighbors that are no farther than the k-th of the exact
+        search (so that any choice among equally distant codes is right); ``milliseconds`` for a query; ``speed``, as a
+        multiple of the exact kind's; ``build_seconds``.
 
     Raises:
-        TypeError, ValueError: k is none, or there are so few codes that every kind would scan them.
+        TypeError, ValueError: k is out of range, or there are so few codes that every kind would scan them.
     """
     if len(codes) < MIN_ROWS:
-        raise ValueError(f"the index has {len(codes)} codes; of fewer than {MIN_ROWS:,} every kind scans all")
+        raise ValueError(f"the index has {len(codes)} codes; with fewer than {MIN_ROWS:,} every kind scans all of them")
     if not len(queries):
         raise ValueError("queries has no code; at least one is needed")
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
-        raise TypeError(f"k is {k!r}; it must be an integer from 1 to the size of the index ({len(codes)})")
-    if not 1 <= k <= len(codes):
-        raise ValueError(f"k is {k}; it must be from 1 to the size of the index ({len(codes)})")
+    check_int(k, "k", 1, len(codes), "the size of the index")
     built: dict[str, tuple[LocalIndex, float]] = {}
     for name, kind in KINDS.items():
         say(f"building {name} of {len(codes):,} codes")

@@ -1,4 +1,4 @@
-"""Building and opening an index, wherever it is."""
+"""Building and opening an index, in a folder or in Milvus."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from lbhash.codes.io import CodeTable, label_columns
-from lbhash.index.base import Attributes, Index
-from lbhash.index.kinds import KINDS, kind_of
-from lbhash.index.local import LocalIndex, check_free, write_index
+from lbhash.index.base import Columns, Index
+from lbhash.index.kinds import KINDS
 from lbhash.index.manifest import read_manifest
 from lbhash.index.milvus.address import PREFIX
+from lbhash.index.store import check_free
+from lbhash.utils.validation import check_choice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,33 +25,26 @@ def open_index(path: str | Path, *, progress: bool = False) -> Index:
     """Open an index.
 
     Args:
-        path: a folder that ``build_index`` or ``Index.save`` wrote, or the address of a collection of Milvus,
+        path: a folder that ``build_index`` or ``Index.save`` wrote, or the address of a Milvus collection,
             ``milvus+http://HOST:PORT/COLLECTION`` or ``milvus+FILE.db`` (``lbhash.index.milvus.address``).
         progress: show a bar while codes are added to Milvus.
 
     Raises:
-        ValueError: there is none, or it is damaged, of a newer format, or no index.
+        ValueError: there is no index, or it is damaged or of a newer format.
         ConnectionError: Milvus does not answer, or refuses.
     """
     if str(path).startswith(PREFIX):
         return import_module("lbhash.index.milvus.collection").open_milvus(str(path), progress=progress)
-    return open_folder(path)
-
-
-def open_folder(path: str | Path) -> LocalIndex:
-    """Open a folder that holds an index.
-
-    Raises:
-        ValueError: it holds none, or one that is damaged or of a newer format.
-    """
-    folder = Path(path)
-    manifest = read_manifest(folder)
+    manifest = read_manifest(Path(path))
     if manifest.get("kind") not in KINDS:
         raise ValueError(f"index is {str(path)!r}, of the kind {manifest.get('kind')!r}, which is unknown")
-    keep = (manifest["kept"] or {}).get("vectors", "")
-    kind = KINDS[manifest["kind"]]
-    index = kind(manifest["bits"], model=manifest["model"], options=manifest["options"], keep=keep)
-    index.attach(folder)
+    index = KINDS[manifest["kind"]](
+        manifest["bits"],
+        model=manifest["model"],
+        options=manifest["options"],
+        store_vectors=(manifest["kept"] or {}).get("vectors", ""),
+    )
+    index.store.open(Path(path))
     return index
 
 
@@ -60,84 +54,73 @@ def build_index(
     kind: str = "flat",
     *,
     ids: npt.ArrayLike | None = None,
-    attributes: pa.Table | Attributes | None = None,
+    attributes: Columns | None = None,
     vectors: npt.ArrayLike | None = None,
-    keep: str = "",
+    store_vectors: str = "",
     options: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     progress: bool = False,
 ) -> Index:
-    """Make an index of codes, and leave it open.
+    """Build an index of codes, and return it open.
 
     Args:
         table: the codes, and the model that made them.
         path: a folder, or an address that begins with ``milvus+``.
         kind: flat, which is exact; mih, ivf or hnsw. Milvus has flat and ivf.
-        ids: ``int64 [n]``; the table's rows where they are not given.
-        attributes: columns of n values each; those of ``code_attributes`` where they are not given.
-        vectors: ``[n, dim]``, where some are kept.
-        keep: what these are, outputs or embeddings.
-        options: of the kind.
+        ids: ``int64 [n]``. If None, they are the table's rows.
+        attributes: columns of n values each. If None, they are those of ``code_attributes``.
+        vectors: ``[n, dim]``, if ``store_vectors`` is not empty.
+        store_vectors: what the vectors are, ``outputs`` or ``embeddings``; empty for none.
+        options: options of the kind.
         overwrite: replace the index that is there.
         progress: show a bar while codes are sent to Milvus.
 
     Raises:
-        TypeError, ValueError: anything does not fit, or there is an index already. Nothing is written then.
+        TypeError, ValueError: an argument is not valid, or there is an index already. Nothing is written then.
         ConnectionError: Milvus does not answer, or refuses.
     """
-    names = table.rows if ids is None else ids
-    columns = code_attributes(table) if attributes is None else attributes
+    check_build(path, kind, store_vectors=store_vectors, options=options, overwrite=overwrite)
+    ids = table.rows if ids is None else ids
+    attributes = code_attributes(table) if attributes is None else attributes
     if str(path).startswith(PREFIX):
-        _check_keep(keep)
         return import_module("lbhash.index.milvus.collection").build_milvus(
             str(path),
-            table.codes,
-            table.bits,
-            ids=names,
-            attributes=columns,
-            model=table.model,
-            kind=kind,
+            table,
+            kind,
+            ids=ids,
+            attributes=attributes,
             options=options,
             overwrite=overwrite,
             progress=progress,
         )
-    check_free(Path(path), overwrite)
-    index = kind_of(kind)(table.bits, model=table.model, options=options, keep=keep)
-    index._add(table.codes, names, columns, vectors)
-    write_index(index, path, overwrite=overwrite)
-    return open_folder(path)
+    index = KINDS[kind](table.bits, model=table.model, options=options, store_vectors=store_vectors)
+    index.store.add(index.check(table.codes), ids, attributes, vectors)
+    index.store.copy(path, overwrite=overwrite)
+    return open_index(path)
 
 
 def check_build(
     path: str | Path,
     kind: str = "flat",
     *,
-    keep: str = "",
+    store_vectors: str = "",
     options: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Raise what ``build_index`` would of these arguments, as far as that is known before there are codes.
-
-    Of a collection of Milvus nothing is asked yet.
-    """
+    """Check arguments of ``build_index`` as far as possible before there are codes; Milvus is not asked yet."""
     if str(path).startswith(PREFIX):
-        _check_keep(keep)
+        if store_vectors:
+            raise ValueError(f"store_vectors is {store_vectors!r}; Milvus keeps codes and attributes only")
         return
     check_free(Path(path), overwrite)
-    kind_of(kind)(8, options=options, keep=keep)
-
-
-def _check_keep(keep: str) -> None:
-    if keep:
-        raise ValueError(f"keep is {keep!r}; Milvus keeps codes and attributes only")
+    KINDS[check_choice(kind, "kind", KINDS)](8, options=options, store_vectors=store_vectors)
 
 
 def code_attributes(table: CodeTable) -> pa.Table:
-    """What an index keeps of a file of codes beside these: ``row``, ``label`` or ``labels``, and further columns."""
+    """Return the attributes of a file of codes: ``row``, ``label`` or ``labels``, and the extra columns."""
     import pyarrow as pa
 
     columns: dict[str, Any] = {"row": pa.array(table.rows, pa.int64()), **label_columns(table.labels)}
-    if table.further is not None:
-        # The ids of an exported index are ids again, and no attribute.
-        columns |= {name: table.further[name] for name in table.further.column_names if name != "id"}
+    if (extra := table.extra_columns) is not None:
+        columns |= {name: extra[name] for name in extra.column_names if name != "id"}  # the ids of an exported index
     return pa.table(columns)

@@ -1,27 +1,28 @@
-"""The manifest of an index on disk: what it holds, in which files. Renaming it into place is what commits a change."""
+"""The manifest of an index on disk: the list of its files. Renaming a new manifest into place commits a change."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import secrets
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from lbhash.index.files import sync_folder
+from lbhash.index.files import Entry, sync_folder
 
 NAME = "index.json"
 FORMAT = "lbhash index"
 VERSION = 1
+FILES = ("codes", "ids", "attributes", "vectors", "structure", "removed")
+"""The keys of a segment's entry that stand for files."""
 _BUILD = re.compile(r"[0-9a-f]{16}")
 _DATA_FILE = re.compile(r"(\d{8})\.\d+\.[a-z]+\.(npy|arrow|faiss)")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of an index.
+    """Read the manifest of an index.
 
     Raises:
         ValueError: there is no folder, no manifest in it, or it is damaged, foreign or of a newer format.
@@ -34,25 +35,26 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         content = (folder / NAME).read_bytes()
     except FileNotFoundError:
         raise ValueError(f"index is {str(folder)!r}, which holds no index: it has no {NAME}") from None
+    damaged = ValueError(f"index is {str(folder)!r}, whose {NAME} is damaged or not of an index")
     try:
         manifest = json.loads(content)
-        told, known = manifest.pop("checksum"), manifest["format"] == FORMAT
+        given, known = manifest.pop("checksum"), manifest["format"] == FORMAT
         version = int(manifest["version"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ValueError(f"index is {str(folder)!r}, whose {NAME} is damaged or not of an index") from None
+        raise damaged from None
     if known and version > VERSION:
         raise ValueError(
             f"index is {str(folder)!r}, which a newer lbhash wrote (format {version}; this one reads {VERSION})"
         )
-    if not known or told != checksum(manifest):
-        raise ValueError(f"index is {str(folder)!r}, whose {NAME} is damaged or not of an index")
+    if not known or given != checksum(manifest):
+        raise damaged
     if not _BUILD.fullmatch(str(manifest.get("build"))):
-        raise ValueError(f"index is {str(folder)!r}, whose {NAME} does not say which build it is of; build it again")
+        raise ValueError(f"index is {str(folder)!r}, whose {NAME} has no valid build; build the index again")
     return manifest
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Commit: from the moment of the rename on, the folder holds the new index. Only one writer may be at it."""
+    """Commit a change, as the only writer: once the new manifest is renamed, the folder holds the new index."""
     manifest = {"format": FORMAT, "version": VERSION, **manifest}
     temporary = folder / f"{NAME}.new"
     with temporary.open("w", encoding="utf-8") as opened:
@@ -65,21 +67,16 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     sync_folder(folder)
 
 
-def new_build() -> str:
-    """A random id for an index that is built, 16 hexadecimal digits; every build counts its own generations."""
-    return secrets.token_hex(8)
-
-
 def identity_of(folder: Path) -> tuple[str, int]:
-    """The build and the generation that a folder holds: of two folders or times that say the same, the index is one."""
+    """Return the build and the generation that a folder holds (``State.identity``)."""
     manifest = read_manifest(folder)
     return manifest["build"], int(manifest["generation"])
 
 
 def last_generation(folder: Path) -> int:
-    """The last generation that a folder has files of, 0 where it has none; its manifest may be damaged or gone.
+    """Return the last generation of which a folder has files, or 0; its manifest may be damaged or missing.
 
-    A new index must not take the names of files that somebody may have open.
+    A new index must not use the names of files that a reader may have open.
     """
     matches = [_DATA_FILE.fullmatch(file.name) for file in folder.iterdir()]
     last = max((int(match[1]) for match in matches if match), default=0)
@@ -88,16 +85,20 @@ def last_generation(folder: Path) -> int:
     return last
 
 
-def sweep(folder: Path, keep: set[str]) -> None:
-    """Remove the data files that no manifest names: those of earlier generations, and of writers that were killed."""
+def files_of(segment: dict[str, Any]) -> list[Entry]:
+    """Return the entries of the files that a segment's entry names."""
+    return [segment[name] for name in FILES if name in segment]
+
+
+def sweep(folder: Path, manifest: dict[str, Any]) -> None:
+    """Remove all data files but those that the manifest names: old generations, and leftovers of killed writers."""
+    named = {file["file"] for segment in manifest["segments"] for file in files_of(segment)}
     for file in folder.iterdir():
-        if file.name == f"{NAME}.new" or (_DATA_FILE.fullmatch(file.name) and file.name not in keep):
-            try:
+        if file.name == f"{NAME}.new" or (_DATA_FILE.fullmatch(file.name) and file.name not in named):
+            with suppress(OSError):  # on Windows open files cannot be removed; the next writer tries again
                 file.unlink()
-            except OSError:  # where open files cannot be removed; the next writer tries again
-                continue
 
 
 def checksum(manifest: dict[str, Any]) -> str:
-    """SHA-256 of a manifest, whatever the order of its keys."""
+    """Return the SHA-256 of a manifest, which does not depend on the order of its keys."""
     return sha256(json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The exact search: every query with every code, by FAISS's loops over an array that may be memory-mapped."""
+"""Exact search: FAISS compares every query with every code of an array, which may be memory-mapped."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lbhash.index.base import Neighbors, Within
 
 
 def nearest(queries: PackedCodes, codes: PackedCodes, k: int) -> Neighbors:
-    """The k nearest codes of each query, with their positions in the place of ids.
+    """Return the k nearest codes of each query, with their positions as ids.
 
-    FAISS's heap keeps the codes that it met first among those at the k-th distance, and gives equal distances by rising
-    position: what is returned is the head of the full ranking by distance, then position.
+    Of several codes at the k-th distance FAISS keeps those that it met first, and it orders equal distances by
+    position: the result is the head of the full ranking by distance, then position.
 
     Args:
         queries: ``uint8 [n, bytes]``.
@@ -24,12 +24,11 @@ def nearest(queries: PackedCodes, codes: PackedCodes, k: int) -> Neighbors:
     """
     import faiss
 
-    distances, positions = faiss.knn_hamming(queries, codes, k)
-    return Neighbors(distances, positions)
+    return Neighbors(*faiss.knn_hamming(queries, codes, k))
 
 
 def within(queries: PackedCodes, codes: PackedCodes, radius: int) -> Within:
-    """All codes within ``radius`` bits of each query, in the order of their positions, which stand for ids."""
+    """Return all codes within ``radius`` bits of each query, by increasing position, with their positions as ids."""
     import faiss
 
     found = faiss.RangeSearchResult(len(queries))
@@ -46,25 +45,23 @@ def within(queries: PackedCodes, codes: PackedCodes, radius: int) -> Within:
     return Within(limits, distances, faiss.rev_swig_ptr(found.labels, count).astype(np.int64))
 
 
-def first(parts: Sequence[Neighbors], queries: int, k: int) -> Neighbors:
-    """The first k of the neighbors that several searches of the same queries found, fewer where there are fewer."""
-    if not parts:
-        return Neighbors(np.empty((queries, 0), np.int32), np.empty((queries, 0), np.int64))
+def merge_nearest(parts: Sequence[Neighbors], queries: int, k: int) -> Neighbors:
+    """Return the k nearest of what several searches of the same queries found, or all if there are fewer."""
     if len(parts) == 1:
-        return Neighbors(parts[0].distances[:, :k], parts[0].ids[:, :k])
-    distances = np.concatenate([part.distances for part in parts], axis=1)
-    ids = np.concatenate([part.ids for part in parts], axis=1)
+        return parts[0]
+    distances = np.concatenate([np.empty((queries, 0), np.int32), *(part.distances for part in parts)], axis=1)
+    ids = np.concatenate([np.empty((queries, 0), np.int64), *(part.ids for part in parts)], axis=1)
     return ranked(distances, ids, k)
 
 
 def ranked(distances: npt.NDArray[np.int32], ids: npt.NDArray[np.int64], k: int) -> Neighbors:
-    """The first k of each row by distance, then id."""
+    """Return the first k of each row by distance, then id."""
     order = np.lexsort((ids, distances), axis=1)[:, :k]
     return Neighbors(np.take_along_axis(distances, order, 1), np.take_along_axis(ids, order, 1))
 
 
-def all_within(parts: Sequence[Within], queries: int) -> Within:
-    """What several searches of the same queries found within a radius, by query, then distance, then id."""
+def merge_within(parts: Sequence[Within], queries: int) -> Within:
+    """Return all that several searches of the same queries found within a radius, by query, distance, then id."""
     owners = [np.repeat(np.arange(queries), np.diff(part.limits)) for part in parts]
     owner = np.concatenate([np.empty(0, np.int64), *owners])
     distances = np.concatenate([np.empty(0, np.int32), *(part.distances for part in parts)])

@@ -1,4 +1,4 @@
-"""What codes cost in memory, and in machines that hold them."""
+"""The memory that codes need, and the number of machines that hold them."""
 
 from __future__ import annotations
 
@@ -8,32 +8,28 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from lbhash.codes import check_bits, code_bytes
+from lbhash.utils.validation import check_float, check_int
 
 ID_BYTES = 8
-"""Bytes of an id. An index in a folder needs none where ids are consecutive."""
+"""Bytes of an id. An index in a folder needs none if the ids are consecutive."""
 
 USABLE = 0.75
-"""Share of a machine's memory that may hold codes; the rest is for the system, the answers, and what is merged."""
+"""Share of a machine's memory that may hold codes; the rest is for the system, the results, and merging."""
 
-_UNITS = {"": 1} | {
-    f"{prefix}{unit}": base ** (power + 1)
-    for base, unit in ((1000, "B"), (1024, "iB"))
-    for power, prefix in enumerate("KMGT")
-}
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B?)", re.IGNORECASE)
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(i?)(b?)|b)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Size:
-    """What a number of codes takes.
+    """The memory that a number of codes needs.
 
     Attributes:
         bits: h, the length of a code.
         count: number of codes.
         row: bytes of one code with its id and attributes.
-        total: bytes of all, that must be in memory for a search at full speed.
+        total: bytes of all rows, which must be in memory for a search at full speed.
         codes: bytes of the codes alone, which is what a search reads.
-        shards: machines that hold it; ``None`` where no memory is given.
+        shards: number of machines that hold all rows; None if their memory is not given.
     """
 
     bits: int
@@ -53,15 +49,15 @@ def size_of(
     memory: int | None = None,
     usable: float = USABLE,
 ) -> Size:
-    """What codes take in memory.
+    """Return the memory that codes need.
 
     Args:
         bits: h, the length of a code.
         count: number of codes.
-        ids: bytes of an id, 0 for consecutive ones in a folder.
-        attributes: bytes of what travels with a code.
-        memory: of one machine, in bytes.
-        usable: the share of it that may be used.
+        ids: bytes of an id; 0 for consecutive ids in a folder.
+        attributes: bytes of the attributes of a code.
+        memory: bytes of memory of one machine.
+        usable: the share of it that may hold codes.
 
     Raises:
         TypeError, ValueError: a number is out of range.
@@ -70,29 +66,27 @@ def size_of(
     Size(bits=64, count=1000000000, row=16, total=16000000000, codes=8000000000, shards=2)
     """
     width = code_bytes(check_bits(bits))
-    for name, value, least in (("count", count, 1), ("ids", ids, 0), ("attributes", attributes, 0)):
-        if value < least:
-            raise ValueError(f"{name} is {value}; it must be at least {least}")
-    if not 0 < usable <= 1:
-        raise ValueError(f"usable is {usable}; it must be above 0 and at most 1")
-    if memory is not None and memory < 1:
-        raise ValueError(f"memory is {memory}; it must be at least 1 byte")
-    row = width + ids + attributes
-    shards = None if memory is None else math.ceil(row * count / (memory * Fraction(usable)))  # exact
+    check_int(count, "count", 1)
+    row = width + check_int(ids, "ids") + check_int(attributes, "attributes")
+    check_float(usable, "usable", above=0, most=1)
+    shards = None
+    if memory is not None:
+        shards = math.ceil(row * count / (check_int(memory, "memory", 1) * Fraction(usable)))  # exact
     return Size(bits, count, row, row * count, width * count, shards)
 
 
 def parse_bytes(text: str, name: str = "memory") -> int:
-    """Bytes from a number with a unit, such as 16GiB, 64 GB or 1048576."""
+    """Return a number of bytes from text such as 16GiB, 64 GB or 1048576; 16G is 16GiB, as for Java's ``-Xmx``."""
     found = _AMOUNT.fullmatch(text.strip())
-    unit = "" if found is None else _unit(found[2])
-    if found is None or unit not in _UNITS:
+    if found is None:
         raise ValueError(f"{name} is {text!r}; it must be a number of bytes, or one with KB … TB or KiB … TiB")
-    return round(float(found[1]) * _UNITS[unit])
+    number, letter, binary, byte = found.groups()
+    base = 1000 if byte and not binary else 1024
+    return round(float(number) * base ** " KMGT".index((letter or " ").upper()))
 
 
 def parse_count(text: str, name: str = "count") -> int:
-    """A whole number as people write it, such as 1e9 or 250,000."""
+    """Return a whole number from text such as 1e9 or 250,000."""
     try:
         value = float(text.replace(",", "").replace("_", ""))
         if value != int(value) or value < 1:
@@ -103,18 +97,9 @@ def parse_count(text: str, name: str = "count") -> int:
 
 
 def shown_bytes(count: int) -> str:
-    """Bytes with the unit, of powers of 1024, that makes a short number."""
-    amount, units = float(count), iter(("B", "KiB", "MiB", "GiB", "TiB"))
-    unit = next(units)
-    while amount >= 1023.95 and unit != "TiB":
-        amount, unit = amount / 1024, next(units)
-    return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
-
-
-def _unit(text: str) -> str:
-    """KB, KiB … of however it is written; a letter alone is of powers of 1024, as ``-Xmx`` has it."""
-    letter = text[:1].upper()
-    if letter in ("", "B"):
-        return ""
-    rest = text[1:].lower()
-    return letter + {"": "iB", "b": "B", "i": "iB", "ib": "iB"}[rest]
+    """Return a number of bytes as a short text with its unit, from B to TiB."""
+    amount, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while amount >= 1023.95 and len(units) > 1:
+        amount /= 1024
+        del units[0]
+    return f"{amount:.0f} B" if units[0] == "B" else f"{amount:.1f} {units[0]}"

@@ -109,13 +109,13 @@ def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
             (``None`` is returned); or an integer column of the table. Where it is not given: the column ``id`` if there
             is one, else ``row``.
     """
-    which = _check_ids(table.further, which)
+    which = _check_ids(table.extra_columns, which)
     if which == "next":
         return None
     if which == "row":
         return table.rows
-    assert table.further is not None
-    column = table.further[which]
+    assert table.extra_columns is not None
+    column = table.extra_columns[which]
     if column.null_count:
         raise ValueError(f"ids is {which!r}, a column with missing values; every code must have an id")
     return column.to_numpy()

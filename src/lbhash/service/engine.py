@@ -133,7 +133,7 @@ class Engine:
             takes_pictures=self.takes_images,
             columns=index.attributes_of([]).column_names[1:],
             label=index.label or None,
-            rerank=["asymmetric", *([index.kept] if index.kept else [])],
+            rerank=["asymmetric", *filter(None, [index.store_vectors])],
             limits=Limits(max_body=self.settings.max_body, max_pixels=self.settings.max_pixels, max_k=MAX_K),
             **self._loaded(index),
         )
@@ -246,7 +246,7 @@ class Engine:
             code = index.codes_of([given.id])[0]
         except ValueError:
             raise ServiceError(404, f"id is {given.id}, and the index has no such code") from None
-        vectors = {index.kept: index.vectors_of([given.id])[0]} if index.kept else {}
+        vectors = {index.store_vectors: index.vectors_of([given.id])[0]} if index.store_vectors else {}
         attributes = attributes_of(index, [given.id])[0]
         row, label = self.row_of(given.id, attributes), attributes.get(index.label)
         return _encoded(index, code, vectors, id=given.id, row=row, label=label)

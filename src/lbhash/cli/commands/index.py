@@ -103,7 +103,7 @@ def build(
     where = _where(base, query, labels, protocol, split_seed, carry, chosen)
     kept = "" if keep is None else keep.value
     options = _numbers(option or [])
-    check_build(out, kind.value, keep=kept, options=options, overwrite=overwrite)
+    check_build(out, kind.value, store_vectors=kept, options=options, overwrite=overwrite)
     table, vectors = _source(model, data, split, codes, kept, ids, where, progress=not as_json)
     names = ids_of(table, ids)
     if names is None:
@@ -116,7 +116,7 @@ def build(
         kind.value,
         ids=names,
         vectors=vectors,
-        keep=kept,
+        store_vectors=kept,
         options=options,
         overwrite=overwrite,
         progress=not as_json,
@@ -152,7 +152,9 @@ def add(
     opened = open_index(index, progress=not as_json)
     chosen = image_options(backbone, layout, images, class_list, damaged)
     where = _where(base, query, labels, protocol, split_seed, carry, chosen)
-    table, vectors = _source(model, data, split, codes, opened.kept, ids, where, index=opened, progress=not as_json)
+    table, vectors = _source(
+        model, data, split, codes, opened.store_vectors, ids, where, index=opened, progress=not as_json
+    )
     opened.add(table.codes, ids_of(table, ids), code_attributes(table), vectors=vectors)
     facts = {"added": len(table.codes), "codes": len(opened), "generation": opened.generation, "index": index}
     _say(facts, "{added:,} codes added; {index} has {codes:,}", as_json)

@@ -1,4 +1,4 @@
-"""Where a collection of Milvus is: an address that begins with ``milvus+``, its credentials, and how it is shown."""
+"""The address of a Milvus collection, which begins with ``milvus+``, and its credentials."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 PREFIX = "milvus+"
-"""What the address of a collection begins with."""
+"""The beginning of every address of a collection."""
 
 TOKEN = "LBHASH_MILVUS_TOKEN"
-"""The environment variable with the token, where the address has no credentials."""
-
-DEFAULT_COLLECTION = "lbhash"
-"""The collection of a file whose address names none."""
+"""The environment variable with the token, for addresses without credentials."""
 
 _FORMS = "milvus+http://HOST:PORT/COLLECTION, milvus+https://… or milvus+FILE.db"
 _COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
@@ -27,11 +24,11 @@ class Address:
     """A collection, and how to reach it.
 
     Attributes:
-        shown: the address without what is secret, for messages.
-        uri: of the server, or the file of Milvus Lite.
-        collection: its name, or an alias of it.
-        database: of the server; empty for the default one.
-        token: what the server asks for, ``user:password`` or an API key; empty for none.
+        shown: the address without credentials, for messages.
+        uri: the address of the server, or the file of Milvus Lite.
+        collection: name of the collection, or an alias.
+        database: name of the database; empty for the server's default.
+        token: ``user:password`` or an API key; empty for none.
     """
 
     shown: str
@@ -42,7 +39,7 @@ class Address:
 
     @property
     def file(self) -> Path | None:
-        """The file of Milvus Lite; ``None`` for a server."""
+        """The file of Milvus Lite; None for a server."""
         return None if "://" in self.uri else Path(self.uri)
 
 
@@ -51,14 +48,14 @@ def parse_address(text: str) -> Address:
 
     Args:
         text: ``milvus+http://[USER:PASSWORD@]HOST[:PORT]/COLLECTION[?token=TOKEN][&database=NAME]``, or the same with
-            ``https``; or ``milvus+FILE.db[/COLLECTION]`` for Milvus Lite.
+            ``https``; or ``milvus+FILE.db[/COLLECTION]`` for Milvus Lite, where the collection is "lbhash" by default.
 
     Raises:
-        ValueError: it is neither, or a name is one that Milvus does not take.
+        ValueError: the text has neither form, or Milvus does not accept a name in it.
     """
     shown, rest = shown_address(text), text.removeprefix(PREFIX)
     if "://" not in rest:
-        return _of_file(shown, rest)
+        return _parse_file(shown, rest)
     parts = urlsplit(rest)
     try:
         port = parts.port or (443 if parts.scheme == "https" else 19530)
@@ -77,7 +74,7 @@ def parse_address(text: str) -> Address:
 
 
 def shown_address(text: str) -> str:
-    """An address as it may be printed: without user, password and token. Other paths are left as they are."""
+    """Return an address without user, password and token, so that it may be printed; other paths do not change."""
     if not text.startswith(PREFIX) or "://" not in text:
         return text
     parts = urlsplit(text.removeprefix(PREFIX))
@@ -86,7 +83,7 @@ def shown_address(text: str) -> str:
     return PREFIX + urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))
 
 
-def _of_file(shown: str, text: str) -> Address:
+def _parse_file(shown: str, text: str) -> Address:
     file, dot, collection = text.rpartition(".db/")
     path = Path(file + ".db") if dot else Path(text)
     if path.suffix != ".db":
@@ -95,7 +92,7 @@ def _of_file(shown: str, text: str) -> Address:
         raise ValueError(
             f"index is {shown!r}; the name of a file of Milvus Lite has at most 35 letters, digits, '.', '_' and '-'"
         )
-    return Address(shown, str(path), _checked(shown, collection if dot else DEFAULT_COLLECTION))
+    return Address(shown, str(path), _checked(shown, collection if dot else "lbhash"))
 
 
 def _checked(shown: str, collection: str) -> str:

@@ -1,7 +1,7 @@
 """Attributes in a JSON field of Milvus, and filters as Milvus's expressions over it.
 
-JSON has fewer types than Arrow: times are kept as integers, and a number that is not finite as a missing one. The types
-themselves are kept beside, so that a column is read as it was written.
+JSON has fewer types than Arrow: times become integers, and numbers that are not finite become missing ones. The schema
+is stored too, so that a column is read with the type that it was written with.
 """
 
 from __future__ import annotations
@@ -11,20 +11,18 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from lbhash.index.attributes import check_where, selected
+from lbhash.index.attributes import check_where, is_list, wanted_values
 from lbhash.index.base import Where
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FIELD = "attributes"
-"""The name of the field."""
+"""The name of the JSON field."""
 
 
 def check_schema(schema: pa.Schema) -> None:
-    """Raise ``ValueError`` where Milvus could not hold a column."""
+    """Raise ``ValueError`` if Milvus cannot hold one of the columns."""
     for column in schema:
         if not column.name or set(column.name) & set('"\\'):
             raise ValueError(f"attribute {column.name!r} has a name that Milvus cannot hold; give it another")
@@ -32,7 +30,7 @@ def check_schema(schema: pa.Schema) -> None:
 
 
 def to_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """What the field has for each row of a table."""
+    """Return the content of the field for each row of a table."""
     import pyarrow as pa
 
     schema = pa.schema([(column.name, _stored(column.type, column.name)) for column in table.schema])
@@ -46,64 +44,48 @@ def to_rows(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def to_table(rows: list[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """The columns of a schema, from what the field has."""
+    """Return the columns of a schema from the contents of the field."""
     import pyarrow as pa
 
-    stored = [_stored(column.type, column.name) for column in schema]
     columns = [
-        pa.array([row.get(column.name) for row in rows], kind).cast(column.type)
-        for column, kind in zip(schema, stored, strict=True)
+        pa.array([row.get(column.name) for row in rows], _stored(column.type, column.name)).cast(column.type)
+        for column in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 def expression(where: Where | None, schema: pa.Schema | None) -> str | None:
-    """A filter as Milvus writes it, empty for none; ``None`` for one that nothing passes.
+    """Return a filter as Milvus writes it, empty for no filter; None for one that no code passes.
 
     Raises:
-        ValueError: it names no attribute of the index, or a value that the attribute cannot have or Milvus cannot find.
+        ValueError: it names a column that does not exist, or a value that the column cannot have or Milvus cannot find.
     """
-    import pyarrow as pa
-
     check_where(where or {}, schema.names if schema is not None else ())
     terms = []
     for name, wanted in (where or {}).items():
         assert schema is not None
         kind = schema.field(name).type
-        selected(pa.array([], kind), wanted, name)  # says what is wrong with a value
-        several = isinstance(wanted, (list, tuple, set, frozenset, np.ndarray))
-        values = [v.item() if isinstance(v, np.generic) else v for v in (wanted if several else [wanted])]
-        nested = _is_list(kind)
-        held = kind.value_type if nested else kind
-        choices = pa.array(values).cast(held).cast(_stored(held, name)).to_pylist()
+        values = wanted_values(kind, wanted, name)
+        choices = values.cast(_stored(values.type, name)).to_pylist()
         if unknown := [v for v in choices if v is None or v == -(2**63)]:
             raise ValueError(f"where wants {name!r} to be {unknown[0]!r}, by which Milvus cannot filter")
-        listed = [_literal(v) for v in choices if not isinstance(v, float) or math.isfinite(v)]
+        finite = [v for v in choices if not isinstance(v, float) or math.isfinite(v)]
+        listed = [json.dumps(v, ensure_ascii=False) for v in finite]
         if not listed:
             return None
-        at = f"{FIELD}[{json.dumps(name, ensure_ascii=False)}]"
+        column = f"{FIELD}[{json.dumps(name, ensure_ascii=False)}]"
         inside = f"[{', '.join(listed)}]"
-        terms.append(f"json_contains_any({at}, {inside})" if nested else f"({at} in {inside})")
+        terms.append(f"json_contains_any({column}, {inside})" if is_list(kind) else f"({column} in {inside})")
     return both(terms)
 
 
 def both(terms: Iterable[str]) -> str:
-    """The expression of what passes all of several."""
+    """Return the expression that a row passes if it passes all of these; empty ones are left out."""
     return " and ".join(term for term in terms if term)
 
 
-def _literal(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
-
-
 def _stored(kind: pa.DataType, name: str) -> pa.DataType:
-    """The type as which JSON has a column."""
+    """Return the type with which a column is written to JSON."""
     import pyarrow as pa
 
     types = pa.types
@@ -117,7 +99,7 @@ def _stored(kind: pa.DataType, name: str) -> pa.DataType:
         return pa.int32()
     if types.is_timestamp(kind) or types.is_date64(kind) or types.is_time64(kind) or types.is_duration(kind):
         return pa.int64()
-    if _is_list(kind) and not types.is_nested(kind.value_type) and not types.is_floating(kind.value_type):
+    if is_list(kind) and not types.is_nested(kind.value_type) and not types.is_floating(kind.value_type):
         return pa.list_(_stored(kind.value_type, name))
     raise ValueError(
         f"attribute {name!r} holds {kind}, which Milvus cannot hold here; it may hold booleans, integers, floats, "

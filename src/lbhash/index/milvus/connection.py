@@ -1,0 +1,133 @@
+"""Connecting to Milvus, and what a collection says about its index."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lbhash.codes import check_bits, code_bytes
+from lbhash.index.base import OptionRanges
+from lbhash.index.milvus.address import Address
+from lbhash.index.milvus.attributes import FIELD
+
+if TYPE_CHECKING:
+    from pymilvus import MilvusClient
+
+CONNECT_SECONDS = 5
+START_SECONDS = 20
+"""How long Milvus Lite, which this process starts, may take until it accepts connections."""
+SECONDS = 30
+"""How long Milvus may take to answer anything else."""
+
+KINDS: dict[str, tuple[str, OptionRanges]] = {
+    "flat": ("BIN_FLAT", {}),
+    "ivf": ("BIN_IVF_FLAT", {"nlist": (1024, 1), "nprobe": (16, 1)}),
+}
+"""The kinds of index that Milvus has, by our names: its own name, and the options."""
+
+_FORMAT, _VERSION = "lbhash index", 1
+
+
+@contextmanager
+def connection_errors(address: Address) -> Iterator[None]:
+    """Turn the errors of Milvus and its client into a ``ConnectionError`` of one line, without the token."""
+    import grpc
+    from pymilvus.exceptions import MilvusException
+
+    try:
+        yield
+    except (MilvusException, grpc.RpcError, grpc.FutureTimeoutError) as error:
+        message = getattr(error, "message", "") or str(getattr(error, "details", lambda: "")() or "it does not answer")
+        line = " ".join(str(message).split()).removesuffix(": ")
+        if address.token:
+            line = line.replace(address.token, "…")
+        raise ConnectionError(errno.EIO, f"Milvus says: {line}", address.shown) from None
+
+
+def connect(address: Address) -> MilvusClient:
+    """Return a client of the server, or of Milvus Lite, which then runs until the program ends."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # importing Milvus Lite uses what setuptools has deprecated
+        try:
+            import pymilvus
+
+            if address.file is not None:
+                import milvus_lite  # noqa: F401
+        except ImportError as error:
+            missing = error.name or "pymilvus"
+            raise ValueError(
+                f"index is {address.shown!r}, which needs {missing}: pip install 'lbhash[milvus]'"
+            ) from None
+        # It logs a traceback of every error that it raises, and Milvus Lite logs to the root.
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL + 1)
+        root = logging.getLogger()
+        root.addFilter(_nothing)
+        until = time.monotonic() + START_SECONDS
+        try:
+            with connection_errors(address):
+                while True:  # the client waits for Milvus Lite half a second, which on a busy machine is not enough
+                    try:
+                        return pymilvus.MilvusClient(
+                            address.uri, token=address.token, db_name=address.database, timeout=CONNECT_SECONDS
+                        )
+                    except pymilvus.MilvusException as error:
+                        starting = address.file is not None and error.code == pymilvus.Status.CONNECT_FAILED
+                        if not starting or time.monotonic() > until:
+                            raise
+                        time.sleep(0.2)
+        finally:
+            root.removeFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
+
+
+def create_collection(client: MilvusClient, address: Address, settings: Mapping[str, Any]) -> None:
+    """Create an empty collection, with the settings of its index (bits, model, kind, options) as its description."""
+    from pymilvus import DataType
+
+    description = json.dumps({"format": _FORMAT, "version": _VERSION, **settings})
+    lists = {name: value for name, value in settings["options"].items() if name == "nlist"}
+    with connection_errors(address):
+        schema = client.create_schema(auto_id=False, enable_dynamic_field=False, description=description)
+        schema.add_field("id", DataType.INT64, is_primary=True)
+        schema.add_field("code", DataType.BINARY_VECTOR, dim=8 * code_bytes(settings["bits"]))
+        schema.add_field(FIELD, DataType.JSON)
+        index = client.prepare_index_params()
+        index.add_index("code", index_type=KINDS[settings["kind"]][0], metric_type="HAMMING", params=lists)
+        # Strong: whoever searches after a change has returned finds it.
+        client.create_collection(
+            address.collection, schema=schema, index_params=index, consistency_level="Strong", timeout=SECONDS
+        )
+
+
+def read_settings(client: MilvusClient, address: Address) -> dict[str, Any] | None:
+    """Return the settings that ``create_collection`` wrote; None if there is no such collection.
+
+    It is a ``ValueError`` if the collection holds no index, or one that a newer lbhash wrote.
+    """
+    with connection_errors(address):
+        if not client.has_collection(address.collection, timeout=SECONDS):
+            return None
+        found = client.describe_collection(address.collection, timeout=SECONDS)
+    foreign = ValueError(f"index is {address.shown!r}, a collection that holds no index of lbhash")
+    try:
+        settings = json.loads(found["description"])
+        known, version = settings["format"] == _FORMAT, int(settings["version"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise foreign from None
+    if known and version > _VERSION:
+        raise ValueError(
+            f"index is {address.shown!r}, which a newer lbhash wrote (format {version}; this one reads {_VERSION})"
+        )
+    widths = [column.get("params", {}).get("dim") for column in found["fields"] if column["name"] == "code"]
+    if not known or settings.get("kind") not in KINDS or widths != [8 * code_bytes(check_bits(settings.get("bits")))]:
+        raise foreign
+    return settings

@@ -1,0 +1,399 @@
+"""The segments of an index, and the changes to them: in memory, or in a folder that survives a killed writer.
+
+A folder holds files that never change and one manifest that names them. A change writes new files beside the old ones,
+waits until they are on the disk, and renames a new manifest into place: that rename is the change. Whoever has the
+index open goes on reading the files that it opened. Adding writes the new codes only; when there are many small
+segments, they are merged into a larger one, so that a code is rewritten only a few times.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes import PackedCodes, code_bytes
+from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
+from lbhash.index.base import Columns, State
+from lbhash.index.manifest import NAME, identity_of, last_generation, read_manifest, sweep, write_manifest
+from lbhash.index.segment import Segment, Structure
+from lbhash.utils.files import check_folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MERGE = 8
+"""Number of segments of about the same size that are merged into one."""
+SMALL = 4096
+"""Segments of up to so many codes count as of the same size; each next size is ``MERGE`` times as large."""
+REMOVED = 0.25
+"""Share of removed codes above which a segment is rewritten without them."""
+MIN_ROWS = 1_000
+"""Number of codes from which a segment gets a FAISS structure; fewer are scanned, which is as fast."""
+PATIENCE = 600
+"""Seconds that a writer waits for another writer."""
+
+
+@dataclass(frozen=True)
+class SegmentState(State):
+    """What an index of segments holds between two changes.
+
+    Attributes:
+        vectors: dtype and dim of the stored vectors; None until codes are added.
+        segments: the segments, the oldest first.
+    """
+
+    vectors: Mapping[str, Any] | None = None
+    segments: tuple[Segment, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(map(len, self.segments))
+
+    def located(
+        self, names: npt.NDArray[np.int64]
+    ) -> list[tuple[Segment, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """Return, for each segment that has some of these ids, their places in ``names`` and in the segment.
+
+        It is a ``ValueError`` if no segment has one of the ids.
+        """
+        found = []
+        missing = np.ones(len(names), bool)
+        for segment in self.segments:
+            positions = segment.find(names)
+            places = np.flatnonzero(positions >= 0)
+            missing[places] = False
+            if len(places):
+                found.append((segment, places, positions[places]))
+        if missing.any():
+            for segment in self.segments:
+                segment.check_order()
+            raise ValueError(f"ids holds {names[missing][0]}, which the index does not have")
+        return found
+
+
+class SegmentStore:
+    """The current state of an index of segments, and the changes that lead to the next one.
+
+    Args:
+        settings: what never changes, by its keys in the manifest: ``kind``, ``bits``, ``model`` and ``options``.
+        store_vectors: which vectors come with the codes (``Index.store_vectors``).
+        build: ``LocalIndex._build`` of the kind.
+        tune: ``LocalIndex._tune`` of the kind.
+
+    Attributes:
+        state: what the index holds.
+        folder: the folder that holds the same; None in memory.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        store_vectors: str,
+        build: Callable[[PackedCodes], Any],
+        tune: Callable[[Any], None],
+    ) -> None:
+        self.settings, self.store_vectors = settings, store_vectors
+        self.state = SegmentState()
+        self.folder: Path | None = None
+        self._build, self._tune = build, tune
+        self._width = code_bytes(settings["bits"])
+        self._writer = RLock()
+
+    # ------------------------------------------------------------------------------------------------------- opening
+
+    def open(self, folder: Path) -> None:
+        """Take over what a folder holds; changes are written to it from now on."""
+        self.state = self._read(folder)
+        self.folder = folder
+
+    def outdated(self) -> bool:
+        """Return whether the folder holds another state."""
+        return self.folder is not None and identity_of(self.folder) != self.state.identity
+
+    def refresh(self) -> bool:
+        """Read what the folder holds now, and return whether that was another state.
+
+        It is a ``ValueError`` if the index was built again with another kind, model or length of codes, or is damaged.
+        """
+        with self._writer:
+            if self.folder is None or not self.outdated():
+                return False
+            self.state = self._read(self.folder)
+            return True
+
+    def _read(self, folder: Path) -> SegmentState:
+        """Return what a folder holds.
+
+        After the manifest is read, a writer may remove a file that it names; or the folder may be replaced by one whose
+        files have the same names.
+        """
+        while True:
+            manifest = read_manifest(folder)
+            identity = manifest["build"], manifest["generation"]
+            vectors = manifest["kept"] or {"vectors": ""}
+            same = all(manifest[name] == value for name, value in self.settings.items())
+            if not same or vectors["vectors"] != self.store_vectors:
+                raise ValueError(f"index is {str(folder)!r}, which was built again with other settings; open it again")
+            try:
+                segments = self._load(folder, manifest)
+                if identity_of(folder)[0] == manifest["build"]:
+                    break
+            except FileNotFoundError as error:
+                if identity_of(folder) == identity:
+                    raise ValueError(f"index is damaged: {Path(error.filename).name} is missing") from None
+            except ValueError:
+                if identity_of(folder)[0] == manifest["build"]:
+                    raise
+        return SegmentState(
+            build=manifest["build"],
+            generation=manifest["generation"],
+            next_id=manifest["next_id"],
+            schema=schema_from_text(manifest["schema"]),
+            vectors={"dtype": vectors["dtype"], "dim": vectors["dim"]} if "dim" in vectors else None,
+            segments=segments,
+        )
+
+    def _load(self, folder: Path, manifest: dict[str, Any]) -> tuple[Segment, ...]:
+        """Return the segments of a manifest. Those that are open, with all that they have read, are used again."""
+        known = self.state.segments if self.state.build == manifest["build"] else ()
+        segments = []
+        for entry in manifest["segments"]:
+            segment = next((segment for segment in known if segment.entry.get("codes") == entry["codes"]), None)
+            if segment is None:
+                segment = Segment.load(folder, entry, self._width, manifest["kept"] or {}, self._tune)
+            elif segment.entry != entry:
+                segment = segment.marked(folder, entry)
+            segments.append(segment)
+        return tuple(segments)
+
+    def vector_facts(self, state: SegmentState) -> dict[str, Any] | None:
+        """Return which vectors are stored, and their dtype and dim; None if none are."""
+        return {"vectors": self.store_vectors, **(state.vectors or {})} if self.store_vectors else None
+
+    # ------------------------------------------------------------------------------------------------------- changes
+
+    def add(
+        self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
+    ) -> None:
+        """Add codes as a new segment (``Index.add``)."""
+        with self._changing() as state:
+            names = state.new_ids(ids, len(codes))
+            for segment in state.segments:
+                if (there := segment.find(names) >= 0).any():
+                    raise ValueError(
+                        f"ids holds {names[there][0]}, which the index already has; remove it first, or give another"
+                    )
+            table = as_table(attributes, len(codes), state.schema)
+            form, stored = _as_stored(vectors, len(codes), self.store_vectors, state.vectors)
+            if not len(codes):
+                return
+            segment = self._segment(codes, names, table if table.column_names else None, stored)
+            self._commit(
+                replace(
+                    state,
+                    next_id=max(state.next_id, int(names.max()) + 1),
+                    schema=table.schema if state.schema is None else state.schema,
+                    vectors=form,
+                    segments=self._merged([*state.segments, segment]),
+                )
+            )
+
+    def remove(self, ids: npt.NDArray[np.int64]) -> None:
+        """Mark codes as removed; a segment with many marks is rewritten (``Index.remove``)."""
+        with self._changing() as state:
+            located = {segment: positions for segment, _, positions in state.located(ids)}
+            segments = []
+            for segment in state.segments:
+                if segment in located:
+                    segment = segment.without(located[segment])
+                    if len(segment.removed) > REMOVED * len(segment.codes):
+                        segments += [self._segment(*segment.rows())] if len(segment) else []
+                        continue
+                segments.append(segment)
+            if len(ids):
+                self._commit(replace(state, segments=tuple(segments)))
+
+    def compact(self) -> None:
+        """Merge all segments into one, without the removed codes."""
+        with self._changing() as state:
+            segments = self._compacted(state.segments)
+            if segments != state.segments:
+                self._commit(replace(state, segments=segments))
+
+    def copy(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the state to another folder, as one segment.
+
+        If the index that the folder holds is to be overwritten, whoever reads it goes on with its old files.
+        """
+        folder = Path(path)
+        check_free(folder, overwrite)
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder):
+            check_free(folder, overwrite)
+            generation = last_generation(folder) + 1
+            state = self.state
+            segments = self._compacted(tuple(replace(segment, entry={}) for segment in state.segments))
+            state = replace(state, build=secrets.token_hex(8), generation=generation, segments=segments)
+            sweep(folder, self._write(folder, state))
+
+    def _segment(
+        self, codes: PackedCodes, names: npt.NDArray[np.int64], table: pa.Table | None, vectors: npt.NDArray | None
+    ) -> Segment:
+        """Return a segment of these rows, ordered by id, with its structure."""
+        if not (names[1:] > names[:-1]).all():
+            order = np.argsort(names)
+            codes, names = codes[order], names[order]
+            table = None if table is None else table.take(order)
+            vectors = None if vectors is None else vectors[order]
+        consecutive = int(names[-1]) - int(names[0]) == len(names) - 1
+        built = self._build(codes) if len(codes) >= MIN_ROWS else None
+        structure = None if built is None else Structure(built, len(codes), self._width, self._tune)
+        return Segment(codes, int(names[0]), None if consecutive else names, table, vectors, structure=structure)
+
+    def _joined(self, segments: Sequence[Segment]) -> Segment:
+        import pyarrow as pa
+
+        codes, names, tables, vectors = zip(*(segment.rows() for segment in segments), strict=True)
+        table = None if tables[0] is None else pa.concat_tables(tables).combine_chunks()
+        joined = None if vectors[0] is None else np.concatenate(vectors)
+        return self._segment(np.concatenate(codes), np.concatenate(names), table, joined)
+
+    def _merged(self, segments: list[Segment]) -> tuple[Segment, ...]:
+        """Merge the segments of one size, as long as there are ``MERGE`` of them."""
+        while True:
+            sizes: dict[int, list[Segment]] = {}
+            for segment in segments:
+                size, limit = 0, SMALL
+                while len(segment) > limit:
+                    size, limit = size + 1, limit * MERGE
+                sizes.setdefault(size, []).append(segment)
+            many = next((group for group in sizes.values() if len(group) >= MERGE), None)
+            if many is None:
+                return tuple(segments)
+            segments = [*(segment for segment in segments if segment not in many), self._joined(many)]
+
+    def _compacted(self, segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
+        """Return one segment of all codes that are not removed, or none if there are no such codes."""
+        if len(segments) == 1 and not len(segments[0].removed):
+            return segments
+        return (self._joined(segments),) if any(map(len, segments)) else ()
+
+    # -------------------------------------------------------------------------------------------------------- commit
+
+    @contextmanager
+    def _changing(self) -> Iterator[SegmentState]:
+        """Give the newest state, which no other writer can change before the block ends.
+
+        It is a ``ValueError`` if another index was built in the folder, so that this one is no longer there.
+        """
+        with self._writer:
+            if self.folder is None:
+                yield self.state
+                return
+            with locked(self.folder):
+                if identity_of(self.folder)[0] != self.state.build:
+                    raise _built_again(self.folder)
+                self.refresh()
+                yield self.state
+
+    def _commit(self, state: SegmentState) -> None:
+        """Make this the next state, in the folder too. The caller is within ``_changing``."""
+        if self.folder is not None and identity_of(self.folder) != state.identity:  # replaced in spite of the lock
+            raise _built_again(self.folder)
+        state = replace(state, generation=state.generation + 1)
+        if self.folder is None:
+            self.state = state
+            return
+        manifest = self._write(self.folder, state)
+        self.state = replace(state, segments=self._load(self.folder, manifest))
+        sweep(self.folder, manifest)
+
+    def _write(self, folder: Path, state: SegmentState) -> dict[str, Any]:
+        """Write new segments, then the manifest, and return it. The files of a failed attempt are removed."""
+        stem, before = f"{state.generation:08d}.", {file.name for file in folder.iterdir()}
+        try:
+            entries = [segment.stored(folder, f"{stem}{number}") for number, segment in enumerate(state.segments)]
+            manifest = {
+                **self.settings,
+                "count": len(state),
+                "build": state.build,
+                "generation": state.generation,
+                "next_id": state.next_id,
+                "label": state.label,
+                "attributes": {field.name: str(field.type) for field in state.schema or ()},
+                "schema": schema_to_text(state.schema),
+                "kept": self.vector_facts(state),
+                "segments": entries,
+            }
+            write_manifest(folder, manifest)
+        except BaseException:
+            committed = False
+            with suppress(OSError, ValueError):
+                committed = identity_of(folder) == state.identity
+            for file in () if committed else folder.iterdir():
+                if file.name.startswith(stem) and file.name not in before:
+                    with suppress(OSError):
+                        file.unlink()
+            raise
+        return manifest
+
+
+def check_free(folder: Path, overwrite: bool) -> None:
+    """Raise ``ValueError`` if a folder is a file, or holds an index that is not to be replaced."""
+    check_folder(folder, "out")
+    if (folder / NAME).exists() and not overwrite:
+        raise ValueError(f"out is {str(folder)!r}, which already holds an index; give another folder, or --overwrite")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Be the only writer of a folder, or raise ``ValueError`` if another writer keeps it for too long."""
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(folder / "index.lock").acquire(timeout=PATIENCE):
+            yield
+    except Timeout:
+        raise ValueError(
+            f"index is {str(folder)!r}, which another writer has kept locked for {PATIENCE} s; try again later"
+        ) from None
+
+
+def _built_again(folder: Path) -> ValueError:
+    return ValueError(f"index is {str(folder)!r}, which was built again after it was opened; open it again")
+
+
+def _as_stored(
+    vectors: npt.ArrayLike | None, count: int, store_vectors: str, form: Mapping[str, Any] | None
+) -> tuple[Mapping[str, Any] | None, npt.NDArray | None]:
+    """Return the form (dtype and dim) and the array of the vectors to store: uint8 as it is, all else as float16."""
+    if not store_vectors:
+        if vectors is not None:
+            raise ValueError("vectors are given, and the index keeps none; build it with store_vectors (--keep)")
+        return None, None
+    if vectors is None:
+        raise ValueError(f"vectors are not given, and the index keeps {store_vectors} for every code")
+    array = np.asarray(vectors)
+    dim = array.shape[1] if array.ndim == 2 else 0
+    if not dim or len(array) != count or (form and dim != form["dim"]):
+        wanted = f"[{count}, {form['dim'] if form else 'dim'}]"
+        raise ValueError(f"vectors has shape {array.shape}; it must be {wanted}, one for each code")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"vectors holds {array.dtype}; it must hold numbers")
+    dtype = np.dtype(form["dtype"]) if form else np.dtype(np.uint8 if array.dtype == np.uint8 else np.float16)
+    if array.dtype != dtype:
+        if dtype == np.uint8:
+            raise TypeError(f"vectors holds {array.dtype}; the index keeps uint8")
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float16)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+        raise ValueError(f"vectors holds NaN or a number above 65,504 in row {row}, which float16 cannot hold")
+    return {"dtype": str(dtype), "dim": int(dim)}, array
