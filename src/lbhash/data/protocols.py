@@ -98,15 +98,11 @@ class TrainTestProtocol:
     def split(
         self, labels: npt.NDArray, test_rows: npt.NDArray[np.bool_], seed: int
     ) -> dict[str, npt.NDArray[np.int64]]:
-        """Return the positions of the train, base and query rows, in the order of the rows.
-
-        Args:
-            labels: ``int64 [n]``; multi-hot ``[n, C]`` if all rows are taken.
-            test_rows: which rows are the published test or validation set, ``bool [n]``.
-            seed: of the sample.
+        """Return what ``Protocol.split`` does, if ``test_rows``, ``bool [n]``, are the published test set.
 
         Raises:
-            ValueError: a class has too few rows, nothing is left for the base, or the seed is negative.
+            ValueError: a class has too few rows, nothing is left for the base, the seed is negative, or rows with
+                several labels are to be sampled by class.
         """
         rng = _generator(seed)
         query = _sample(labels, test_rows, self.query, "query", rng)

@@ -178,10 +178,6 @@ def _numbers(column: Any, rows: npt.NDArray[np.int64], dim: int | None, name: st
 class StreamedEmbeddings:
     """The embeddings of a Parquet file, ``[n, dim]``: an array that is read when it is looked at (``ParquetRows``).
 
-    Args:
-        file: the file.
-        name: of the argument, for messages.
-
     Raises:
         TypeError, ValueError: the first row is no embedding; what is wrong with another is said when it is read.
     """

@@ -35,7 +35,7 @@ def check_images(
     All images are decoded once; the result stays in the cache folder, so that the next run starts at once.
 
     Args:
-        images: the images.
+        images: a table.
         damaged: ``refuse`` the table if an image is missing or damaged, or ``skip`` such images and say so.
         workers: processes that decode.
         progress: whether to show a bar on standard error.
@@ -98,13 +98,7 @@ def fault_of(table: ImageTable, row: int) -> str:
 
 
 def find_unreadable(table: ImageTable, workers: int = 0, *, progress: bool = False) -> list[int]:
-    """Return the rows whose image is damaged or missing, by decoding all once; the cache folder remembers the result.
-
-    Args:
-        table: the images.
-        workers: processes that decode.
-        progress: whether to show a bar on standard error.
-    """
+    """Return the rows whose image is damaged or missing, by decoding all once; the cache remembers the result."""
     file = cache_folder() / "unreadable" / f"{table.store.fingerprint()}.json"
     with suppress(OSError, ValueError, TypeError):
         return [int(row) for row in json.loads(file.read_text(encoding="utf-8"))]

@@ -43,9 +43,6 @@ def read_hub_dataset(name: str) -> ImageTable:
     They stay in the cache folder (``$LBHASH_CACHE``, or the platform's), in a Parquet file for each published set. Rows
     are in the Hub's order, so that a protocol samples others than from the original files.
 
-    Args:
-        name: of ``HUB_DATASETS``.
-
     Raises:
         ValueError: it cannot be downloaded, or the package ``datasets`` is missing, which downloads it.
     """

@@ -37,9 +37,6 @@ class ImageRows:
         backbone: the backbone whose preprocessing is used.
         augmentation: of training rows; ``None`` for validation rows.
         seed: of the augmentation.
-
-    Attributes:
-        labels: of the split.
     """
 
     def __init__(

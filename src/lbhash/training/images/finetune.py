@@ -22,13 +22,7 @@ _STANDARDIZATION = 3  # keeps this sample apart from the others of a seed
 
 @dataclass(frozen=True)
 class FineTuning:
-    """A model and the rows to train it on.
-
-    Attributes:
-        model: backbone and head.
-        rows: the training images, augmented.
-        validation: the validation images; ``None`` if there are none.
-    """
+    """A backbone with a head, the training images, augmented, and the validation images, if there are any."""
 
     model: ImageModel
     rows: TrainingRows

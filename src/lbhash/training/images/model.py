@@ -31,11 +31,6 @@ class ImageModel(nn.Module):
     With ``train``, a batch's weight in the running statistics is at most 0.1. The MobileNets of ``transformers`` have
     it at 0.997, TensorFlow's name for what PyTorch calls 0.003, which would leave the last batch and nothing else.
 
-    Args:
-        backbone: a vision model of ``transformers``.
-        head: takes its embeddings.
-        batch_norm: the policy.
-
     Shape:
         ``forward(pixels [n, channels, height, width])`` gives ``[n, bits]``.
     """

@@ -38,7 +38,7 @@ def resized(backbone: Backbone, side: int) -> Backbone:
     A preprocessing that leaves images as large as they are scales them to the square.
 
     Args:
-        backbone: the backbone.
+        backbone: stays as it is.
         side: of the squares, in pixels.
 
     Raises:
@@ -68,9 +68,6 @@ class PixelValues:
 
     The preprocessing is asked once for all values of each channel; then its answers are looked up, which gives the same
     numbers in a fraction of the time.
-
-    Args:
-        backbone: the backbone with the preprocessing.
 
     Raises:
         ValueError: the preprocessing does not take each channel on its own.
