@@ -1,64 +1,97 @@
-"""Encode a file of data into a file of codes."""
+"""Encode data into a file of codes or, if there is much of it, into a folder of shards."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lbhash.codes.io import CodeTable, check_suffix, write_codes
-from lbhash.hasher import load_hasher
-from lbhash.pipeline.columns import carried_columns, check_carry
-from lbhash.pipeline.splits import model_split
+from lbhash.codes.io import check_suffix, write_codes
+from lbhash.codes.shards import shards_of
+from lbhash.pipeline.encoding.factory import open_source
+from lbhash.pipeline.encoding.folder import Engine, encode_folder
+from lbhash.pipeline.encoding.job import EncodingJob
+from lbhash.pipeline.encoding.source import EncodedShard, Source
+from lbhash.utils.progress import counted
 
-if TYPE_CHECKING:
-    from lbhash.pipeline.embeddings import ImageOptions
 
-
-def encode_file(
-    model: str | Path,
-    data: str | Path,
-    split: str,
+def encode_data(
+    job: EncodingJob,
     out: str | Path,
     *,
-    base: str | Path | None = None,
-    query: str | Path | None = None,
-    labels: str | Path | None = None,
-    protocol: str | None = None,
-    split_seed: int | None = None,
-    images: ImageOptions | None = None,
-    carry: Sequence[str] = (),
+    shard_rows: int | None = None,
+    engine: Engine | None = None,
+    ray_address: str | None = None,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Encode a split of a data set, or ``all`` the rows of a file, into a file of codes.
+    """Encode the rows of a job into a file (``encode_file``) or a folder (``encode_folder``).
 
-    ``lbhash.pipeline.encoding.encode_folder`` writes a folder of them, with the same memory for any number of rows.
+    Args:
+        job: what is encoded.
+        out: a file that ends in .parquet or .npz; or a folder, which exists, ends in a slash, or has no suffix.
+        shard_rows: an option of a folder, as are the rest.
+        engine: ``local`` if None.
+        ray_address: of a Ray cluster.
+        overwrite: start a folder again.
 
-    Protocol and seed of the split are those of the training where they are not given, so that no training row
-    slips into the queries. Multi-hot labels get as many columns as those of the training had, so that files that are
-    encoded one at a time go together. Images are embedded first; ``images`` says how. ``carry`` names columns of the
-    data that go into the file of codes too, and with it into an index.
+    Raises:
+        TypeError, ValueError: what the two functions refuse; or an option of a folder is given with a file.
+    """
+    if is_folder(str(out)):
+        return encode_folder(
+            job,
+            out,
+            shard_rows=shard_rows,
+            engine=engine or "local",
+            ray_address=ray_address,
+            overwrite=overwrite,
+        )
+    options: dict[str, Any] = {"shard_rows": shard_rows, "batch_size": job.batch_size, "workers": job.workers}
+    options |= {"precision": job.precision, "engine": engine, "ray_address": ray_address}
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name} is {str(value)!r} and out is {str(out)!r}, a file; it is for a folder of shards")
+    return encode_file(job, out)
+
+
+def is_folder(out: str) -> bool:
+    """Return whether codes go into a folder: it exists, or the name ends in a slash or has no suffix."""
+    ends = (os.sep, os.altsep) if os.altsep else (os.sep,)
+    return out.endswith(ends) or Path(out).is_dir() or not Path(out).suffix
+
+
+def encode_file(job: EncodingJob, out: str | Path) -> dict[str, Any]:
+    """Encode the rows of a job into a file of codes, all in memory at once.
+
+    Images are embedded into the cache first, so that the next run on them starts at once.
+
+    Raises:
+        TypeError, ValueError: what ``open_source`` refuses; ``out`` is one of the files of the data, or cannot hold the
+            columns.
     """
     check_suffix(out)
-    for name, file in (("data", data), ("base", base), ("query", query), ("labels", labels)):
+    for name in ("data", "base", "query", "labels"):
+        file = getattr(job, name)
         if file is not None and Path(file).exists() and Path(out).exists() and Path(out).samefile(file):
             raise ValueError(f"out is {str(out)!r}, which is {name} itself; give another file")
-    if carry and Path(out).suffix != ".parquet":
-        raise ValueError(f"carry is given and out is {str(out)!r}; only a .parquet file holds further columns")
-    carry = check_carry(data, carry, alone=base is None and query is None)
-    hasher = load_hasher(model)
-    columns = carried_columns(data, carry, hasher, images)
-    part = model_split(
-        hasher,
-        data,
-        split,
-        base=base,
-        query=query,
-        labels=labels,
-        protocol=protocol,
-        split_seed=split_seed,
-        images=images,
-    )
-    codes = hasher.encode_split(part)
-    further = None if columns is None else columns.take(part.rows)
-    write_codes(out, CodeTable(codes, hasher.bits, part.rows, part.labels, hasher.model_.fingerprint(), further))
-    return {"codes": len(codes), "bits": hasher.bits, "bytes": codes.nbytes, "split": split, "out": str(out)}
+    if job.columns and Path(out).suffix != ".parquet":
+        raise ValueError(f"columns is given and out is {str(out)!r}; only a .parquet file holds extra columns")
+    source = open_source(job, stream=False, progress=True)
+    table = encode_at_once(source, progress=source.unit == "images").table
+    write_codes(out, table)
+    size = {"codes": len(table.codes), "bits": table.bits, "bytes": table.codes.nbytes}
+    return {**size, "split": job.split, "out": str(out)}
+
+
+def encode_at_once(source: Source, *, vectors: str = "", progress: bool = True) -> EncodedShard:
+    """Encode all rows of a source as one shard.
+
+    Args:
+        source: the rows.
+        vectors: what to return with the codes.
+        progress: show a bar on standard error.
+    """
+    (shard,) = shards_of(len(source.rows), len(source.rows))
+    with counted("encoding", len(shard), source.unit, show=progress) as advance:
+        (encoded,) = source.encode([shard], advance, vectors=vectors)
+    return encoded

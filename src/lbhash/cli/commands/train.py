@@ -199,7 +199,7 @@ def train(
         threads = cores(devices) if threads is None else threads
         table = options.table(data)
         kept = check_images(table, damaged=damaged.value, workers=workers, progress=is_main_process())
-        loaded, about = image_dataset(table, kept, protocol, split_seed), options.about(table)
+        loaded, about = image_dataset(table, kept, protocol, split_seed), options.metadata(table)
     else:
         loaded, about = open_embedded(
             data, options, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed

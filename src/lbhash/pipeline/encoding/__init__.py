@@ -1,6 +1,6 @@
-"""Encoding a large collection: shard by shard, on one machine or a Ray cluster, taken up where it stopped."""
+"""Encoding data into codes: open the data, encode it in batches, and write a folder of shards, here or on Ray."""
 
-from lbhash.pipeline.encoding.folder import ENGINES, encode_folder
-from lbhash.pipeline.encoding.job import Job
+from lbhash.pipeline.encoding.folder import encode_folder
+from lbhash.pipeline.encoding.job import EncodingJob
 
-__all__ = ["ENGINES", "Job", "encode_folder"]
+__all__ = ["EncodingJob", "encode_folder"]
