@@ -22,7 +22,8 @@ from lbhash.data import load_table
 from lbhash.data.readers import read_table
 from lbhash.data.streamed import ParquetRows
 from lbhash.models.hash_model import HashModel
-from lbhash.pipeline.encoding import EncodingJob, encode_folder
+from lbhash.pipeline.encode import encode_folder
+from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.shard_store import CodeShards
 
 ROWS, DIM, BITS = 137, 12, 20

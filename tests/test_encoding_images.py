@@ -22,8 +22,9 @@ from lbhash.data.images import load_images
 from lbhash.data.images.corrupt import find_unreadable
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.embeddings import ImageOptions
-from lbhash.pipeline.encoding import EncodingJob, encode_folder
+from lbhash.pipeline.encode import encode_folder
 from lbhash.pipeline.encoding.factory import is_sampled
+from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.shard_store import CodeShards
 
 pytest.importorskip("transformers")

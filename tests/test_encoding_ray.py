@@ -18,8 +18,9 @@ from lbhash.codes.io import read_codes
 from lbhash.codes.shards import shards_of
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.embeddings import ImageOptions
-from lbhash.pipeline.encoding import EncodingJob, encode_folder
+from lbhash.pipeline.encode import encode_folder
 from lbhash.pipeline.encoding.factory import open_source
+from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.ray import ShardEncoder
 from lbhash.pipeline.shard_store import CodeShards
 

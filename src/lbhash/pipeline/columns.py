@@ -28,14 +28,7 @@ class ColumnSource(Protocol):
 
 
 class ImagePaths:
-    """The paths of images, as the column ``path``.
-
-    Args:
-        table: images in files.
-
-    Raises:
-        ValueError: the images are not in files of their own.
-    """
+    """The paths of images, as the column ``path``; ``ValueError`` if they are not in files of their own."""
 
     def __init__(self, table: ImageTable) -> None:
         if not isinstance(table.store, FileImages):
@@ -84,13 +77,7 @@ def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = Tr
 
 
 def open_columns(data: str | Path, names: Sequence[str], images: ImageTable | None = None) -> ColumnSource | None:
-    """Open extra columns to read them row by row; return None if no column is named.
-
-    Args:
-        data: the data of ``column_schema``.
-        names: the columns.
-        images: the images of ``data``, if it holds any.
-    """
+    """Open the extra columns of data, or of its images, to read them row by row; return None if none is named."""
     if not names:
         return None
     if images is not None and Path(data).suffix != ".parquet":

@@ -3,51 +3,31 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from lbhash.codes import code_bytes
 from lbhash.codes.io import check_suffix, write_codes
-from lbhash.codes.shards import shards_of
 from lbhash.pipeline.encoding.factory import open_source
-from lbhash.pipeline.encoding.folder import Engine, encode_folder
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.pipeline.encoding.source import EncodedShard, Source
+from lbhash.pipeline.shard_store import CodeShards, check_code_folder
 from lbhash.utils.progress import counted
+from lbhash.utils.validation import check_choice
 
 
-def encode_data(
-    job: EncodingJob,
-    out: str | Path,
-    *,
-    shard_rows: int | None = None,
-    engine: Engine | None = None,
-    ray_address: str | None = None,
-    overwrite: bool = False,
-) -> dict[str, Any]:
+def encode(job: EncodingJob, out: str | Path, *, overwrite: bool = False, **options: Any) -> dict[str, Any]:
     """Encode the rows of a job into a file (``encode_file``) or a folder (``encode_folder``).
 
     Args:
         job: what is encoded.
         out: a file that ends in .parquet or .npz; or a folder, which exists, ends in a slash, or has no suffix.
-        shard_rows: an option of a folder, as are the rest.
-        engine: ``local`` if None.
-        ray_address: of a Ray cluster.
         overwrite: start a folder again.
-
-    Raises:
-        TypeError, ValueError: what the two functions refuse; or an option of a folder is given with a file.
+        options: other options of ``encode_folder``.
     """
     if is_folder(str(out)):
-        return encode_folder(
-            job,
-            out,
-            shard_rows=shard_rows,
-            engine=engine or "local",
-            ray_address=ray_address,
-            overwrite=overwrite,
-        )
-    options: dict[str, Any] = {"shard_rows": shard_rows, "batch_size": job.batch_size, "workers": job.workers}
-    options |= {"precision": job.precision, "engine": engine, "ray_address": ray_address}
+        return encode_folder(job, out, overwrite=overwrite, **options)
+    options |= {name: getattr(job, name) for name in ("batch_size", "workers", "precision")}
     for name, value in options.items():
         if value is not None:
             raise ValueError(f"{name} is {str(value)!r} and out is {str(out)!r}, a file; it is for a folder of shards")
@@ -66,8 +46,7 @@ def encode_file(job: EncodingJob, out: str | Path) -> dict[str, Any]:
     Images are embedded into the cache first, so that the next run on them starts at once.
 
     Raises:
-        TypeError, ValueError: what ``open_source`` refuses; ``out`` is one of the files of the data, or cannot hold the
-            columns.
+        TypeError, ValueError: what ``open_source`` refuses; ``out`` is a file of the data, or cannot hold the columns.
     """
     check_suffix(out)
     for name in ("data", "base", "query", "labels"):
@@ -77,21 +56,70 @@ def encode_file(job: EncodingJob, out: str | Path) -> dict[str, Any]:
     if job.columns and Path(out).suffix != ".parquet":
         raise ValueError(f"columns is given and out is {str(out)!r}; only a .parquet file holds extra columns")
     source = open_source(job, stream=False, progress=True)
-    table = encode_at_once(source, progress=source.unit == "images").table
+    table = source.encode_all(progress=source.unit == "images").table
     write_codes(out, table)
     size = {"codes": len(table.codes), "bits": table.bits, "bytes": table.codes.nbytes}
     return {**size, "split": job.split, "out": str(out)}
 
 
-def encode_at_once(source: Source, *, vectors: str = "", progress: bool = True) -> EncodedShard:
-    """Encode all rows of a source as one shard.
+def encode_folder(
+    job: EncodingJob,
+    out: str | Path,
+    *,
+    shard_rows: int | None = None,
+    engine: Literal["local", "ray"] | None = None,
+    ray_address: str | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Encode rows of any number into a folder of codes, which ``lbhash.codes.io.read_codes`` reads.
+
+    In memory are a few batches, the codes of one shard, and number and label of every row. Each shard is written when
+    it is done; the same call again goes on where the last one stopped, and leaves the same files. A manifest says what
+    the folder holds codes of, so that another model or other data are refused (files are known by their names, sizes
+    and times of change), and at the end that the folder is complete. ``_damaged.csv`` names the rows without a code.
 
     Args:
-        source: the rows.
-        vectors: what to return with the codes.
+        job: what is encoded.
+        out: the folder.
+        shard_rows: rows of a shard. If None, as the folder has them, and else 65,536.
+        engine: ``local``, this process; or ``ray``, a cluster whose machines see the same files by the same paths.
+        ray_address: address of the cluster. If None, one is started on this machine, and ended.
+        overwrite: start again, whatever the folder holds codes of.
         progress: show a bar on standard error.
+
+    Returns:
+        The numbers of ``codes``, ``rows``, ``damaged`` rows and ``shards``; how many shards were ``found``; ``bits`` of
+        a code, ``bytes`` of all; the ``seconds`` that the other shards took; ``out``, ``split`` and ``unit``.
+
+    Raises:
+        TypeError, ValueError: what ``open_source`` refuses; the folder holds something else; another run writes to it;
+            or an image is damaged that is not to be skipped, or all are.
     """
-    (shard,) = shards_of(len(source.rows), len(source.rows))
-    with counted("encoding", len(shard), source.unit, show=progress) as advance:
-        (encoded,) = source.encode([shard], advance, vectors=vectors)
-    return encoded
+    engine = check_choice(engine or "local", "engine", ("local", "ray"))
+    if engine == "ray":
+        from lbhash.pipeline.encoding.ray import check_ray, encode_on_ray
+
+        check_ray()
+    elif ray_address is not None:
+        raise ValueError(f"ray_address is {ray_address!r} and engine is {engine!r}; it is for the engine ray")
+    check_code_folder(Path(out))
+    source = open_source(job, stream=True, progress=progress)
+    rows, bits = len(source.rows), source.hasher.bits
+    store = CodeShards(Path(out), source.metadata)
+    with store.exclusive():
+        shards = store.begin(shard_rows, overwrite)
+        missing = store.missing(shards)
+        started = time.perf_counter()
+        done = rows - sum(map(len, missing))
+        with counted("encoding", rows, source.unit, done=done, show=progress) as advance:
+            if engine == "local":
+                for encoded in source.encode(missing, advance):
+                    store.write(encoded.shard, encoded.table, encoded.damaged)
+            elif missing:
+                encode_on_ray(source.job, store, missing, ray_address, advance)
+        seconds = round(time.perf_counter() - started, 3)
+        codes, damaged = store.finish(shards)
+    size = {"codes": codes, "rows": rows, "damaged": damaged, "bits": bits, "bytes": codes * code_bytes(bits)}
+    files = {"shards": len(shards), "found": len(shards) - len(missing), "seconds": seconds, "out": str(out)}
+    return {**size, "split": job.split, "unit": source.unit, **files}

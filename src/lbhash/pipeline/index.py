@@ -12,10 +12,8 @@ import numpy.typing as npt
 
 from lbhash.codes.io import CodeTable, check_suffix, read_codes
 from lbhash.hasher import load_hasher
-from lbhash.index import Index, LocalIndex, build_index, check_build, check_model, code_attributes, open_index
-from lbhash.index.milvus.address import shown_address
+from lbhash.index import Index, build_index, check_build, check_model, code_attributes
 from lbhash.pipeline.columns import column_schema
-from lbhash.pipeline.encode import encode_at_once
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.utils.files import replacing
@@ -35,103 +33,46 @@ def build(
     overwrite: bool = False,
     progress: bool = False,
     **data: Any,
-) -> dict[str, Any]:
-    """Build an index.
+) -> Index:
+    """Build an index from a file or folder of codes, or from what a model makes of data.
 
     Args:
         out: a folder, or the address of a collection of Milvus.
         kind: flat, mih, ivf or hnsw.
-        codes: a file or a folder of codes, in the place of ``data``.
-        ids: what becomes the ids (``ids_of``); here ``next`` counts from 0.
+        codes: the codes, in the place of ``data``.
+        ids: what becomes the ids (``ids_of``); ``next`` counts from 0.
         options: of the kind, as they are typed: ``NAME=NUMBER``.
-        store_vectors: real numbers that the index stores for re-ranking.
+        store_vectors: outputs or embeddings, which the index stores for re-ranking; or nothing.
         overwrite: replace the index in ``out``.
         progress: show bars.
         data: arguments of ``EncodingJob``; the split is base if it is not given.
-
-    Returns:
-        What ``Index.info`` says.
     """
-    numbers = _numbers(options)
-    check_build(out, kind, keep=store_vectors, options=numbers, overwrite=overwrite)
-    table, vectors = _read_or_encode(codes, data, ids, store_vectors, progress=progress)
+    settings: dict[str, Any] = {"keep": store_vectors, "options": _numbers(options), "overwrite": overwrite}
+    check_build(out, kind, **settings)
+    table, vectors = _read_or_encode(codes, data, ids, store_vectors, None, progress)
     names = ids_of(table, ids)
-    index = build_index(
-        table,
-        out,
-        kind,
-        ids=np.arange(len(table.codes)) if names is None else names,
-        vectors=vectors,
-        keep=store_vectors,
-        options=numbers,
-        overwrite=overwrite,
-        progress=progress,
-    )
-    return index.info()
+    names = np.arange(len(table.codes)) if names is None else names
+    return build_index(table, out, kind, ids=names, vectors=vectors, **settings, progress=progress)
 
 
 def add(
-    path: str, *, codes: str | Path | None = None, ids: str | None = None, progress: bool = False, **data: Any
-) -> dict[str, Any]:
-    """Add codes to an index, all of them or none.
-
-    Args:
-        path: the index.
-        codes: a file or a folder of codes, in the place of ``data``.
-        ids: what becomes the ids (``ids_of``).
-        progress: show bars.
-        data: arguments of ``EncodingJob``; the split is base if it is not given.
-    """
-    index = open_index(path, progress=progress)
-    table, vectors = _read_or_encode(codes, data, ids, index.kept, index, progress=progress)
+    index: Index, *, codes: str | Path | None = None, ids: str | None = None, progress: bool = False, **data: Any
+) -> int:
+    """Add codes to an index, all of them or none, and return how many; arguments as of ``build``."""
+    table, vectors = _read_or_encode(codes, data, ids, index.kept, index, progress)
     index.add(table.codes, ids_of(table, ids), code_attributes(table), vectors=vectors)
-    return {"added": len(table.codes), "codes": len(index), "generation": index.generation}
-
-
-def remove(path: str, ids: Sequence[int]) -> dict[str, Any]:
-    """Remove codes from an index by their ids, all of them or none."""
-    index = open_index(path)
-    return {"removed": index.remove(ids), "codes": len(index), "generation": index.generation}
-
-
-def compact(path: str) -> dict[str, Any]:
-    """Rewrite an index in a folder as one segment, without removed codes, and return what ``Index.info`` says."""
-    index = open_index(path)
-    if not isinstance(index, LocalIndex):
-        raise ValueError(f"index is {shown_address(path)!r}, of kind {index.kind}, which compacts itself")
-    index.compact()
-    return index.info()
-
-
-def verify(path: str) -> dict[str, Any]:
-    """Read all of an index, and raise ``ValueError`` if a checksum is wrong."""
-    index = open_index(path)
-    index.verify()
-    return {"intact": True, "codes": len(index), "generation": index.generation}
+    return len(table.codes)
 
 
 def bench(
-    path: str,
-    queries: str | Path | None = None,
-    k: int = 10,
-    *,
-    limit: int = 1000,
-    rounds: int = 5,
-    say: Callable[[str], None] = lambda line: None,
+    index: Index, queries: str | Path | None, k: int, limit: int, rounds: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Build every kind of index from the codes of one, and compare their recall and speed.
+    """Build every kind of index from the codes of one, and compare their recall and speed (``compare_kinds``).
 
-    Args:
-        path: the index.
-        queries: a file of codes. If None, some codes of the index.
-        k: how many neighbors.
-        limit: the largest number of queries.
-        rounds: how often each search is timed; the fastest counts.
-        say: a function that is told what is done.
+    The queries are a file of codes. If None, some codes of the index.
     """
     from lbhash.index.bench import compare_kinds
 
-    index = open_index(path)
     index.check_k(k)
     ids = index.ids()
     if queries is None:
@@ -169,10 +110,8 @@ def export_index(index: Index, out: str | Path) -> dict[str, Any]:
 def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
     """Return the ids of a table's codes; None if they count on from the largest id of the index.
 
-    Args:
-        table: codes and what belongs to them.
-        which: ``row``, the rows of the file that was encoded; ``next``, which returns None; or an integer column of the
-            table. If None, the column ``id`` if there is one, else ``row``.
+    The ids are ``row``, the rows of the file that was encoded; ``next``, which returns None; or an integer column of
+    the table. If None, the column ``id`` if there is one, else ``row``.
     """
     which = _check_ids(None if table.further is None else table.further.schema, which)
     if which == "next":
@@ -191,8 +130,7 @@ def _read_or_encode(
     data: dict[str, Any],
     ids: str | None,
     vectors: str,
-    index: Index | None = None,
-    *,
+    index: Index | None,
     progress: bool,
 ) -> tuple[CodeTable, npt.NDArray | None]:
     """Return the codes for an index, and the vectors that it stores with them.
@@ -221,8 +159,7 @@ def _read_or_encode(
     if index is not None:
         _check_attributes(schema.names, index)
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
-    source = open_source(job, hasher, stream=False, progress=progress)
-    encoded = encode_at_once(source, vectors=vectors, progress=progress)
+    encoded = open_source(job, hasher, stream=False, progress=progress).encode_all(vectors, progress=progress)
     return encoded.table, encoded.vectors
 
 

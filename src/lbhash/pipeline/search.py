@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import code_bytes, code_from_hex
+from lbhash.codes import code_from_hex
 from lbhash.codes.io import READABLE, check_suffix, read_codes
 from lbhash.codes.shards import MANIFEST
 from lbhash.data import EmbeddingSplit, Table, load_table
@@ -28,13 +27,12 @@ if TYPE_CHECKING:
     from lbhash.index.rerank import By
 
 
-@dataclass(frozen=True)
-class Queries:
-    """What is searched for.
+class Queries(NamedTuple):
+    """What is searched for; codes that are given as such have nothing else.
 
     Attributes:
         codes: ``uint8 [n, ceil(bits / 8)]``.
-        rows: of the data file, ``[n]``; None for codes that were given as such, as are the rest.
+        rows: of the data file, ``[n]``.
         labels: a label, or a list of labels, each; None if there are none.
         outputs: ℓ, ``float32 [n, bits]``.
         embeddings: ``[n, dim]``.
@@ -61,7 +59,7 @@ def search(
     candidates: int | None = None,
     out: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Search an index for rows of data, or for codes.
+    """Search an index for the codes that are nearest to rows of data, or to codes.
 
     Args:
         path: an index, or a file of codes.
@@ -69,18 +67,18 @@ def search(
         data: the data that the rows are of.
         rows: the queries. If there are neither rows nor codes, row 0.
         codes: the queries as hexadecimal digits, in the place of rows.
-        k: how many neighbors (``search_index``), as are the next.
-        radius: all codes within it.
+        k: how many neighbors. If None, 10, unless a radius is given.
+        radius: all codes within it, in the place of the k nearest.
         where: filters as they are typed, ``NAME=VALUE`` or ``NAME=VALUE,VALUE``.
-        by: what to rank candidates by again.
-        candidates: how many.
+        by: what to rank candidates by again (``lbhash.index.rerank``). If None, they are not ranked again.
+        candidates: how many to rank again. If None, 100.
         out: a Parquet file for the neighbors. If None, none is written.
 
     Returns:
         ``index``, the number of its ``codes``, their ``bits``, and the ``queries`` with their neighbors.
 
     Raises:
-        TypeError, ValueError: the arguments do not go together, or with the index.
+        TypeError, ValueError: the arguments do not go together, or with the index; or the index is empty.
     """
     if out is not None:
         check_suffix(out, suffixes=(".parquet",))
@@ -88,18 +86,21 @@ def search(
         raise ValueError("row is given, and so is code; search for one or the other")
     if codes:
         index = _open(path)
-        found = np.array([code_from_hex(text, index.bits) for text in codes], np.uint8)
-        queries = Queries(found.reshape(-1, code_bytes(index.bits)))
+        queries = Queries(np.stack([code_from_hex(text, index.bits) for text in codes]))
     elif model is None:
         raise ValueError("model is missing; a row needs the model that encodes it, and a code is given by --code")
     else:
         hasher = load_hasher(model)
         index = _open(path, hasher)
         queries = _encode_rows(hasher, data, rows or [0])
-    filters = _parse_filters(where)
-    answers = search_index(index, queries, k, radius=radius, where=filters, by=by, candidates=candidates)
+    if candidates is not None and by is None:
+        raise ValueError(f"candidates is {candidates} without rerank; say by --rerank what to rank them by")
+    if not len(index):
+        raise ValueError("index is empty: it has no code to search for; add some first")
+    found = _find(index, queries, k, radius, _parse_filters(where), by, candidates)
+    answers = [_answer(index, queries, row, *neighbors) for row, neighbors in enumerate(found)]
     if out is not None:
-        write_neighbors(out, answers)
+        _write_neighbors(out, answers)
     return {"index": shown_address(path), "codes": len(index), "bits": index.bits, "queries": answers}
 
 
@@ -143,66 +144,44 @@ def _parse_filters(texts: Sequence[str]) -> dict[str, list[str]]:
     return where
 
 
-def search_index(
+def _find(
     index: Index,
     queries: Queries,
-    k: int | None = None,
-    *,
-    radius: int | None = None,
-    where: Mapping[str, Any] | None = None,
-    by: By | None = None,
-    candidates: int | None = None,
-) -> list[dict[str, Any]]:
-    """Return the codes nearest to each query, in types that JSON can hold.
-
-    Args:
-        index: where to search.
-        queries: what to search for.
-        k: how many neighbors. If None, 10, unless a radius is given.
-        radius: all codes within it, in the place of the k nearest.
-        where: filters (``Index.search``).
-        by: what to rank candidates by again (``lbhash.index.rerank``). If None, they are not ranked again.
-        candidates: how many to rank again. If None, 100.
-
-    Raises:
-        TypeError, ValueError: a number is out of range, the index is empty, or candidates are given without ``by``.
-    """
-    if candidates is not None and by is None:
-        raise ValueError(f"candidates is {candidates} without rerank; say by --rerank what to rank them by")
-    if not len(index):
-        raise ValueError("index is empty: it has no code to search for; add some first")
+    k: int | None,
+    radius: int | None,
+    where: Mapping[str, Any],
+    by: By | None,
+    candidates: int | None,
+) -> Iterable[tuple[npt.NDArray, ...]]:
+    """Return distances, ids and, if candidates were ranked again, scores of each query's neighbors."""
     if radius is not None:
         if k is not None or by is not None:
             raise ValueError(
                 "radius is given, and so is k or rerank; within a radius all codes are returned, by distance"
             )
         found = index.range_search(queries.codes, radius, where=where)
-        return [_answer(index, queries, row, *found.of(row)) for row in range(len(queries.codes))]
+        return [found.of(row) for row in range(len(queries.codes))]
     k = 10 if k is None else k
-    best = None
     if by is None:
-        nearest = index.search(queries.codes, k, where=where)
-    else:
-        candidates = 100 if candidates is None else candidates
-        if candidates < k:
-            raise ValueError(f"candidates is {candidates}; it must be at least k ({k})")
-        vectors = queries.embeddings if by == "embeddings" else queries.outputs
-        if vectors is None:
-            raise ValueError("rerank needs rows of the data as queries; a code has no real numbers")
-        nearest = index.search(queries.codes, min(index.check_k(k) and candidates, len(index)), where=where)
-        best = rerank(index, nearest, vectors, min(k, nearest.ids.shape[1]), by) if nearest.ids.size else None
-    if best is None:
-        return [_answer(index, queries, row, *pair) for row, pair in enumerate(zip(*nearest, strict=True))]
-    answers = enumerate(zip(*best, strict=True))
-    return [_answer(index, queries, row, distances, ids, scores) for row, (scores, distances, ids) in answers]
+        return zip(*index.search(queries.codes, k, where=where), strict=True)
+    candidates = 100 if candidates is None else candidates
+    if candidates < k:
+        raise ValueError(f"candidates is {candidates}; it must be at least k ({k})")
+    vectors = queries.embeddings if by == "embeddings" else queries.outputs
+    if vectors is None:
+        raise ValueError("rerank needs rows of the data as queries; a code has no real numbers")
+    nearest = index.search(queries.codes, min(index.check_k(k) and candidates, len(index)), where=where)
+    if not nearest.ids.size:
+        return zip(*nearest, strict=True)
+    best = rerank(index, nearest, vectors, min(k, nearest.ids.shape[1]), by)
+    return zip(best.distances, best.ids, best.scores, strict=True)
 
 
-def write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> None:
-    """Write the answers of ``search_index`` to a Parquet file: one row for each neighbor, with its query's position."""
+def _write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> None:
+    """Write the answers to a Parquet file: one row for each neighbor, with its query's position."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    file = check_suffix(out, suffixes=(".parquet",))
     lines = [
         {"query": place, "query_row": answer["row"], "query_code": answer["code"], **neighbor}
         for place, answer in enumerate(answers)
@@ -213,7 +192,7 @@ def write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> No
     columns = {name: pa.array([line[name] for line in lines], kind) for name, kind in own.items()}
     for name in lines[0]["attributes"] if lines else ():
         columns[f"attribute_{name}" if name in own else name] = pa.array([line["attributes"][name] for line in lines])
-    with replacing(file) as temporary:
+    with replacing(out) as temporary:
         pq.write_table(pa.table(columns), temporary)
 
 

@@ -1,7 +1,6 @@
-"""Stores of shards on disk: every file is written whole, and the next run goes on after a run that was killed.
+"""Stores of shards on disk: every file is written whole, and a run after a killed one finds what is done.
 
-A store finds a shard by what its files say, so that nothing needs to remember what is done. A file that is written last
-says that the whole is complete.
+What is done is said by the files themselves. A file that is written last says that the whole is complete.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -51,14 +49,9 @@ _COMPARED = {
 
 
 class ShardStore(ABC, Generic[T]):
-    """Shards on disk.
+    """A folder of shards."""
 
-    Args:
-        folder: the folder of the files.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    folder: Path
 
     @abstractmethod
     def find(self, shard: Shard) -> T | None:
@@ -69,11 +62,7 @@ class ShardStore(ABC, Generic[T]):
         return [shard for shard in shards if self.find(shard) is None]
 
     def stored(self, shards: Sequence[Shard]) -> Iterator[T]:
-        """Return what is stored of each shard.
-
-        Raises:
-            ValueError: a shard is missing.
-        """
+        """Return what is stored of each shard; raise ``ValueError`` if one is missing."""
         for shard in shards:
             found = self.find(shard)
             if found is None:
@@ -84,14 +73,8 @@ class ShardStore(ABC, Generic[T]):
             yield found
 
 
-@dataclass(frozen=True)
-class StoredCodes:
-    """What the file of a shard of codes says of itself.
-
-    Attributes:
-        codes: how many codes it holds.
-        damaged: the rows of the shard without a code.
-    """
+class StoredCodes(NamedTuple):
+    """What the file of a shard of codes says of itself: the number of codes, and the rows without one."""
 
     codes: int
     damaged: tuple[Damage, ...]
@@ -106,9 +89,7 @@ class CodeShards(ShardStore[StoredCodes]):
     """
 
     def __init__(self, folder: Path, metadata: Mapping[str, Any]) -> None:
-        super().__init__(folder)
-        self.metadata = metadata
-        self.fingerprint = fingerprint(metadata)
+        self.folder, self.metadata, self.fingerprint = folder, metadata, fingerprint(metadata)
 
     def find(self, shard: Shard) -> StoredCodes | None:
         """Return what the shard's file says of itself; its codes are not read."""
@@ -122,7 +103,7 @@ class CodeShards(ShardStore[StoredCodes]):
         return stored if whole and source == (self.fingerprint, shard.start, shard.stop) else None
 
     def write(self, shard: Shard, table: CodeTable, damaged: Sequence[Damage]) -> None:
-        """Write the file of a shard; the damaged rows are in its metadata, so that codes and rows go together."""
+        """Write the file of a shard, with its damaged rows in the metadata."""
         facts = {"mark": self.fingerprint, "start": shard.start, "stop": shard.stop}
         write_codes(self.folder / shard.name, table, {**facts, "damaged": [list(damage) for damage in damaged]})
 
@@ -148,11 +129,7 @@ class CodeShards(ShardStore[StoredCodes]):
                 raise
 
     def begin(self, shard_rows: int | None, overwrite: bool) -> list[Shard]:
-        """Check that the folder is this run's, write its manifest, and return its shards.
-
-        Args:
-            shard_rows: rows of a shard. If None, as the folder has them, and else 65,536.
-            overwrite: whether to remove codes of other data.
+        """Check that the folder is this run's, or overwrite it; write its manifest, and return its shards.
 
         Raises:
             ValueError: the folder holds other codes, or its shards have another size.
@@ -177,11 +154,9 @@ class CodeShards(ShardStore[StoredCodes]):
         Returns:
             The numbers of codes and of damaged rows.
         """
-        codes = 0
-        damaged: list[Damage] = []
-        for stored in self.stored(shards):
-            codes += stored.codes
-            damaged += stored.damaged
+        stored = list(self.stored(shards))
+        codes = sum(shard.codes for shard in stored)
+        damaged = [damage for shard in stored for damage in shard.damaged]
         if not codes:
             raise ValueError(f"no image could be read: {damaged[0].fault}")
         if damaged:
@@ -224,36 +199,33 @@ def check_code_folder(folder: Path) -> None:
         )
 
 
+def _shown(value: Any) -> str:
+    return ", ".join(map(str, value if isinstance(value, list) else [value])) if value else "none"
+
+
 StoredEmbeddings = tuple[npt.NDArray[np.float32], dict[int, str]]
 """Embeddings, memory-mapped, and the faults of the rows that have none."""
 
 
 class EmbeddingShards(ShardStore[StoredEmbeddings]):
-    """Embeddings of a table of images: in shards while they are computed, and then in one file.
-
-    Args:
-        folder: the folder.
-        rows: the number of images.
-        dim: the length of an embedding.
-    """
+    """Embeddings ``[rows, dim]`` of a table of images: in shards while they are computed, and then in one file."""
 
     def __init__(self, folder: Path, rows: int, dim: int) -> None:
-        super().__init__(folder)
-        self._shape = (rows, dim)
+        self.folder, self._shape = folder, (rows, dim)
 
     def find(self, shard: Shard) -> StoredEmbeddings | None:
         """Return the embeddings of a shard."""
         return _read_embeddings(self._file(shard, ".npy"), self._file(shard, ".json"), (len(shard), self._shape[1]))
 
+    def load(self) -> StoredEmbeddings | None:
+        """Return all embeddings; None if they are not complete."""
+        return _read_embeddings(self.folder / "embeddings.npy", self.folder / "damaged.json", self._shape)
+
     def write(self, shard: Shard, embeddings: npt.NDArray[np.float32], faults: Mapping[int, str]) -> None:
         """Write the embeddings of a shard, and then the faults of its rows."""
         with replacing(self._file(shard, ".npy")) as temporary, temporary.open("wb") as opened:
             np.save(opened, embeddings)
-        write_json(self._file(shard, ".json"), {str(row): fault for row, fault in faults.items()})
-
-    def load(self) -> StoredEmbeddings | None:
-        """Return all embeddings; None if they are not complete."""
-        return _read_embeddings(self.folder / "embeddings.npy", self.folder / "damaged.json", self._shape)
+        write_json(self._file(shard, ".json"), faults)
 
     def finish(self, shards: Sequence[Shard]) -> None:
         """Put all shards into one file."""
@@ -265,8 +237,7 @@ class EmbeddingShards(ShardStore[StoredEmbeddings]):
                 faults |= some
             whole.flush()
             del whole
-        # This file is written last: embeddings without it do not count.
-        write_json(self.folder / "damaged.json", {str(row): fault for row, fault in faults.items()})
+        write_json(self.folder / "damaged.json", faults)  # comes last: embeddings without it do not count
         shutil.rmtree(self.folder / "chunks", ignore_errors=True)
 
     def _file(self, shard: Shard, suffix: str) -> Path:
@@ -281,8 +252,3 @@ def _read_embeddings(array: Path, faults: Path, shape: tuple[int, int]) -> Store
         return (found, {int(row): str(fault) for row, fault in known.items()}) if whole else None
     except (OSError, ValueError, EOFError, AttributeError):
         return None
-
-
-def _shown(value: Any) -> str:
-    listed = value if isinstance(value, list) else [value]
-    return ", ".join(map(str, listed)) if value else "none"

@@ -39,7 +39,7 @@ def open_embedded(
     Args:
         data: a data set of embeddings, or of images, which a frozen backbone embeds.
         images: how images are embedded; None for embeddings.
-        base: a file of the base rows (``lbhash.data.load_dataset``).
+        base: a file of the base rows (``load_dataset``), as are the next.
         query: a file of the query rows.
         labels: a file of labels.
         protocol: how the data is split.

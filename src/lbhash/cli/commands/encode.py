@@ -92,8 +92,8 @@ def encode(
     Into a folder any number of rows is encoded with the same memory, images included, and the same command again goes
     on where it stopped.
     """
-    from lbhash.pipeline.encode import encode_data
-    from lbhash.pipeline.encoding import EncodingJob
+    from lbhash.pipeline import encode as encoding
+    from lbhash.pipeline.encoding.job import EncodingJob
 
     job = EncodingJob(
         model,
@@ -110,7 +110,9 @@ def encode(
         precision=precision,
         workers=workers,
     )
-    facts = encode_data(job, out, shard_rows=shard_rows, engine=engine, ray_address=ray_address, overwrite=overwrite)
+    facts = encoding.encode(
+        job, out, shard_rows=shard_rows, engine=engine, ray_address=ray_address, overwrite=overwrite
+    )
     if as_json:
         print_json(facts)
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -23,6 +23,9 @@ from lbhash.cli.commands.options import (
     image_options,
     print_json,
 )
+
+if TYPE_CHECKING:
+    from lbhash.index import Index
 
 index_app = typer.Typer(
     name="index", help="Build an index of codes, change it, and show what it holds.", no_args_is_help=True
@@ -78,7 +81,7 @@ def build(
     """Build an index from a file of codes, or from what a model makes of a data set."""
     from lbhash.pipeline import index as indexes
 
-    info = indexes.build(
+    built = indexes.build(
         out,
         kind,
         codes=codes,
@@ -98,7 +101,7 @@ def build(
         images=image_options(backbone, layout, images, class_list, damaged),
         columns=columns,
     )
-    _print_info(info, out, as_json)
+    _print_info(built, out, as_json)
 
 
 @index_app.command()
@@ -123,10 +126,12 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add codes to an index, all of them or none."""
+    from lbhash.index import open_index
     from lbhash.pipeline import index as indexes
 
-    facts = indexes.add(
-        index,
+    opened = open_index(index, progress=not as_json)
+    added = indexes.add(
+        opened,
         codes=codes,
         ids=ids,
         progress=not as_json,
@@ -141,7 +146,7 @@ def add(
         images=image_options(backbone, layout, images, class_list, damaged),
         columns=columns,
     )
-    _print(facts, "{added:,} codes added; {index} has {codes:,}", index, as_json)
+    _print(opened, {"added": added}, "{added:,} codes added; {index} has {codes:,}", index, as_json)
 
 
 @index_app.command()
@@ -151,17 +156,24 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Remove codes by their ids, all of them or none."""
-    from lbhash.pipeline import index as indexes
+    from lbhash.index import open_index
 
-    _print(indexes.remove(index, ids), "{removed:,} codes removed; {index} has {codes:,}", index, as_json)
+    opened = open_index(index)
+    removed = opened.remove(ids)
+    _print(opened, {"removed": removed}, "{removed:,} codes removed; {index} has {codes:,}", index, as_json)
 
 
 @index_app.command()
 def compact(index: IndexPath, as_json: Json = False) -> None:
     """Rewrite an index as one segment, without removed codes."""
-    from lbhash.pipeline import index as indexes
+    from lbhash.index import LocalIndex, open_index
+    from lbhash.index.milvus.address import shown_address
 
-    _print_info(indexes.compact(index), index, as_json)
+    opened = open_index(index)
+    if not isinstance(opened, LocalIndex):
+        raise ValueError(f"index is {shown_address(index)!r}, of kind {opened.kind}, which compacts itself")
+    opened.compact()
+    _print_info(opened, index, as_json)
 
 
 @index_app.command()
@@ -169,15 +181,18 @@ def info(index: IndexPath, as_json: Json = False) -> None:
     """Show what an index holds."""
     from lbhash.index import open_index
 
-    _print_info(open_index(index).info(), index, as_json)
+    _print_info(open_index(index), index, as_json)
 
 
 @index_app.command()
 def verify(index: IndexPath, as_json: Json = False) -> None:
     """Read all of an index and compare every checksum."""
-    from lbhash.pipeline import index as indexes
+    from lbhash.index import open_index
 
-    _print(indexes.verify(index), "{index} is intact: {codes:,} codes, generation {generation}", index, as_json)
+    opened = open_index(index)
+    opened.verify()
+    line = "{index} is intact: {codes:,} codes, generation {generation}"
+    _print(opened, {"intact": True}, line, index, as_json)
 
 
 @index_app.command()
@@ -192,9 +207,10 @@ def bench(
     as_json: Json = False,
 ) -> None:
     """Build every embedded kind from the same codes in memory, and compare recall and speed with flat."""
+    from lbhash.index import open_index
     from lbhash.pipeline import index as indexes
 
-    facts = indexes.bench(index, queries, k, limit=limit, rounds=rounds, say=lambda line: typer.echo(line, err=True))
+    facts = indexes.bench(open_index(index), queries, k, limit, rounds, lambda line: typer.echo(line, err=True))
     if as_json:
         print_json(facts)
         return
@@ -256,20 +272,20 @@ def size(
     print_sizes(sizes, memory)
 
 
-def _print(facts: dict[str, Any], line: str, index: str, as_json: bool) -> None:
+def _print(index: Index, facts: dict[str, Any], line: str, path: str, as_json: bool) -> None:
     from lbhash.index.milvus.address import shown_address
 
-    facts = {**facts, "index": shown_address(index)}
+    facts |= {"codes": len(index), "generation": index.generation, "index": shown_address(path)}
     if as_json:
         print_json(facts)
     else:
         typer.echo(line.format(**facts))
 
 
-def _print_info(facts: dict[str, Any], index: str, as_json: bool) -> None:
+def _print_info(index: Index, path: str, as_json: bool) -> None:
     from lbhash.index.milvus.address import shown_address
 
-    facts = {**facts, "index": shown_address(index)}
+    facts = index.info() | {"index": shown_address(path)}
     if as_json:
         print_json(facts)
         return

@@ -1,6 +1,1 @@
-"""Encoding data into codes: open the data, encode it in batches, and write a folder of shards, here or on Ray."""
-
-from lbhash.pipeline.encoding.folder import encode_folder
-from lbhash.pipeline.encoding.job import EncodingJob
-
-__all__ = ["EncodingJob", "encode_folder"]
+"""Encoding: from a model and data to batches of codes, in this process or on a Ray cluster."""

@@ -30,15 +30,12 @@ def open_source(
     """Open the data of a job, with the model that encodes it.
 
     Args:
-        job: the job.
+        job: the job; that of the source says what was found out about the data, so that nobody needs to look again.
         hasher: the job's model. If None, it is loaded.
         stream: whether rows are read while they are encoded, so that any number of them takes the same memory. If not,
-            embeddings are read at once, and images are embedded into the cache, so that the next run starts at once.
+            embeddings are read at once, and images are embedded into the cache.
         check: whether to look for missing images before any is encoded.
         progress: show a bar if images must be checked first.
-
-    Returns:
-        The source. Its job says what was found out about the data, so that nobody needs to look again.
 
     Raises:
         TypeError, ValueError: what the model, the data and their readers refuse; or settings of images are given, and
@@ -76,15 +73,8 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> Embeddin
     else:
         protocol, seed = split_of_training(hasher, job.protocol, job.split_seed)
         protocol = job.protocol if files else protocol
-        dataset = load_dataset(
-            job.data,
-            base=job.base,
-            query=job.query,
-            labels=job.labels,
-            protocol=protocol,
-            seed=seed,
-            stream=stream,
-        )
+        files_of = {"base": job.base, "query": job.query, "labels": job.labels}
+        dataset = load_dataset(job.data, **files_of, protocol=protocol, seed=seed, stream=stream)
         if protocol is None and dataset.protocol not in ("flags", "files"):
             raise ValueError(
                 f"split is {job.split!r}, and neither the model nor the data say which rows that is; "
@@ -118,16 +108,11 @@ def _open_images(
     labels = None if table.labels is None else table.labels[rows]
     split = _with_label_columns(hasher, EmbeddingSplit(np.empty((0, 0)), rows, labels))
     columns = open_columns(job.data, job.columns, table)
-    return ImageSource(job, hasher, rows, split.labels, columns, table, backbone)
+    return ImageSource(job, hasher, split, columns, table, backbone)
 
 
 def is_sampled(table: ImageTable, protocol: str | None) -> bool:
-    """Return whether the splits of a table depend on which of its images can be read, as random samples do.
-
-    Args:
-        table: the images.
-        protocol: how the table is split (``split_images``).
-    """
+    """Return whether the splits of a table depend on which of its images can be read, as random samples do."""
     if protocol is None and table.flags:
         return False
     rule = PART_PROTOCOLS.get(protocol or table.protocol) if table.parts else None

@@ -22,23 +22,17 @@ class EncodingJob:
 
     Attributes:
         model: a folder that ``lbhash train`` wrote.
-        data: a data set (``lbhash.data.load_dataset``, ``lbhash.data.images.load_images``).
+        data: a data set (``lbhash.data.load_dataset``, ``lbhash.data.images.load_images``), as are base and query.
         split: train, base or query, or all rows of one file.
-        base: a file of the base rows (``load_dataset``).
-        query: a file of the query rows (``load_dataset``).
-        labels: a file of labels (``load_dataset``).
+        labels: an ``.npy`` with the labels.
         protocol: how the data is split. If None, as in training, so that no training row becomes a query.
         split_seed: the seed of the split. If None, that of the training.
         images: how images are embedded. If None, by the model's own backbone.
         columns: extra columns of the data that go with the codes.
         batch_size: images in a pass through the backbone. If None, 32.
         precision: of the backbone. If None, 32.
-        workers: processes that decode images beside the model. If None, ``default_workers`` says how many.
-        unreadable: the rows of the data whose image is known to be damaged or missing, which no split has. If None,
-            nobody has looked yet.
-
-    Raises:
-        ValueError: the split, the batch size, the precision or the number of workers is out of range.
+        workers: processes that decode images beside the model. If None, ``default_workers``.
+        unreadable: rows whose image is known to be damaged or missing, which no split has. If None, nobody has looked.
     """
 
     model: str | Path
@@ -58,12 +52,9 @@ class EncodingJob:
 
     def __post_init__(self) -> None:
         check_choice(self.split, "split", (*SPLITS, "all"))
-        if self.batch_size is not None:
-            check_int(self.batch_size, "batch_size", 1)
-        if self.workers is not None:
-            check_int(self.workers, "workers")
-        if self.precision is not None:
-            check_choice(self.precision, "precision", ("32", "bf16"))
+        check_int(32 if self.batch_size is None else self.batch_size, "batch_size", 1)
+        check_int(0 if self.workers is None else self.workers, "workers")
+        check_choice(self.precision or "32", "precision", ("32", "bf16"))
 
     def absolute(self) -> EncodingJob:
         """Return the same job with absolute paths, for processes that were started in another folder."""

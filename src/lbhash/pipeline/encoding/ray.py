@@ -69,14 +69,9 @@ class ShardEncoder:
 def encode_on_ray(
     job: EncodingJob, store: CodeShards, shards: Sequence[Shard], address: str | None, advance: Callable[[int], None]
 ) -> None:
-    """Encode shards on a cluster; each worker has a core, and a GPU if the cluster has any.
+    """Encode shards on the cluster at an address, or on a new one of this machine, and write them to a store.
 
-    Args:
-        job: what is encoded.
-        store: where the shards are written.
-        shards: which to encode.
-        address: of the cluster. If None, one is started on this machine.
-        advance: a function that is told how many more rows are done.
+    Each worker has a core, and a GPU if the cluster has any.
 
     Raises:
         ValueError: no cluster answers, or what a worker refuses.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -13,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.io import CodeTable
-from lbhash.codes.shards import Shard
+from lbhash.codes.shards import Shard, shards_of
 from lbhash.data import DATASETS, EmbeddingSplit, check_embeddings
 from lbhash.data.images.loading import Damage, ImageReader, in_workers
 from lbhash.data.images.table import file_facts
 from lbhash.data.readers import SUFFIXES
 from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.progress import counted
 from lbhash.utils.system import usable_cores
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Batch(NamedTuple):
 
     Attributes:
         shard: the shard.
-        places: the rows with an embedding, by their positions among all rows that are encoded, ``int64 [m]``.
-        embeddings: their embeddings, ``[m, dim]``.
+        places: positions of the rows with an embedding among all rows that are encoded, ``int64 [m]``.
+        embeddings: of these rows, ``[m, dim]``.
         damaged: the other rows of the batch.
     """
 
@@ -45,20 +45,12 @@ class Batch(NamedTuple):
     damaged: tuple[Damage, ...] = ()
 
 
-@dataclass(frozen=True)
-class EncodedShard:
-    """A shard with its codes.
-
-    Attributes:
-        shard: the shard.
-        table: codes, rows, labels and extra columns.
-        damaged: the rows of the shard without a code.
-        vectors: ``[n, bits]`` or ``[n, dim]``; None unless they were asked for.
-    """
+class EncodedShard(NamedTuple):
+    """A shard with its codes, the rows without a code, and vectors ``[n, bits or dim]`` if they were asked for."""
 
     shard: Shard
     table: CodeTable
-    damaged: tuple[Damage, ...]
+    damaged: list[Damage]
     vectors: npt.NDArray | None
 
 
@@ -92,9 +84,9 @@ class Source(ABC):
 
     @abstractmethod
     def batches(self, shards: Sequence[Shard]) -> Iterator[Batch]:
-        """Read the rows of these shards, in their order; a batch never crosses shards.
+        """Read the rows of these shards, in their order.
 
-        So the codes of a shard do not depend on who encodes it, or when.
+        A batch never crosses shards, so that the codes of a shard do not depend on who encodes it, or when.
 
         Raises:
             TypeError, ValueError: a row cannot be encoded, and is not to be skipped.
@@ -102,10 +94,10 @@ class Source(ABC):
 
     @abstractmethod
     def data_metadata(self) -> dict[str, Any]:
-        """Return the fingerprint of the data, and of what else its codes depend on."""
+        """Return the fingerprint of the data, and of what else their codes depend on."""
 
     def encode(
-        self, shards: Sequence[Shard], advance: Callable[[int], None] = lambda rows: None, *, vectors: str = ""
+        self, shards: Sequence[Shard], advance: Callable[[int], None] = lambda rows: None, vectors: str = ""
     ) -> Iterator[EncodedShard]:
         """Encode shards one after the other, with the memory of a few batches and the codes of one shard.
 
@@ -113,28 +105,33 @@ class Source(ABC):
             shards: which to encode.
             advance: a function that is told how many more rows are done.
             vectors: what to return with the codes: ``outputs``, ℓ; ``embeddings``, what the model encodes; or nothing.
-
-        Raises:
-            TypeError, ValueError: a row cannot be encoded, and is not to be skipped.
         """
         model = self.hasher.model_
         places, codes, stored = [], [], []
         damaged: list[Damage] = []
         missing = 0  # rows of the shard that are not encoded yet
         for batch in self.batches(shards):
-            rows = len(batch.places) + len(batch.damaged)
-            missing = (missing or len(batch.shard)) - rows
+            count = len(batch.places) + len(batch.damaged)
+            missing = (missing or len(batch.shard)) - count
             places.append(batch.places)
             codes.append(model.encode(batch.embeddings))
             damaged += batch.damaged
-            if vectors:
-                outputs = vectors == "outputs"
-                stored.append(model.outputs(batch.embeddings).astype(np.float16) if outputs else batch.embeddings)
-            advance(rows)
+            if vectors == "outputs":
+                stored.append(model.outputs(batch.embeddings).astype(np.float16))
+            elif vectors == "embeddings":
+                stored.append(batch.embeddings)
+            advance(count)
             if not missing:
                 table = self._table(np.concatenate(places), np.concatenate(codes))
-                yield EncodedShard(batch.shard, table, tuple(damaged), np.concatenate(stored) if stored else None)
+                yield EncodedShard(batch.shard, table, damaged, np.concatenate(stored) if stored else None)
                 places, codes, stored, damaged = [], [], [], []
+
+    def encode_all(self, vectors: str = "", *, progress: bool) -> EncodedShard:
+        """Encode all rows as one shard."""
+        (shard,) = shards_of(len(self.rows), len(self.rows))
+        with counted("encoding", len(shard), self.unit, show=progress) as advance:
+            (encoded,) = self.encode([shard], advance, vectors)
+        return encoded
 
     def _table(self, places: npt.NDArray[np.int64], codes: npt.NDArray[np.uint8]) -> CodeTable:
         rows = self.rows[places]
@@ -145,30 +142,25 @@ class Source(ABC):
     @cached_property
     def metadata(self) -> dict[str, Any]:
         """What the codes are codes of, as a manifest stores it: sources with the same metadata give the same codes."""
-        arrays = (self.rows, self.labels)
-        content = [("none",) if array is None else (f"{array.dtype} {array.shape}", array) for array in arrays]
-        fixed = self.data_metadata()
+        data = self.data_metadata()
+        content: list[Any] = []
+        for array in (self.rows, self.labels):
+            content += ["none"] if array is None else [f"{array.dtype} {array.shape}", array]
         return {
             "model": self.model,
             "bits": self.hasher.bits,
             "data": Path(self.job.data).name,
-            "fingerprint": fixed.pop("fingerprint"),
+            "fingerprint": data.pop("fingerprint"),
             "split": self.job.split,
             "carry": list(self.job.columns),
-            **fixed,
+            **data,
             "rows": len(self.rows),
-            "content": fingerprint(*(part for parts in content for part in parts)),
+            "content": fingerprint(*content),
         }
 
 
 class EmbeddingSource(Source):
     """Embeddings, in memory or read from a file as they are needed.
-
-    Args:
-        job: what is encoded.
-        hasher: the model.
-        split: the rows.
-        columns: extra columns of the data.
 
     Raises:
         ValueError: the embeddings are not of the dimension that the model takes.
@@ -207,14 +199,7 @@ class EmbeddingSource(Source):
 class ImageSource(Source):
     """Images: decoded and preprocessed beside the model, embedded by a backbone, and encoded.
 
-    Args:
-        job: what is encoded; it says what happens to damaged images.
-        hasher: the model.
-        rows: which images are encoded, ``int64 [n]``.
-        labels: of these images.
-        columns: extra columns of the data.
-        images: the images.
-        backbone: what embeds them.
+    The job says what happens to damaged images.
     """
 
     unit = "images"
@@ -223,13 +208,12 @@ class ImageSource(Source):
         self,
         job: EncodingJob,
         hasher: Hasher,
-        rows: npt.NDArray[np.int64],
-        labels: npt.NDArray | None,
+        split: EmbeddingSplit,
         columns: ColumnSource | None,
         images: ImageTable,
         backbone: Backbone,
     ) -> None:
-        super().__init__(job, hasher, rows, labels, columns)
+        super().__init__(job, hasher, split.rows, split.labels, columns)
         self._images, self._backbone = images, backbone
 
     def batches(self, shards: Sequence[Shard]) -> Iterator[Batch]:
@@ -257,13 +241,10 @@ class ImageSource(Source):
 
 
 def default_workers(device: str) -> int:
-    """Return how many processes decode images: one less than the usable cores, up to 8.
+    """Return how many processes decode images for a model on a device: one less than the usable cores, up to 8.
 
     On a CPU of two cores there are none: the model's threads wait for each other, and a third process makes them wait
     longer than it saves (``benchmarks/encode.py``).
-
-    Args:
-        device: of the model, as PyTorch names its type.
     """
     cores = usable_cores()
     return 0 if device == "cpu" and cores <= 2 else min(cores - 1, 8)
