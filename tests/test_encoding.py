@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.codes.io import read_codes
+from lbhash.codes.io import read_codes, read_facts
 from lbhash.codes.shards import MANIFEST, Shard, read_manifest, shards_of, write_manifest
 from lbhash.data import load_table
 from lbhash.data.readers import read_table
@@ -24,7 +25,7 @@ from lbhash.data.streamed import ParquetRows
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.encode import encode_folder
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.pipeline.shard_store import CodeShards
+from lbhash.pipeline.shard_store import CodeShards, EmbeddingShards
 
 ROWS, DIM, BITS = 137, 12, 20
 
@@ -643,8 +644,6 @@ def test_data_are_not_overwritten_by_their_codes(model, data, tmp_path, command,
 
 
 def test_a_shard_says_what_it_is_of(model, data, tmp_path):
-    from lbhash.codes.io import read_facts
-
     encode(model, data, tmp_path / "codes", shard_rows=30)
     shard = Shard(4, 5, 120, 137)
     facts = read_facts(tmp_path / "codes" / shard.name)
@@ -656,3 +655,49 @@ def test_a_shard_says_what_it_is_of(model, data, tmp_path):
             (tmp_path / file).write_bytes(content)
         with pytest.raises(ValueError, match=rf"^'.*{file}' is damaged or no file of codes: "):
             read_facts(tmp_path / file)
+
+
+# ------------------------------------------------------------------------------------------------- the stores
+
+
+def test_the_manifest_is_the_one_of_earlier_versions(model, data, tmp_path, labels):
+    """Folders that earlier versions wrote are gone on with: names, order and fingerprints stay."""
+    encode(model, data, tmp_path / "codes", shard_rows=30, columns=("name",))
+    manifest = read_manifest(tmp_path / "codes")
+    names = ["format", "version", "model", "bits", "data", "fingerprint", "split", "carry", "rows", "content"]
+    assert list(manifest) == [*names, "shard_rows", "complete"]
+    source = {name: manifest[name] for name in names[2:]}
+    content = hashlib.sha256(f"int64 ({ROWS},)".encode() + np.arange(ROWS).tobytes())
+    content.update(f"int64 ({ROWS},)".encode() + labels.tobytes())
+    assert source["content"] == content.hexdigest()[:16]
+    facts = os.stat(data)
+    of_file = hashlib.sha256(f"data.parquet\0{facts.st_size}\0{facts.st_mtime_ns}\n".encode())
+    assert source["fingerprint"] == of_file.hexdigest()[:16]
+    mark = hashlib.sha256(json.dumps(source, sort_keys=True).encode()).hexdigest()[:16]
+    assert read_facts(tmp_path / "codes" / "part-00000-of-00005.parquet")["mark"] == mark
+
+
+def test_columns_by_their_old_name(model, data, tmp_path, command):
+    for option in ("--columns", "--carry"):
+        out = tmp_path / f"{option}.parquet"
+        assert command("encode", "--model", model, "--data", data, option, "name", "--out", out)[0] == 0
+    assert (tmp_path / "--columns.parquet").read_bytes() == (tmp_path / "--carry.parquet").read_bytes()
+    assert read_codes(out).further.column_names == ["name"]
+
+
+def test_embeddings_in_shards(tmp_path):
+    store, shards = EmbeddingShards(tmp_path, 7, 2), shards_of(7, 3)
+    embeddings = np.arange(14, dtype=np.float32).reshape(7, 2)
+    store.write(shards[1], embeddings[3:6], {4: "no image"})
+    store.write(shards[0], embeddings[:3], {})
+    assert store.missing(shards) == [shards[2]]
+    assert store.load() is None
+    with pytest.raises(ValueError, match=r"^shard 2 of 3 in '.*' is missing or damaged; run the same command again"):
+        store.finish(shards)
+    store.write(shards[2], embeddings[6:], {})
+    store.finish(shards)
+    found, faults = EmbeddingShards(tmp_path, 7, 2).load()
+    np.testing.assert_array_equal(found, embeddings)
+    assert faults == {4: "no image"}
+    assert EmbeddingShards(tmp_path, 8, 2).load() is None
+    assert not (tmp_path / "chunks").exists()

@@ -416,3 +416,11 @@ def test_columns_that_cannot_travel(inside, with_words, command, arguments, line
     assert status == 2
     assert re.search(line, errors)
     assert not (inside / "x.parquet").exists()
+
+
+def test_vectors_by_their_old_name(inside, command):
+    source = ("--model", "model", "--data", "digits")
+    for option in ("--store-vectors", "--keep"):
+        build(command, inside / option, *source, option, "outputs")
+    left, right = (open_index(inside / option) for option in ("--store-vectors", "--keep"))
+    np.testing.assert_array_equal(left.vectors_of(left.ids()), right.vectors_of(right.ids()))

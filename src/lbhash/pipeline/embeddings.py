@@ -39,11 +39,10 @@ class ImageOptions:
     """How images become embeddings, as the commands take it.
 
     Attributes:
-        backbone: the name or folder of the backbone (``Backbone.from_pretrained``). If None, the model's own
-            (``Hasher.backbone_``).
-        layout: how the images lie on disk (``lbhash.data.images.load_images``).
-        images: the folder of the images (``load_images``).
-        classes: a file that lists the classes (``load_images``).
+        backbone: the name or folder of the backbone (``Backbone.from_pretrained``). If None, the model's own.
+        layout: how the images lie on disk (``lbhash.data.images.load_images``), as are the next two.
+        images: the folder of the images.
+        classes: a file that lists the classes.
         damaged: what happens to missing and damaged images (``embed_dataset``).
     """
 
@@ -96,13 +95,10 @@ def data_image_options(data: str | Path, images: ImageOptions | None) -> ImageOp
 
 @dataclass(frozen=True)
 class Embedded:
-    """A table of images with an embedding for each row.
+    """A table of images with embeddings ``float32 [n, dim]``, memory-mapped if they come from the cache.
 
-    Attributes:
-        images: the table.
-        embeddings: ``float32 [n, dim]``, memory-mapped if they come from the cache; 0 in a row that is damaged.
-        damaged: what is wrong with the images that have no embedding, by row.
-        backbone: what a model remembers of the backbone (``Backbone.about``).
+    Damaged rows have an embedding of 0; ``damaged`` says what is wrong with each. ``backbone`` is what a model
+    remembers of the backbone (``Backbone.about``).
     """
 
     images: ImageTable
@@ -219,7 +215,7 @@ def _fill(store: EmbeddingShards, shards: Sequence[Shard], embedder: _Embedder) 
 
 @dataclass(frozen=True)
 class _Embedder:
-    """Embeds shards of a table, with the settings of ``embed_dataset``."""
+    """The arguments of ``embed_dataset``, to embed shards of the table."""
 
     images: ImageTable
     backbone: Backbone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,28 +14,21 @@ from lbhash.codes.io import READABLE, check_suffix, read_codes
 from lbhash.codes.shards import MANIFEST
 from lbhash.data import EmbeddingSplit, Table, load_table
 from lbhash.data.images import ImageTable, holds_images
-from lbhash.hasher import load_hasher
+from lbhash.hasher import Hasher, load_hasher
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
 from lbhash.index.milvus.address import shown_address
+from lbhash.index.rerank import By
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.index import ids_of
 from lbhash.utils.files import replacing
 from lbhash.utils.labels import label_value
 
-if TYPE_CHECKING:
-    from lbhash.hasher import Hasher
-    from lbhash.index.rerank import By
-
 
 class Queries(NamedTuple):
     """What is searched for; codes that are given as such have nothing else.
 
-    Attributes:
-        codes: ``uint8 [n, ceil(bits / 8)]``.
-        rows: of the data file, ``[n]``.
-        labels: a label, or a list of labels, each; None if there are none.
-        outputs: ℓ, ``float32 [n, bits]``.
-        embeddings: ``[n, dim]``.
+    A row has one label, or a list of labels. The arrays are codes ``uint8 [n, ceil(bits / 8)]``, outputs ℓ
+    ``float32 [n, bits]`` and embeddings ``[n, dim]``.
     """
 
     codes: npt.NDArray[np.uint8]

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lbhash.data import EmbeddingSplit, load_dataset, load_table, widened
-from lbhash.data.images import PART_PROTOCOLS, split_images
+from lbhash.data.images import PART_PROTOCOLS, ImageTable, split_images
 from lbhash.data.images.corrupt import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
-from lbhash.hasher import load_hasher
+from lbhash.hasher import Hasher, load_hasher
 from lbhash.pipeline.columns import column_schema, open_columns
-from lbhash.pipeline.embeddings import data_image_options
+from lbhash.pipeline.embeddings import ImageOptions, data_image_options
+from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.source import EmbeddingSource, ImageSource, Source, default_workers
 from lbhash.pipeline.splits import check_images_alone, split_of_training
-
-if TYPE_CHECKING:
-    from lbhash.data.images import ImageTable
-    from lbhash.hasher import Hasher
-    from lbhash.pipeline.embeddings import ImageOptions
-    from lbhash.pipeline.encoding.job import EncodingJob
 
 
 def open_source(

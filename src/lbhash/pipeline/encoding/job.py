@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from lbhash.data.dataset import SPLITS
+from lbhash.models.backbone import Precision
+from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.utils.validation import check_choice, check_int
 
-if TYPE_CHECKING:
-    from lbhash.models.backbone import Precision
-    from lbhash.pipeline.embeddings import ImageOptions
-
-T = TypeVar("T", "EncodingJob", "ImageOptions")
+T = TypeVar("T", "EncodingJob", ImageOptions)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,29 +14,23 @@ import numpy.typing as npt
 from lbhash.codes.io import CodeTable
 from lbhash.codes.shards import Shard, shards_of
 from lbhash.data import DATASETS, EmbeddingSplit, check_embeddings
+from lbhash.data.images import ImageTable
 from lbhash.data.images.loading import Damage, ImageReader, in_workers
 from lbhash.data.images.table import file_facts
 from lbhash.data.readers import SUFFIXES
+from lbhash.hasher import Hasher
+from lbhash.models.backbone import Backbone
+from lbhash.pipeline.columns import ColumnSource
+from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.progress import counted
 from lbhash.utils.system import usable_cores
 
-if TYPE_CHECKING:
-    from lbhash.data.images import ImageTable
-    from lbhash.hasher import Hasher
-    from lbhash.models.backbone import Backbone
-    from lbhash.pipeline.columns import ColumnSource
-    from lbhash.pipeline.encoding.job import EncodingJob
-
 
 class Batch(NamedTuple):
-    """Rows of a shard that are encoded at once.
+    """Rows of a shard that are encoded at once: m rows with embeddings ``[m, dim]``, and rows that are damaged.
 
-    Attributes:
-        shard: the shard.
-        places: positions of the rows with an embedding among all rows that are encoded, ``int64 [m]``.
-        embeddings: of these rows, ``[m, dim]``.
-        damaged: the other rows of the batch.
+    The places ``int64 [m]`` are positions among all rows of the source.
     """
 
     shard: Shard
