@@ -137,7 +137,7 @@ def _read_or_encode(
 
     What does not fit the index, or cannot be ids, is refused before a model has done its work.
     """
-    given = {name: value for name, value in data.items() if value is not None}
+    given = {name: value for name, value in data.items() if value not in (None, ())}
     if codes is not None:
         if "model" in given or "data" in given:
             raise ValueError("codes is given, and so is model or data; give codes, or model and data")
@@ -152,7 +152,7 @@ def _read_or_encode(
     for name in ("model", "data"):
         if name not in given:
             raise ValueError(f"{name} is missing; give model and data, or codes")
-    job = EncodingJob(**{"split": "base", **given, "columns": tuple(given.get("columns", ()))})
+    job = EncodingJob(**{"split": "base", **given})
     schema = column_schema(job.data, job.columns, one_file=job.base is None and job.query is None)
     _check_ids(schema, ids)
     hasher = load_hasher(job.model)

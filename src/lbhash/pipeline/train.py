@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.utils.files import check_folder, write_json
 from lbhash.utils.system import peak_memory
-from lbhash.utils.validation import check_int
+
+if TYPE_CHECKING:
+    pass
 
 
 def train_model(
@@ -35,26 +37,26 @@ def train_model(
 ) -> dict[str, Any]:
     """Train on a data set, evaluate its queries against its base, and write the model folder.
 
-    If several processes train, the first one does all that follows.
+    Where several processes train, the first one does all that follows.
 
-    Each class of the train split gets a center, whatever its number is; the model remembers the numbers. A class that
+    Classes of the train split get a center each, whatever their numbers are; the model remembers these. A class that
     only base or query have is found, or not, without one.
 
     Args:
         dataset: train, base and query; of images, a backbone is fine-tuned.
         out: the folder: the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``.
-        at: k of mAP@k. If None, the whole base.
-        split_seed: the seed of the split, which the model remembers.
-        log: the kind of log of the epochs.
+        at: rank of the mAP; the whole base where it is not given.
+        split_seed: the protocol's seed, remembered in the model.
+        log: of the epochs.
         resume: go on from the folder's checkpoint.
         overwrite: replace a model that the folder holds.
         progress: show a bar.
-        about: what else the model remembers: the ``backbone`` that made the embeddings (``Backbone.about``), how images
-            were found (``ImageOptions.metadata``).
-        settings: arguments of ``Hasher``.
+        about: what the model is to remember besides: the ``backbone`` that made the embeddings (``Backbone.about``),
+            how images were found (``ImageOptions.about``).
+        settings: of ``Hasher``.
 
     Returns:
-        What ``metrics.json`` holds; nothing in other processes than the first.
+        What ``metrics.json`` holds; nothing in the other ones of several processes.
     """
     from lbhash.hasher import Hasher
     from lbhash.training import has_checkpoint, is_main_process
@@ -67,14 +69,14 @@ def train_model(
         raise ValueError(
             f"out is {str(out)!r}, which already holds a model{unresumed}; give another folder, or --overwrite"
         )
-    if at is not None:
-        check_int(at, "at", 1, len(dataset.base), "the size of the base")
+    if at is not None and not 1 <= at <= len(dataset.base):
+        raise ValueError(f"at is {at}; it must be from 1 to the size of the base ({len(dataset.base)})")
     hasher = Hasher(progress=progress, **settings)
     if resume and not resumable and is_main_process():
         print(f"{out} has no checkpoint to resume from; training begins anew", file=sys.stderr)
     started = time.perf_counter()
-    split, classes = dataset.train.compact()
-    hasher.fit_split(split, len(classes), directory=folder, resume=resume, logger=log)
+    part, classes = dataset.train.compact()
+    hasher.fit_split(part, len(classes), directory=folder, resume=resume, logger=log)
     seconds = time.perf_counter() - started
     if not is_main_process():
         return {}
@@ -110,7 +112,7 @@ def train_model(
 
 
 def _of_images(rate: float | None) -> dict[str, Any]:
-    """Return the metrics that only fine-tuning has: the speed of training, and the peak of memory."""
+    """What the metrics of a fine-tuning have besides: the speed of training, and the most memory that was needed."""
     import torch
 
     gpu = torch.cuda.max_memory_allocated() if torch.cuda.is_initialized() else None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -25,19 +28,49 @@ from lbhash.cli.commands.options import (
     print_json,
 )
 
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--columns",
-        "--carry",
-        help="A column of DATA, a .parquet file, that goes with the codes, or the 'path' of images in files; may be "
-        "given several times.",
-    ),
-]
-Protocol = Annotated[str | None, typer.Option(help="How to split the data; as in training if not given.")]
-SplitSeed = Annotated[int | None, typer.Option(help="Seed of the split; as in training if not given.")]
+
+def _data_options(
+    base: BaseFile = None,
+    query: QueryFile = None,
+    labels: Labels = None,
+    protocol: Annotated[str | None, typer.Option(help="How to split the data; as in training if not given.")] = None,
+    split_seed: Annotated[int | None, typer.Option(help="Seed of the split; as in training if not given.")] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns",
+            "--carry",
+            help="A column of DATA, a .parquet file, that goes with the codes, or the 'path' of images in files; may "
+            "be given several times.",
+        ),
+    ] = None,
+    backbone: Backbone = None,
+    layout: Layout = None,
+    images: Images = None,
+    class_list: ClassList = None,
+    damaged: DamagedImages = Damaged.refuse,
+) -> dict[str, Any]:
+    """Return the options that say what a model encodes, as arguments of ``EncodingJob``."""
+    data = {"base": base, "query": query, "labels": labels, "protocol": protocol, "split_seed": split_seed}
+    settings = image_options(backbone, layout, images, class_list, damaged)
+    return {**data, "columns": tuple(columns or ()), "images": settings}
 
 
+def with_data_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command, which takes ``**options``, those of ``_data_options``."""
+    signature, more = (inspect.signature(function, eval_str=True) for function in (command, _data_options))
+    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        data = {name: given.pop(name) for name in more.parameters}
+        command(**given, **_data_options(**data))
+
+    run.__signature__ = signature.replace(parameters=[*own, *more.parameters.values()])  # type: ignore[attr-defined]
+    return run
+
+
+@with_data_options
 def encode(
     model: Model,
     out: Annotated[
@@ -47,17 +80,6 @@ def encode(
     split: Annotated[
         Split, typer.Option(help="Which rows: all of one file, or those of a split, also of a folder or with --base.")
     ] = Split.all,
-    base: BaseFile = None,
-    query: QueryFile = None,
-    labels: Labels = None,
-    protocol: Protocol = None,
-    split_seed: SplitSeed = None,
-    backbone: Backbone = None,
-    layout: Layout = None,
-    images: Images = None,
-    class_list: ClassList = None,
-    damaged: DamagedImages = Damaged.refuse,
-    columns: Columns = None,
     shard_rows: Annotated[
         int | None,
         typer.Option(help="Folders only: rows of a shard; 65,536, or as the folder has them, if not given."),
@@ -86,6 +108,7 @@ def encode(
         bool, typer.Option("--overwrite", help="Start a folder again, whatever codes it holds.")
     ] = False,
     as_json: Json = False,
+    **options: Any,
 ) -> None:
     """Encode embeddings, or images, into packed codes.
 
@@ -95,21 +118,8 @@ def encode(
     from lbhash.pipeline import encode as encoding
     from lbhash.pipeline.encoding.job import EncodingJob
 
-    job = EncodingJob(
-        model,
-        data,
-        split.value,
-        base=base,
-        query=query,
-        labels=labels,
-        protocol=protocol,
-        split_seed=split_seed,
-        images=image_options(backbone, layout, images, class_list, damaged),
-        columns=tuple(columns or ()),
-        batch_size=batch_size,
-        precision=precision,
-        workers=workers,
-    )
+    options |= {"batch_size": batch_size, "precision": precision, "workers": workers}
+    job = EncodingJob(model, data, split.value, **options)
     facts = encoding.encode(
         job, out, shard_rows=shard_rows, engine=engine, ray_address=ray_address, overwrite=overwrite
     )

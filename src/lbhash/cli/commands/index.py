@@ -7,22 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.encode import Columns, Protocol, SplitSeed
-from lbhash.cli.commands.options import (
-    Backbone,
-    BaseFile,
-    ClassList,
-    Damaged,
-    DamagedImages,
-    Images,
-    Json,
-    Labels,
-    Layout,
-    QueryFile,
-    Split,
-    image_options,
-    print_json,
-)
+from lbhash.cli.commands.encode import with_data_options
+from lbhash.cli.commands.options import Json, Split, print_json
 
 if TYPE_CHECKING:
     from lbhash.index import Index
@@ -47,22 +33,12 @@ Rows = Annotated[Split | None, typer.Option(help="Which rows of --data; base if 
 
 
 @index_app.command()
+@with_data_options
 def build(
     out: Annotated[str, typer.Option(help="The folder of the index, or milvus+URL; it must not hold an index yet.")],
     model: ModelOrCodes = None,
     data: DataOrCodes = None,
     split: Rows = None,
-    base: BaseFile = None,
-    query: QueryFile = None,
-    labels: Labels = None,
-    protocol: Protocol = None,
-    split_seed: SplitSeed = None,
-    backbone: Backbone = None,
-    layout: Layout = None,
-    images: Images = None,
-    class_list: ClassList = None,
-    damaged: DamagedImages = Damaged.refuse,
-    columns: Columns = None,
     codes: CodesFile = None,
     ids: Ids = None,
     kind: Annotated[
@@ -77,6 +53,7 @@ def build(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the index in OUT.")] = False,
     as_json: Json = False,
+    **options: Any,
 ) -> None:
     """Build an index from a file of codes, or from what a model makes of a data set."""
     from lbhash.pipeline import index as indexes
@@ -93,37 +70,22 @@ def build(
         model=model,
         data=data,
         split=split and split.value,
-        base=base,
-        query=query,
-        labels=labels,
-        protocol=protocol,
-        split_seed=split_seed,
-        images=image_options(backbone, layout, images, class_list, damaged),
-        columns=columns,
+        **options,
     )
     _print_info(built, out, as_json)
 
 
 @index_app.command()
+@with_data_options
 def add(
     index: IndexPath,
     model: ModelOrCodes = None,
     data: DataOrCodes = None,
     split: Rows = None,
-    base: BaseFile = None,
-    query: QueryFile = None,
-    labels: Labels = None,
-    protocol: Protocol = None,
-    split_seed: SplitSeed = None,
-    backbone: Backbone = None,
-    layout: Layout = None,
-    images: Images = None,
-    class_list: ClassList = None,
-    damaged: DamagedImages = Damaged.refuse,
-    columns: Columns = None,
     codes: CodesFile = None,
     ids: Ids = None,
     as_json: Json = False,
+    **options: Any,
 ) -> None:
     """Add codes to an index, all of them or none."""
     from lbhash.index import open_index
@@ -138,13 +100,7 @@ def add(
         model=model,
         data=data,
         split=split and split.value,
-        base=base,
-        query=query,
-        labels=labels,
-        protocol=protocol,
-        split_seed=split_seed,
-        images=image_options(backbone, layout, images, class_list, damaged),
-        columns=columns,
+        **options,
     )
     _print(opened, {"added": added}, "{added:,} codes added; {index} has {codes:,}", index, as_json)
 
