@@ -54,7 +54,7 @@ def shards_in(manifest: dict[str, Any]) -> list[Shard]:
 
 
 def read_manifest(folder: Path, name: str = "codes") -> dict[str, Any]:
-    """Read what a folder holds codes of; ``name`` is the name of the argument, for messages.
+    """Read the description of a folder of codes; ``name`` is the name of the argument, for messages.
 
     Raises:
         ValueError: the folder has no manifest, or one that is damaged, foreign or of a newer format.

@@ -209,9 +209,9 @@ def _answer(
                 "id": int(name),
                 "distance": int(distance),
                 "score": None if scores is None else float(scores[rank - 1]),
-                "label": held.get(index.label) if index.label else None,
-                "attributes": held,
+                "label": values.get(index.label) if index.label else None,
+                "attributes": values,
             }
-            for rank, (name, distance, held) in enumerate(zip(ids, distances, attributes, strict=True), start=1)
+            for rank, (name, distance, values) in enumerate(zip(ids, distances, attributes, strict=True), start=1)
         ],
     }

@@ -85,7 +85,7 @@ class CodeShards(ShardStore[StoredCodes]):
 
     Args:
         folder: the folder.
-        metadata: what the codes are codes of, for the manifest. Runs with the same metadata write the same files.
+        metadata: the description of the codes in the manifest. Runs with the same metadata write the same files.
     """
 
     def __init__(self, folder: Path, metadata: Mapping[str, Any]) -> None:
@@ -183,7 +183,7 @@ class CodeShards(ShardStore[StoredCodes]):
     def _remove_unfinished(self, *more: str) -> None:
         for file in self.folder.iterdir():
             if file.name in more or file.name.startswith(_UNFINISHED):
-                with suppress(OSError):  # some systems do not remove a lock file that is held
+                with suppress(OSError):  # some systems do not remove the file of a lock in use
                     file.unlink()
 
 

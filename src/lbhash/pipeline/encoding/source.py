@@ -88,7 +88,7 @@ class Source(ABC):
 
     @abstractmethod
     def data_metadata(self) -> dict[str, Any]:
-        """Return the fingerprint of the data, and of what else their codes depend on."""
+        """Return the fingerprint of the data, and what else the codes depend on."""
 
     def encode(
         self, shards: Sequence[Shard], advance: Callable[[int], None] = lambda rows: None, vectors: str = ""
@@ -135,7 +135,7 @@ class Source(ABC):
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
-        """What the codes are codes of, as a manifest stores it: sources with the same metadata give the same codes."""
+        """The description of the codes in a manifest: sources with the same metadata give the same codes."""
         data = self.data_metadata()
         content: list[Any] = []
         for array in (self.rows, self.labels):
