@@ -101,24 +101,25 @@ class Source(ABC):
             vectors: what to return with the codes: ``outputs``, ℓ; ``embeddings``, what the model encodes; or nothing.
         """
         model = self.hasher.model_
-        places, codes, stored = [], [], []
+        arrays: list[npt.NDArray] = []  # places, codes and vectors of the shard
+        filled = 0  # rows of the arrays
         damaged: list[Damage] = []
-        missing = 0  # rows of the shard that are not encoded yet
         for batch in self.batches(shards):
-            count = len(batch.places) + len(batch.damaged)
-            missing = (missing or len(batch.shard)) - count
-            places.append(batch.places)
-            codes.append(model.encode(batch.embeddings))
-            damaged += batch.damaged
+            made: list[npt.NDArray] = [batch.places, model.encode(batch.embeddings)]
             if vectors == "outputs":
-                stored.append(model.outputs(batch.embeddings).astype(np.float16))
+                made.append(model.outputs(batch.embeddings).astype(np.float16))
             elif vectors == "embeddings":
-                stored.append(batch.embeddings)
-            advance(count)
-            if not missing:
-                table = self._table(np.concatenate(places), np.concatenate(codes))
-                yield EncodedShard(batch.shard, table, damaged, np.concatenate(stored) if stored else None)
-                places, codes, stored, damaged = [], [], [], []
+                made.append(batch.embeddings)
+            arrays = arrays or [np.empty((len(batch.shard), *values.shape[1:]), values.dtype) for values in made]
+            for array, values in zip(arrays, made, strict=True):
+                array[filled : filled + len(values)] = values
+            filled += len(batch.places)
+            damaged += batch.damaged
+            advance(len(batch.places) + len(batch.damaged))
+            if filled + len(damaged) == len(batch.shard):
+                places, codes, *stored = (array[:filled] for array in arrays)
+                yield EncodedShard(batch.shard, self._table(places, codes), damaged, stored[0] if stored else None)
+                arrays, filled, damaged = [], 0, []
 
     def encode_all(self, vectors: str = "", *, progress: bool) -> EncodedShard:
         """Encode all rows as one shard."""
