@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -16,14 +17,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lbhash.pipeline.encoding.shards
-from lbhash.codes.io import read_codes
+from lbhash.codes.io import read_codes, read_facts
 from lbhash.codes.shards import MANIFEST, Shard, read_manifest, shards_of, write_manifest
 from lbhash.data import load_table
 from lbhash.data.readers import read_table
 from lbhash.data.streamed import ParquetRows
 from lbhash.models.hash_model import HashModel
-from lbhash.pipeline.encoding import Job, encode_folder
+from lbhash.pipeline.encode import encode_folder
+from lbhash.pipeline.encoding.job import EncodingJob
+from lbhash.pipeline.shard_store import CodeShards, EmbeddingShards
 
 ROWS, DIM, BITS = 137, 12, 20
 
@@ -62,8 +64,8 @@ def data(tmp_path, write_parquet, embeddings, labels):
 
 
 def encode(model, data, out, **options):
-    job = {name: options.pop(name) for name in list(options) if name in Job.__dataclass_fields__}
-    return encode_folder(Job(str(model), str(data), **job), out, progress=False, **options)
+    job = {name: options.pop(name) for name in list(options) if name in EncodingJob.__dataclass_fields__}
+    return encode_folder(EncodingJob(str(model), str(data), **job), out, progress=False, **options)
 
 
 def contents(folder):
@@ -236,7 +238,7 @@ def test_files_of_splits(model, tmp_path, write_parquet, embeddings, labels):
 
 
 def test_other_programs_read_the_folder(model, data, tmp_path):
-    encode(model, data, tmp_path / "codes", shard_rows=30, carry=("name",))
+    encode(model, data, tmp_path / "codes", shard_rows=30, columns=("name",))
     table = pq.read_table(tmp_path / "codes")
     assert table["row"].to_pylist() == list(range(ROWS))
     assert table["code"].to_pylist() == [code.tobytes() for code in read_codes(tmp_path / "codes").codes]
@@ -321,7 +323,7 @@ def encode_and_die(model, data, out, last, after):
 
     Path.replace = counting
     try:
-        encode(model, data, out, shard_rows=40, carry=("name",))
+        encode(model, data, out, shard_rows=40, columns=("name",))
     finally:
         os._exit(1)
 
@@ -329,7 +331,7 @@ def encode_and_die(model, data, out, last, after):
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_every_moment(model, data, tmp_path, after):
     """The renames are the only moments at which anything changes; the next run leaves what no kill would have."""
-    encode(model, data, tmp_path / "whole", shard_rows=40, carry=("name",))
+    encode(model, data, tmp_path / "whole", shard_rows=40, columns=("name",))
     whole = contents(tmp_path / "whole")
     shards = shards_of(ROWS, 40)
     renames = 1 + len(shards) + 1  # of the manifest, of the shards, and of the manifest that says complete
@@ -345,7 +347,7 @@ def test_killed_at_every_moment(model, data, tmp_path, after):
                 ValueError, match="without _codes.json" if last == 1 and not after else "is not complete"
             ):
                 read_codes(out)
-        assert encode(model, data, out, shard_rows=40, carry=("name",))["found"] == len(there)
+        assert encode(model, data, out, shard_rows=40, columns=("name",))["found"] == len(there)
         assert contents(out) == whole
 
 
@@ -353,9 +355,9 @@ def test_killed_at_every_moment(model, data, tmp_path, after):
 def encoded(monkeypatch):
     """The shards that are encoded, by their numbers."""
     seen = []
-    write = lbhash.pipeline.encoding.shards._write_shard
+    write = CodeShards.write
     monkeypatch.setattr(
-        lbhash.pipeline.encoding.shards, "_write_shard", lambda *given: seen.append(given[1].number) or write(*given)
+        CodeShards, "write", lambda self, shard, *given: seen.append(shard.number) or write(self, shard, *given)
     )
     return seen
 
@@ -415,26 +417,29 @@ def test_other_codes_are_refused(model, data, tmp_path, write_parquet, embedding
 
     def refused(said, other_model=model, other_data=data, **options):
         with pytest.raises(
-            ValueError, match=f"^out is '{out}', whose codes are {said}; give another folder, or --over"
+            ValueError,
+            match=rf"^out is '{out}', whose codes differ from this run's in {said}; give another folder, or --",
         ):
             encode(other_model, other_data, out, **options)
         assert contents(out) == whole
 
     HashModel(DIM, 8, hidden=0, about={"classes": [0]}).save_pretrained(tmp_path / "model")
-    refused("of model [0-9a-f]{16} and this run's of model [0-9a-f]{16}", tmp_path / "model")
+    refused(r"the model \([0-9a-f]{16} there, [0-9a-f]{16} here\)", tmp_path / "model")
     other = write_parquet(tmp_path / "other.parquet", embeddings, label=pa.array(labels))
-    refused("of data data.parquet and this run's of data other.parquet", other_data=other)
-    refused("of split all and this run's of split base", split="base")
-    refused("with the further columns none and this run's with the further columns name", carry=("name",))
+    refused(r"the data \(data.parquet there, other.parquet here\)", other_data=other)
+    refused(r"the split \(all there, base here\)", split="base")
+    refused(r"the extra columns \(none there, name here\)", columns=("name",))
     shutil.copy(other, data)
-    refused("of data with the fingerprint [0-9a-f]{16} and this run's of data with the fingerprint [0-9a-f]{16}")
+    refused(r"the fingerprint of the data \([0-9a-f]{16} there, [0-9a-f]{16} here\)")
 
 
 def test_other_rows_of_the_same_file_are_refused(model, tmp_path, write_parquet, embeddings, labels):
     data = write_parquet(tmp_path / "data.parquet", embeddings, label=pa.array(labels))
     out = tmp_path / "codes"
     encode(model, data, out, split="query", protocol="holdout", split_seed=1)
-    with pytest.raises(ValueError, match=r"whose codes are of rows and labels with the fingerprint "):
+    with pytest.raises(
+        ValueError, match=r"whose codes differ from this run's in the fingerprint of rows and labels \("
+    ):
         encode(model, data, out, split="query", protocol="holdout", split_seed=2)
 
 
@@ -443,16 +448,16 @@ def test_other_rows_of_the_same_file_are_refused(model, tmp_path, write_parquet,
     [
         ({"shard_rows": 31}, "shard_rows is 31 and out is '.*', whose shards have 30; leave it out, or --overwrite"),
         ({"shard_rows": 0, "overwrite": True}, "shard_rows is 0; it must be at least 1"),
-        ({"engine": "spark"}, "engine is 'spark'; it must be local or ray"),
+        ({"engine": "spark"}, "engine is 'spark'; it must be one of local, ray"),
         ({"ray_address": "auto"}, "ray_address is 'auto' and engine is 'local'; it is for the engine ray"),
-        ({"split": "some"}, "split is 'some'; it must be one of train, base, query, or all"),
+        ({"split": "some"}, "split is 'some'; it must be one of train, base, query, all"),
         ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
         ({"workers": -1}, "workers is -1; it must be at least 0"),
-        ({"precision": "16"}, "precision is '16'; it must be 32 or bf16"),
+        ({"precision": "16"}, "precision is '16'; it must be one of 32, bf16"),
         ({"batch_size": 8}, "batch_size is 8 and data are embeddings; it is for images, which a backbone embeds"),
         ({"workers": 0}, "workers is 0 and data are embeddings"),
         ({"precision": "32"}, "precision is '32' and data are embeddings"),
-        ({"carry": ("names",)}, "carry has 'names'; it must name columns of the data"),
+        ({"columns": ("names",)}, "columns has 'names'; it must name columns of the data"),
     ],
 )
 def test_bad_arguments(model, data, tmp_path, options, said):
@@ -603,7 +608,7 @@ def test_what_is_said(model, data, tmp_path, command, monkeypatch):
     [("codes", True), ("co.des/", True), ("there.parquet", True), ("codes.parquet", False), ("codes.csv", False)],
 )
 def test_what_is_a_folder(tmp_path, monkeypatch, out, folder):
-    from lbhash.cli.commands.encode import is_folder
+    from lbhash.pipeline.encode import is_folder
 
     monkeypatch.chdir(tmp_path)
     os.mkdir("there.parquet")
@@ -639,8 +644,6 @@ def test_data_are_not_overwritten_by_their_codes(model, data, tmp_path, command,
 
 
 def test_a_shard_says_what_it_is_of(model, data, tmp_path):
-    from lbhash.codes.io import read_facts
-
     encode(model, data, tmp_path / "codes", shard_rows=30)
     shard = Shard(4, 5, 120, 137)
     facts = read_facts(tmp_path / "codes" / shard.name)
@@ -652,3 +655,49 @@ def test_a_shard_says_what_it_is_of(model, data, tmp_path):
             (tmp_path / file).write_bytes(content)
         with pytest.raises(ValueError, match=rf"^'.*{file}' is damaged or no file of codes: "):
             read_facts(tmp_path / file)
+
+
+# ------------------------------------------------------------------------------------------------- the stores
+
+
+def test_the_manifest_is_the_one_of_earlier_versions(model, data, tmp_path, labels):
+    """Folders that earlier versions wrote are gone on with: names, order and fingerprints stay."""
+    encode(model, data, tmp_path / "codes", shard_rows=30, columns=("name",))
+    manifest = read_manifest(tmp_path / "codes")
+    names = ["format", "version", "model", "bits", "data", "fingerprint", "split", "carry", "rows", "content"]
+    assert list(manifest) == [*names, "shard_rows", "complete"]
+    source = {name: manifest[name] for name in names[2:]}
+    content = hashlib.sha256(f"int64 ({ROWS},)".encode() + np.arange(ROWS).tobytes())
+    content.update(f"int64 ({ROWS},)".encode() + labels.tobytes())
+    assert source["content"] == content.hexdigest()[:16]
+    facts = os.stat(data)
+    of_file = hashlib.sha256(f"data.parquet\0{facts.st_size}\0{facts.st_mtime_ns}\n".encode())
+    assert source["fingerprint"] == of_file.hexdigest()[:16]
+    mark = hashlib.sha256(json.dumps(source, sort_keys=True).encode()).hexdigest()[:16]
+    assert read_facts(tmp_path / "codes" / "part-00000-of-00005.parquet")["mark"] == mark
+
+
+def test_columns_by_their_old_name(model, data, tmp_path, command):
+    for option in ("--columns", "--carry"):
+        out = tmp_path / f"{option}.parquet"
+        assert command("encode", "--model", model, "--data", data, option, "name", "--out", out)[0] == 0
+    assert (tmp_path / "--columns.parquet").read_bytes() == (tmp_path / "--carry.parquet").read_bytes()
+    assert read_codes(out).further.column_names == ["name"]
+
+
+def test_embeddings_in_shards(tmp_path):
+    store, shards = EmbeddingShards(tmp_path, 7, 2), shards_of(7, 3)
+    embeddings = np.arange(14, dtype=np.float32).reshape(7, 2)
+    store.write(shards[1], embeddings[3:6], {4: "no image"})
+    store.write(shards[0], embeddings[:3], {})
+    assert store.missing(shards) == [shards[2]]
+    assert store.load() is None
+    with pytest.raises(ValueError, match=r"^shard 2 of 3 in '.*' is missing or damaged; run the same command again"):
+        store.finish(shards)
+    store.write(shards[2], embeddings[6:], {})
+    store.finish(shards)
+    found, faults = EmbeddingShards(tmp_path, 7, 2).load()
+    np.testing.assert_array_equal(found, embeddings)
+    assert faults == {4: "no image"}
+    assert EmbeddingShards(tmp_path, 8, 2).load() is None
+    assert not (tmp_path / "chunks").exists()

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-import lbhash.pipeline.encoding.shards
 from image_tools import stored, write_small_resnet
 from lbhash.codes.io import read_codes
 from lbhash.codes.shards import MANIFEST, read_manifest
@@ -23,8 +22,10 @@ from lbhash.data.images import load_images
 from lbhash.data.images.corrupt import find_unreadable
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.embeddings import ImageOptions
-from lbhash.pipeline.encoding import Job, encode_folder
-from lbhash.pipeline.encoding.factory import is_drawn
+from lbhash.pipeline.encode import encode_folder
+from lbhash.pipeline.encoding.factory import is_sampled
+from lbhash.pipeline.encoding.job import EncodingJob
+from lbhash.pipeline.shard_store import CodeShards
 
 pytest.importorskip("transformers")
 
@@ -98,10 +99,10 @@ def cache(tmp_path, monkeypatch):
 
 
 def encode(model, backbone, data, out, *, damaged="refuse", layout=None, images=None, **options):
-    job = {name: options.pop(name) for name in list(options) if name in Job.__dataclass_fields__}
+    job = {name: options.pop(name) for name in list(options) if name in EncodingJob.__dataclass_fields__}
     job.setdefault("workers", 0)
     given = ImageOptions(str(backbone), layout, images, None, damaged)
-    return encode_folder(Job(str(model), str(data), images=given, **job), out, progress=False, **options)
+    return encode_folder(EncodingJob(str(model), str(data), images=given, **job), out, progress=False, **options)
 
 
 def contents(folder):
@@ -112,7 +113,7 @@ def contents(folder):
 
 
 def test_images_become_the_codes_of_their_embeddings(model, backbone_folder, data, tmp_path, expected):
-    facts = encode(model, backbone_folder, data, tmp_path / "codes", shard_rows=20, batch_size=7, carry=("name",))
+    facts = encode(model, backbone_folder, data, tmp_path / "codes", shard_rows=20, batch_size=7, columns=("name",))
     assert (facts["codes"], facts["rows"], facts["shards"], facts["unit"]) == (ROWS, ROWS, 3, "images")
     found = read_codes(tmp_path / "codes")
     np.testing.assert_array_equal(found.codes, expected)
@@ -170,7 +171,8 @@ def test_mixed_precision_is_said(model, backbone_folder, data, tmp_path, expecte
     assert found < 0.05  # bits that come out otherwise
     assert read_manifest(tmp_path / "codes")["precision"] == "bf16"
     with pytest.raises(
-        ValueError, match=r"whose codes are of precision bf16 and this run's of precision 32; give anot"
+        ValueError,
+        match=r"whose codes differ from this run's in the precision of the backbone \(bf16 there, 32 here\); give",
     ):
         encode(model, backbone_folder, data, tmp_path / "codes")
 
@@ -226,7 +228,7 @@ DAMAGED = [4, *range(20, 30), 33]
 def test_damaged_images_are_named_and_counted(model, backbone_folder, broken, tmp_path, expected):
     out = tmp_path / "codes"
     facts = encode(
-        model, backbone_folder, broken, out, damaged="skip", shard_rows=10, batch_size=4, carry=("name",), workers=1
+        model, backbone_folder, broken, out, damaged="skip", shard_rows=10, batch_size=4, columns=("name",), workers=1
     )
     assert (facts["codes"], facts["damaged"], facts["rows"]) == (ROWS - 12, 12, ROWS)
     kept = [row for row in range(ROWS) if row not in DAMAGED]
@@ -243,7 +245,7 @@ def test_damaged_images_are_named_and_counted(model, backbone_folder, broken, tm
     assert rows[-1]["fault"].startswith("image 33 of broken.parquet is a damaged or truncated PNG")
     assert read_manifest(out)["complete"] == {"codes": ROWS - 12, "damaged": 12}
     whole = contents(out)
-    assert encode(model, backbone_folder, broken, out, damaged="skip", carry=("name",))["found"] == 5
+    assert encode(model, backbone_folder, broken, out, damaged="skip", columns=("name",))["found"] == 5
     assert contents(out) == whole
 
 
@@ -275,14 +277,14 @@ def test_what_is_said_of_damage(model, backbone_folder, broken, tmp_path, comman
         0,
         [
             "38 codes of 32 bits (152 bytes) are in codes, 1 shards, of which 0 were there before",
-            "38 codes + 12 damaged = 50 images; those that are damaged are named in codes/_damaged.csv",
+            "38 codes + 12 damaged = 50 images; the damaged ones are named in codes/_damaged.csv",
         ],
     )
     status, out, err = command("encode", *given, "--out", "base/", "--damaged", "skip", "--split", "base")
     assert status == 0
     line = next(line for line in err.splitlines() if line.startswith("image 4 of broken.parquet is no image"))
     assert line.endswith(
-        "(12 of 50 images are damaged or missing), which changes how splits are drawn; they are skipped"
+        "(12 of 50 images are damaged or missing), which changes how splits are sampled; they are skipped"
     )
     assert out.splitlines()[-1] == "35 codes + 0 damaged = 35 images"
     status, out, err = command("encode", *given, "--out", "others")
@@ -314,7 +316,7 @@ def test_missing_images_are_named_before_any_work(model, backbone_folder, tmp_pa
     )
 
 
-def test_a_split_is_drawn_as_for_training(model, backbone_folder, broken, tmp_path, cache, expected):
+def test_a_split_is_sampled_as_for_training(model, backbone_folder, broken, tmp_path, cache, expected):
     """From the images that can be read; a draw from all would mix queries with what the model was trained on."""
     from lbhash.models.backbone import Backbone
     from lbhash.pipeline.embeddings import embed_dataset
@@ -345,23 +347,23 @@ def test_what_cannot_be_read_is_looked_for_once(broken, cache, monkeypatch):
     assert find_unreadable(load_images(broken)) == DAMAGED
 
 
-def test_which_splits_are_drawn(tmp_path):
+def test_which_splits_are_sampled(tmp_path):
     table = load_images(write_parquet(tmp_path / "data.parquet", images()))
-    assert is_drawn(table, None)
-    assert is_drawn(table, "cifar10")
+    assert is_sampled(table, None)
+    assert is_sampled(table, "cifar10")
     base = np.arange(ROWS) % 5 > 0
     flagged = load_images(
         write_parquet(tmp_path / "flags.parquet", images(), in_train=base, in_base=base, in_query=~base)
     )
-    assert not is_drawn(flagged, None)
-    assert is_drawn(flagged, "holdout")
+    assert not is_sampled(flagged, None)
+    assert is_sampled(flagged, "holdout")
     parts = tmp_path / "parts"
     parts.mkdir()
     for name in ("train-00000", "test-00000"):
         write_parquet(parts / f"{name}.parquet", images())
-    assert not is_drawn(load_images(parts), None)  # official
-    assert is_drawn(load_images(parts), "imagenet100")
-    assert is_drawn(load_images(parts), "holdout")
+    assert not is_sampled(load_images(parts), None)  # official
+    assert is_sampled(load_images(parts), "imagenet100")
+    assert is_sampled(load_images(parts), "holdout")
 
 
 # ------------------------------------------------------------------------------------------------- going on
@@ -371,10 +373,10 @@ def test_killed_in_the_middle(model, backbone_folder, data, tmp_path):
     """A run with workers is killed by SIGKILL after some shards; the next one leaves the files of one that was not."""
     encode(model, backbone_folder, data, tmp_path / "whole", shard_rows=3, batch_size=2)
     out = tmp_path / "codes"
-    write = lbhash.pipeline.encoding.shards._write_shard
+    write = CodeShards.write
     child = os.fork()  # which has everything loaded
     if not child:
-        lbhash.pipeline.encoding.shards._write_shard = lambda *given: (write(*given), time.sleep(0.2))
+        CodeShards.write = lambda *given: (write(*given), time.sleep(0.2))
         encode(model, backbone_folder, data, out, shard_rows=3, batch_size=2, workers=1)
         os._exit(0)
     while len(list(out.glob("part-*"))) < 4:
@@ -393,7 +395,8 @@ def test_changed_images_are_refused(model, backbone_folder, tmp_path):
     encode(model, backbone_folder, root, tmp_path / "codes", shard_rows=20)
     os.utime(root / "class0" / "000.png", (1, 1))
     with pytest.raises(
-        ValueError, match=r"whose codes are of data with the fingerprint .*; give another folder, or --ove"
+        ValueError,
+        match=r"whose codes differ from this run's in the fingerprint of the data .*; give another folder, or --ove",
     ):
         encode(model, backbone_folder, root, tmp_path / "codes")
     assert MANIFEST in contents(tmp_path / "codes")

@@ -18,11 +18,11 @@ from lbhash.codes.io import read_codes
 from lbhash.codes.shards import shards_of
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.embeddings import ImageOptions
-from lbhash.pipeline.encoding import Job, encode_folder
-from lbhash.pipeline.encoding.factory import open_job
+from lbhash.pipeline.encode import encode_folder
+from lbhash.pipeline.encoding.factory import open_source
+from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.ray import ShardEncoder
-from lbhash.pipeline.encoding.shards import find_done
-from lbhash.pipeline.encoding.source import mark_of
+from lbhash.pipeline.shard_store import CodeShards
 
 ROWS, DIM = 400, 12
 IMAGES, LOST = 500, 333  # of which one is damaged
@@ -60,17 +60,17 @@ def row_of(shard):
 def test_ray_is_asked_for(model, data, tmp_path, monkeypatch):
     monkeypatch.setattr(lbhash.pipeline.encoding.ray, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"^engine is 'ray', which needs the package ray: pip install 'lbhash\[ray\]'"):
-        encode_folder(Job(str(model), str(data)), tmp_path / "codes", engine="ray")
+        encode_folder(EncodingJob(str(model), str(data)), tmp_path / "codes", engine="ray")
     assert not (tmp_path / "codes").exists()
 
 
 def test_workers_encode_any_shards_in_any_order(model, data, tmp_path):
-    job = Job(str(model), str(data))
+    job = EncodingJob(str(model), str(data))
     encode_folder(job, tmp_path / "whole", shard_rows=90, progress=False)
-    identity = open_job(job)[1].identity
+    metadata = open_source(job, stream=True).metadata
     shards = shards_of(ROWS, 90)
     out = tmp_path / "codes"
-    one, other = (ShardEncoder(*pickle.loads(pickle.dumps((job, identity, out)))) for _ in range(2))
+    one, other = (ShardEncoder(*pickle.loads(pickle.dumps((job, CodeShards(out, metadata))))) for _ in range(2))
     for worker, at in ((one, 3), (other, 0), (one, 1), (other, 3), (one, 3), (other, 4), (one, 2)):
         assert worker(row_of(shards[at])) == {"rows": len(shards[at]), "error": ""}
     whole = contents(tmp_path / "whole")
@@ -78,25 +78,27 @@ def test_workers_encode_any_shards_in_any_order(model, data, tmp_path):
 
 
 def test_a_shard_that_is_there_is_not_encoded_again(model, data, tmp_path, monkeypatch):
-    job = Job(str(model), str(data))
-    identity = open_job(job)[1].identity
+    job = EncodingJob(str(model), str(data))
+    store = CodeShards(tmp_path / "codes", open_source(job, stream=True).metadata)
     (shard,) = shards_of(ROWS, ROWS)
-    ShardEncoder(job, identity, tmp_path / "codes")(row_of(shard))
-    monkeypatch.setattr("lbhash.pipeline.encoding.factory.open_job", None)
-    assert ShardEncoder(job, identity, tmp_path / "codes")(row_of(shard))["error"] == ""
-    assert find_done(tmp_path / "codes", shard, mark_of(identity)).codes == ROWS
+    ShardEncoder(job, store)(row_of(shard))
+    monkeypatch.setattr("lbhash.pipeline.encoding.factory.open_source", None)
+    assert ShardEncoder(job, store)(row_of(shard))["error"] == ""
+    assert store.find(shard).codes == ROWS
 
 
 def test_what_a_worker_finds_otherwise_is_refused(model, data, tmp_path):
-    job = Job(str(model), str(data))
-    identity = open_job(job)[1].identity
+    job = EncodingJob(str(model), str(data))
+    metadata = open_source(job, stream=True).metadata
     (shard,) = shards_of(ROWS, ROWS)
-    said = ShardEncoder(job, {**identity, "fingerprint": "other"}, tmp_path / "codes")(row_of(shard))["error"]
+    said = ShardEncoder(job, CodeShards(tmp_path / "codes", {**metadata, "fingerprint": "other"}))(row_of(shard))[
+        "error"
+    ]
     assert said.startswith(
         "a worker of the cluster finds other data or another model than this process: its fingerprint"
     )
     data.unlink()
-    said = ShardEncoder(job, identity, tmp_path / "codes")(row_of(shard))["error"]
+    said = ShardEncoder(job, CodeShards(tmp_path / "codes", metadata))(row_of(shard))["error"]
     assert said == f"data is '{data}', and there is no such file"
     assert not (tmp_path / "codes").exists()
 
@@ -106,10 +108,13 @@ def test_paths_lead_there_from_anywhere(tmp_path, monkeypatch):
     for name in ("model", "images", "backbone"):
         (tmp_path / name).mkdir()
     images = ImageOptions("backbone", images="images")
-    job = Job("model", "digits", images=images, split_seed=3).anywhere()
+    job = EncodingJob("model", "digits", images=images, split_seed=3).absolute()
     assert (job.model, job.data, job.base, job.split_seed) == (f"{tmp_path}/model", "digits", None, 3)
     assert job.images == ImageOptions(f"{tmp_path}/backbone", images=f"{tmp_path}/images")
-    assert Job("user/model", "x", images=ImageOptions("user/backbone")).anywhere().images.backbone == "user/backbone"
+    assert (
+        EncodingJob("user/model", "x", images=ImageOptions("user/backbone")).absolute().images.backbone
+        == "user/backbone"
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,7 +123,9 @@ def test_paths_lead_there_from_anywhere(tmp_path, monkeypatch):
 def test_where_no_cluster_answers(model, data, tmp_path, address):
     pytest.importorskip("ray.data")
     with pytest.raises(ValueError, match=f"^ray_address is '{address}', and there is no cluster of Ray: "):
-        encode_folder(Job(str(model), str(data)), tmp_path / "codes", engine="ray", ray_address=address, progress=False)
+        encode_folder(
+            EncodingJob(str(model), str(data)), tmp_path / "codes", engine="ray", ray_address=address, progress=False
+        )
 
 
 # ------------------------------------------------------------------------------------------------- with one
@@ -146,7 +153,7 @@ def program(tmp_path):
 
 @pytest.mark.slow
 def test_a_cluster_of_this_machine(model, data, tmp_path, ray_of_the_test, program):
-    encode_folder(Job(str(model), str(data)), tmp_path / "whole", shard_rows=70, progress=False)
+    encode_folder(EncodingJob(str(model), str(data)), tmp_path / "whole", shard_rows=70, progress=False)
     run = program("codes", "--model", model, "--data", data, "--shard-rows", 70)
     out, err = run.communicate(timeout=600)
     assert run.returncode == 0, err
@@ -233,7 +240,7 @@ def test_a_node_is_killed_and_no_row_is_lost_or_there_twice(images, tmp_path, ra
     assert found.rows.tolist() == [row for row in range(IMAGES) if row != LOST]
     assert found.labels.tolist() == [row % 7 for row in found.rows.tolist()]
     options = dict(zip(images[::2], map(str, images[1::2]), strict=True))
-    job = Job(options["--model"], options["--data"], images=ImageOptions(damaged="skip"), workers=0)
+    job = EncodingJob(options["--model"], options["--data"], images=ImageOptions(damaged="skip"), workers=0)
     encode_folder(job, tmp_path / "local", shard_rows=20, progress=False)
     assert contents(out) == contents(tmp_path / "local")
 

@@ -859,7 +859,7 @@ def test_images_that_have_no_paths(tmp_path):
         put(files / f"{name}.png", 1)
     assert ImagePaths(load_images(files)).take(np.array([2, 0])).to_pydict() == {"path": ["c.png", "a.png"]}
     write_cifar10(tmp_path / "cifar")
-    with pytest.raises(ValueError, match=r"^carry is path, and the images of cifar are not in files of their own"):
+    with pytest.raises(ValueError, match=r"^columns is path, and the images of cifar are not in files of their own"):
         ImagePaths(load_images(tmp_path / "cifar"))
 
 

@@ -21,7 +21,7 @@ from lbhash import Hasher
 from lbhash.codes.io import read_codes
 from lbhash.data import SPLITS
 from lbhash.data.images import load_images
-from lbhash.pipeline.embeddings import embed_dataset, embedding_key
+from lbhash.pipeline.embeddings import embed_dataset, embedding_fingerprint
 
 pytest.importorskip("transformers")
 
@@ -96,7 +96,7 @@ def test_embeddings_are_computed_once(table, backbone, cache, counted):
     np.testing.assert_array_equal(again.embeddings, made.embeddings)
     assert (again.damaged, again.backbone) == ({}, made.backbone)
     (folder,) = (cache / "embeddings").iterdir()
-    assert folder.name == embedding_key(table, backbone)
+    assert folder.name == embedding_fingerprint(table, backbone)
     assert sorted(file.name for file in folder.iterdir()) == ["damaged.json", "embeddings.npy", "lock"]
 
 
@@ -111,7 +111,7 @@ def test_where_nothing_can_be_kept(table, backbone, tmp_path, monkeypatch, capsy
     (tmp_path / "file").write_text("x")
     monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "file"))
     made = embed_dataset(table, backbone)
-    assert capsys.readouterr().err.startswith("the embeddings are not kept: Not a directory: ")
+    assert capsys.readouterr().err.startswith("the embeddings are not cached: Not a directory: ")
     np.testing.assert_allclose(made.embeddings, direct(table, backbone), atol=1e-4)
 
 
@@ -122,7 +122,7 @@ def test_a_run_waits_for_another_and_says_so(table, backbone, cache, monkeypatch
     monkeypatch.setattr("sys.stderr", said)
 
     embed_dataset(table, backbone)
-    folder = cache / "embeddings" / embedding_key(table, backbone)
+    folder = cache / "embeddings" / embedding_fingerprint(table, backbone)
     kept = (folder / "damaged.json").read_text()
     (folder / "damaged.json").unlink()
     counted.clear()
@@ -144,15 +144,15 @@ def test_a_run_waits_for_another_and_says_so(table, backbone, cache, monkeypatch
 def test_the_key(table, backbone, backbone_folder, tmp_path):
     from lbhash.models.backbone import Backbone
 
-    known = embedding_key(table, backbone)
+    known = embedding_fingerprint(table, backbone)
     moved = shutil.copytree(table.store.folder, tmp_path / "moved")  # which keeps the times of change
-    assert embedding_key(load_images(moved), backbone) == known
+    assert embedding_fingerprint(load_images(moved), backbone) == known
     other = shutil.copytree(backbone_folder, tmp_path / "other")
     processor = json.loads((other / "preprocessor_config.json").read_text())
     (other / "preprocessor_config.json").write_text(json.dumps(processor | {"image_std": [0.5] * 3}))
-    assert embedding_key(table, Backbone.from_pretrained(other)) != known
+    assert embedding_fingerprint(table, Backbone.from_pretrained(other)) != known
     (moved / "class0" / "00.png").write_bytes(stored(Image.new("RGB", (16, 16))))
-    assert embedding_key(load_images(moved), backbone) != known
+    assert embedding_fingerprint(load_images(moved), backbone) != known
 
 
 @pytest.mark.parametrize("file", ["embeddings.npy", "damaged.json"])
@@ -255,10 +255,10 @@ def test_damaged_images_are_skipped(broken, backbone, cache, capsys, kept):
     assert out == ""
     assert err.startswith("image 'class1/03.png' is no image")
     assert err.endswith("(2 of 42 images are damaged or missing); they are skipped\n")
-    lost = [broken.images.files.index(file) for file in ("class1/03.png", "class2/05.png")]
+    lost = [broken.store.files.index(file) for file in ("class1/03.png", "class2/05.png")]
     assert list(made.damaged) == lost
-    assert np.flatnonzero(~made.kept).tolist() == lost
-    part = made.part()
+    assert np.flatnonzero(~made.readable).tolist() == lost
+    part = made.split()
     assert not set(lost) & set(part.rows.tolist())
     assert len(part) == 40
     for row in part.rows[::7]:  # no row moves
@@ -301,11 +301,11 @@ def test_missing_images_are_named_before_any_work(table, backbone, cache, tmp_pa
     assert counted == []
     made = embed_dataset(lists, backbone, damaged="skip")
     assert "image 'images/class2/13.png' is missing (1 of 42 are); they are skipped\n" in capsys.readouterr().err
-    assert made.kept.sum() == 41
+    assert made.readable.sum() == 41
 
 
 def test_bad_arguments(table, backbone):
-    with pytest.raises(ValueError, match=r"^damaged is 'drop'; it must be refuse or skip"):
+    with pytest.raises(ValueError, match=r"^damaged is 'drop'; it must be one of refuse, skip"):
         embed_dataset(table, backbone, damaged="drop")
     with pytest.raises(ValueError, match=r"^batch_size is 0; it must be at least 1"):
         embed_dataset(table, backbone, batch_size=0)
@@ -360,7 +360,7 @@ def test_paths_of_images_travel_with_their_codes(table, backbone_folder, cache, 
         assert neighbor["attributes"]["path"] == table.store.files[neighbor["id"]]
     status, _, err = command("encode", *given[:-1], "name", "--out", "codes/")
     assert (status, err.count("\n")) == (2, 1)
-    assert "carry is name and data is 'images'; it must be one .parquet file, or for 'path' a folder" in err
+    assert "columns is name and data is 'images'; it must be one .parquet file, or for 'path' a folder" in err
 
 
 @pytest.mark.parametrize("freeze", [True, False])

@@ -206,7 +206,7 @@ def test_codes_made_elsewhere(inside, command):
         ),
         (
             ("build", "--out", "new", "--codes", "base.parquet", "--keep", "outputs"),
-            "the index keeps outputs, which a file",
+            "the index stores outputs, which a file",
         ),
         (("build", "--out", "new", "--codes", "base.parquet", "--labels", "y.npy"), "and so is an option of data"),
         (("build", "--out", "new", "--codes", "base.parquet", "--backbone", "b"), "and so is an option of data"),
@@ -289,9 +289,9 @@ def test_what_is_wrong_is_said_before_anything_is_encoded(inside, command, with_
         (("build", "--out", "milvus+x.db/c", "--keep", "outputs"), "Milvus keeps codes and attributes only"),
         (("build", "--out", inside / "n", "--ids", "word"), "ids is 'word'; it must be row, next, or a column"),
         (("build", "--out", inside / "n", "--ids", "word", "--carry", "word"), "ids is 'word', a column of string"),
-        (("build", "--out", inside / "n", "--carry", "nothing"), "carry has 'nothing'"),
+        (("build", "--out", inside / "n", "--carry", "nothing"), "columns has 'nothing'"),
         (("add", "--index", inside / "i", "--ids", "half", "--carry", "half"), "ids is 'half', a column of double"),
-        (("add", "--index", inside / "i", "--carry", "half"), "carry is half; the index has row, label, so that"),
+        (("add", "--index", inside / "i", "--carry", "half"), "columns is half; the index has row, label, so that"),
     ):
         assert_refused(command("index", *arguments, *source), said)
     assert not (inside / "n").exists()
@@ -302,7 +302,7 @@ def test_columns_that_an_index_wants(inside, command, with_words, request):
     source = ("--model", "model", "--data", with_words, "--split", "query")
     build(command, inside / "i", "--model", "model", "--data", with_words, "--carry", "half")
     request.getfixturevalue("unencoding")
-    line = "carry is not given; the index has row, label, half, so that it must be half"
+    line = "columns is not given; the index has row, label, half, so that it must be half"
     assert_refused(command("index", "add", "--index", inside / "i", *source), line)
 
 
@@ -405,10 +405,10 @@ def test_columns_of_the_data_travel_with_the_codes(inside, with_words, command):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("--carry", "nothing"), r"carry has 'nothing'; it must name columns of the data \(.*word.*\)"),
-        (("--carry", "label"), "carry has 'label'; it must name columns of the data"),
-        (("--carry", "word", "--out", "x.npz"), "carry is given and out is 'x.npz'; only a .parquet file"),
-        (("--carry", "word", "--data", "digits"), "carry is word and data is 'digits'; it must be one .parquet file"),
+        (("--carry", "nothing"), r"columns has 'nothing'; it must name columns of the data \(.*word.*\)"),
+        (("--carry", "label"), "columns has 'label'; it must name columns of the data"),
+        (("--carry", "word", "--out", "x.npz"), "columns is given and out is 'x.npz'; only a .parquet file"),
+        (("--carry", "word", "--data", "digits"), "columns is word and data is 'digits'; it must be one .parquet file"),
     ],
 )
 def test_columns_that_cannot_travel(inside, with_words, command, arguments, line):
@@ -418,3 +418,11 @@ def test_columns_that_cannot_travel(inside, with_words, command, arguments, line
     assert status == 2
     assert re.search(line, errors)
     assert not (inside / "x.parquet").exists()
+
+
+def test_vectors_by_their_old_name(inside, command):
+    source = ("--model", "model", "--data", "digits")
+    for option in ("--store-vectors", "--keep"):
+        build(command, inside / option, *source, option, "outputs")
+    left, right = (open_index(inside / option) for option in ("--store-vectors", "--keep"))
+    np.testing.assert_array_equal(left.vectors_of(left.ids()), right.vectors_of(right.ids()))

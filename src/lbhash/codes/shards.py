@@ -1,7 +1,7 @@
-"""Folders of codes: the rows of a large collection in shards, a file each, and a manifest of what they are codes of.
+"""Folders of codes: the rows of a large collection in shards, one file each, and a manifest that describes them.
 
-A shard's name and rows follow from the number of rows alone, so that whoever encodes a shard, and however often, writes
-the same file.
+The name and the rows of a shard follow from the number of rows alone. So every run that encodes a shard writes the same
+file.
 """
 
 from __future__ import annotations
@@ -13,25 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from lbhash.utils.files import write_json
+from lbhash.utils.validation import check_int
 
 MANIFEST = "_codes.json"
-"""The name begins as those that readers of Parquet folders pass over, so that any of them reads such a folder too."""
+"""Readers of Parquet folders pass over names that begin like this, so that any of them reads such a folder too."""
 FORMAT = "lbhash codes"
 VERSION = 1
 SHARD_ROWS = 65_536
-"""Rows of a shard where nobody says how many."""
+"""Rows of a shard, unless a run asks for another number."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Rows that go into one file.
-
-    Attributes:
-        number: of the shard, from 0.
-        count: of all shards.
-        start: its first row, counted among the rows that are encoded.
-        stop: the row after its last.
-    """
+    """The rows ``start`` to ``stop`` (exclusive) of those that are encoded, in file ``number`` of ``count``, from 0."""
 
     number: int
     count: int
@@ -43,34 +37,27 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The name of the shard's file."""
         return f"part-{self.number:05}-of-{self.count:05}.parquet"
 
 
 def shards_of(rows: int, shard_rows: int) -> list[Shard]:
-    """Cut rows into shards of ``shard_rows`` each, of which the last may be shorter."""
-    if rows < 1:
-        raise ValueError(f"rows is {rows}; it must be at least 1")
-    if shard_rows < 1:
-        raise ValueError(f"shard_rows is {shard_rows}; it must be at least 1")
+    """Cut rows into shards of ``shard_rows`` each; the last one may be shorter."""
+    rows, shard_rows = check_int(rows, "rows", 1), check_int(shard_rows, "shard_rows", 1)
     count = -(-rows // shard_rows)
     return [Shard(number, count, number * shard_rows, min((number + 1) * shard_rows, rows)) for number in range(count)]
 
 
 def shards_in(manifest: dict[str, Any]) -> list[Shard]:
-    """The shards of a folder, whether or not they are there yet."""
+    """Return the shards of a folder, whether or not they are there yet."""
     return shards_of(manifest["rows"], manifest["shard_rows"])
 
 
 def read_manifest(folder: Path, name: str = "codes") -> dict[str, Any]:
-    """What a folder holds codes of.
-
-    Args:
-        folder: the folder.
-        name: of the argument, for messages.
+    """Read the description of a folder of codes; ``name`` is the name of the argument, for messages.
 
     Raises:
-        ValueError: it has no manifest, or one that is damaged, foreign or of a newer format.
+        ValueError: the folder has no manifest, or one that is damaged, foreign or of a newer format.
     """
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -99,10 +86,10 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def complete_shards(folder: Path, name: str = "codes") -> tuple[dict[str, Any], Sequence[Shard]]:
-    """The manifest and the shards of a folder that is complete.
+    """Return the manifest and the shards of a folder that is complete.
 
     Raises:
-        ValueError: as ``read_manifest``; or the folder is not complete, or a shard is missing.
+        ValueError: what ``read_manifest`` refuses; or the folder is not complete, or a shard is missing.
     """
     manifest = read_manifest(folder, name)
     shards = shards_in(manifest)

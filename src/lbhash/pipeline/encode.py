@@ -1,64 +1,125 @@
-"""Encode a file of data into a file of codes."""
+"""Encode data into a file of codes or, if there is much of it, into a folder of shards."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
-from lbhash.codes.io import CodeTable, check_suffix, write_codes
-from lbhash.hasher import load_hasher
-from lbhash.pipeline.columns import carried_columns, check_carry
-from lbhash.pipeline.splits import model_split
+from lbhash.codes import code_bytes
+from lbhash.codes.io import check_suffix, write_codes
+from lbhash.pipeline.encoding.factory import open_source
+from lbhash.pipeline.encoding.job import EncodingJob
+from lbhash.pipeline.shard_store import CodeShards, check_code_folder
+from lbhash.utils.progress import counted
+from lbhash.utils.validation import check_choice
 
-if TYPE_CHECKING:
-    from lbhash.pipeline.embeddings import ImageOptions
+
+def encode(job: EncodingJob, out: str | Path, *, overwrite: bool = False, **options: Any) -> dict[str, Any]:
+    """Encode the rows of a job into a file (``encode_file``) or a folder (``encode_folder``).
+
+    Args:
+        job: what is encoded.
+        out: a file that ends in .parquet or .npz; or a folder, which exists, ends in a slash, or has no suffix.
+        overwrite: start a folder again.
+        options: other options of ``encode_folder``.
+    """
+    if is_folder(str(out)):
+        return encode_folder(job, out, overwrite=overwrite, **options)
+    options |= {name: getattr(job, name) for name in ("batch_size", "workers", "precision")}
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name} is {str(value)!r} and out is {str(out)!r}, a file; it is for a folder of shards")
+    return encode_file(job, out)
 
 
-def encode_file(
-    model: str | Path,
-    data: str | Path,
-    split: str,
-    out: str | Path,
-    *,
-    base: str | Path | None = None,
-    query: str | Path | None = None,
-    labels: str | Path | None = None,
-    protocol: str | None = None,
-    split_seed: int | None = None,
-    images: ImageOptions | None = None,
-    carry: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Encode a split of a data set, or ``all`` the rows of a file, into a file of codes.
+def is_folder(out: str) -> bool:
+    """Return whether codes go into a folder: it exists, or the name ends in a slash or has no suffix."""
+    ends = (os.sep, os.altsep) if os.altsep else (os.sep,)
+    return out.endswith(ends) or Path(out).is_dir() or not Path(out).suffix
 
-    ``lbhash.pipeline.encoding.encode_folder`` writes a folder of them, with the same memory for any number of rows.
 
-    Protocol and seed of the split are those of the training where they are not given, so that no training row
-    slips into the queries. Multi-hot labels get as many columns as those of the training had, so that files that are
-    encoded one at a time go together. Images are embedded first; ``images`` says how. ``carry`` names columns of the
-    data that go into the file of codes too, and with it into an index.
+def encode_file(job: EncodingJob, out: str | Path) -> dict[str, Any]:
+    """Encode the rows of a job into a file of codes, all in memory at once.
+
+    Images are embedded into the cache first, so that the next run on them starts at once.
+
+    Raises:
+        TypeError, ValueError: what ``open_source`` refuses; ``out`` is a file of the data, or cannot hold the columns.
     """
     check_suffix(out)
-    for name, file in (("data", data), ("base", base), ("query", query), ("labels", labels)):
+    for name in ("data", "base", "query", "labels"):
+        file = getattr(job, name)
         if file is not None and Path(file).exists() and Path(out).exists() and Path(out).samefile(file):
             raise ValueError(f"out is {str(out)!r}, which is {name} itself; give another file")
-    if carry and Path(out).suffix != ".parquet":
-        raise ValueError(f"carry is given and out is {str(out)!r}; only a .parquet file holds further columns")
-    carry = check_carry(data, carry, alone=base is None and query is None)
-    hasher = load_hasher(model)
-    columns = carried_columns(data, carry, hasher, images)
-    part = model_split(
-        hasher,
-        data,
-        split,
-        base=base,
-        query=query,
-        labels=labels,
-        protocol=protocol,
-        split_seed=split_seed,
-        images=images,
-    )
-    codes = hasher.encode_split(part)
-    further = None if columns is None else columns.take(part.rows)
-    write_codes(out, CodeTable(codes, hasher.bits, part.rows, part.labels, hasher.model_.fingerprint(), further))
-    return {"codes": len(codes), "bits": hasher.bits, "bytes": codes.nbytes, "split": split, "out": str(out)}
+    if job.columns and Path(out).suffix != ".parquet":
+        raise ValueError(f"columns is given and out is {str(out)!r}; only a .parquet file holds extra columns")
+    source = open_source(job, stream=False, progress=True)
+    table = source.encode_all(progress=source.unit == "images").table
+    write_codes(out, table)
+    size = {"codes": len(table.codes), "bits": table.bits, "bytes": table.codes.nbytes}
+    return {**size, "split": job.split, "out": str(out)}
+
+
+def encode_folder(
+    job: EncodingJob,
+    out: str | Path,
+    *,
+    shard_rows: int | None = None,
+    engine: Literal["local", "ray"] | None = None,
+    ray_address: str | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Encode rows of any number into a folder of codes, which ``lbhash.codes.io.read_codes`` reads.
+
+    In memory are a few batches, the codes of one shard, and number and label of every row. Each shard is written when
+    it is done; the same call again goes on where the last one stopped, and leaves the same files. A manifest says what
+    the folder holds codes of, so that another model or other data are refused (files are known by their names, sizes
+    and times of change), and at the end that the folder is complete. ``_damaged.csv`` names the rows without a code.
+
+    Args:
+        job: what is encoded.
+        out: the folder.
+        shard_rows: rows of a shard. If None, as the folder has them, and else 65,536.
+        engine: ``local``, this process; or ``ray``, a cluster whose machines see the same files by the same paths.
+        ray_address: address of the cluster. If None, one is started on this machine, and ended.
+        overwrite: start again, whatever the folder holds codes of.
+        progress: show a bar on standard error.
+
+    Returns:
+        The numbers of ``codes``, ``rows``, ``damaged`` rows and ``shards``; how many shards were ``found``; ``bits`` of
+        a code, ``bytes`` of all; the ``seconds`` that the other shards took; ``out``, ``split`` and ``unit``.
+
+    Raises:
+        TypeError, ValueError: what ``open_source`` refuses; the folder holds something else; another run writes to it;
+            or an image is damaged that is not to be skipped, or all are.
+    """
+    engine = check_choice(engine or "local", "engine", ("local", "ray"))
+    if engine == "ray":
+        from lbhash.pipeline.encoding.ray import check_ray, encode_on_ray
+
+        check_ray()
+    elif ray_address is not None:
+        raise ValueError(f"ray_address is {ray_address!r} and engine is {engine!r}; it is for the engine ray")
+    check_code_folder(Path(out))
+    source = open_source(job, stream=True, progress=progress)
+    rows, bits = len(source.rows), source.hasher.bits
+    store = CodeShards(Path(out), source.metadata)
+    with store.exclusive():
+        shards = store.begin(shard_rows, overwrite)
+        missing = store.missing(shards)
+        started = time.perf_counter()
+        done = rows - sum(map(len, missing))
+        with counted("encoding", rows, source.unit, done=done, show=progress) as advance:
+            if engine == "local":
+                for encoded in source.encode(missing, advance):
+                    store.write(encoded.shard, encoded.table, encoded.damaged)
+            elif missing:
+                encode_on_ray(source.job, store, missing, ray_address, advance)
+        seconds = round(time.perf_counter() - started, 3)
+        codes, damaged = store.finish(shards)
+    size = {"codes": codes, "rows": rows, "damaged": damaged, "bits": bits, "bytes": codes * code_bytes(bits)}
+    files = {"shards": len(shards), "found": len(shards) - len(missing), "seconds": seconds, "out": str(out)}
+    return {**size, "split": job.split, "unit": source.unit, **files}

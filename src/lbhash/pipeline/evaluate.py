@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lbhash.codes.deephash import read_deephash
-from lbhash.codes.io import CodeTable, read_codes
+from lbhash.codes.io import read_codes
 from lbhash.evaluation.report import Report, evaluate
 
 
@@ -23,11 +23,11 @@ def evaluate_files(
     """Evaluate one file of codes as queries against another as base.
 
     Args:
-        queries: a file of codes (``lbhash.codes.io.read_codes``).
-        base: as ``queries``.
+        queries: a file of codes (``lbhash.codes.io.read_codes``), as is the base.
+        base: the codes that are searched.
         deephash: a folder of DeepHash-pytorch, in the place of both.
-        query_labels: an ``.npy`` with the queries' labels, where their file has none.
-        base_labels: as ``query_labels``.
+        query_labels: an ``.npy`` with the queries' labels, if their file has none.
+        base_labels: the same for the base.
         bits: length of a code, for files that do not say.
         options: of ``lbhash.evaluate``.
     """
@@ -41,17 +41,15 @@ def evaluate_files(
     else:
         left = read_codes(queries, "queries", bits=bits, labels=query_labels)
         right = read_codes(base, "base", bits=bits, labels=base_labels)
-    _check_same_model(left.bits, left.model, right, "queries")
+    if left.bits != right.bits:
+        raise ValueError(
+            f"base holds codes of {right.bits} bits and queries has {left.bits}; encode both with one model"
+        )
+    if left.model and right.model and left.model != right.model:
+        raise ValueError(
+            f"base was encoded by model {right.model} and queries by {left.model}; encode both with one model"
+        )
     for table, name in ((left, "queries"), (right, "base")):
         if table.labels is None:
             raise ValueError(f"{name} has no labels; an evaluation needs them")
     return evaluate(left.codes, left.labels, right.codes, right.labels, bits=left.bits, **options)
-
-
-def _check_same_model(bits: int, fingerprint: str, base: CodeTable, name: str) -> None:
-    if bits != base.bits:
-        raise ValueError(f"base holds codes of {base.bits} bits and {name} has {bits}; encode both with one model")
-    if fingerprint and base.model and fingerprint != base.model:
-        raise ValueError(
-            f"base was encoded by model {base.model} and {name} by {fingerprint}; encode both with one model"
-        )

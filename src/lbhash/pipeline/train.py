@@ -84,7 +84,7 @@ def train_files(
     workers = training.get("workers", 0)
     readable = check_images(table, damaged=images.damaged, workers=workers, progress=is_main_process())
     threads = cores_of_each(training.get("devices", 1)) if threads is None else threads
-    training |= {"backbone": backbone, "threads": threads, "about": images.about(table)}
+    training |= {"backbone": backbone, "threads": threads, "about": images.metadata(table)}
     return train_model(table.dataset(protocol, split_seed, readable), out, split_seed=split_seed, **training)
 
 

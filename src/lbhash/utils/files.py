@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 
 @contextmanager
@@ -74,6 +78,38 @@ def check_folder(path: str | os.PathLike[str], name: str, more: str = "") -> Non
     if there.exists() and not there.is_dir():
         which = "which" if there == folder else f"and {str(there)!r}"
         raise ValueError(f"{name} is {str(path)!r}, {which} is a file; it must be a folder{more}")
+
+
+@contextmanager
+def exclusive(folder: str | os.PathLike[str], name: str, busy: str, patience: float | None) -> Iterator[FileLock]:
+    """Hold the lock file ``name`` of a folder, so that one process at a time is in the block.
+
+    The operating system releases the lock of a process that is killed.
+
+    Args:
+        folder: the folder, which must exist.
+        name: of the lock file.
+        busy: what to say if another process holds the lock.
+        patience: seconds to wait for the other process. If None, ``busy`` is printed on standard error, and there is no
+            limit.
+
+    Raises:
+        ValueError: with ``busy``, if the other process still holds the lock after ``patience`` seconds.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(Path(folder) / name)
+    try:
+        lock.acquire(timeout=patience or 0)
+    except Timeout:
+        if patience is not None:
+            raise ValueError(busy) from None
+        print(busy, file=sys.stderr)
+        lock.acquire()
+    try:
+        yield lock
+    finally:
+        lock.release()
 
 
 def read_npy(path: str | os.PathLike[str]) -> Any:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from lbhash.cli.commands.options import Json, print_json
-
-
-class Rerank(str, Enum):
-    """What candidates are ranked anew by."""
-
-    asymmetric = "asymmetric"
-    outputs = "outputs"
-    embeddings = "embeddings"
 
 
 def search(
@@ -28,7 +19,7 @@ def search(
         str, typer.Option(help="'digits', a .parquet, .npz or .npy file of embeddings, or images.")
     ] = "digits",
     row: Annotated[
-        list[int] | None, typer.Option(help="A query: a row of DATA, counted from 0; may be given often.")
+        list[int] | None, typer.Option(help="A query: a row of DATA, counted from 0; may be given several times.")
     ] = None,
     code: Annotated[list[str] | None, typer.Option(help="A query: the hexadecimal digits of a code.")] = None,
     k: Annotated[
@@ -39,62 +30,42 @@ def search(
         list[str] | None, typer.Option(help="Only codes with NAME=VALUE, or NAME=VALUE,VALUE, such as label=3.")
     ] = None,
     rerank: Annotated[
-        Rerank | None,
-        typer.Option(help="Rank candidates anew: asymmetric needs the codes only, the others 'index build --keep'."),
+        Literal["asymmetric", "outputs", "embeddings"] | None,
+        typer.Option(
+            help="Rank candidates again: asymmetric needs only the codes, the others 'index build --store-vectors'."
+        ),
     ] = None,
     candidates: Annotated[
-        int | None, typer.Option(help="How many to rank anew; 100 if not given.", show_default=False)
+        int | None, typer.Option(help="How many to rank again; 100 if not given.", show_default=False)
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the neighbors as .parquet.")] = None,
     as_json: Json = False,
 ) -> None:
     """Find the codes nearest to rows of data, or to codes."""
-    from lbhash.codes.io import check_suffix
-    from lbhash.pipeline.search import (
-        open_base,
-        parse_where,
-        queries_by_code,
-        queries_by_row,
-        search_index,
-        write_neighbors,
-    )
+    from lbhash.pipeline import search as searches
 
-    if out is not None:
-        check_suffix(out, suffixes=(".parquet",))
-    if row and code:
-        raise ValueError("row is given, and so is code; search for one or the other")
-    if code:
-        hasher = None
-    elif model is None:
-        raise ValueError("model is missing; a row needs the model that encodes it, and a code is given by --code")
-    else:
-        from lbhash.hasher import load_hasher
-
-        hasher = load_hasher(model)
-    index = open_base(base, hasher)
-    queries = queries_by_code(code or [], index.bits) if hasher is None else queries_by_row(hasher, data, row or [0])
-    answers = search_index(
-        index,
-        queries,
-        k,
+    found = searches.search(
+        base,
+        model=model,
+        data=data,
+        rows=row or (),
+        codes=code or (),
+        k=k,
         radius=radius,
-        where=parse_where(where or []),
-        by=None if rerank is None else rerank.value,
+        where=where or (),
+        by=rerank,
         candidates=candidates,
+        out=out,
     )
-    if out is not None:
-        write_neighbors(out, answers)
     if as_json:
-        from lbhash.index.milvus.address import shown_address
         from lbhash.utils.serialization import json_value
 
-        found = {"index": shown_address(base), "codes": len(index), "bits": index.bits, "queries": answers}
         print_json(json_value(found))
+        return
+    if out is not None:
+        typer.echo(f"{sum(len(answer['neighbors']) for answer in found['queries']):,} neighbors are in {out}")
         return
     from lbhash.cli.tables import print_neighbors
 
-    if out is None:
-        for answer in answers:
-            print_neighbors(answer)
-    else:
-        typer.echo(f"{sum(len(answer['neighbors']) for answer in answers):,} neighbors are in {out}")
+    for answer in found["queries"]:
+        print_neighbors(answer)

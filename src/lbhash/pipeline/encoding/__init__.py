@@ -1,6 +1,1 @@
-"""Encoding a large collection: shard by shard, on one machine or a Ray cluster, taken up where it stopped."""
-
-from lbhash.pipeline.encoding.folder import ENGINES, encode_folder
-from lbhash.pipeline.encoding.job import Job
-
-__all__ = ["ENGINES", "Job", "encode_folder"]
+"""Encoding: from a model and data to batches of codes, in this process or on a Ray cluster."""

@@ -1,145 +1,118 @@
-"""From a job to the rows and the model that it names."""
+"""Open the data and the model of an encoding job."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.data import DATASETS, TRAIN_TEST_PROTOCOLS, EmbeddingSplit
+from lbhash.data import TRAIN_TEST_PROTOCOLS, EmbeddingSplit, load_dataset, load_table
+from lbhash.data.images import ImageTable
 from lbhash.data.images.corrupt import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
-from lbhash.data.images.stores import file_facts
-from lbhash.data.readers import SUFFIXES
-from lbhash.data.streamed import ParquetRows
-from lbhash.hasher import load_hasher
-from lbhash.pipeline.columns import Carried, ImagePaths, check_carry
+from lbhash.hasher import Hasher, load_hasher
+from lbhash.pipeline.columns import column_schema, open_columns
 from lbhash.pipeline.embeddings import ImageOptions, data_image_options
-from lbhash.pipeline.encoding.images import BATCH_SIZE, ImageSource
-from lbhash.pipeline.encoding.job import Job, default_workers
-from lbhash.pipeline.encoding.source import EmbeddingSource, Source
-from lbhash.pipeline.splits import (
-    check_images_alone,
-    model_split,
-    split_of_training,
-    with_columns,
-)
-
-if TYPE_CHECKING:
-    from lbhash.data.images import ImageTable
-    from lbhash.hasher import Hasher
+from lbhash.pipeline.encoding.job import EncodingJob
+from lbhash.pipeline.encoding.source import EmbeddingSource, ImageSource, Source, default_workers
+from lbhash.pipeline.splits import check_images_alone, split_of_training
 
 
-def open_job(job: Job, *, check: bool = True, progress: bool = False) -> tuple[Job, Source]:
-    """Load the model of a job and open its data, of which no row is held but its label.
+def open_source(
+    job: EncodingJob, hasher: Hasher | None = None, *, stream: bool, check: bool = True, progress: bool = False
+) -> Source:
+    """Open the data of a job, with the model that encodes it.
 
     Args:
-        job: the job.
+        job: the job; that of the source says what was found out about the data, so that nobody needs to look again.
+        hasher: the job's model. If None, it is loaded.
+        stream: whether rows are read while they are encoded, so that any number of them takes the same memory. If not,
+            embeddings are read at once, and images are embedded into the cache.
         check: whether to look for missing images before any is encoded.
-        progress: show a bar where images must be checked first.
-
-    Returns:
-        The job with what was found out about its data, so that nobody need look again; and the rows.
+        progress: show a bar if images must be checked first.
 
     Raises:
-        TypeError, ValueError: what the model, the data and their readers refuse; or settings of images are given and
+        TypeError, ValueError: what the model, the data and their readers refuse; or settings of images are given, and
             the data are embeddings.
     """
-    columns = check_carry(job.data, job.carry, alone=job.base is None and job.query is None)
-    parquet = Path(job.data).suffix == ".parquet"
-    carried = ParquetRows([Path(job.data)], columns, batch_rows=2048) if columns and parquet else None
-    hasher = load_hasher(job.model)
+    column_schema(job.data, job.columns, one_file=job.base is None and job.query is None)
+    hasher = load_hasher(job.model) if hasher is None else hasher
     images = data_image_options(job.data, job.images)
-    if images is not None:
-        return _open_images(job, images, hasher, carried, check, progress)
-    for name, value in (("batch_size", job.batch_size), ("precision", job.precision), ("workers", job.workers)):
+    if images is None:
+        return _open_embeddings(job, hasher, stream)
+    check_images_alone(job.base, job.query, job.labels)
+    # The embeddings of a fine-tuned backbone are not cached, so that only the rows of the split are embedded.
+    if stream or (hasher.model_.has_tuned_backbone and job.split != "all"):
+        return _open_images(job, images, hasher, stream, check, progress)
+    embedded = images.embed(job.data, hasher)
+    split = embedded.split()
+    if job.split != "all":
+        split = embedded.dataset(*split_of_training(hasher, job.protocol, job.split_seed)).split(job.split)
+    columns = open_columns(job.data, job.columns, embedded.images)
+    return EmbeddingSource(job, hasher, _with_label_columns(hasher, split), columns)
+
+
+def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> EmbeddingSource:
+    for name in ("batch_size", "precision", "workers"):
+        value = getattr(job, name)
         if value is not None:
             raise ValueError(f"{name} is {value!r} and data are embeddings; it is for images, which a backbone embeds")
-    part = model_split(
-        hasher,
-        job.data,
-        job.split,
-        base=job.base,
-        query=job.query,
-        labels=job.labels,
-        protocol=job.protocol,
-        split_seed=job.split_seed,
-        stream=True,
-    )
-    files = [Path(name) for name in (job.data, job.base, job.query, job.labels) if name is not None]
-    marks = part.fingerprint() if job.data in DATASETS else _marks_of(files)
-    return job, EmbeddingSource(hasher, part, _about(job, marks), carried)
+    files = job.base is not None or job.query is not None or Path(job.data).is_dir()
+    if job.split == "all":
+        if files:
+            what = f"data is the folder {str(job.data)!r}" if Path(job.data).is_dir() else "base or query is given"
+            raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
+        table = load_table(job.data, job.labels, stream=stream)
+        split = EmbeddingSplit(table.embeddings, np.arange(len(table.embeddings)), table.labels)
+    else:
+        protocol, seed = split_of_training(hasher, job.protocol, job.split_seed)
+        protocol = job.protocol if files else protocol
+        files_of = {"base": job.base, "query": job.query, "labels": job.labels}
+        dataset = load_dataset(job.data, **files_of, protocol=protocol, seed=seed, stream=stream)
+        if protocol is None and dataset.protocol not in ("flags", "files"):
+            raise ValueError(
+                f"split is {job.split!r}, and neither the model nor the data say which rows that is; "
+                "give a protocol, or split all"
+            )
+        split = dataset.split(job.split)
+    columns = open_columns(job.data, job.columns)
+    return EmbeddingSource(job, hasher, _with_label_columns(hasher, split), columns)
 
 
 def _open_images(
-    job: Job, images: ImageOptions, hasher: Hasher, carried: Carried | None, check: bool, progress: bool
-) -> tuple[Job, Source]:
-    check_images_alone(job.base, job.query, job.labels)
+    job: EncodingJob, images: ImageOptions, hasher: Hasher, stream: bool, check: bool, progress: bool
+) -> ImageSource:
     table, backbone = images.open(job.data, hasher)
-    if job.carry and carried is None:
-        carried = ImagePaths(table)
     job = replace(job, images=replace(images, backbone=backbone.name))
-    workers = default_workers(backbone.model.device.type) if job.workers is None else job.workers
-    if job.split == "all":
-        rows = np.arange(len(table))
-    else:
+    rows = np.arange(len(table))
+    if job.split != "all":
         protocol, seed = split_of_training(hasher, job.protocol, job.split_seed)
-        kept = np.ones(len(table), bool)
-        if is_drawn(table, protocol):
+        readable = np.ones(len(table), bool)
+        if not stream or is_sampled(table, protocol):
             if job.unreadable is None:
+                workers = default_workers(backbone.model.device.type) if job.workers is None else job.workers
                 job = replace(job, unreadable=tuple(find_unreadable(table, workers, progress=progress)))
-            kept[list(job.unreadable or ())] = False
-        rows = table.split_rows(protocol, seed, kept)[1][job.split]
+            readable[list(job.unreadable or ())] = False
+        rows = table.split_rows(protocol, seed, readable)[1][job.split]
     if check and images.damaged == "refuse":
         check_missing(table, rows)
     if check and job.unreadable:
-        said = damaged_line(fault_of(table, job.unreadable[0]), len(job.unreadable), len(table))
-        refuse_or_skip(f"{said}, which changes how splits are drawn", images.damaged)
+        line = damaged_line(fault_of(table, job.unreadable[0]), len(job.unreadable), len(table))
+        refuse_or_skip(f"{line}, which changes how splits are sampled", images.damaged)
     labels = None if table.labels is None else table.labels[rows]
-    part = with_columns(hasher, EmbeddingSplit(np.empty((0, 0)), rows, labels))
-    facts = _about(job, table.store.fingerprint())
-    facts |= {"backbone": backbone.fingerprint(), "precision": job.precision or "32"}
-    return job, ImageSource(
-        hasher,
-        table,
-        backbone,
-        rows,
-        part.labels,
-        facts,
-        carried,
-        damaged=images.damaged,
-        batch_size=job.batch_size or BATCH_SIZE,
-        precision=job.precision or "32",
-        workers=workers,
-    )
+    split = _with_label_columns(hasher, EmbeddingSplit(np.empty((0, 0)), rows, labels))
+    columns = open_columns(job.data, job.columns, table)
+    return ImageSource(job, hasher, split, columns, table, backbone)
 
 
-def is_drawn(table: ImageTable, protocol: str | None) -> bool:
-    """Whether the splits of a table depend on which of its images can be read, as a draw of some of them does.
-
-    Args:
-        table: the images.
-        protocol: as of ``Table.split_rows``.
-    """
+def is_sampled(table: ImageTable, protocol: str | None) -> bool:
+    """Return whether the splits of a table depend on which of its images can be read, as random samples do."""
     if protocol is None and table.flags:
         return False
     rule = None if table.test_rows is None else TRAIN_TEST_PROTOCOLS.get(protocol or table.protocol)
     return rule is None or rule.train is not None or rule.query is not None
 
 
-def _about(job: Job, marks: str) -> dict[str, Any]:
-    """What the manifest says of the data."""
-    return {"data": Path(job.data).name, "fingerprint": marks, "split": job.split, "carry": list(job.carry)}
-
-
-def _marks_of(paths: Sequence[Path]) -> str:
-    """16 hexadecimal digits of the names, sizes and times of change of files of embeddings, and of those in folders."""
-    digest = sha256()
-    for path in paths:
-        inside = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
-        for file in inside:
-            digest.update(file_facts(file.parent, file.name))
-    return digest.hexdigest()[:16]
+def _with_label_columns(hasher: Hasher, split: EmbeddingSplit) -> EmbeddingSplit:
+    """Give multi-hot labels as many columns as in training, so that files that are encoded one by one go together."""
+    return split.widened(hasher.model_.about.get("label columns", len(hasher.classes_)))

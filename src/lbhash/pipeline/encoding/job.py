@@ -1,89 +1,67 @@
-"""What is to be encoded and how, in words that a process on another machine understands too."""
+"""What is to be encoded, in words that a process on another machine understands too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from lbhash.data.dataset import SPLITS
-from lbhash.utils.system import usable_cores
+from lbhash.models.backbone import Precision
+from lbhash.pipeline.embeddings import ImageOptions
+from lbhash.utils.validation import check_choice, check_int
 
-if TYPE_CHECKING:
-    from lbhash.models.backbone import Precision
-    from lbhash.pipeline.embeddings import ImageOptions
-
-T = TypeVar("T", "Job", "ImageOptions")
+T = TypeVar("T", "EncodingJob", ImageOptions)
 
 
 @dataclass(frozen=True)
-class Job:
-    """A model, rows of a data set, and how the one is to encode the other.
+class EncodingJob:
+    """A model, the rows of a data set that it encodes, and how.
 
     Attributes:
         model: a folder that ``lbhash train`` wrote.
-        data: a data set.
-        split: train, base or query, or all the rows of one file.
-        base: as of ``lbhash.data.load_dataset``.
-        query: as of ``lbhash.data.load_dataset``.
-        labels: as of ``lbhash.data.load_dataset``.
-        protocol: that of the training where it is not given.
-        split_seed: that of the training where it is not given.
-        images: how images are embedded; by the model's own backbone, as their files' names tell, if not given.
-        carry: columns of the data that go along with the codes.
-        batch_size: images in a pass through the backbone; 32 where it is not given.
-        precision: of the backbone, ``32`` or ``bf16``; 32 where it is not given.
-        workers: processes that decode images beside the model; where not given, ``default_workers``.
-        unreadable: the rows of the data whose image is known to be damaged or missing; ``None`` where nobody has
-            looked. A split is drawn from the others.
+        data: a data set (``lbhash.data.load_dataset``, ``lbhash.data.images.load_images``), as are base and query.
+        split: train, base or query, or all rows of one file.
+        labels: an ``.npy`` with the labels.
+        protocol: how the data is split. If None, as in training, so that no training row becomes a query.
+        split_seed: the seed of the split. If None, that of the training.
+        images: how images are embedded. If None, by the model's own backbone.
+        columns: extra columns of the data that go with the codes.
+        batch_size: images in a pass through the backbone. If None, 32.
+        precision: of the backbone. If None, 32.
+        workers: processes that decode images beside the model. If None, ``default_workers``.
+        unreadable: rows whose image is known to be damaged or missing, which no split has. If None, nobody has looked.
     """
 
-    model: str
-    data: str
+    model: str | Path
+    data: str | Path
     split: str = "all"
-    base: str | None = None
-    query: str | None = None
-    labels: str | None = None
+    base: str | Path | None = None
+    query: str | Path | None = None
+    labels: str | Path | None = None
     protocol: str | None = None
     split_seed: int | None = None
     images: ImageOptions | None = None
-    carry: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
     batch_size: int | None = None
     precision: Precision | None = None
     workers: int | None = None
     unreadable: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.split not in (*SPLITS, "all"):
-            raise ValueError(f"split is {self.split!r}; it must be one of {', '.join(SPLITS)}, or all")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise ValueError(f"batch_size is {self.batch_size}; it must be at least 1")
-        if self.workers is not None and self.workers < 0:
-            raise ValueError(f"workers is {self.workers}; it must be at least 0")
-        if self.precision not in (None, "32", "bf16"):
-            raise ValueError(f"precision is {self.precision!r}; it must be 32 or bf16")
+        check_choice(self.split, "split", (*SPLITS, "all"))
+        check_int(32 if self.batch_size is None else self.batch_size, "batch_size", 1)
+        check_int(0 if self.workers is None else self.workers, "workers")
+        check_choice(self.precision or "32", "precision", ("32", "bf16"))
 
-    def anywhere(self) -> Job:
-        """The same with paths that do not depend on where a process was started."""
+    def absolute(self) -> EncodingJob:
+        """Return the same job with absolute paths, for processes that were started in another folder."""
         images = None if self.images is None else _absolute(self.images, "backbone", "images", "classes")
         return replace(_absolute(self, "model", "data", "base", "query", "labels"), images=images)
 
 
-def default_workers(device: str) -> int:
-    """Processes that decode where nobody says how many: one less than the cores that this process may use, up to 8.
-
-    On a CPU of two cores there are none: the model's threads wait for each other, and a third process makes them wait
-    longer than it saves (``benchmarks/encode.py``).
-
-    Args:
-        device: of the model, as PyTorch names its type.
-    """
-    cores = usable_cores()
-    return 0 if device == "cpu" and cores <= 2 else min(cores - 1, 8)
-
-
 def _absolute(options: T, *names: str) -> T:
-    """With these paths absolute where they lead somewhere; names of data sets and ids of the Hub stay as they are."""
+    """Make paths that exist absolute; names of data sets and ids of the Hub stay as they are."""
     given = {name: getattr(options, name) for name in names}
     there: dict[str, Any] = {
         name: str(Path(path).absolute()) for name, path in given.items() if path is not None and Path(path).exists()

@@ -1,8 +1,8 @@
-"""The shards of a folder on a Ray cluster, by Ray Data.
+"""Encode the shards of a folder on a Ray cluster, by Ray Data.
 
-A shard is a row of a data set of Ray's, and a worker turns it into its file. What ran on a machine that is lost, Ray
-runs again elsewhere; the file is then written again, or found. What counts in the end are the files
-(``lbhash.pipeline.encoding.folder``), and not what Ray says of its tasks: no row is lost, and none is there twice.
+A shard is a row of a Ray data set, and a worker turns it into its file. Ray runs a task again elsewhere if its machine
+is lost; the file is then written again, or found. What counts in the end are the files
+(``lbhash.pipeline.shard_store``), and not what Ray says of its tasks: no row is lost, and none is there twice.
 """
 
 from __future__ import annotations
@@ -15,76 +15,63 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from lbhash.codes.shards import Shard
-from lbhash.pipeline.encoding.job import Job
-from lbhash.pipeline.encoding.shards import encode_shards, find_done
-from lbhash.pipeline.encoding.source import Source, mark_of
+from lbhash.pipeline.encoding.job import EncodingJob
+from lbhash.pipeline.encoding.source import Source
+from lbhash.pipeline.shard_store import CodeShards
 
-_OBJECTS = 100 * 2**20  # bytes of the object store of a cluster of our own, through which only numbers of shards go
-_LOST_STARTS = 8  # workers that may be lost one after the other while they start, as with their machines
+_OBJECTS = 100 * 2**20  # bytes of the object store of our own cluster, which only holds the numbers of shards
+_LOST_STARTS = 8  # workers that may be lost in a row while they start, for instance with their machines
 
 
 class ShardEncoder:
-    """A worker: opens the job once, and encodes the shards that it is given.
+    """A worker that opens the data once and encodes the shards that it is given.
 
     Args:
-        job: what is to be encoded, with paths that lead there from any machine.
-        identity: what the driver's rows are (``Source.identity``).
-        folder: where the shards go.
+        job: what is encoded, with paths that lead there from any machine.
+        store: where the shards are written, with the metadata of the rows as the main process sees them.
     """
 
-    def __init__(self, job: Job, identity: dict[str, Any], folder: Path) -> None:
-        self._job, self._identity, self._folder = job, identity, folder
+    def __init__(self, job: EncodingJob, store: CodeShards) -> None:
+        self._job, self._store = job, store
         self._source: Source | None = None
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Encode the shard of a row, unless it is there; what the user did wrong comes back as a line."""
+        """Encode the shard of a row unless it is stored; an error of the user is returned as a line."""
         shard = Shard(*(int(row[name]) for name in ("number", "count", "start", "stop")))
-        said = {"rows": len(shard), "error": ""}
+        error = ""
         try:
-            if (
-                find_done(self._folder, shard, mark_of(self._identity)) is None
-            ):  # else another worker was lost after it wrote it
-                encode_shards(self._open(), [shard], self._folder)
-        except (ValueError, TypeError) as error:
-            said["error"] = str(error) or type(error).__name__
-        return said
+            if self._store.find(shard) is None:  # else another worker wrote it, and was lost
+                for encoded in self._open().encode([shard]):
+                    self._store.write(shard, encoded.table, encoded.damaged)
+        except (ValueError, TypeError) as raised:
+            error = str(raised) or type(raised).__name__
+        return {"rows": len(shard), "error": error}
 
     def _open(self) -> Source:
-        from lbhash.pipeline.encoding.factory import open_job
+        from lbhash.pipeline.encoding.factory import open_source
 
         if self._source is None:
-            source = open_job(self._job, check=False)[1]
-            for name, theirs in source.identity.items():
-                if theirs != self._identity[name]:
+            source = open_source(self._job, stream=True, check=False)
+            for name, ours in source.metadata.items():
+                theirs = self._store.metadata[name]
+                if ours != theirs:
                     raise ValueError(
                         f"a worker of the cluster finds other data or another model than this process: its {name} is "
-                        f"{theirs!r} and must be {self._identity[name]!r}"
+                        f"{ours!r} and must be {theirs!r}"
                     )
             self._source = source
         return self._source
 
 
 def encode_on_ray(
-    job: Job,
-    identity: dict[str, Any],
-    shards: Sequence[Shard],
-    folder: Path,
-    address: str | None,
-    advance: Callable[[int], None],
+    job: EncodingJob, store: CodeShards, shards: Sequence[Shard], address: str | None, advance: Callable[[int], None]
 ) -> None:
-    """Encode shards on a cluster; each worker has a core, and a GPU where the cluster has any.
+    """Encode shards on the cluster at an address, or on a new one of this machine, and write them to a store.
 
-    Args:
-        job: what is to be encoded.
-        identity: what its rows are (``Source.identity``).
-        shards: which to encode.
-        folder: where they go.
-        address: of the cluster; one of this machine is started where it is not given.
-        advance: is told how many more rows are encoded.
+    Each worker has a core, and a GPU if the cluster has any.
 
     Raises:
         ValueError: no cluster answers, or what a worker refuses.
@@ -92,16 +79,16 @@ def encode_on_ray(
     import ray
     from ray.data import ActorPoolStrategy
 
-    job = job.anywhere()
+    job = job.absolute()
     if job.images is not None and job.workers is None:
-        job = replace(job, workers=0)  # the cores of a machine are workers of Ray's already
-    with redirect_stdout(sys.stderr), _connected(address):  # where Ray tells of machines that are lost
+        job = replace(job, workers=0)  # Ray already has a worker for each core of a machine
+    with redirect_stdout(sys.stderr), _connected(address):  # Ray prints there which machines are lost
         gpus = int(ray.cluster_resources().get("GPU", 0))
         slots = gpus or int(ray.cluster_resources().get("CPU", 1))
         rows = ray.data.from_items([vars(shard) for shard in shards], override_num_blocks=len(shards))
         made = rows.map(
             ShardEncoder,  # type: ignore[arg-type]  # a class is made once a worker
-            fn_constructor_args=(job, identity, folder.absolute()),
+            fn_constructor_args=(job, CodeShards(store.folder.absolute(), store.metadata)),
             compute=ActorPoolStrategy(min_size=1, max_size=max(1, min(slots, len(shards)))),
             num_cpus=1,
             num_gpus=1 if gpus else 0,
@@ -110,21 +97,21 @@ def encode_on_ray(
         made.context.print_on_execution_start = False
         made.context.execution_no_progress_timeout_s = -1  # a shard takes as long as it takes
         made.context.max_consecutive_actor_init_deaths = _LOST_STARTS
-        for said in made.iter_rows():
-            if said["error"]:
-                raise ValueError(said["error"])
-            advance(said["rows"])
+        for answer in made.iter_rows():
+            if answer["error"]:
+                raise ValueError(answer["error"])
+            advance(answer["rows"])
 
 
 def check_ray() -> None:
-    """Raise ``ValueError`` where Ray Data is not installed."""
+    """Raise ``ValueError`` if Ray Data is not installed."""
     if find_spec("ray") is None or find_spec("ray.data") is None:
         raise ValueError("engine is 'ray', which needs the package ray: pip install 'lbhash[ray]'")
 
 
 @contextmanager
 def _connected(address: str | None) -> Iterator[None]:
-    """While this process is connected to a cluster: that which it is connected to, that of the address, or its own."""
+    """Connect this process to a cluster while the block runs: the one it has, the one at the address, or a new one."""
     import ray
     import ray.data
 
@@ -152,9 +139,9 @@ def _connected(address: str | None) -> Iterator[None]:
 
 
 def _check_answer(address: str | None) -> None:
-    """Raise ``ValueError`` where nothing answers at an address ``HOST:PORT``; Ray itself waits for minutes."""
+    """Raise ``ValueError`` if nothing answers at an address ``HOST:PORT``; Ray itself would wait for minutes."""
     host, colon, port = (address or "").rpartition("://")[2].rpartition(":")
-    if not colon:  # "auto", or a cluster of our own
+    if not colon:  # "auto", or our own cluster
         return
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
@@ -164,7 +151,7 @@ def _check_answer(address: str | None) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """While Ray's own core, which looks here when it starts, is told to write of nothing but its end."""
+    """Tell Ray's core, which reads this variable when it starts, to log fatal errors only."""
     name = "RAY_BACKEND_LOG_LEVEL"
     before = os.environ.get(name)
     os.environ.setdefault(name, "fatal")

@@ -1,137 +1,252 @@
-"""Rows to encode, read and encoded a batch at a time."""
+"""Rows of a data set and the model that encodes them, a batch at a time."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes
-from lbhash.codes.shards import Shard
-from lbhash.data import EmbeddingSplit, check_embeddings
-from lbhash.data.images.loading import Damage
+from lbhash.codes.io import CodeTable
+from lbhash.codes.shards import Shard, shards_of
+from lbhash.data import DATASETS, EmbeddingSplit, check_embeddings
+from lbhash.data.images import ImageTable
+from lbhash.data.images.loading import Damage, ImageReader, in_workers
+from lbhash.data.images.stores import file_facts
+from lbhash.data.readers import SUFFIXES
+from lbhash.hasher import Hasher
+from lbhash.models.backbone import Backbone
+from lbhash.pipeline.columns import ColumnSource
+from lbhash.pipeline.encoding.job import EncodingJob
+from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.progress import counted
+from lbhash.utils.system import usable_cores
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 
-    from lbhash.hasher import Hasher
-    from lbhash.pipeline.columns import Carried
+class Batch(NamedTuple):
+    """Rows of a shard that are encoded at once: m rows with embeddings ``[m, dim]``, and rows that are damaged.
 
-
-@dataclass(frozen=True)
-class Batch:
-    """What has been encoded at once, all of one shard.
-
-    Attributes:
-        shard: the shard.
-        places: which rows have a code, counted among the rows that are encoded, ``int64 [m]``.
-        codes: of these, ``uint8 [m, ceil(bits / 8)]``.
-        damaged: the other rows.
+    The places ``int64 [m]`` are positions among all rows of the source.
     """
 
     shard: Shard
     places: npt.NDArray[np.int64]
-    codes: PackedCodes
+    embeddings: npt.NDArray
     damaged: tuple[Damage, ...] = ()
 
-    def __len__(self) -> int:
-        return len(self.places) + len(self.damaged)
+
+class EncodedShard(NamedTuple):
+    """A shard with its codes, the rows without a code, and vectors ``[n, bits or dim]`` if they were asked for."""
+
+    shard: Shard
+    table: CodeTable
+    damaged: list[Damage]
+    vectors: npt.NDArray | None
 
 
 class Source(ABC):
     """Rows of a data set and the model that encodes them.
 
     Args:
+        job: what is encoded, with all that was found out about its data.
         hasher: the model.
-        rows: which rows of the data are encoded, ``int64 [n]``, rising.
-        labels: of these, ``int64 [n]`` or multi-hot; ``None`` where there are none.
-        about: what the data are, for the manifest.
-        carried: further columns of the data.
+        rows: which rows of the data are encoded, ``int64 [n]``, ascending.
+        labels: of these rows, ``int64 [n]`` or multi-hot ``uint8 [n, C]``; None if there are none.
+        columns: extra columns of the data.
 
     Attributes:
         unit: what a row is, in the plural.
+        model: the fingerprint of the model.
     """
 
     unit: ClassVar[str]
 
     def __init__(
         self,
+        job: EncodingJob,
         hasher: Hasher,
         rows: npt.NDArray[np.int64],
         labels: npt.NDArray | None,
-        about: dict[str, Any],
-        carried: Carried | None = None,
+        columns: ColumnSource | None,
     ) -> None:
-        self.hasher, self.rows, self.labels, self.about, self._carried = hasher, rows, labels, about, carried
+        self.job, self.hasher, self.rows, self.labels, self._columns = job, hasher, rows, labels, columns
+        self.model = hasher.model_.fingerprint()
 
     @abstractmethod
     def batches(self, shards: Sequence[Shard]) -> Iterator[Batch]:
-        """Encode the rows of these shards, in their order.
+        """Read the rows of these shards, in their order.
+
+        A batch never crosses shards, so that the codes of a shard do not depend on who encodes it, or when.
 
         Raises:
             TypeError, ValueError: a row cannot be encoded, and is not to be skipped.
         """
 
-    def further(self, rows: npt.NDArray[np.int64]) -> pa.Table | None:
-        """The further columns of these rows of the data."""
-        return None if self._carried is None else self._carried.take(rows).replace_schema_metadata(None)
+    @abstractmethod
+    def data_metadata(self) -> dict[str, Any]:
+        """Return the fingerprint of the data, and what else the codes depend on."""
+
+    def encode(
+        self, shards: Sequence[Shard], advance: Callable[[int], None] = lambda rows: None, vectors: str = ""
+    ) -> Iterator[EncodedShard]:
+        """Encode shards one after the other, with the memory of a few batches and the codes of one shard.
+
+        Args:
+            shards: which to encode.
+            advance: a function that is told how many more rows are done.
+            vectors: what to return with the codes: ``outputs``, ℓ; ``embeddings``, what the model encodes; or nothing.
+        """
+        model = self.hasher.model_
+        arrays: list[npt.NDArray] = []  # places, codes and vectors of the shard
+        filled = 0  # rows of the arrays
+        damaged: list[Damage] = []
+        for batch in self.batches(shards):
+            made: list[npt.NDArray] = [batch.places, model.encode(batch.embeddings)]
+            if vectors == "outputs":
+                made.append(model.outputs(batch.embeddings).astype(np.float16))
+            elif vectors == "embeddings":
+                made.append(batch.embeddings)
+            arrays = arrays or [np.empty((len(batch.shard), *values.shape[1:]), values.dtype) for values in made]
+            for array, values in zip(arrays, made, strict=True):
+                array[filled : filled + len(values)] = values
+            filled += len(batch.places)
+            damaged += batch.damaged
+            advance(len(batch.places) + len(batch.damaged))
+            if filled + len(damaged) == len(batch.shard):
+                places, codes, *stored = (array[:filled] for array in arrays)
+                yield EncodedShard(batch.shard, self._table(places, codes), damaged, stored[0] if stored else None)
+                arrays, filled, damaged = [], 0, []
+
+    def encode_all(self, vectors: str = "", *, progress: bool) -> EncodedShard:
+        """Encode all rows as one shard."""
+        (shard,) = shards_of(len(self.rows), len(self.rows))
+        with counted("encoding", len(shard), self.unit, show=progress) as advance:
+            (encoded,) = self.encode([shard], advance, vectors)
+        return encoded
+
+    def _table(self, places: npt.NDArray[np.int64], codes: npt.NDArray[np.uint8]) -> CodeTable:
+        rows = self.rows[places]
+        labels = None if self.labels is None else self.labels[places]
+        columns = None if self._columns is None else self._columns.take(rows).replace_schema_metadata(None)
+        return CodeTable(codes, self.hasher.bits, rows, labels, self.model, columns)
 
     @cached_property
-    def identity(self) -> dict[str, Any]:
-        """What a folder of codes says that it holds: of two sources that say the same, the codes are the same."""
+    def metadata(self) -> dict[str, Any]:
+        """The description of the codes in a manifest: sources with the same metadata give the same codes."""
+        data = self.data_metadata()
+        content: list[Any] = []
+        for array in (self.rows, self.labels):
+            content += ["none"] if array is None else [f"{array.dtype} {array.shape}", array]
         return {
-            "model": self.hasher.model_.fingerprint(),
+            "model": self.model,
             "bits": self.hasher.bits,
-            **self.about,
+            "data": Path(self.job.data).name,
+            "fingerprint": data.pop("fingerprint"),
+            "split": self.job.split,
+            "carry": list(self.job.columns),
+            **data,
             "rows": len(self.rows),
-            "content": digest_of(self.rows, self.labels),
+            "content": fingerprint(*content),
         }
 
 
 class EmbeddingSource(Source):
-    """Embeddings, as files hold them."""
+    """Embeddings, in memory or read from a file as they are needed.
+
+    Raises:
+        ValueError: the embeddings are not of the dimension that the model takes.
+    """
 
     unit = "rows"
     chunk = 8192
     """Rows that are encoded at a time."""
 
-    def __init__(
-        self, hasher: Hasher, part: EmbeddingSplit, about: dict[str, Any], carried: Carried | None = None
-    ) -> None:
-        if part.dim != hasher.model_.dim:
-            raise ValueError(f"embeddings have {part.dim} numbers a row; the model takes {hasher.model_.dim}")
-        super().__init__(hasher, part.rows, part.labels, about, carried)
-        self._part = part
+    def __init__(self, job: EncodingJob, hasher: Hasher, split: EmbeddingSplit, columns: ColumnSource | None) -> None:
+        if split.dim != hasher.model_.dim:
+            raise ValueError(f"embeddings have {split.dim} numbers a row; the model takes {hasher.model_.dim}")
+        super().__init__(job, hasher, split.rows, split.labels, columns)
+        self._split = split
 
     def batches(self, shards: Sequence[Shard]) -> Iterator[Batch]:
-        """As of every source."""
-        for shard in shards:
-            for start in range(shard.start, shard.stop, self.chunk):
-                places = np.arange(start, min(start + self.chunk, shard.stop))
-                embeddings = self._part.embeddings[self.rows[places]]
-                check_embeddings(embeddings, "embeddings of data", self.rows[places])
-                yield Batch(shard, places, self.hasher.model_.encode(embeddings))
+        """Read the rows of these shards."""
+        for shard, start, stop in _cut(shards, self.chunk):
+            rows = self.rows[start:stop]
+            embeddings = self._split.embeddings[rows]
+            check_embeddings(embeddings, "embeddings of data", rows)
+            yield Batch(shard, np.arange(start, stop), embeddings)
+
+    def data_metadata(self) -> dict[str, Any]:
+        """Return the fingerprint of the files' names, sizes and times of change, or of a data set by name."""
+        job = self.job
+        if str(job.data) in DATASETS:
+            return {"fingerprint": self._split.fingerprint()}
+        facts = []
+        for path in (Path(name) for name in (job.data, job.base, job.query, job.labels) if name is not None):
+            inside = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
+            facts += [file_facts(file.parent, file.name) for file in inside]
+        return {"fingerprint": fingerprint(*facts)}
 
 
-def mark_of(identity: Mapping[str, Any]) -> str:
-    """16 hexadecimal digits that stand for the identity of a source in the files of its codes."""
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+class ImageSource(Source):
+    """Images: decoded and preprocessed beside the model, embedded by a backbone, and encoded.
+
+    The job says what happens to damaged images.
+    """
+
+    unit = "images"
+
+    def __init__(
+        self,
+        job: EncodingJob,
+        hasher: Hasher,
+        split: EmbeddingSplit,
+        columns: ColumnSource | None,
+        images: ImageTable,
+        backbone: Backbone,
+    ) -> None:
+        super().__init__(job, hasher, split.rows, split.labels, columns)
+        self._images, self._backbone = images, backbone
+
+    def batches(self, shards: Sequence[Shard]) -> Iterator[Batch]:
+        """Read and embed the images of these shards."""
+        job, backbone = self.job, self._backbone
+        workers = default_workers(backbone.model.device.type) if job.workers is None else job.workers
+        reader = ImageReader(self._images.store.in_order(), backbone.processor, backbone.name)
+        size = job.batch_size or 32
+        made = in_workers(reader, (self.rows[start:stop] for _, start, stop in _cut(shards, size)), workers)
+        for (shard, start, _), (pixels, read, damaged) in zip(_cut(shards, size), made, strict=True):
+            if damaged and (job.images is None or job.images.damaged == "refuse"):
+                raise ValueError(
+                    f"{damaged[0].fault}; mend or remove it, or skip damaged images (--damaged skip): the shards that "
+                    "are done are not lost"
+                )
+            embeddings = np.empty((0, backbone.dim), np.float32)
+            if pixels is not None:
+                embeddings = backbone.embed_pixels(pixels, job.precision or "32")
+            yield Batch(shard, start + read, embeddings, damaged)
+
+    def data_metadata(self) -> dict[str, Any]:
+        """Return the fingerprints of images and backbone, and the backbone's precision."""
+        images, backbone = self._images.store.fingerprint(), self._backbone.fingerprint()
+        return {"fingerprint": images, "backbone": backbone, "precision": self.job.precision or "32"}
 
 
-def digest_of(*arrays: npt.NDArray | None) -> str:
-    """16 hexadecimal digits that identify arrays: of a SHA-256 of their types, shapes and numbers."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        if array is None:
-            digest.update(b"none")
-        else:
-            digest.update(f"{array.dtype} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()[:16]
+def default_workers(device: str) -> int:
+    """Return how many processes decode images for a model on a device: one less than the usable cores, up to 8.
+
+    On a CPU of two cores there are none: the model's threads wait for each other, and a third process makes them wait
+    longer than it saves (``benchmarks/encode.py``).
+    """
+    cores = usable_cores()
+    return 0 if device == "cpu" and cores <= 2 else min(cores - 1, 8)
+
+
+def _cut(shards: Sequence[Shard], size: int) -> Iterator[tuple[Shard, int, int]]:
+    """Return shard, first row and the row after the last one of every batch."""
+    for shard in shards:
+        for start in range(shard.start, shard.stop, size):
+            yield shard, start, min(start + size, shard.stop)

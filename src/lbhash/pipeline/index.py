@@ -1,0 +1,203 @@
+"""Build an index from a file of codes or from what a model makes of data, change it, and write it to a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes.io import CodeTable, check_suffix, read_codes
+from lbhash.hasher import load_hasher
+from lbhash.index import Index, build_index, check_build, check_model, code_attributes
+from lbhash.pipeline.columns import column_schema
+from lbhash.pipeline.encoding.factory import open_source
+from lbhash.pipeline.encoding.job import EncodingJob
+from lbhash.utils.files import replacing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def build(
+    out: str,
+    kind: str = "flat",
+    *,
+    codes: str | Path | None = None,
+    ids: str | None = None,
+    options: Sequence[str] = (),
+    store_vectors: str = "",
+    overwrite: bool = False,
+    progress: bool = False,
+    **data: Any,
+) -> Index:
+    """Build an index from a file or folder of codes, or from what a model makes of data.
+
+    Args:
+        out: a folder, or the address of a collection of Milvus.
+        kind: flat, mih, ivf or hnsw.
+        codes: the codes, in the place of ``data``.
+        ids: what becomes the ids (``ids_of``); ``next`` counts from 0.
+        options: of the kind, as they are typed: ``NAME=NUMBER``.
+        store_vectors: outputs or embeddings, which the index stores for re-ranking; or nothing.
+        overwrite: replace the index in ``out``.
+        progress: show bars.
+        data: arguments of ``EncodingJob``; the split is base if it is not given.
+    """
+    settings: dict[str, Any] = {"store_vectors": store_vectors, "options": _numbers(options), "overwrite": overwrite}
+    check_build(out, kind, **settings)
+    table, vectors = _read_or_encode(codes, data, ids, store_vectors, None, progress)
+    names = ids_of(table, ids)
+    names = np.arange(len(table.codes)) if names is None else names
+    return build_index(table, out, kind, ids=names, vectors=vectors, **settings, progress=progress)
+
+
+def add(
+    index: Index, *, codes: str | Path | None = None, ids: str | None = None, progress: bool = False, **data: Any
+) -> int:
+    """Add codes to an index, all of them or none, and return how many; arguments as of ``build``."""
+    table, vectors = _read_or_encode(codes, data, ids, index.store_vectors, index, progress)
+    index.add(table.codes, ids_of(table, ids), code_attributes(table), vectors=vectors)
+    return len(table.codes)
+
+
+def bench(
+    index: Index, queries: str | Path | None, k: int, limit: int, rounds: int, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Build every kind of index from the codes of one, and compare their recall and speed (``compare_kinds``).
+
+    The queries are a file of codes. If None, some codes of the index.
+    """
+    from lbhash.index.bench import compare_kinds
+
+    index.check_k(k)
+    ids = index.ids()
+    if queries is None:
+        chosen = index.codes_of(ids[:: max(1, len(ids) // limit)][:limit])
+    else:
+        table = read_codes(queries, "queries")
+        check_model(index, table.model, table.bits, "queries")
+        chosen = table.codes[:limit]
+    rows = compare_kinds(index.codes_of(ids), index.bits, chosen, k, rounds=rounds, say=say)
+    return {"codes": len(ids), "bits": index.bits, "queries": len(chosen), "k": k, "kinds": rows}
+
+
+def export_index(index: Index, out: str | Path) -> dict[str, Any]:
+    """Write all of an index to a Parquet file of codes, which ``read_codes`` reads, with ids and attributes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = check_suffix(out, suffixes=(".parquet",))
+    ids = index.ids()
+    codes = index.codes_of(ids)
+    table = index.attributes_of(ids)
+    column = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(codes.shape[1]), len(codes), [None, pa.py_buffer(np.ascontiguousarray(codes))]
+    )
+    facts = {"bits": index.bits, "model": index.model}
+    if index.label == "labels":
+        lists = table["labels"].combine_chunks()
+        facts["classes"] = 1 + max((item for row in lists.to_pylist() for item in row or ()), default=0)
+    table = table.add_column(1, "code", column).replace_schema_metadata({"lbhash": json.dumps(facts)})
+    with replacing(file) as temporary:
+        pq.write_table(table, temporary)
+    return {"codes": len(ids), "bits": index.bits, "columns": table.column_names, "out": str(out)}
+
+
+def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
+    """Return the ids of a table's codes; None if they count on from the largest id of the index.
+
+    The ids are ``row``, the rows of the file that was encoded; ``next``, which returns None; or an integer column of
+    the table. If None, the column ``id`` if there is one, else ``row``.
+    """
+    which = _check_ids(None if table.extra_columns is None else table.extra_columns.schema, which)
+    if which == "next":
+        return None
+    if which == "row":
+        return table.rows
+    assert table.extra_columns is not None
+    column = table.extra_columns[which]
+    if column.null_count:
+        raise ValueError(f"ids is {which!r}, a column with missing values; every code must have an id")
+    return column.to_numpy()
+
+
+def _read_or_encode(
+    codes: str | Path | None,
+    data: dict[str, Any],
+    ids: str | None,
+    vectors: str,
+    index: Index | None,
+    progress: bool,
+) -> tuple[CodeTable, npt.NDArray | None]:
+    """Return the codes for an index, and the vectors that it stores with them.
+
+    What does not fit the index, or cannot be ids, is refused before a model has done its work.
+    """
+    given = {name: value for name, value in data.items() if value not in (None, ())}
+    if codes is not None:
+        if "model" in given or "data" in given:
+            raise ValueError("codes is given, and so is model or data; give codes, or model and data")
+        if given:
+            raise ValueError("codes is given, and so is an option of data; a file of codes is taken as it is")
+        if vectors:
+            raise ValueError(f"the index stores {vectors}, which a file of codes does not have; give model and data")
+        table = read_codes(codes)
+        if index is not None:
+            check_model(index, table.model, table.bits, "codes")
+        return table, None
+    for name in ("model", "data"):
+        if name not in given:
+            raise ValueError(f"{name} is missing; give model and data, or codes")
+    job = EncodingJob(**{"split": "base", **given})
+    schema = column_schema(job.data, job.columns, one_file=job.base is None and job.query is None)
+    _check_ids(schema, ids)
+    hasher = load_hasher(job.model)
+    if index is not None:
+        _check_attributes(schema.names, index)
+        check_model(index, hasher.model_.fingerprint(), hasher.bits)
+    encoded = open_source(job, hasher, stream=False, progress=progress).encode_all(vectors, progress=progress)
+    return encoded.table, encoded.vectors
+
+
+def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
+    """Return what the ids are, of codes with these extra columns: ``row``, ``next`` or an integer column."""
+    import pyarrow as pa
+
+    columns = [] if schema is None else schema.names
+    which = which or ("id" if "id" in columns else "row")
+    if schema is None or which not in columns:
+        if which not in ("row", "next"):
+            listed = ", ".join(columns) or "none"
+            raise ValueError(f"ids is {which!r}; it must be row, next, or a column of the codes ({listed})")
+    elif which not in ("row", "next") and not pa.types.is_integer(schema.field(which).type):
+        raise TypeError(f"ids is {which!r}, a column of {schema.field(which).type}; it must hold integers")
+    return which
+
+
+def _check_attributes(columns: Sequence[str], index: Index) -> None:
+    """Raise ``ValueError`` if the extra columns are not the attributes of an index."""
+    attributes = index.attributes_of([]).column_names[1:]
+    if not attributes:  # the index has never had a code
+        return
+    given = [name for name in columns if name != "id"]
+    wanted = [name for name in attributes if name not in ("row", "label", "labels")]
+    if set(given) != set(wanted):
+        raise ValueError(
+            f"columns is {', '.join(given) or 'not given'}; the index has {', '.join(attributes)}, "
+            f"so that it must be {', '.join(wanted) or 'left out'}"
+        )
+
+
+def _numbers(texts: Sequence[str]) -> dict[str, int]:
+    options = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            options[name] = int(value)
+        except ValueError:
+            raise ValueError(f"option is {text!r}; it must be NAME=NUMBER, such as nprobe=32") from None
+    return options

@@ -1,0 +1,254 @@
+"""Stores of shards on disk: every file is written whole, and a run after a killed one finds what is done.
+
+What is done is said by the files themselves. A file that is written last says that the whole is complete.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes.io import CodeTable, read_facts, write_codes
+from lbhash.codes.shards import MANIFEST, SHARD_ROWS, Shard, read_manifest, shards_of, write_manifest
+from lbhash.data.images.loading import Damage
+from lbhash.utils.files import check_folder, exclusive, replacing, write_json
+from lbhash.utils.fingerprint import fingerprint
+
+T = TypeVar("T")
+
+DAMAGED = "_damaged.csv"
+"""The file of a folder of codes that names the rows without a code."""
+
+_SHARDS = "part-*-of-*.parquet"
+_LOCK = ".lock"
+_UNFINISHED = (".part-", f".{MANIFEST}.", f".{DAMAGED}.")
+"""How the names of files begin that a killed run left behind."""
+
+_COMPARED = {
+    "model": "the model",
+    "bits": "the number of bits",
+    "backbone": "the backbone",
+    "precision": "the precision of the backbone",
+    "data": "the data",
+    "split": "the split",
+    "rows": "the number of rows",
+    "carry": "the extra columns",
+    "fingerprint": "the fingerprint of the data",
+    "content": "the fingerprint of rows and labels",
+}
+"""What a manifest says of a folder's codes, in the order in which it is compared with a run."""
+
+
+class ShardStore(ABC, Generic[T]):
+    """A folder of shards."""
+
+    folder: Path
+
+    @abstractmethod
+    def find(self, shard: Shard) -> T | None:
+        """Return what is stored of a shard; None if it is missing, damaged or of other data."""
+
+    def missing(self, shards: Sequence[Shard]) -> list[Shard]:
+        """Return the shards that are not stored yet."""
+        return [shard for shard in shards if self.find(shard) is None]
+
+    def stored(self, shards: Sequence[Shard]) -> Iterator[T]:
+        """Return what is stored of each shard; raise ``ValueError`` if one is missing."""
+        for shard in shards:
+            found = self.find(shard)
+            if found is None:
+                raise ValueError(
+                    f"shard {shard.number} of {shard.count} in {str(self.folder)!r} is missing or damaged; run the "
+                    "same command again"
+                )
+            yield found
+
+
+class StoredCodes(NamedTuple):
+    """What the file of a shard of codes says of itself: the number of codes, and the rows without one."""
+
+    codes: int
+    damaged: tuple[Damage, ...]
+
+
+class CodeShards(ShardStore[StoredCodes]):
+    """A folder of codes (``lbhash.codes.shards``).
+
+    Args:
+        folder: the folder.
+        metadata: the description of the codes in the manifest. Runs with the same metadata write the same files.
+    """
+
+    def __init__(self, folder: Path, metadata: Mapping[str, Any]) -> None:
+        self.folder, self.metadata, self.fingerprint = folder, metadata, fingerprint(metadata)
+
+    def find(self, shard: Shard) -> StoredCodes | None:
+        """Return what the shard's file says of itself; its codes are not read."""
+        try:
+            facts = read_facts(self.folder / shard.name)
+            stored = StoredCodes(facts["count"], tuple(Damage(*damage) for damage in facts["damaged"]))
+            source = (facts["mark"], facts["start"], facts["stop"])
+        except (ValueError, KeyError, TypeError):
+            return None
+        whole = stored.codes + len(stored.damaged) == len(shard)
+        return stored if whole and source == (self.fingerprint, shard.start, shard.stop) else None
+
+    def write(self, shard: Shard, table: CodeTable, damaged: Sequence[Damage]) -> None:
+        """Write the file of a shard, with its damaged rows in the metadata."""
+        facts = {"mark": self.fingerprint, "start": shard.start, "stop": shard.stop}
+        write_codes(self.folder / shard.name, table, {**facts, "damaged": [list(damage) for damage in damaged]})
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Make the folder and lock it against other runs.
+
+        If the run fails before its first shard, nothing is left behind, nor a folder that was not there before.
+        """
+        new = not self.folder.exists()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        busy = f"out is {str(self.folder)!r}, which another run writes to; wait for it, or end it"
+        with exclusive(self.folder, _LOCK, busy, 0):
+            empty = not (self.folder / MANIFEST).exists()
+            try:
+                yield
+            except Exception:
+                if empty and not any(self.folder.glob(_SHARDS)):
+                    self._remove_unfinished(MANIFEST, _LOCK)
+                    if new:
+                        with suppress(OSError):
+                            self.folder.rmdir()
+                raise
+
+    def begin(self, shard_rows: int | None, overwrite: bool) -> list[Shard]:
+        """Check that the folder is this run's, or overwrite it; write its manifest, and return its shards.
+
+        Raises:
+            ValueError: the folder holds other codes, or its shards have another size.
+        """
+        self._remove_unfinished()
+        rows = self.metadata["rows"]
+        if (self.folder / MANIFEST).exists() and not overwrite:
+            manifest = read_manifest(self.folder, "out")
+            self._check_same(manifest, shard_rows)
+            return shards_of(rows, manifest["shard_rows"])
+        shard_rows = SHARD_ROWS if shard_rows is None else shard_rows
+        shards = shards_of(rows, shard_rows)  # refuses a bad number while the old shards are there
+        # The manifest is removed last, because shards without one do not count.
+        for file in (*self.folder.glob(_SHARDS), self.folder / DAMAGED, self.folder / MANIFEST):
+            file.unlink(missing_ok=True)
+        write_manifest(self.folder, {**self.metadata, "shard_rows": shard_rows})
+        return shards
+
+    def finish(self, shards: Sequence[Shard]) -> tuple[int, int]:
+        """Check every shard, name the damaged rows in a file, and say in the manifest that the folder is complete.
+
+        Returns:
+            The numbers of codes and of damaged rows.
+        """
+        stored = list(self.stored(shards))
+        codes = sum(shard.codes for shard in stored)
+        damaged = [damage for shard in stored for damage in shard.damaged]
+        if not codes:
+            raise ValueError(f"no image could be read: {damaged[0].fault}")
+        if damaged:
+            with replacing(self.folder / DAMAGED) as temporary, temporary.open("w", encoding="utf-8", newline="") as to:
+                csv.writer(to).writerows([Damage._fields, *damaged])
+        complete = {"codes": codes, "damaged": len(damaged)}
+        write_manifest(self.folder, {**read_manifest(self.folder, "out"), "complete": complete})
+        return codes, len(damaged)
+
+    def _check_same(self, manifest: Mapping[str, Any], shard_rows: int | None) -> None:
+        for name, noun in _COMPARED.items():
+            theirs, ours = manifest.get(name), self.metadata.get(name)
+            if theirs != ours:
+                raise ValueError(
+                    f"out is {str(self.folder)!r}, whose codes differ from this run's in {noun} ({_shown(theirs)} "
+                    f"there, {_shown(ours)} here); give another folder, or --overwrite"
+                )
+        if shard_rows not in (None, manifest["shard_rows"]):
+            raise ValueError(
+                f"shard_rows is {shard_rows} and out is {str(self.folder)!r}, whose shards have "
+                f"{manifest['shard_rows']}; leave it out, or --overwrite"
+            )
+
+    def _remove_unfinished(self, *more: str) -> None:
+        for file in self.folder.iterdir():
+            if file.name in more or file.name.startswith(_UNFINISHED):
+                with suppress(OSError):  # some systems do not remove the file of a lock in use
+                    file.unlink()
+
+
+def check_code_folder(folder: Path) -> None:
+    """Raise ``ValueError`` if a folder cannot become a folder of codes, before a model is loaded."""
+    check_folder(folder, "out", ", or end in .parquet or .npz")
+    if not folder.exists() or (folder / MANIFEST).exists():
+        return
+    others = [file.name for file in folder.iterdir() if file.name != _LOCK and not file.name.startswith(_UNFINISHED)]
+    if others:
+        raise ValueError(
+            f"out is {str(folder)!r}, a folder that holds {min(others)!r} and no codes; give another folder"
+        )
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(map(str, value if isinstance(value, list) else [value])) if value else "none"
+
+
+StoredEmbeddings = tuple[npt.NDArray[np.float32], dict[int, str]]
+"""Embeddings, memory-mapped, and the faults of the rows that have none."""
+
+
+class EmbeddingShards(ShardStore[StoredEmbeddings]):
+    """Embeddings ``[rows, dim]`` of a table of images: in shards while they are computed, and then in one file."""
+
+    def __init__(self, folder: Path, rows: int, dim: int) -> None:
+        self.folder, self._shape = folder, (rows, dim)
+
+    def find(self, shard: Shard) -> StoredEmbeddings | None:
+        """Return the embeddings of a shard."""
+        return _read_embeddings(self._file(shard, ".npy"), self._file(shard, ".json"), (len(shard), self._shape[1]))
+
+    def load(self) -> StoredEmbeddings | None:
+        """Return all embeddings; None if they are not complete."""
+        return _read_embeddings(self.folder / "embeddings.npy", self.folder / "damaged.json", self._shape)
+
+    def write(self, shard: Shard, embeddings: npt.NDArray[np.float32], faults: Mapping[int, str]) -> None:
+        """Write the embeddings of a shard, and then the faults of its rows."""
+        with replacing(self._file(shard, ".npy")) as temporary, temporary.open("wb") as opened:
+            np.save(opened, embeddings)
+        write_json(self._file(shard, ".json"), faults)
+
+    def finish(self, shards: Sequence[Shard]) -> None:
+        """Put all shards into one file."""
+        faults: dict[int, str] = {}
+        with replacing(self.folder / "embeddings.npy") as temporary:
+            whole = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=self._shape)
+            for shard, (embeddings, some) in zip(shards, self.stored(shards), strict=True):
+                whole[shard.start : shard.stop] = embeddings
+                faults |= some
+            whole.flush()
+            del whole
+        write_json(self.folder / "damaged.json", faults)  # comes last: embeddings without it do not count
+        shutil.rmtree(self.folder / "chunks", ignore_errors=True)
+
+    def _file(self, shard: Shard, suffix: str) -> Path:
+        return self.folder / "chunks" / f"{shard.start:09}{suffix}"
+
+
+def _read_embeddings(array: Path, faults: Path, shape: tuple[int, int]) -> StoredEmbeddings | None:
+    try:
+        known = json.loads(faults.read_text(encoding="utf-8"))
+        found = np.lib.format.open_memmap(array, mode="r")
+        whole = found.shape == shape and found.dtype == np.float32
+        return (found, {int(row): str(fault) for row, fault in known.items()}) if whole else None
+    except (OSError, ValueError, EOFError, AttributeError):
+        return None
