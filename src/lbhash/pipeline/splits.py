@@ -26,7 +26,7 @@ def split_of_training(hasher: Hasher, protocol: str | None, seed: int | None) ->
 
 def open_embedded(
     data: str | Path,
-    images: ImageOptions | None,
+    images: ImageOptions | None = None,
     *,
     base: str | Path | None = None,
     query: str | Path | None = None,

@@ -39,7 +39,7 @@ def train_files(
     threads: int | None = None,
     **training: Any,
 ) -> dict[str, Any]:
-    """Open data, and train on it as ``train_model`` does; on images, ``backbone`` is fine-tuned.
+    """Open data, and train on it as ``train_model`` does; on images, their backbone is fine-tuned.
 
     Args:
         data: as ``lbhash train --data`` takes it.
@@ -49,8 +49,8 @@ def train_files(
         labels: an ``.npy`` with the labels of ``data``.
         protocol: how to split the rows; if None, the file's own flags do.
         split_seed: of the split.
-        images: how images are found, if ``data`` are images.
-        freeze: whether the backbone stays as it is, and images are embedded once.
+        images: the backbone, and how images are found, if ``data`` are images.
+        freeze: whether the backbone is not fine-tuned, and images are embedded once.
         threads: of PyTorch; if None, 1 for embeddings and all cores for images that are trained on.
         training: of ``train_model`` and ``Hasher``.
 
@@ -59,7 +59,7 @@ def train_files(
     """
     from lbhash.training.distributed import is_main_process
 
-    backbone = training.pop("backbone", None)
+    backbone = None if images is None else images.backbone
     if freeze and backbone is None:
         raise ValueError("freeze is given without a backbone; there is nothing to freeze")
     if freeze or backbone is None:

@@ -2,74 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.options import (
-    Backbone,
-    BaseFile,
-    ClassList,
-    DamagedImages,
-    Data,
-    Images,
-    Json,
-    Labels,
-    Layout,
-    Model,
-    QueryFile,
-    SplitName,
-    image_options,
-    print_json,
-)
+from lbhash.cli.commands.options import Data, Json, Model, SplitName, encoded_data, print_json, with_options
 
 
-def _data_options(
-    base: BaseFile = None,
-    query: QueryFile = None,
-    labels: Labels = None,
-    protocol: Annotated[str | None, typer.Option(help="How to split the data; as in training if not given.")] = None,
-    split_seed: Annotated[int | None, typer.Option(help="Seed of the split; as in training if not given.")] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--columns",
-            "--carry",
-            help="A column of DATA, a .parquet file, that goes with the codes, or the 'path' of images in files; may "
-            "be given several times.",
-        ),
-    ] = None,
-    backbone: Backbone = None,
-    layout: Layout = None,
-    images: Images = None,
-    class_list: ClassList = None,
-    damaged: DamagedImages = "refuse",
-) -> dict[str, Any]:
-    """Return the options that say what a model encodes, as arguments of ``EncodingJob``."""
-    data = {"base": base, "query": query, "labels": labels, "protocol": protocol, "split_seed": split_seed}
-    settings = image_options(backbone, layout, images, class_list, damaged)
-    return {**data, "columns": tuple(columns or ()), "images": settings}
-
-
-def with_data_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, which takes ``**options``, those of ``_data_options``."""
-    signature, more = (inspect.signature(function, eval_str=True) for function in (command, _data_options))
-    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        data = {name: given.pop(name) for name in more.parameters}
-        command(**given, **_data_options(**data))
-
-    run.__signature__ = signature.replace(parameters=[*own, *more.parameters.values()])  # type: ignore[attr-defined]
-    return run
-
-
-@with_data_options
+@with_options(encoded_data)
 def encode(
     model: Model,
     out: Annotated[

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.encode import with_data_options
-from lbhash.cli.commands.options import Json, SplitName, print_json
+from lbhash.cli.commands.options import Json, SplitName, encoded_data, print_json, with_options
 
 if TYPE_CHECKING:
     from lbhash.index import Index
@@ -33,7 +32,7 @@ Rows = Annotated[SplitName | None, typer.Option(help="Which rows of --data; base
 
 
 @index_app.command()
-@with_data_options
+@with_options(encoded_data)
 def build(
     out: Annotated[str, typer.Option(help="The folder of the index, or milvus+URL; it must not hold an index yet.")],
     model: ModelOrCodes = None,
@@ -76,7 +75,7 @@ def build(
 
 
 @index_app.command()
-@with_data_options
+@with_options(encoded_data)
 def add(
     index: IndexPath,
     model: ModelOrCodes = None,

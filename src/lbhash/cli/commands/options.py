@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -28,12 +28,6 @@ Data = Annotated[
 Labels = Annotated[Path | None, typer.Option(help="An .npy with the labels of the file --data.")]
 BaseFile = Annotated[Path | None, typer.Option(help="A file of the base rows; --data then holds the training rows.")]
 QueryFile = Annotated[Path | None, typer.Option(help="A file of the query rows, together with --base.")]
-Protocol = Annotated[str | None, typer.Option(help="How to split the rows; without it, the file's own flags do.")]
-SplitSeed = Annotated[int, typer.Option(help="Seed of the split.")]
-Backbone = Annotated[
-    str | None,
-    typer.Option(help="For images: a folder or Hub id of a vision model of transformers; a model knows its own."),
-]
 Layout = Annotated[
     str | None,
     typer.Option(
@@ -43,49 +37,108 @@ Layout = Annotated[
 ]
 Images = Annotated[Path | None, typer.Option(help="The folder that the paths in DATA's own lists are seen from.")]
 ClassList = Annotated[Path | None, typer.Option(help="A file that lists the classes (WordNet ids) of an ImageNet.")]
-Carry = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="A column of DATA, a .parquet file, that travels with the codes, or the 'path' of images in files; may "
-        "be given several times."
-    ),
+SplitName = Literal["train", "base", "query", "all"]
+Damaged = Annotated[
+    Literal["refuse", "skip"], typer.Option(help="Refuse data with missing or damaged images, or skip these.")
+]
+TopK = Annotated[
+    int | None, typer.Option("--top-k", "--at", help="Evaluate mAP@k; without it, mAP over the whole base.")
 ]
 Model = Annotated[Path, typer.Option(help="A folder that 'lbhash train' wrote.")]
 
 
-SplitName = Literal["train", "base", "query", "all"]
-Damaged = Literal["refuse", "skip"]
-DamagedImages = Annotated[Damaged, typer.Option(help="Refuse data with missing or damaged images, or skip these.")]
-TopK = Annotated[
-    int | None,
-    typer.Option("--top-k", "--at", help="Evaluate mAP@k; without it, mAP over the whole base."),
-]
+def new_data(
+    base: BaseFile = None,
+    query: QueryFile = None,
+    labels: Labels = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="How to split the rows; without it, the file's own flags do.")
+    ] = None,
+    split_seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+    backbone: Annotated[
+        str | None, typer.Option(help="For images: a folder or Hub id of a vision model of transformers.")
+    ] = None,
+    layout: Layout = None,
+    images: Images = None,
+    class_list: ClassList = None,
+    damaged: Damaged = "refuse",
+) -> dict[str, Any]:
+    """Return the options that say what a new model learns from, as arguments of ``open_embedded``.
+
+    Raises:
+        ValueError: another option is for images, and there is no backbone.
+    """
+    chosen = _image_options(backbone, layout, images, class_list, damaged)
+    given = {"layout": layout, "images": images, "class-list": class_list, "damaged": damaged}
+    for name, value in given.items():
+        if backbone is None and value not in (None, "refuse"):
+            raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for images: give --backbone too")
+    files = {"base": base, "query": query, "labels": labels}
+    return {**files, "protocol": protocol, "split_seed": split_seed, "images": chosen}
 
 
-def image_options(
+def encoded_data(
+    base: BaseFile = None,
+    query: QueryFile = None,
+    labels: Labels = None,
+    protocol: Annotated[str | None, typer.Option(help="How to split the rows; without it, as in training.")] = None,
+    split_seed: Annotated[int | None, typer.Option(help="Seed of the split; without it, as in training.")] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns",
+            "--carry",
+            help="A column of DATA, a .parquet file, that goes with the codes, or the 'path' of images in files; may "
+            "be given several times.",
+        ),
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="For images: a folder or Hub id of a vision model of transformers; a model knows its own."),
+    ] = None,
+    layout: Layout = None,
+    images: Images = None,
+    class_list: ClassList = None,
+    damaged: Damaged = "refuse",
+) -> dict[str, Any]:
+    """Return the options that say what a trained model encodes, as arguments of ``EncodingJob``."""
+    chosen = _image_options(backbone, layout, images, class_list, damaged)
+    files = {"base": base, "query": query, "labels": labels, "columns": tuple(columns or ())}
+    return {**files, "protocol": protocol, "split_seed": split_seed, "images": chosen}
+
+
+def _image_options(
     backbone: str | None,
     layout: str | None,
     images: Path | None,
     class_list: Path | None,
-    damaged: Damaged,
-    *,
-    new: bool = False,
+    damaged: Literal["refuse", "skip"],
 ) -> ImageOptions | None:
-    """Return the settings of images, or None if no option is about images.
-
-    Raises:
-        ValueError: a model is ``new``, so that it knows no backbone, none is given, and another option is.
-    """
-    given = {"layout": layout, "images": images, "class-list": class_list, "damaged": damaged}
-    said = {name: value for name, value in given.items() if value not in (None, "refuse")}
-    if new and backbone is None:
-        for name, value in said.items():
-            raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for images: give --backbone too")
-    if backbone is None and not said:
+    """Return the settings of images, or None if no option is about images."""
+    if backbone is layout is images is class_list is None and damaged == "refuse":
         return None
     from lbhash.pipeline.embeddings import ImageOptions
 
     return ImageOptions(backbone, layout, images, class_list, damaged)
+
+
+def with_options(group: Callable[..., dict[str, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, which takes what ``group`` returns as ``**``, the options of ``group``."""
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        signature, more = (inspect.signature(function, eval_str=True) for function in (command, group))
+        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            chosen = {name: given.pop(name) for name in more.parameters}
+            command(**given, **group(**chosen))
+
+        added = [one.replace(kind=one.KEYWORD_ONLY) for one in more.parameters.values()]
+        run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        return run
+
+    return decorated
 
 
 def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -9,37 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.options import (
-    BaseFile,
-    ClassList,
-    DamagedImages,
-    Data,
-    Images,
-    Json,
-    Labels,
-    Layout,
-    Protocol,
-    QueryFile,
-    SplitSeed,
-    TopK,
-    image_options,
-    print_json,
-    with_settings,
-)
+from lbhash.cli.commands.options import Data, Json, TopK, new_data, print_json, with_options, with_settings
 
 if TYPE_CHECKING:
+    from lbhash.pipeline.embeddings import ImageOptions
     from lbhash.training.images import Augmentation
 
 
-@with_settings("augment", "threads")
+@with_settings("augment", "backbone", "threads")
+@with_options(new_data)
 def train(
     out: Annotated[Path, typer.Option(help="Folder of the model; it must not hold one yet.")],
     data: Data = "digits",
-    base: BaseFile = None,
-    query: QueryFile = None,
-    labels: Labels = None,
-    protocol: Protocol = None,
-    split_seed: SplitSeed = 0,
     freeze: Annotated[
         bool, typer.Option("--freeze", help="Leave the backbone as it is: embed once, train the head alone.")
     ] = False,
@@ -54,10 +35,6 @@ def train(
         float | None,
         typer.Option(help="By how much brightness, contrast and saturation change at most; 0.2 by default."),
     ] = None,
-    layout: Layout = None,
-    images: Images = None,
-    class_list: ClassList = None,
-    damaged: DamagedImages = "refuse",
     guidance_weight: Annotated[
         str | None,
         typer.Option(help="Weight of the guidance: a number (the paper's is 1), or 'balanced' for the method's own."),
@@ -71,33 +48,25 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from OUT's checkpoint.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in OUT.")] = False,
     as_json: Json = False,
-    **settings: Any,
+    **options: Any,
 ) -> None:
     """Train a model, evaluate it, and leave both in a folder."""
     from lbhash.pipeline.train import train_files
 
-    backbone = settings["backbone"]
-    options = image_options(backbone, layout, images, class_list, damaged, new=True)
+    images: ImageOptions | None = options["images"]
+    backbone = None if images is None else images.backbone
     fixed = "without a backbone" if backbone is None else "with --freeze" if freeze else ""
-    settings["augment"] = augmentation(augment, crop_scale, flip, jitter, fixed)
-    settings["guidance"] = guidance_options(settings["guided"], guidance_weight)
-    metrics = train_files(
-        data,
-        out,
-        base=base,
-        query=query,
-        labels=labels,
-        protocol=protocol,
-        split_seed=split_seed,
-        images=options,
-        freeze=freeze,
-        threads=threads,
-        top_k=top_k,
-        log=log,
-        resume=resume,
-        overwrite=overwrite,
-        **settings,
-    )
+    options["augment"] = augmentation(augment, crop_scale, flip, jitter, fixed)
+    options["guidance"] = guidance_options(options["guided"], guidance_weight)
+    run: dict[str, Any] = {
+        "freeze": freeze,
+        "threads": threads,
+        "top_k": top_k,
+        "log": log,
+        "resume": resume,
+        "overwrite": overwrite,
+    }
+    metrics = train_files(data, out, **run, **options)
     if not metrics:  # not the first of several processes
         return
     if as_json:
@@ -108,9 +77,10 @@ def train(
     print_metrics([metrics], title=f"{metrics['data']}, {metrics['bits']} bits")
     typer.echo(f"model, metrics.json and logs are in {out}")
     print_training(metrics["training"])
-    given = {"--model": out, "--data": data, "--base": base, "--query": query, "--labels": labels}
-    given |= {"--backbone": backbone if freeze else None, "--layout": layout, "--images": images}
-    given |= {"--class-list": class_list, "--damaged": None if damaged == "refuse" else damaged}
+    given = {"--model": out, "--data": data} | {f"--{name}": options[name] for name in ("base", "query", "labels")}
+    if images is not None:
+        given |= {"--backbone": backbone if freeze else None, "--layout": images.layout, "--images": images.images}
+        given |= {"--class-list": images.classes, "--damaged": None if images.damaged == "refuse" else images.damaged}
     files = [word for option, value in given.items() if value is not None for word in (option, str(value))]
     typer.echo(f"next: lbhash encode {shlex.join(files)} --split base --out base.parquet")
 

@@ -7,41 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.options import (
-    BaseFile,
-    ClassList,
-    DamagedImages,
-    Data,
-    Images,
-    Json,
-    Labels,
-    Layout,
-    Protocol,
-    QueryFile,
-    SplitSeed,
-    image_options,
-    print_json,
-)
+from lbhash.cli.commands.options import Data, Json, TopK, new_data, print_json, with_options
 
 if TYPE_CHECKING:
     from lbhash.tuning import Trial, Tuning
 
 
+@with_options(new_data)
 def tune(
     out: Annotated[Path, typer.Option(help="Folder of the trials, the best settings and the model trained with them.")],
     data: Data = "digits",
-    base: BaseFile = None,
-    query: QueryFile = None,
-    labels: Labels = None,
-    protocol: Protocol = None,
-    split_seed: SplitSeed = 0,
-    backbone: Annotated[
-        str | None, typer.Option(help="For images: a folder or Hub id of a vision model, which is not fine-tuned.")
-    ] = None,
-    layout: Layout = None,
-    images: Images = None,
-    class_list: ClassList = None,
-    damaged: DamagedImages = "refuse",
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
     guided: Annotated[bool, typer.Option(help="Add the guidance.")] = True,
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
@@ -52,9 +27,7 @@ def tune(
     ] = "ratio",
     percentile: Annotated[float, typer.Option(help="Percentile of D_intra in the ratio; 100 is its maximum.")] = 75,
     inter_percentile: Annotated[float, typer.Option(help="Percentile of D_inter in the ratio; 0 is its minimum.")] = 10,
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", "--at", help="The k of mAP@k. By default the size of the base.")
-    ] = None,
+    top_k: TopK = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Compute the mAP of every trial too, and plot it against the ratio.")
     ] = False,
@@ -69,6 +42,7 @@ def tune(
     threads: Annotated[int, typer.Option(help="Threads of PyTorch for training on a CPU.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the search in the folder --out.")] = False,
     as_json: Json = False,
+    **source: Any,
 ) -> None:
     """Search hyper-parameters by the lower bound of validation rows, and train with the best.
 
@@ -87,10 +61,7 @@ def tune(
     import_optuna()
     check_folder(out, "out")
     searched = None if space is None else read_space(space)
-    options = image_options(backbone, layout, images, class_list, damaged, new=True)
-    loaded, about = open_embedded(
-        data, options, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed
-    )
+    loaded, about = open_embedded(data, **source)
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(loaded.base), "the size of the base")
     found = search(
@@ -114,8 +85,8 @@ def tune(
     metrics = train_model(
         loaded,
         out / "model",
-        at=top_k,
-        split_seed=split_seed,
+        top_k=top_k,
+        split_seed=source["split_seed"],
         overwrite=True,
         progress=not as_json,
         about=about,
