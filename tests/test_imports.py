@@ -6,19 +6,7 @@ import pytest
 
 import lbhash
 
-HEAVY = (
-    "PIL",
-    "datasets",
-    "faiss",
-    "fastapi",
-    "jinja2",
-    "lightning",
-    "matplotlib",
-    "numba",
-    "onnx",
-    "onnxruntime",
-    "onnxscript",
-)
+HEAVY = ("PIL", "datasets", "faiss", "fastapi", "lightning", "matplotlib", "numba", "onnx", "onnxruntime", "onnxscript")
 HEAVY += ("optuna", "pandas", "pyarrow", "pymilvus", "ray", "scipy", "seaborn", "sklearn", "sqlalchemy", "torch")
 HEAVY += ("jinja2", "transformers")
 

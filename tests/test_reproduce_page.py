@@ -167,7 +167,7 @@ def test_all(only, file, tmp_path, capsys):
     assert command in text
     made = (tmp_path / "out" / "map.md").read_text()
     assert command in made
-    assert "Adam at 0.01\n" in made
+    assert "Adam at 0.01 with a decay" in made
     trained = [json.loads(run.read_text())["run"] for run in (tmp_path / "runs").glob("cifar10-*.json")]
     assert [run["lr"] for run in trained] == 8 * [0.01]
     assert "<code>lbhash reproduce theory --seeds 2</code>" in text

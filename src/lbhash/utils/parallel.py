@@ -20,11 +20,10 @@ from typing import Any
 
 from lbhash.utils.files import write_json
 
-Done = Iterator[tuple[str, Any]]
-"""Names of tasks with their results, in the order in which they end."""
 
-
-def in_processes(tasks: Mapping[str, tuple[Any, ...]], execute: Callable[..., Any], workers: int) -> Done:
+def in_processes(
+    tasks: Mapping[str, tuple[Any, ...]], execute: Callable[..., Any], workers: int
+) -> Iterator[tuple[str, Any]]:
     """Run ``execute`` with each task's arguments, and yield names and results as they come.
 
     An error in a task, or in the code that takes the results, cancels the tasks that have not begun. The processes end
@@ -53,7 +52,9 @@ def _end_with_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-def print_progress(done: Iterable[tuple[str, Any]], total: int, line: Callable[[str, Any], str]) -> Done:
+def print_progress(
+    done: Iterable[tuple[str, Any]], total: int, line: Callable[[str, Any], str]
+) -> Iterator[tuple[str, Any]]:
     """Yield what is done, and after each print a line with the minutes so far to the standard error."""
     started = time.perf_counter()
     for count, (name, result) in enumerate(done, start=1):
@@ -100,17 +101,13 @@ def read_run(file: Path) -> Any:
 
 @contextmanager
 def one_thread_each() -> Iterator[None]:
-    """Let the processes that start here have one thread each, since the processes are what runs in parallel.
-
-    Libraries read the number of threads from the environment when they are loaded.
-    """
-    before = {name: os.environ.get(name) for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")}
-    os.environ.update(dict.fromkeys(before, "1"))
+    """Give one thread to each process that starts here; libraries read the number when they are loaded."""
+    names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
+    before = {name: os.environ[name] for name in names if name in os.environ}
+    os.environ.update(dict.fromkeys(names, "1"))
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in names:
+            os.environ.pop(name, None)
+        os.environ.update(before)

@@ -83,7 +83,7 @@ def _print_names(as_json: bool) -> None:
         print_json({"experiments": [{"name": name, "summary": summary} for name, summary in lines.items()]})
         return
     for name, summary in lines.items():
-        typer.echo(f"{name:<16}{summary}")
+        typer.echo(f"{name:<18}{summary}")
 
 
 def _run_all(settings: Settings, out: Path, as_json: bool) -> None:

@@ -112,7 +112,7 @@ def _average(
                 b = moment(after, places, a)
             if low < high and not over_all:  # the cut is inside this group, and so is the denominator
                 if expected:
-                    result[query] = _expected_cut(low, high, places, n, r, found, before, grade, a, b, summed)
+                    result[query] = _expected_cut(places, n, r, found, before, grade, a, b, summed)
                 else:
                     result[query] = _extreme_cut(low, high, places, found, after, summed, best)
                 done = True
@@ -141,23 +141,14 @@ def _expected_sum(relevant: int, places: int, before: float, grade: float, a: fl
 
 @numba.njit(nogil=True, cache=True)
 def _expected_cut(
-    low: int,
-    high: int,
-    places: int,
-    n: int,
-    r: int,
-    found: int,
-    before: float,
-    grade: float,
-    a: float,
-    b: float,
-    summed: float,
+    places: int, n: int, r: int, found: int, before: float, grade: float, a: float, b: float, summed: float
 ) -> float:
     """Return the expected average where x, the relevant codes on the last ``places`` of n places, is hypergeometric.
 
     The weights go outwards from the mode by the ratio of neighbors, so none of them overflows, and those that no
     longer matter are left out.
     """
+    low, high = max(0, places - (n - r)), min(r, places)
     mode = min(max(int((places + 1.0) * (r + 1.0) / (n + 2.0)), low), high)
     weights = value = 0.0
     for step in (1, -1):

@@ -66,7 +66,7 @@ def lowest_average_precision(relevant: npt.ArrayLike, misrank: npt.ArrayLike) ->
         ValueError: a value is negative or not an integer.
 
     >>> float(lowest_average_precision(2, 1))  # irrelevant, relevant, relevant: (1/2 + 2/3) / 2
-    0.5833333333333333
+    0.5833333333333334
     """
     k, m = np.broadcast_arrays(_integers(relevant, "relevant"), _integers(misrank, "misrank"))
     lowest = 1 - m / np.maximum(k, 1) * (_harmonic(m, k) if k.size else 0.0)

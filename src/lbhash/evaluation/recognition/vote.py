@@ -83,7 +83,7 @@ def predict_from_counts(
     radius = np.argmax(counted >= k, axis=1)
     each = np.arange(len(unique))
     tied = total[each, radius]
-    left = k - (counted[each, radius] - tied)
+    limits = np.stack([radius, tied, k - (counted[each, radius] - tied)])
     classes, members = number_classes(labels)
     winners = [np.empty(0, np.int64)]
     step = max(1, _VOTES // len(classes))
@@ -98,9 +98,8 @@ def predict_from_counts(
             groups = -(-len(words) // _GROUP)
             pivots, reach = np.zeros((groups, words.shape[1]), np.uint64), np.zeros(groups, np.int64)
             _describe_groups(words, pivots, reach)
-            ends = radius[some], tied[some], left[some]
             with KERNELS:
-                _vote(asked[some], by_word(words), weights, labeled, pivots, reach, *ends, votes)
+                _vote(asked[some], by_word(words), weights, labeled, pivots, reach, limits[:, some], votes)
         winners.append(votes.argmax(axis=1))
     return classes[np.concatenate(winners)[inverse]]
 
@@ -128,16 +127,7 @@ def _describe_groups(words: Any, pivots: Any, reach: Any) -> None:
 
 @numba.njit(nogil=True, cache=True)
 def _add_votes(
-    query: Any,
-    base: Any,
-    weights: Any,
-    low: int,
-    high: int,
-    members: Any,
-    limit: Any,
-    near: int,
-    far: int,
-    votes: Any,
+    query: Any, base: Any, weights: Any, low: int, high: int, members: Any, limit: Any, near: int, far: int, votes: Any
 ) -> None:
     """Add ``near`` votes for each of the codes ``low`` to ``high`` within ``limit``, and ``far`` for each at it."""
     mine, column = query[0], base[0]
@@ -155,28 +145,21 @@ def _add_votes(
 
 @numba.njit(parallel=True, nogil=True, cache=True)
 def _vote(
-    queries: Any,
-    base: Any,
-    weights: Any,
-    members: Any,
-    pivots: Any,
-    reach: Any,
-    radius: Any,
-    tied: Any,
-    left: Any,
-    votes: Any,
+    queries: Any, base: Any, weights: Any, members: Any, pivots: Any, reach: Any, limits: Any, votes: Any
 ) -> None:
     """Add ``tied`` votes for a code nearer than the radius, and ``left`` for one at it; ``tied`` of these are one vote.
 
-    No code of a group is nearer than the group's pivot is, less its reach (the triangle inequality).
+    ``limits`` ``[3, queries]`` are the radius, ``tied`` and ``left`` of each query. No code of a group is nearer than
+    the group's pivot is, less its reach (the triangle inequality).
     """
     rows = base.shape[1]
     for query in numba.prange(len(queries)):
-        mine, limit = queries[query], np.uint64(radius[query])
+        mine, radius, tied, left = queries[query], limits[0, query], limits[1, query], limits[2, query]
+        limit = np.uint64(radius)
         for group in range(len(pivots)):
             distance = 0
             for word in range(mine.size):
                 distance += popcount(mine[word] ^ pivots[group, word])
-            if distance - reach[group] <= radius[query]:
+            if distance - reach[group] <= radius:
                 low, high = group * _GROUP, min((group + 1) * _GROUP, rows)
-                _add_votes(mine, base, weights, low, high, members, limit, tied[query], left[query], votes[query])
+                _add_votes(mine, base, weights, low, high, members, limit, tied, left, votes[query])
