@@ -167,7 +167,7 @@ def random_model(backbone: Path, folder: Path) -> Path:
     from lbhash.models.backbone import Backbone
     from lbhash.models.hash_model import HashModel
 
-    HashModel(Backbone.from_pretrained(backbone).dim, 64, about={"classes": [0]}).save_pretrained(folder)
+    HashModel(Backbone.from_pretrained(backbone).dim, 64, metadata={"classes": [0]}).save_pretrained(folder)
     return folder
 
 

@@ -174,7 +174,7 @@ def prepare(folder: Path) -> None:
 
     dataset = load_dataset("digits")
     hasher = Hasher(BITS, hidden=64, epochs=2, batch_size=16).fit_split(dataset.train, 10)
-    hasher.model_.about |= {"data": "digits", "protocol": "digits", "split seed": 0}
+    hasher.model_.metadata |= {"data": "digits", "protocol": "digits", "split_seed": 0}
     hasher.save_pretrained(folder / "model")
     codes = hasher.encode_split(dataset.base)
     table = CodeTable(codes, BITS, dataset.base.rows, dataset.base.labels, hasher.model_.fingerprint())

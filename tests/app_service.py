@@ -22,7 +22,7 @@ def digits_service(tmp_path_factory):
     folder = tmp_path_factory.mktemp("service")
     dataset = load_dataset("digits")
     hasher = Hasher(16, hidden=32, epochs=2, batch_size=16, dropout=0.2).fit_split(dataset.train, 10)
-    hasher.model_.about |= {"data": "digits", "protocol": "digits", "split seed": 0}
+    hasher.model_.metadata |= {"data": "digits", "protocol": "digits", "split_seed": 0}
     hasher.save_pretrained(folder / "model")
     codes = hasher.encode_split(dataset.base)
     table = CodeTable(codes, 16, dataset.base.rows, dataset.base.labels, hasher.model_.fingerprint())

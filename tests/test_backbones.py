@@ -347,7 +347,7 @@ def test_a_hasher_takes_the_embeddings_and_knows_the_backbone(folder, tmp_path, 
     X, y = backbone.embed(shades), np.arange(40) % 2
     hasher = Hasher(bits=8, hidden=0, epochs=2, guided=False).fit(X, y)
     check_backbone(hasher.model_, backbone)
-    hasher.model_.about["backbone"] = backbone.about()
+    hasher.model_.metadata["backbone"] = backbone.metadata()
     hasher.save_pretrained(tmp_path / "model")
     loaded = Hasher.from_pretrained(tmp_path / "model")
     check_backbone(loaded.model_, Backbone.from_pretrained(save(tiny("vit"), tmp_path / "moved")))
@@ -357,7 +357,7 @@ def test_a_hasher_takes_the_embeddings_and_knows_the_backbone(folder, tmp_path, 
     with pytest.raises(ValueError, match=both):
         check_backbone(loaded.model_, other)
     narrow = Backbone.from_pretrained(save(tiny("resnet"), tmp_path / "narrow"))
-    del loaded.model_.about["backbone"]
+    del loaded.model_.metadata["backbone"]
     with pytest.raises(ValueError, match=r"whose embeddings have 12 numbers; the model takes 16"):
         check_backbone(loaded.model_, narrow)
 

@@ -483,7 +483,7 @@ def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, wr
     else:
         np.testing.assert_array_equal(held.codes, hasher.encode(blobs.x[:90]))
         np.testing.assert_array_equal(held.labels, blobs.y[:90])
-    assert hasher.model_.about["classes"] == [0, 1, 2, 3]
+    assert hasher.model_.metadata["classes"] == [0, 1, 2, 3]
 
 
 def test_encode_takes_one_form_of_data(inside, command, tmp_path, write_parquet):

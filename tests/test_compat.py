@@ -120,7 +120,8 @@ def test_a_model_is_saved_as_it_was(name):
     for key in held:
         np.testing.assert_array_equal(held[key], again[key])
     held, again = (json.loads(Path(folder, "config.json").read_text()) for folder in (f"models/{name}", "again"))
-    assert_says(again, held | {"about": {**held["about"], "lbhash": again["about"]["lbhash"]}})
+    about = {key.replace(" ", "_"): value for key, value in held.pop("about").items()}  # the former name, and its keys
+    assert_says(again, held | {"metadata": about | {"lbhash": again["metadata"]["lbhash"]}})
 
 
 @pytest.mark.parametrize("name", ["images", "frozen"])

@@ -38,7 +38,7 @@ def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        HashModel(DIM, BITS, hidden=8, about={"classes": [0, 1, 2, 3], "label columns": 6}).save_pretrained(folder)
+        HashModel(DIM, BITS, hidden=8, metadata={"classes": [0, 1, 2, 3], "label_columns": 6}).save_pretrained(folder)
     return folder
 
 
@@ -423,7 +423,7 @@ def test_other_codes_are_refused(model, data, tmp_path, write_parquet, embedding
             encode(other_model, other_data, out, **options)
         assert contents(out) == whole
 
-    HashModel(DIM, 8, hidden=0, about={"classes": [0]}).save_pretrained(tmp_path / "model")
+    HashModel(DIM, 8, hidden=0, metadata={"classes": [0]}).save_pretrained(tmp_path / "model")
     refused(r"the model \([0-9a-f]{16} there, [0-9a-f]{16} here\)", tmp_path / "model")
     other = write_parquet(tmp_path / "other.parquet", embeddings, label=pa.array(labels))
     refused(r"the data \(data.parquet there, other.parquet here\)", other_data=other)
@@ -507,7 +507,7 @@ def test_two_runs_at_once(model, data, tmp_path):
 
 
 def test_a_model_of_another_dimension(data, tmp_path):
-    HashModel(DIM + 1, 8, about={"classes": [0]}).save_pretrained(tmp_path / "model")
+    HashModel(DIM + 1, 8, metadata={"classes": [0]}).save_pretrained(tmp_path / "model")
     with pytest.raises(ValueError, match=r"^embeddings have 12 numbers a row; the model takes 13"):
         encode(tmp_path / "model", data, tmp_path / "codes")
     assert not (tmp_path / "codes").exists()

@@ -57,7 +57,7 @@ def model(tmp_path_factory, backbone):
     folder = tmp_path_factory.mktemp("model")
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        head = HashModel(backbone.dim, 32, hidden=0, about={"backbone": backbone.about(), "classes": [0, 1, 2]})
+        head = HashModel(backbone.dim, 32, hidden=0, metadata={"backbone": backbone.metadata(), "classes": [0, 1, 2]})
     embeddings = backbone.embed(images())
     head.set_standardization(embeddings.mean(axis=0), embeddings.std(axis=0))
     head.save_pretrained(folder)
@@ -121,7 +121,7 @@ def test_images_become_the_codes_of_their_embeddings(model, backbone_folder, dat
     np.testing.assert_array_equal(found.rows, np.arange(ROWS))
     assert found.further["name"].to_pylist() == [f"image {row}" for row in range(ROWS)]
     manifest = read_manifest(tmp_path / "codes")
-    assert manifest["backbone"] == HashModel.from_pretrained(model).about["backbone"]["fingerprint"]
+    assert manifest["backbone"] == HashModel.from_pretrained(model).metadata["backbone"]["fingerprint"]
     assert (manifest["precision"], manifest["data"]) == ("32", "data.parquet")
 
 

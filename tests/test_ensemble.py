@@ -36,7 +36,7 @@ def test_each_seed_ends_as_a_run_of_its_own(blobs, method, guided):
     for found, seed in zip(hasher.fit_seeds(part, 4, [3, 0, 8]), [3, 0, 8], strict=True):
         alone = Hasher(16, method, guided, epochs=3, seed=seed, hidden=20, batch_size=32).fit_split(part, 4)
         assert found.seed == seed
-        assert found.model_.about == alone.model_.about
+        assert found.model_.metadata == alone.model_.metadata
         agree(found.model_, alone.model_, part)
 
 

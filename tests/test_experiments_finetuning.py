@@ -86,7 +86,7 @@ def test_the_runs_and_the_page(place, compare):
         "-arranged": (False, "arranged"),
     }.items():
         file = place / f"runs/images-csq{name}-8bits-16px-3epochs-seed0/config.json"
-        about = json.loads(file.read_text())["about"]
+        about = json.loads(file.read_text())["metadata"]
         assert (about["guided"], about["centers"]) == said
         assert about["guidance"] == ({"weight": "balanced"} if "balanced" in name else None)
     assert compare(methods="dch", recipes="plain-arranged") == []  # which would be the plain one

@@ -65,7 +65,7 @@ def assert_same(found, codes, logits):
 def saved(folder, bits=20, hidden=16, dim=12, **about):
     """The folder of a random model."""
     torch.manual_seed(0)
-    model = HashModel(dim, bits, hidden, about=about)
+    model = HashModel(dim, bits, hidden, metadata=about)
     rng = np.random.default_rng(0)
     model.set_standardization(rng.normal(size=dim), rng.uniform(0.5, 2, dim))
     model.save_pretrained(folder)
@@ -249,7 +249,7 @@ def model_of_images(root, kind, processor):
     backbone = Backbone.from_pretrained(vision)
     made = backbone.embed(sample_images(40, (48, 48), seed=1))
     torch.manual_seed(3)
-    model = HashModel(backbone.dim, 20, 16, about={"backbone": backbone.about()})
+    model = HashModel(backbone.dim, 20, 16, metadata={"backbone": backbone.metadata()})
     model.set_standardization(made.mean(0), made.std(0))
     model.save_pretrained(root / "model")
     return root / "model", vision
@@ -353,7 +353,7 @@ def test_the_shared_backbone(tmp_path):
     with pq.ParquetFile(SHARED / "data" / "cifar10-images.parquet") as parquet:
         images = [image["bytes"] for image in next(parquet.iter_batches(32, columns=["image"])).column(0).to_pylist()]
     embeddings = backbone.embed(images)
-    model = HashModel(backbone.dim, 64, about={"backbone": backbone.about()})
+    model = HashModel(backbone.dim, 64, metadata={"backbone": backbone.metadata()})
     model.set_standardization(embeddings.mean(0), embeddings.std(0))
     model.save_pretrained(tmp_path / "model")
     export_model(tmp_path / "model", tmp_path / "model.onnx", backbone=vision)

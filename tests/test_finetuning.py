@@ -217,7 +217,7 @@ def test_centers_are_arranged_by_the_images_as_the_untrained_backbone_sees_them(
     ((part, classes),) = asked
     words = class_centers(4, hasher.bits, "best-ratio")
     np.testing.assert_array_equal(hasher.centers_, arrange_centers(words, confusion(part, 4), seed=hasher.seed))
-    assert (len(part), classes) == (hasher.model_.about["training rows"], 4) == (16, 4)
+    assert (len(part), classes) == (hasher.model_.metadata["training_rows"], 4) == (16, 4)
     embeddings = Backbone.from_pretrained(folder).embed([table.read(row) for row in range(24)])
     for row, label in zip(part.embeddings, part.labels, strict=True):
         distance = np.abs(embeddings - row).max(axis=1)
@@ -332,7 +332,7 @@ def test_what_the_folder_holds(tuned, folder):
     card = (model / "README.md").read_text()
     assert "It turns an image, by way of an embedding of 16 numbers, into a binary code of 16 bits" in card
     assert "hasher.encode(images)" in card
-    about = json.loads((model / "config.json").read_text())["about"]
+    about = json.loads((model / "config.json").read_text())["metadata"]
     stored_one = Backbone.from_pretrained(model / "backbone")  # as anything that takes a backbone does
     facts = {"name": str(folder), "fingerprint": stored_one.fingerprint(), "dim": 16, "tuned": True}
     assert about["backbone"] == facts
@@ -436,7 +436,7 @@ def test_a_model_remembers_the_name_of_a_frozen_backbone(folder, tmp_path):
     moved = shutil.copytree(folder, tmp_path / "moved")
     backbone = Backbone.from_pretrained(moved)
     hasher = Hasher(bits=8, epochs=1).fit(backbone.embed(images), labels)
-    hasher.model_.about["backbone"] = backbone.about()
+    hasher.model_.metadata["backbone"] = backbone.metadata()
     hasher.save_pretrained(tmp_path / "model")
     loaded = Hasher.from_pretrained(tmp_path / "model")
     np.testing.assert_array_equal(loaded.encode(images), hasher.encode(backbone.embed(images)))
@@ -455,9 +455,9 @@ def test_where_a_backbone_is():
         ValueError, match=r"^the model was trained on embeddings and does not know their backbone; name"
     ):
         find_backbone(model)
-    model.about["backbone"] = {"name": "user/vision", "fingerprint": "0", "dim": 4}
+    model.metadata["backbone"] = {"name": "user/vision", "fingerprint": "0", "dim": 4}
     assert find_backbone(model) == "user/vision"
-    model.about["backbone"]["tuned"] = True
+    model.metadata["backbone"]["tuned"] = True
     with pytest.raises(
         ValueError, match=r"^the model's backbone was fine-tuned with it \(from 'user/vision'\) and is in "
     ):

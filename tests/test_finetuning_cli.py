@@ -82,7 +82,7 @@ def test_what_a_training_leaves(here, trained):
     assert len(log) == 2
     assert all(float(row["validation_map"]) > 0 for row in log)
     assert [float(row["backbone_lr"]) for row in log] == pytest.approx([0.005, 0.005])
-    about = json.loads((here / "model" / "config.json").read_text())["about"]
+    about = json.loads((here / "model" / "config.json").read_text())["metadata"]
     assert about["backbone"]["name"] == "backbone"
     assert about["backbone"]["tuned"] is True
     assert (about["image_size"], about["batch_norm"], about["backbone_lr"]) == (20, "freeze", 0.005)
@@ -178,7 +178,7 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
     frozen = shutil.copytree("model", tmp_path / "model")
     shutil.rmtree(frozen / "backbone")
     config = json.loads((frozen / "config.json").read_text())
-    config["about"]["backbone"] |= {"tuned": False, "name": str(tmp_path / "absent")}
+    config["metadata"]["backbone"] |= {"tuned": False, "name": str(tmp_path / "absent")}
     (frozen / "config.json").write_text(json.dumps(config))
     assert not Engine(Settings(model=frozen, index=str(index)), Plain()).takes_images
     shutil.copytree(here / "model" / "backbone", tmp_path / "absent")
@@ -212,7 +212,7 @@ def test_damaged_images_are_skipped_everywhere(place, command, tmp_path, monkeyp
     assert not (tmp_path / "model").exists()
     status, _, err = command(*TRAIN, *given, "--damaged", "skip", "--no-augment", "--batch-norm", "train")
     assert (status, "they are skipped" in err) == (0, True)
-    about = json.loads((tmp_path / "model" / "config.json").read_text())["about"]
+    about = json.loads((tmp_path / "model" / "config.json").read_text())["metadata"]
     assert (about["augment"], about["batch_norm"]) == (False, "train")
     rows = {}
     for split in ("train", "base", "query"):
@@ -231,7 +231,7 @@ def test_damaged_images_are_skipped_everywhere(place, command, tmp_path, monkeyp
         )
         assert status == 0, err
         rows[split] = read_codes("c.parquet", "codes").rows
-    assert len(rows["train"]) == about["training rows"]
+    assert len(rows["train"]) == about["training_rows"]
     assert not set(rows["query"]) & (set(rows["base"]) | set(rows["train"]))
 
 

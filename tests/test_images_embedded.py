@@ -326,7 +326,11 @@ def test_train_and_encode_images(table, backbone, backbone_folder, cache, tmp_pa
     assert (metrics["data"], metrics["protocol"]) == ("images", "holdout")
     assert metrics["map"] > 0.8  # a third by chance
     model = Hasher.from_pretrained("model").model_
-    assert model.about["backbone"] == {"name": str(backbone_folder), "fingerprint": backbone.fingerprint(), "dim": 12}
+    assert model.metadata["backbone"] == {
+        "name": str(backbone_folder),
+        "fingerprint": backbone.fingerprint(),
+        "dim": 12,
+    }
     following = out.splitlines()[-1].removeprefix("next: lbhash ").split()
     assert following[:5] == ["encode", "--model", "model", "--data", "images"]
     status, out, err = command(*following)
@@ -378,7 +382,7 @@ def test_a_model_knows_the_class_list(backbone_folder, cache, tmp_path, command,
     given += ["--freeze"] if freeze else ["--image-size", 20]
     status, _, err = command(*TRAIN, *given, "--class-list", "list.txt", "--out", "model")
     assert status == 0, err
-    assert Hasher.from_pretrained("model").model_.about["class list"] == [words[2], words[0]]
+    assert Hasher.from_pretrained("model").model_.metadata["class_list"] == [words[2], words[0]]
     (tmp_path / "list.txt").unlink()
     for out in ("query.parquet", "query/"):
         status, _, err = command("encode", "--model", "model", "--data", "imagenet", "--split", "query", "--out", out)

@@ -25,7 +25,7 @@ def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("work")
     data = load_dataset("digits")
     hasher = Hasher(bits=12, epochs=1, hidden=16).fit_split(data.train, data.classes)
-    hasher.model_.about |= {"data": "digits", "protocol": "digits", "split seed": 0}
+    hasher.model_.metadata |= {"data": "digits", "protocol": "digits", "split_seed": 0}
     hasher.save_pretrained(folder / "model")
     base = data.base
     table = CodeTable(hasher.encode_split(base), 12, base.rows, base.labels, hasher.model_.fingerprint())

@@ -99,7 +99,7 @@ def test_the_fingerprint_is_that_of_the_weights():
     print_ = made().fingerprint()
     assert len(print_) == 16
     assert int(print_, 16) >= 0
-    assert made(about={"note": "other"}).fingerprint() == print_
+    assert made(metadata={"note": "other"}).fingerprint() == print_
     assert made(seed=1).fingerprint() != print_
     for name in ("mean", "scale", "head.0.weight", "head.2.bias"):
         model = made()
@@ -138,14 +138,14 @@ def test_bad_heads(arguments, error, message):
 @pytest.mark.parametrize("hidden", [0, 6])
 @pytest.mark.parametrize("classifier", [0, 3])
 def test_saved_and_loaded(tmp_path, hidden, classifier):
-    model = made(hidden, classifier=classifier, dropout=0.25, about={"method": "csq", "data": "a | b"})
+    model = made(hidden, classifier=classifier, dropout=0.25, metadata={"method": "csq", "data": "a | b"})
     model.save_pretrained(tmp_path / "new" / "model")
     assert {file.name for file in (tmp_path / "new" / "model").iterdir()} == MODEL_FILES
     loaded = HashModel.from_pretrained(tmp_path / "new" / "model")
     assert loaded.fingerprint() == model.fingerprint()
     np.testing.assert_array_equal(loaded.eval().outputs(X), model.outputs(X))
     assert (loaded.dim, loaded.bits, loaded.hidden, loaded.dropout.probability) == (5, 11, hidden, 0.25)
-    assert loaded.about == model.about
+    assert loaded.metadata == model.metadata
     card = (tmp_path / "new" / "model" / "README.md").read_text()
     assert "library_name: lbhash" in card
     assert "an embedding of 5 numbers into a binary code of 11 bits" in card
@@ -186,26 +186,26 @@ def test_loading_says_nothing(saved, capfd):
 
 def test_about_is_kept_in_pythons_own_types(tmp_path):
     about = {"a": np.float32(0.5), "b": {"c": np.int64(3), "d": (np.bool_(True), None, "e")}}
-    model = made(about=about)
-    model.about["later"] = np.float64(0.25)
+    model = made(metadata=about)
+    model.metadata["later"] = np.float64(0.25)
     model.save_pretrained(tmp_path)
     kept = {"a": 0.5, "b": {"c": 3, "d": [True, None, "e"]}, "later": 0.25}
     loaded = HashModel.from_pretrained(tmp_path)
-    assert loaded.about == kept
+    assert loaded.metadata == kept
     loaded.save_pretrained(tmp_path)
-    assert HashModel.from_pretrained(tmp_path).about == kept
+    assert HashModel.from_pretrained(tmp_path).metadata == kept
 
 
 def test_what_json_cannot_hold_is_refused(tmp_path):
     for value, message in (
-        (np.zeros(2), r"about\['a'\] is of type ndarray; it must be a finite number, a string"),
-        ({1: 2}, r"about\['a'\] has the key 1; its keys must be strings"),
-        ([0, float("nan")], r"about\['a'\]\[1\] is nan; it must be a finite number"),
+        (np.zeros(2), r"metadata\['a'\] is of type ndarray; it must be a finite number, a string"),
+        ({1: 2}, r"metadata\['a'\] has the key 1; its keys must be strings"),
+        ([0, float("nan")], r"metadata\['a'\]\[1\] is nan; it must be a finite number"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
-            made(about={"a": value})
+            made(metadata={"a": value})
         model = made()
-        model.about["a"] = value
+        model.metadata["a"] = value
         with pytest.raises((TypeError, ValueError), match=message):
             model.save_pretrained(tmp_path / "new")
     assert not list(tmp_path.iterdir())
@@ -270,9 +270,9 @@ def test_a_save_that_was_cut_short_is_found_out(tmp_path, monkeypatch):
 
 def test_a_model_without_a_stored_fingerprint_loads(saved):
     config = json.loads((saved / "config.json").read_text())
-    del config["about"]["fingerprint"]
+    del config["metadata"]["fingerprint"]
     (saved / "config.json").write_text(json.dumps(config))
-    assert "fingerprint" not in Hasher.from_pretrained(saved).model_.about
+    assert "fingerprint" not in Hasher.from_pretrained(saved).model_.metadata
 
 
 # ------------------------------------------------------------------------------------------------------ bad folders

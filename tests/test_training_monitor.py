@@ -219,7 +219,7 @@ def test_the_ratio_without_validation_rows_is_that_of_the_training_codes(blobs, 
 )
 def test_what_a_monitor_needs_is_taken_where_it_is_not_given(blobs, settings, rows):
     hasher = Hasher(**{**SETTINGS, "epochs": 1}, **settings).fit(blobs.x, blobs.y)
-    assert hasher.model_.about["training rows"] == rows
+    assert hasher.model_.metadata["training_rows"] == rows
 
 
 def test_several_labels_a_row(blobs, tmp_path):

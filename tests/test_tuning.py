@@ -783,7 +783,7 @@ def test_images_are_embedded_once(command, tmp_path, space_file):
     assert status == 0, errors
     assert errors.count("embedding") == 1
     assert json.loads(printed)["metrics"]["protocol"] == "holdout"
-    known = Hasher.from_pretrained(tmp_path / "out" / "model").model_.about["backbone"]
+    known = Hasher.from_pretrained(tmp_path / "out" / "model").model_.metadata["backbone"]
     assert known["name"] == str(tmp_path / "backbone")
 
 

@@ -150,7 +150,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         self._folder = self._backbone = None
         if backbone is not None:
             self._backbone = backbone.anew(self._device)
-            setup.model.about["backbone"] = self._backbone.about() | {"tuned": True}
+            setup.model.metadata["backbone"] = self._backbone.metadata() | {"tuned": True}
         return self._finish(setup, classes)
 
     @property
@@ -297,7 +297,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         from lbhash.models.backbone_files import drop_backbone, save_backbone
 
         check_is_fitted(self)
-        self.model_.about["classes"] = self.classes_.tolist()
+        self.model_.metadata["classes"] = self.classes_.tolist()
         if self.model_.has_tuned_backbone:
             save_backbone(self.backbone_, directory)
         else:
@@ -328,14 +328,14 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         or a surrogate of one's own the model has the name, which ``fit`` does not take.
         """
         model = load_model(directory, hub=True)
-        known = {one.name: model.about[one.name] for one in arguments(stored=True) if one.name in model.about}
+        known = {one.name: model.metadata[one.name] for one in arguments(stored=True) if one.name in model.metadata}
         if known.get("augment"):
             from lbhash.training.images import Augmentation
 
             known["augment"] = Augmentation(**{**known["augment"], "crop": tuple(known["augment"]["crop"])})
         hasher = cls(bits=model.bits, hidden=model.hidden, dropout=model.dropout.probability, **known)
         hasher.model_, hasher._folder, hasher._backbone = model, str(directory), None
-        hasher.classes_ = np.asarray(model.about.get("classes", []))
+        hasher.classes_ = np.asarray(model.metadata.get("classes", []))
         hasher.n_features_in_ = model.dim
         return hasher
 

@@ -48,7 +48,7 @@ def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
         results.append(metrics)
     print_metrics(results, title=f"digits, {BITS} bits, mAP over the whole base")
 
-    hasher.model_.about |= {"data": "digits", "protocol": "digits", "split seed": seed}
+    hasher.model_.metadata |= {"data": "digits", "protocol": "digits", "split_seed": seed}
     hasher.save_pretrained(folder / "model")
     base = dataset.base
     table = CodeTable(hasher.encode_split(base), BITS, base.rows, base.labels, hasher.model_.fingerprint())

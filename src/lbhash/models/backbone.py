@@ -142,7 +142,7 @@ class Backbone:
         """Return 16 hexadecimal digits that identify the backbone by its weights and its configuration."""
         return self._fingerprint
 
-    def about(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Return the metadata that a hash model stores about its backbone (``check_backbone``)."""
         return {"name": self.name, "fingerprint": self.fingerprint(), "dim": self.dim}
 

@@ -37,7 +37,7 @@ def find_backbone(model: HashModel, folder: str | Path | None = None) -> str:
     own = own_backbone(folder)
     if own is not None:
         return str(own)
-    known = model.about.get("backbone")
+    known = model.metadata.get("backbone")
     if not known:
         raise ValueError("the model was trained on embeddings and does not know their backbone; name the backbone")
     if not model.has_tuned_backbone:
@@ -59,7 +59,7 @@ def check_backbone(model: HashModel, backbone: Backbone) -> None:
     If the model knows the backbone that it was trained with, the fingerprints must be the same; a folder may have
     moved. In any case the embeddings must have the right length.
     """
-    known = model.about.get("backbone")
+    known = model.metadata.get("backbone")
     if known and known["fingerprint"] != backbone.fingerprint():
         raise ValueError(
             f"backbone is {backbone.name!r} ({backbone.fingerprint()}) and the model was trained with "
@@ -110,8 +110,8 @@ def drop_backbone(folder: str | Path) -> None:
     if own is None:
         return
     try:
-        about = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))["about"]
-        tuned = about["backbone"]["tuned"]
+        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+        tuned = (config.get("metadata") or config["about"])["backbone"]["tuned"]
     except (OSError, ValueError, KeyError, TypeError):
         return
     if tuned:

@@ -64,7 +64,8 @@ class HashModel(
             few training rows, so a head without dropout overfits.
         classifier: number of classes of the method's own linear classifier on codes, stored beside the head; 0 if
             the method has none.
-        about: metadata (method, seed, data …), stored in the configuration; JSON must be able to hold it.
+        metadata: what made the model (method, seed, data …), stored in the configuration; JSON must be able to hold it.
+        about: the metadata of a configuration of before, whose keys had spaces.
 
     Shape:
         ``forward(x [n, dim])`` gives ``[n, bits]``. Raw embeddings go in: the standardization is part of the model.
@@ -80,11 +81,14 @@ class HashModel(
         hidden: int = 1024,
         dropout: float = 0.5,
         classifier: int = 0,
+        metadata: dict[str, Any] | None = None,
         about: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        if about is not None:
+            metadata = {key.replace(" ", "_"): value for key, value in about.items()}
         self.dim, self.bits, self.hidden = check_int(dim, "dim", 1), check_bits(bits), check_int(hidden, "hidden")
-        self.about: dict[str, Any] = plain(about or {}, "about")
+        self.metadata: dict[str, Any] = plain(metadata or {}, "metadata")
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
         self.dropout = Dropout(dropout)
@@ -124,7 +128,7 @@ class HashModel(
     @property
     def has_tuned_backbone(self) -> bool:
         """Return whether a backbone was fine-tuned with the model; it is stored in the model's folder."""
-        return bool((self.about.get("backbone") or {}).get("tuned"))
+        return bool((self.metadata.get("backbone") or {}).get("tuned"))
 
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that identify the model by its weights, in the order of their names."""
@@ -143,20 +147,20 @@ class HashModel(
                 arguments are then those of ``push_to_hub`` (``private``, ``token`` …).
         """
         target = Path(save_directory)
-        about = plain(self.about, "about")
+        metadata = plain(self.metadata, "metadata")
         config: dict[str, Any] = {
             "dim": self.dim,
             "bits": self.bits,
             "hidden": self.hidden,
             "dropout": self.dropout.probability,
             "classifier": 0 if self.classifier is None else self.classifier.out_features,
-            "about": {**about, "fingerprint": self.fingerprint()},
+            "metadata": {**metadata, "fingerprint": self.fingerprint()},
         }
         embedding = f"an embedding of {self.dim} numbers"
         card = {
             "bits": self.bits,
             "code_bytes": code_bytes(self.bits),
-            "facts": "\n".join(f"| {key} | {value} |" for key, value in about.items()),
+            "facts": "\n".join(f"| {key} | {value} |" for key, value in metadata.items()),
             "what": f"an image, by way of {embedding}," if self.has_tuned_backbone else embedding,
             "given": "images" if self.has_tuned_backbone else "embeddings",
         }
@@ -186,7 +190,7 @@ class HashModel(
                 load_weights(model, folder / "model.safetensors", strict=True)
             else:
                 model = super()._from_pretrained(model_id=model_id, **{**kwargs, "strict": True})
-        written_with, found = model.about.pop("fingerprint", None), model.fingerprint()
+        written_with, found = model.metadata.pop("fingerprint", None), model.fingerprint()
         if written_with not in (None, found):
             raise ValueError(
                 f"config.json was written with the weights {written_with} and model.safetensors holds {found}; "

@@ -182,7 +182,7 @@ def _metadata(model: HashModel, backbone: Backbone | None) -> dict[str, str]:
     if backbone is not None:
         facts["lbhash.backbone"] = backbone.fingerprint()
         facts["lbhash.preprocessing"] = json.dumps(backbone.preprocessing(), sort_keys=True, default=str)
-    elif known := model.about.get("backbone"):
+    elif known := model.metadata.get("backbone"):
         facts["lbhash.backbone"] = known["fingerprint"]
     return facts
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lbhash.hasher import Hasher
     from lbhash.models.backbone import Backbone
 
-CLASS_LIST = "class list"
+CLASS_LIST = "class_list"
 """The key of a model's metadata for the classes that a list chose."""
 
 CHUNK = 2048
@@ -57,7 +57,7 @@ class ImageOptions:
         layout = self.layout or layout_of(data)
         classes: str | Path | list[str] | None = self.classes
         if classes is None and hasher is not None and layout == "imagenet":
-            classes = hasher.model_.about.get(CLASS_LIST)
+            classes = hasher.model_.metadata.get(CLASS_LIST)
         return load_images(data, layout=layout, images=self.images, classes=classes)
 
     def metadata(self, table: ImageTable) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Embedded:
     """A table of images with embeddings ``float32 [n, dim]``, memory-mapped if they come from the cache.
 
     Damaged rows have an embedding of 0; ``damaged`` says what is wrong with each. ``backbone`` is what a model
-    remembers of the backbone (``Backbone.about``).
+    remembers of the backbone (``Backbone.metadata``).
     """
 
     images: ImageTable
@@ -169,7 +169,7 @@ def embed_dataset(
         refuse_or_skip(damaged_line(fault, len(faults), len(images)), damaged)
         if len(faults) == len(images):
             raise ValueError(f"no image of {images.name} could be read: {fault}")
-    return Embedded(images, found, faults, backbone.about())
+    return Embedded(images, found, faults, backbone.metadata())
 
 
 def embedding_fingerprint(images: ImageTable, backbone: Backbone) -> str:

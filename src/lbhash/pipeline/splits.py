@@ -18,10 +18,10 @@ def split_of_training(hasher: Hasher, protocol: str | None, seed: int | None) ->
 
     There is no protocol if the data of the training had flags or files for their splits.
     """
-    about = hasher.model_.about
-    if protocol is None and about.get("protocol") not in ("flags", "files"):
-        protocol = about.get("protocol")
-    return protocol, about.get("split seed", 0) if seed is None else seed
+    metadata = hasher.model_.metadata
+    if protocol is None and metadata.get("protocol") not in ("flags", "files"):
+        protocol = metadata.get("protocol")
+    return protocol, metadata.get("split_seed", 0) if seed is None else seed
 
 
 def open_embedded(

@@ -73,7 +73,7 @@ def train_files(
             data, images, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed
         )
         threads = 1 if threads is None else threads
-        return train_model(dataset, out, split_seed=split_seed, about=metadata, threads=threads, **training)
+        return train_model(dataset, out, split_seed=split_seed, metadata=metadata, threads=threads, **training)
     from lbhash.data.images.corrupt import check_images
     from lbhash.models.backbone import check_backbone_name
 
@@ -84,7 +84,7 @@ def train_files(
     workers = training.get("workers", 0)
     readable = check_images(table, damaged=images.damaged, workers=workers, progress=is_main_process())
     threads = cores_of_each(training.get("devices", 1)) if threads is None else threads
-    training |= {"backbone": backbone, "threads": threads, "about": images.metadata(table)}
+    training |= {"backbone": backbone, "threads": threads, "metadata": images.metadata(table)}
     return train_model(table.dataset(protocol, split_seed, readable), out, split_seed=split_seed, **training)
 
 
@@ -103,7 +103,7 @@ def train_model(
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
-    about: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Train on a data set, evaluate its queries against its base, and write the model folder.
@@ -122,8 +122,8 @@ def train_model(
         resume: go on from the folder's checkpoint.
         overwrite: replace a model that the folder holds.
         progress: show a bar.
-        about: what the model is to remember besides: the ``backbone`` that made the embeddings (``Backbone.about``),
-            how images were found (``ImageOptions.about``).
+        metadata: what else the model remembers: the ``backbone`` that made the embeddings (``Backbone.metadata``),
+            how images were found (``ImageOptions.metadata``).
         settings: of ``Hasher``.
 
     Returns:
@@ -174,10 +174,10 @@ def train_model(
         "classifier_accuracy": recognized,  # of the method's own classifier, where it has one
     }
     hasher.classes_ = classes
-    hasher.model_.about |= {"data": dataset.name, "protocol": dataset.protocol, "split seed": split_seed}
-    hasher.model_.about |= about or {}
+    hasher.model_.metadata |= {"data": dataset.name, "protocol": dataset.protocol, "split_seed": split_seed}
+    hasher.model_.metadata |= metadata or {}
     if dataset.train.labels is not None and dataset.train.labels.ndim == 2:
-        hasher.model_.about["label columns"] = dataset.classes
+        hasher.model_.metadata["label_columns"] = dataset.classes
     hasher.save_pretrained(folder)
     write_json(folder / "metrics.json", metrics)
     return metrics

@@ -122,7 +122,7 @@ class Engine:
 
     def about(self) -> About:
         """Return what the service can be asked for."""
-        index, about = self.index, self.model.about
+        index, about = self.index, self.model.metadata
         return About(
             version=__version__,
             method=f"{about.get('method', 'unknown')}{'_d' if about.get('guided') else ''}",  # as the paper writes it
@@ -173,13 +173,13 @@ class Engine:
         Raises:
             ValueError: neither model nor data say which rows those are.
         """
-        about, data = self.model.about, self.settings.data
+        about, data = self.model.metadata, self.settings.data
         assert data is not None
         protocol = about.get("protocol")
         if protocol == "files":
             raise ValueError("the model was trained on separate files, and the data are only one of them")
         protocol = None if protocol == "flags" else protocol
-        dataset = load_dataset(data, protocol=protocol, seed=about.get("split seed", 0))
+        dataset = load_dataset(data, protocol=protocol, seed=about.get("split_seed", 0))
         if protocol is None and dataset.protocol != "flags":
             raise ValueError("neither the model nor the data say which rows are queries")
         return dataset.query.rows
@@ -305,7 +305,7 @@ def attributes_of(index: Index, ids: Any) -> list[dict[str, Any]]:
 
 def _backbone(settings: Settings, model: HashModel) -> Backbone | None:
     """Return the backbone of the settings, or the model's own if it is on this machine."""
-    name = (model.about.get("backbone") or {}).get("name")
+    name = (model.metadata.get("backbone") or {}).get("name")
     known = name if name is not None and Path(name).is_dir() else None
     folder = settings.backbone or own_backbone(settings.model) or known
     if folder is None:

@@ -129,7 +129,7 @@ def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> Fi
         raise TypeError(f"augment is {augment!r}; it must be True, False or an Augmentation")
     said = {"image_size": given.image_size, "batch_norm": given.batch_norm}
     said |= {"augment": plain(asdict(augment), "augment") if augment else False}
-    setup.model.about |= said
+    setup.model.metadata |= said
     setup.identity.update(said, backbone=backbone.fingerprint())
     return fine_tuning(
         backbone,
@@ -187,7 +187,7 @@ def _metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
     """Return what the model remembers of its training: the settings, the number of rows and the library's version."""
     values = {one.name: getattr(given, one.name) for one in arguments(stored=True, images=False, python=False)}
     values |= {"method": method_name(given.method), "guided": bool(given.guided), "centers": str(given.centers)}
-    return values | {"backbone_lr": given.backbone_lr, "training rows": rows, "lbhash": __version__}
+    return values | {"backbone_lr": given.backbone_lr, "training_rows": rows, "lbhash": __version__}
 
 
 def _plain_guidance(guidance: dict[str, Any] | None) -> dict[str, Any] | None:

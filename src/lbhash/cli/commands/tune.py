@@ -61,7 +61,7 @@ def tune(
     import_optuna()
     check_folder(out, "out")
     searched = None if space is None else read_space(space)
-    loaded, about = open_embedded(data, **source)
+    loaded, metadata = open_embedded(data, **source)
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(loaded.base), "the size of the base")
     found = search(
@@ -89,7 +89,7 @@ def tune(
         split_seed=source["split_seed"],
         overwrite=True,
         progress=not as_json,
-        about=about,
+        metadata=metadata,
         **settings,
     )
     if as_json:

@@ -115,4 +115,4 @@ def is_sampled(table: ImageTable, protocol: str | None) -> bool:
 
 def _with_label_columns(hasher: Hasher, split: EmbeddingSplit) -> EmbeddingSplit:
     """Give multi-hot labels as many columns as in training, so that files that are encoded one by one go together."""
-    return split.widened(hasher.model_.about.get("label columns", len(hasher.classes_)))
+    return split.widened(hasher.model_.metadata.get("label_columns", len(hasher.classes_)))
