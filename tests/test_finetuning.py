@@ -211,7 +211,7 @@ def test_families_learn_and_are_stored(kind, tmp_path):
 def test_centers_are_arranged_by_the_images_as_the_untrained_backbone_sees_them(folder, monkeypatch, tmp_path, cache):
     table = load_images(write_stripes(tmp_path / "images", 24))
     asked = []
-    monkeypatch.setattr("lbhash.hasher.confusion", lambda *given: asked.append(given) or confusion(*given))
+    monkeypatch.setattr("lbhash.training.setup.confusion", lambda *given: asked.append(given) or confusion(*given))
     settings = SETTINGS | {"centers": "arranged", "validation": 0.25}
     hasher = Hasher(**settings, epochs=1, backbone=folder).fit_images(table)
     ((part, classes),) = asked

@@ -58,7 +58,7 @@ def _choice(default: str | None, text: str, kind: Any, **more: bool) -> Any:
 
 @dataclass(eq=False, repr=False)
 class TrainingArguments:
-    """What a training can be told; ``checked`` says in one line what is wrong with it."""
+    """All settings of a training; ``checked`` raises an error with one line if a value is wrong."""
 
     bits: int = _whole(64, "Length of a code, from 1 to 1,024.", 1, MAX_BITS, stored=False)
     method: Any = _setting(

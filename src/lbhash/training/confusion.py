@@ -106,7 +106,7 @@ class _Ridge:
     directions: Floats | scipy.sparse.csr_matrix | None
     """What the standardized rows are projected onto, where they are long or few, ``[axes, dim]``."""
     share: Floats
-    """Of the rows, that have each label, ``[C]``."""
+    """The share of the rows that have each label, ``[C]``."""
     values: Floats
     vectors: Floats
     weights: Floats

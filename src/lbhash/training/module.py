@@ -67,9 +67,9 @@ class HashingModule(L.LightningModule):
         self.validation_labels = None if validation_labels is None else numpy_labels(validation_labels)
         self.monitor = monitor
         self.epoch_metrics: EpochMetrics | None = None
-        """Of the last epoch."""
+        """The metrics of the last epoch."""
         self.rows_per_second = 0.0
-        """Of the last epoch, without its validation."""
+        """The speed of the last epoch, without its validation."""
         self.times: list[float] = []
         """Seconds of each epoch that this process has run, without its validation."""
 
