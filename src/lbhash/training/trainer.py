@@ -99,19 +99,8 @@ def train(
     check_map_has_rows(given.monitor, validation is not None)
     devices, nodes = check_processes(given.devices, given.nodes)
     schedule, world = Schedule.of(given), devices * nodes
-    folder = None if directory is None else Path(directory)
-    labels = labels_of(rows)
-    identity = {
-        **asdict(schedule),
-        **{name: getattr(given, name) for name in ("seed", "precision", "accumulate", "monitor", "patience")},
-        "processes": world,
-        **(settings or {}),
-        "rows": len(rows),
-        "validation rows": 0 if validation is None else len(validation),
-    }
-    if folder is not None:
-        identity["fingerprint of the rows"] = rows.fingerprint()
-        identity["fingerprint of the validation rows"] = None if validation is None else validation.fingerprint()
+    folder, labels = None if directory is None else Path(directory), labels_of(rows)
+    identity = _identity(given, schedule, world, settings or {}, rows, validation, with_rows=folder is not None)
     checkpoint, epochs_before = checkpoint_to_resume(folder, identity) if resume else (None, 0)
     statistics, set_statistics = getattr(rows, "standardization", None), getattr(model, "set_standardization", None)
     if statistics is not None and set_statistics is not None:
@@ -161,6 +150,31 @@ def train(
         stopped_early=keeper.out_of_patience and state.epochs < schedule.epochs,
         rows_per_second=len(rows) * len(module.times) / sum(module.times) if module.times else None,
     )
+
+
+def _identity(
+    given: TrainingArguments,
+    schedule: Schedule,
+    world: int,
+    settings: dict[str, Any],
+    rows: TrainingRows,
+    validation: TrainingRows | None,
+    *,
+    with_rows: bool,
+) -> dict[str, Any]:
+    """Return what a checkpoint must agree with to be resumed; the rows are only read if one is written."""
+    identity = {
+        **asdict(schedule),
+        **{name: getattr(given, name) for name in ("seed", "precision", "accumulate", "monitor", "patience")},
+        "processes": world,
+        **settings,
+        "rows": len(rows),
+        "validation rows": 0 if validation is None else len(validation),
+    }
+    if with_rows:
+        identity["fingerprint of the rows"] = rows.fingerprint()
+        identity["fingerprint of the validation rows"] = None if validation is None else validation.fingerprint()
+    return identity
 
 
 def _loaders(
