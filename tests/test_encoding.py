@@ -682,7 +682,7 @@ def test_columns_by_their_old_name(model, data, tmp_path, command):
         out = tmp_path / f"{option}.parquet"
         assert command("encode", "--model", model, "--data", data, option, "name", "--out", out)[0] == 0
     assert (tmp_path / "--columns.parquet").read_bytes() == (tmp_path / "--carry.parquet").read_bytes()
-    assert read_codes(out).further.column_names == ["name"]
+    assert read_codes(out).extra_columns.column_names == ["name"]
 
 
 def test_embeddings_in_shards(tmp_path):

@@ -119,7 +119,7 @@ def test_images_become_the_codes_of_their_embeddings(model, backbone_folder, dat
     np.testing.assert_array_equal(found.codes, expected)
     np.testing.assert_array_equal(found.labels, np.arange(ROWS) % 3)
     np.testing.assert_array_equal(found.rows, np.arange(ROWS))
-    assert found.further["name"].to_pylist() == [f"image {row}" for row in range(ROWS)]
+    assert found.extra_columns["name"].to_pylist() == [f"image {row}" for row in range(ROWS)]
     manifest = read_manifest(tmp_path / "codes")
     assert manifest["backbone"] == HashModel.from_pretrained(model).about["backbone"]["fingerprint"]
     assert (manifest["precision"], manifest["data"]) == ("32", "data.parquet")
@@ -236,7 +236,7 @@ def test_damaged_images_are_named_and_counted(model, backbone_folder, broken, tm
     assert found.rows.tolist() == kept
     np.testing.assert_array_equal(found.codes, expected[kept])
     np.testing.assert_array_equal(found.labels, np.array(kept) % 3)
-    assert found.further["name"].to_pylist() == [f"image {row}" for row in kept]
+    assert found.extra_columns["name"].to_pylist() == [f"image {row}" for row in kept]
     with (out / "_damaged.csv").open(newline="") as opened:
         rows = list(csv.DictReader(opened))
     assert [int(row["row"]) for row in rows] == DAMAGED

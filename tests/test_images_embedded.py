@@ -349,7 +349,7 @@ def test_paths_of_images_travel_with_their_codes(table, backbone_folder, cache, 
         status, _, err = command("encode", *given, "--split", "base", "--out", out)
         assert status == 0, err
         held = read_codes(out)
-        assert held.further["path"].to_pylist() == [table.store.files[row] for row in held.rows]
+        assert held.extra_columns["path"].to_pylist() == [table.store.files[row] for row in held.rows]
     status, _, err = command("index", "build", *given, "--split", "all", "--out", "index")
     assert status == 0, err
     status, out, err = command(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from lbhash.codes.io import OWN_COLUMNS
 from lbhash.data.images import FileImages, ImageTable, holds_images
 from lbhash.data.streamed import ParquetRows
+from lbhash.utils.formatting import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,13 +46,8 @@ class ImagePaths:
 def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = True) -> pa.Schema:
     """Return the names and types of extra columns, each once.
 
-    Args:
-        data: a Parquet file, which has these columns; or images in files, which have ``path``.
-        names: the columns.
-        one_file: whether ``data`` holds all rows, and not one of several splits.
-
-    Raises:
-        ValueError: ``data`` has no such columns.
+    The data are a Parquet file with these columns, or images in files, which have ``path``. Of several files, for
+    splits, ``one_file`` is false, and there are no extra columns.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -68,7 +64,7 @@ def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = Tr
     try:
         known = pq.read_schema(data)
     except (OSError, pa.ArrowInvalid) as error:
-        raise ValueError(f"data is {str(data)!r}, which could not be read: {' '.join(str(error).split())}") from None
+        raise ValueError(f"data is {str(data)!r}, which could not be read: {one_line(error)}") from None
     for name in names:
         if name in OWN_COLUMNS or name not in known.names:
             others = ", ".join(column for column in known.names if column not in OWN_COLUMNS)

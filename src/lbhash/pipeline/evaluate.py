@@ -20,11 +20,11 @@ def evaluate_files(
     bits: int | None = None,
     **options: Any,
 ) -> Report:
-    """Evaluate one file of codes as queries against another as base.
+    """Evaluate one file of codes (``lbhash.codes.io.read_codes``) as queries against another as base.
 
     Args:
-        queries: a file of codes (``lbhash.codes.io.read_codes``), as is the base.
-        base: the codes that are searched.
+        queries: a file of codes.
+        base: the file that is searched.
         deephash: a folder of DeepHash-pytorch, in the place of both.
         query_labels: an ``.npy`` with the queries' labels, if their file has none.
         base_labels: the same for the base.

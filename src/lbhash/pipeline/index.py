@@ -69,7 +69,7 @@ def bench(
 ) -> dict[str, Any]:
     """Build every kind of index from the codes of one, and compare their recall and speed (``compare_kinds``).
 
-    The queries are a file of codes. If None, some codes of the index.
+    The queries are a file of codes; if None, some codes of the index.
     """
     from lbhash.index.bench import compare_kinds
 
@@ -126,12 +126,7 @@ def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
 
 
 def _read_or_encode(
-    codes: str | Path | None,
-    data: dict[str, Any],
-    ids: str | None,
-    vectors: str,
-    index: Index | None,
-    progress: bool,
+    codes: str | Path | None, data: dict[str, Any], ids: str | None, vectors: str, index: Index | None, progress: bool
 ) -> tuple[CodeTable, npt.NDArray | None]:
     """Return the codes for an index, and the vectors that it stores with them.
 
@@ -157,7 +152,14 @@ def _read_or_encode(
     _check_ids(schema, ids)
     hasher = load_hasher(job.model)
     if index is not None:
-        _check_attributes(schema.names, index)
+        attributes = index.attributes_of([]).column_names[1:]
+        wanted = [name for name in attributes if name not in ("row", "label", "labels")]
+        columns = [name for name in schema.names if name != "id"]
+        if attributes and set(columns) != set(wanted):  # without any, the index has never had a code
+            raise ValueError(
+                f"columns is {', '.join(columns) or 'not given'}; the index has {', '.join(attributes)}, "
+                f"so that it must be {', '.join(wanted) or 'left out'}"
+            )
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
     encoded = open_source(job, hasher, stream=False, progress=progress).encode_all(vectors, progress=progress)
     return encoded.table, encoded.vectors
@@ -169,27 +171,14 @@ def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
 
     columns = [] if schema is None else schema.names
     which = which or ("id" if "id" in columns else "row")
+    if which in ("row", "next"):
+        return which
     if schema is None or which not in columns:
-        if which not in ("row", "next"):
-            listed = ", ".join(columns) or "none"
-            raise ValueError(f"ids is {which!r}; it must be row, next, or a column of the codes ({listed})")
-    elif which not in ("row", "next") and not pa.types.is_integer(schema.field(which).type):
+        listed = ", ".join(columns) or "none"
+        raise ValueError(f"ids is {which!r}; it must be row, next, or a column of the codes ({listed})")
+    if not pa.types.is_integer(schema.field(which).type):
         raise TypeError(f"ids is {which!r}, a column of {schema.field(which).type}; it must hold integers")
     return which
-
-
-def _check_attributes(columns: Sequence[str], index: Index) -> None:
-    """Raise ``ValueError`` if the extra columns are not the attributes of an index."""
-    attributes = index.attributes_of([]).column_names[1:]
-    if not attributes:  # the index has never had a code
-        return
-    given = [name for name in columns if name != "id"]
-    wanted = [name for name in attributes if name not in ("row", "label", "labels")]
-    if set(given) != set(wanted):
-        raise ValueError(
-            f"columns is {', '.join(given) or 'not given'}; the index has {', '.join(attributes)}, "
-            f"so that it must be {', '.join(wanted) or 'left out'}"
-        )
 
 
 def _numbers(texts: Sequence[str]) -> dict[str, int]:

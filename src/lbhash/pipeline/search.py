@@ -26,11 +26,7 @@ from lbhash.utils.labels import label_value
 
 
 class Queries(NamedTuple):
-    """What is searched for; codes that are given as such have nothing else.
-
-    A row has one label, or a list of labels. The arrays are codes ``uint8 [n, ceil(bits / 8)]``, outputs ℓ
-    ``float32 [n, bits]`` and embeddings ``[n, dim]``.
-    """
+    """What is searched for: codes ``[n, ceil(bits / 8)]``, and of rows of data the labels, ℓ and embeddings too."""
 
     codes: npt.NDArray[np.uint8]
     rows: Sequence[int] | None = None
@@ -53,10 +49,10 @@ def search(
     candidates: int | None = None,
     out: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Search an index for the codes that are nearest to rows of data, or to codes.
+    """Search an index, or a file of codes, for the codes that are nearest to rows of data, or to codes.
 
     Args:
-        path: an index, or a file of codes.
+        path: the index, or the file.
         model: a folder that ``lbhash train`` wrote, which encodes the rows.
         data: the data that the rows are of.
         rows: the queries. If there are neither rows nor codes, row 0.
@@ -70,9 +66,6 @@ def search(
 
     Returns:
         ``index``, the number of its ``codes``, their ``bits``, and the ``queries`` with their neighbors.
-
-    Raises:
-        TypeError, ValueError: the arguments do not go together, or with the index; or the index is empty.
     """
     if out is not None:
         check_suffix(out, suffixes=(".parquet",))
@@ -124,7 +117,7 @@ def _encode_rows(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
 
 
 def _parse_filters(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Read filters as they are typed, ``NAME=VALUE`` or ``NAME=VALUE,VALUE``; a name may have any of its values."""
+    """Read filters as they are typed; a name may have any of its values."""
     where: dict[str, list[str]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
@@ -146,11 +139,9 @@ def _find(
     """Return distances, ids and, if candidates were ranked again, scores of each query's neighbors."""
     if radius is not None:
         if k is not None or by is not None:
-            raise ValueError(
-                "radius is given, and so is k or rerank; within a radius all codes are returned, by distance"
-            )
+            raise ValueError("radius is given, and so is k or rerank; within it all codes are returned, by distance")
         found = index.range_search(queries.codes, radius, where=where)
-        return [found.of(row) for row in range(len(queries.codes))]
+        return map(found.of, range(len(queries.codes)))
     k = 10 if k is None else k
     if by is None:
         return zip(*index.search(queries.codes, k, where=where), strict=True)
@@ -194,21 +185,20 @@ def _answer(
     ids: npt.NDArray[np.int64],
     scores: npt.NDArray[np.float32] | None = None,
 ) -> dict[str, Any]:
-    attributes = index.attributes_of(ids).drop_columns(["id"]).to_pylist() if len(ids) else []
-    attributes = attributes or [{} for _ in ids]
+    attributes = index.attributes_of(ids).to_pylist()
     return {
         "row": None if queries.rows is None else int(queries.rows[row]),
         "code": queries.codes[row].tobytes().hex(),
         "label": None if queries.labels is None else queries.labels[row],
         "neighbors": [
             {
-                "rank": rank,
-                "id": int(name),
-                "distance": int(distance),
-                "score": None if scores is None else float(scores[rank - 1]),
-                "label": values.get(index.label) if index.label else None,
+                "rank": place + 1,
+                "id": values.pop("id"),
+                "distance": int(distances[place]),
+                "score": None if scores is None else float(scores[place]),
+                "label": values.get(index.label),
                 "attributes": values,
             }
-            for rank, (name, distance, values) in enumerate(zip(ids, distances, attributes, strict=True), start=1)
+            for place, values in enumerate(attributes)
         ],
     }

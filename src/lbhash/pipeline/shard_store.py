@@ -74,19 +74,14 @@ class ShardStore(ABC, Generic[T]):
 
 
 class StoredCodes(NamedTuple):
-    """What the file of a shard of codes says of itself: the number of codes, and the rows without one."""
+    """The number of codes in the file of a shard, and the rows without one."""
 
     codes: int
     damaged: tuple[Damage, ...]
 
 
 class CodeShards(ShardStore[StoredCodes]):
-    """A folder of codes (``lbhash.codes.shards``).
-
-    Args:
-        folder: the folder.
-        metadata: the description of the codes in the manifest. Runs with the same metadata write the same files.
-    """
+    """A folder of codes (``lbhash.codes.shards``). Runs with the same metadata write the same files."""
 
     def __init__(self, folder: Path, metadata: Mapping[str, Any]) -> None:
         self.folder, self.metadata, self.fingerprint = folder, metadata, fingerprint(metadata)
@@ -129,16 +124,23 @@ class CodeShards(ShardStore[StoredCodes]):
                 raise
 
     def begin(self, shard_rows: int | None, overwrite: bool) -> list[Shard]:
-        """Check that the folder is this run's, or overwrite it; write its manifest, and return its shards.
-
-        Raises:
-            ValueError: the folder holds other codes, or its shards have another size.
-        """
+        """Check that the folder is this run's, or overwrite it; write its manifest, and return its shards."""
         self._remove_unfinished()
         rows = self.metadata["rows"]
         if (self.folder / MANIFEST).exists() and not overwrite:
             manifest = read_manifest(self.folder, "out")
-            self._check_same(manifest, shard_rows)
+            for name, noun in _COMPARED.items():
+                theirs, ours = manifest.get(name), self.metadata.get(name)
+                if theirs != ours:
+                    raise ValueError(
+                        f"out is {str(self.folder)!r}, whose codes differ from this run's in {noun} ({_shown(theirs)} "
+                        f"there, {_shown(ours)} here); give another folder, or --overwrite"
+                    )
+            if shard_rows not in (None, manifest["shard_rows"]):
+                raise ValueError(
+                    f"shard_rows is {shard_rows} and out is {str(self.folder)!r}, whose shards have "
+                    f"{manifest['shard_rows']}; leave it out, or --overwrite"
+                )
             return shards_of(rows, manifest["shard_rows"])
         shard_rows = SHARD_ROWS if shard_rows is None else shard_rows
         shards = shards_of(rows, shard_rows)  # refuses a bad number while the old shards are there
@@ -151,34 +153,18 @@ class CodeShards(ShardStore[StoredCodes]):
     def finish(self, shards: Sequence[Shard]) -> tuple[int, int]:
         """Check every shard, name the damaged rows in a file, and say in the manifest that the folder is complete.
 
-        Returns:
-            The numbers of codes and of damaged rows.
+        Return the numbers of codes and of damaged rows.
         """
         stored = list(self.stored(shards))
-        codes = sum(shard.codes for shard in stored)
-        damaged = [damage for shard in stored for damage in shard.damaged]
+        codes, damaged = sum(shard.codes for shard in stored), [damage for shard in stored for damage in shard.damaged]
         if not codes:
             raise ValueError(f"no image could be read: {damaged[0].fault}")
         if damaged:
             with replacing(self.folder / DAMAGED) as temporary, temporary.open("w", encoding="utf-8", newline="") as to:
                 csv.writer(to).writerows([Damage._fields, *damaged])
-        complete = {"codes": codes, "damaged": len(damaged)}
-        write_manifest(self.folder, {**read_manifest(self.folder, "out"), "complete": complete})
+        manifest = read_manifest(self.folder, "out")
+        write_manifest(self.folder, {**manifest, "complete": {"codes": codes, "damaged": len(damaged)}})
         return codes, len(damaged)
-
-    def _check_same(self, manifest: Mapping[str, Any], shard_rows: int | None) -> None:
-        for name, noun in _COMPARED.items():
-            theirs, ours = manifest.get(name), self.metadata.get(name)
-            if theirs != ours:
-                raise ValueError(
-                    f"out is {str(self.folder)!r}, whose codes differ from this run's in {noun} ({_shown(theirs)} "
-                    f"there, {_shown(ours)} here); give another folder, or --overwrite"
-                )
-        if shard_rows not in (None, manifest["shard_rows"]):
-            raise ValueError(
-                f"shard_rows is {shard_rows} and out is {str(self.folder)!r}, whose shards have "
-                f"{manifest['shard_rows']}; leave it out, or --overwrite"
-            )
 
     def _remove_unfinished(self, *more: str) -> None:
         for file in self.folder.iterdir():

@@ -34,22 +34,9 @@ def open_embedded(
     protocol: str | None = None,
     split_seed: int = 0,
 ) -> tuple[Dataset, dict[str, Any]]:
-    """Load train, base and query as embeddings.
+    """Load train, base and query as embeddings; also return what a model remembers of how they were made.
 
-    Args:
-        data: a data set of embeddings, or of images, which a frozen backbone embeds.
-        images: how images are embedded; None for embeddings.
-        base: a file of the base rows (``load_dataset``), as are the next.
-        query: a file of the query rows.
-        labels: a file of labels.
-        protocol: how the data is split.
-        split_seed: the seed of the split.
-
-    Returns:
-        The data set, and what a model remembers of how the embeddings were made.
-
-    Raises:
-        ValueError: ``data`` are images, and there is no backbone; or files of embeddings are given beside them.
+    ``images`` says how images are embedded; it is None for embeddings. All else is as in ``load_dataset``.
     """
     if images is not None:
         check_images_alone(base, query, labels)

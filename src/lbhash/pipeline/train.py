@@ -42,20 +42,12 @@ def train_files(
     """Open data, and train on it as ``train_model`` does; on images, their backbone is fine-tuned.
 
     Args:
-        data: as ``lbhash train --data`` takes it.
+        data: as ``lbhash train --data`` takes it, as are base, query, labels, protocol and split_seed.
         out: folder of the model.
-        base: a file of the base rows; ``data`` is then one of the training rows.
-        query: a file of the query rows, together with ``base``.
-        labels: an ``.npy`` with the labels of ``data``.
-        protocol: how to split the rows; if None, the file's own flags do.
-        split_seed: of the split.
         images: the backbone, and how images are found, if ``data`` are images.
         freeze: whether the backbone is not fine-tuned, and images are embedded once.
         threads: of PyTorch; if None, 1 for embeddings and all cores for images that are trained on.
         training: of ``train_model`` and ``Hasher``.
-
-    Raises:
-        TypeError, ValueError: an argument is not as above, or a setting is for images and no backbone learns.
     """
     from lbhash.training.distributed import is_main_process
 
@@ -108,7 +100,7 @@ def train_model(
 ) -> dict[str, Any]:
     """Train on a data set, evaluate its queries against its base, and write the model folder.
 
-    Where several processes train, the first one does all that follows.
+    Where several processes train, the first one does all that follows, and the others return nothing.
 
     Classes of the train split get a center each, whatever their numbers are; the model remembers these. A class that
     only base or query have is found, or not, without one.
@@ -122,12 +114,11 @@ def train_model(
         resume: go on from the folder's checkpoint.
         overwrite: replace a model that the folder holds.
         progress: show a bar.
-        about: what the model is to remember besides: the ``backbone`` that made the embeddings (``Backbone.about``),
-            how images were found (``ImageOptions.about``).
+        about: what else the model remembers: the ``backbone`` of the embeddings, how images were found.
         settings: of ``Hasher``.
 
     Returns:
-        What ``metrics.json`` holds; nothing in the other ones of several processes.
+        What ``metrics.json`` holds.
     """
     from lbhash.hasher import Hasher
     from lbhash.training.checkpoints import has_checkpoint
@@ -174,8 +165,12 @@ def train_model(
         "classifier_accuracy": recognized,  # of the method's own classifier, where it has one
     }
     hasher.classes_ = classes
-    hasher.model_.about |= {"data": dataset.name, "protocol": dataset.protocol, "split seed": split_seed}
-    hasher.model_.about |= about or {}
+    hasher.model_.about |= {
+        "data": dataset.name,
+        "protocol": dataset.protocol,
+        "split seed": split_seed,
+        **(about or {}),
+    }
     if dataset.train.labels is not None and dataset.train.labels.ndim == 2:
         hasher.model_.about["label columns"] = dataset.classes
     hasher.save_pretrained(folder)

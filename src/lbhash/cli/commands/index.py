@@ -17,29 +17,34 @@ index_app = typer.Typer(
 )
 
 IndexPath = Annotated[str, typer.Option("--index", help="A folder that 'lbhash index build' wrote, or milvus+URL.")]
-ModelOrCodes = Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; with --data.")]
-CodesFile = Annotated[
-    Path | None, typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of --model and --data.")
-]
-DataOrCodes = Annotated[
-    str | None, typer.Option(help="What the model encodes: 'digits', a file of embeddings, or a folder of splits.")
-]
-Ids = Annotated[
-    str | None,
-    typer.Option(help="row, next (count on), or an integer column of --codes; its column id, else row, if not given."),
-]
-Rows = Annotated[SplitName | None, typer.Option(help="Which rows of --data; base if not given.")]
+
+
+def chosen_codes(
+    model: Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; with --data.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="What the model encodes: 'digits', a file of embeddings, or a folder of splits.")
+    ] = None,
+    split: Annotated[SplitName | None, typer.Option(help="Which rows of --data; base if not given.")] = None,
+    codes: Annotated[
+        Path | None,
+        typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of --model and --data."),
+    ] = None,
+    ids: Annotated[
+        str | None,
+        typer.Option(
+            help="row, next (count on), or an integer column of --codes; its column id, else row, if not given."
+        ),
+    ] = None,
+) -> dict[str, Any]:
+    """Return the options that say which codes go into an index."""
+    return {"model": model, "data": data, "split": split, "codes": codes, "ids": ids}
 
 
 @index_app.command()
 @with_options(encoded_data)
+@with_options(chosen_codes)
 def build(
     out: Annotated[str, typer.Option(help="The folder of the index, or milvus+URL; it must not hold an index yet.")],
-    model: ModelOrCodes = None,
-    data: DataOrCodes = None,
-    split: Rows = None,
-    codes: CodesFile = None,
-    ids: Ids = None,
     kind: Annotated[
         Literal["flat", "mih", "ivf", "hnsw"], typer.Option(help="flat is exact; mih, ivf and hnsw are approximate.")
     ] = "flat",
@@ -60,29 +65,20 @@ def build(
     built = indexes.build(
         out,
         kind,
-        codes=codes,
-        ids=ids,
         options=option or (),
         store_vectors=store_vectors or "",
         overwrite=overwrite,
         progress=not as_json,
-        model=model,
-        data=data,
-        split=split,
         **options,
     )
-    _print_info(built, out, as_json)
+    _print(built, out, as_json)
 
 
 @index_app.command()
 @with_options(encoded_data)
+@with_options(chosen_codes)
 def add(
     index: IndexPath,
-    model: ModelOrCodes = None,
-    data: DataOrCodes = None,
-    split: Rows = None,
-    codes: CodesFile = None,
-    ids: Ids = None,
     as_json: Json = False,
     **options: Any,
 ) -> None:
@@ -91,17 +87,8 @@ def add(
     from lbhash.pipeline import index as indexes
 
     opened = open_index(index, progress=not as_json)
-    added = indexes.add(
-        opened,
-        codes=codes,
-        ids=ids,
-        progress=not as_json,
-        model=model,
-        data=data,
-        split=split,
-        **options,
-    )
-    _print(opened, {"added": added}, "{added:,} codes added; {index} has {codes:,}", index, as_json)
+    added = indexes.add(opened, progress=not as_json, **options)
+    _print(opened, index, as_json, "{added:,} codes added; {index} has {codes:,}", added=added)
 
 
 @index_app.command()
@@ -115,7 +102,7 @@ def remove(
 
     opened = open_index(index)
     removed = opened.remove(ids)
-    _print(opened, {"removed": removed}, "{removed:,} codes removed; {index} has {codes:,}", index, as_json)
+    _print(opened, index, as_json, "{removed:,} codes removed; {index} has {codes:,}", removed=removed)
 
 
 @index_app.command()
@@ -128,7 +115,7 @@ def compact(index: IndexPath, as_json: Json = False) -> None:
     if not isinstance(opened, LocalIndex):
         raise ValueError(f"index is {shown_address(index)!r}, of kind {opened.kind}, which compacts itself")
     opened.compact()
-    _print_info(opened, index, as_json)
+    _print(opened, index, as_json)
 
 
 @index_app.command()
@@ -136,7 +123,7 @@ def info(index: IndexPath, as_json: Json = False) -> None:
     """Show what an index holds."""
     from lbhash.index import open_index
 
-    _print_info(open_index(index), index, as_json)
+    _print(open_index(index), index, as_json)
 
 
 @index_app.command()
@@ -146,8 +133,7 @@ def verify(index: IndexPath, as_json: Json = False) -> None:
 
     opened = open_index(index)
     opened.verify()
-    line = "{index} is intact: {codes:,} codes, generation {generation}"
-    _print(opened, {"intact": True}, line, index, as_json)
+    _print(opened, index, as_json, "{index} is intact: {codes:,} codes, generation {generation}", intact=True)
 
 
 @index_app.command()
@@ -227,23 +213,17 @@ def size(
     print_sizes(sizes, memory)
 
 
-def _print(index: Index, facts: dict[str, Any], line: str, path: str, as_json: bool) -> None:
+def _print(index: Index, path: str, as_json: bool, line: str = "", **facts: Any) -> None:
+    """Print an index: these facts and its size, by a line, or if there is no line all that it says of itself."""
     from lbhash.index.milvus.address import shown_address
 
-    facts |= {"codes": len(index), "generation": index.generation, "index": shown_address(path)}
+    facts |= {"codes": len(index), "generation": index.generation} if line else index.info()
+    facts["index"] = shown_address(path)
     if as_json:
         print_json(facts)
-    else:
+    elif line:
         typer.echo(line.format(**facts))
+    else:
+        from lbhash.cli.tables import print_index
 
-
-def _print_info(index: Index, path: str, as_json: bool) -> None:
-    from lbhash.index.milvus.address import shown_address
-
-    facts = index.info() | {"index": shown_address(path)}
-    if as_json:
-        print_json(facts)
-        return
-    from lbhash.cli.tables import print_index
-
-    print_index(facts)
+        print_index(facts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -44,18 +44,9 @@ def search(
     """Find the codes nearest to rows of data, or to codes."""
     from lbhash.pipeline import search as searches
 
+    query: dict[str, Any] = {"model": model, "data": data, "rows": row or (), "codes": code or ()}
     found = searches.search(
-        base,
-        model=model,
-        data=data,
-        rows=row or (),
-        codes=code or (),
-        k=k,
-        radius=radius,
-        where=where or (),
-        by=rerank,
-        candidates=candidates,
-        out=out,
+        base, **query, k=k, radius=radius, where=where or (), by=rerank, candidates=candidates, out=out
     )
     if as_json:
         from lbhash.utils.serialization import json_value
