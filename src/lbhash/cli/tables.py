@@ -23,16 +23,10 @@ RESULT_COLUMNS = ("method", "mAP", "over ties", "D_inter", "D_intra", "ratio", "
 def result_row(metrics: Mapping[str, Any]) -> list[str]:
     """Return the cells of ``RESULT_COLUMNS`` for the contents of a ``metrics.json``."""
     found = metrics["bound"]
-    return [
-        metrics["method"],
-        f"{metrics['map']:.4f}",
-        f"{metrics['map_worst']:.4f}–{metrics['map_best']:.4f}",
-        number(found["inter"]),
-        number(found["intra"]),
-        number(found["ratio"], 3),
-        number(metrics["knn_accuracy"], 4),
-        f"{metrics['train_seconds']:.1f}",
-    ]
+    bound = [number(found["inter"]), number(found["intra"]), number(found["ratio"], 3)]
+    ties = f"{metrics['map_worst']:.4f}–{metrics['map_best']:.4f}"
+    last = [number(metrics["knn_accuracy"], 4), f"{metrics['train_seconds']:.1f}"]
+    return [metrics["method"], f"{metrics['map']:.4f}", ties, *bound, *last]
 
 
 def print_metrics(rows: Iterable[Mapping[str, Any]], title: str) -> None:
@@ -48,13 +42,12 @@ def print_training(training: Mapping[str, Any]) -> None:
     """Say which epoch's weights were kept, if one was chosen."""
     if training["monitor"] is None:
         return
+    line = "epoch {epoch} of {epochs} (from 0) was kept: {monitor} {value:.4g}"
     if training["value"] is None:
-        line = f"no epoch had a {training['monitor']} to choose it by; the weights are the last one's"
-    else:
-        stopped = ", and training ended early" if training["stopped_early"] else ""
-        line = f"epoch {training['epoch']} of {training['epochs']} (from 0) was kept: "
-        line += f"{training['monitor']} {training['value']:.4g}{stopped}"
-    Console().print(line, soft_wrap=True, highlight=False)
+        line = "no epoch had a {monitor} to choose it by; the weights are the last one's"
+    elif training["stopped_early"]:
+        line += ", and training ended early"
+    Console().print(line.format(**training), soft_wrap=True, highlight=False)
 
 
 def print_report(report: Report) -> None:
@@ -185,9 +178,8 @@ def print_compared_centers(compared: Mapping[str, Any]) -> None:
     bounds = Table("upper bound by", "minimum distance at most")
     for name, distance in compared["bounds"].items():
         bounds.add_row(name, str(distance))
-    console = Console()
-    console.print(table)
-    console.print(bounds)
+    Console().print(table)
+    Console().print(bounds)
 
 
 def method_rows() -> list[dict[str, str]]:

@@ -1,7 +1,6 @@
 """Folders of codes: the rows of a large collection in shards, one file each, and a manifest that describes them.
 
-The name and the rows of a shard follow from the number of rows alone. So every run that encodes a shard writes the same
-file.
+Name and rows of a shard follow from the number of rows alone, so that every run writes the same files.
 """
 
 from __future__ import annotations
@@ -59,16 +58,15 @@ def read_manifest(folder: Path, name: str = "codes") -> dict[str, Any]:
         if known and version <= VERSION:
             shards_of(manifest["rows"], manifest["shard_rows"])
     except FileNotFoundError:
-        raise ValueError(
-            f"{name} is {str(folder)!r}, which is a folder without {MANIFEST}; it must be a file of codes, or a folder "
-            "that 'lbhash encode' wrote"
-        ) from None
+        what = (
+            f"which is a folder without {MANIFEST}; it must be a file of codes, or a folder that 'lbhash encode' wrote"
+        )
+        raise ValueError(f"{name} is {str(folder)!r}, {what}") from None
     except (ValueError, KeyError, TypeError, RecursionError):
         known, version = False, 0
     if known and version > VERSION:
-        raise ValueError(
-            f"{name} is {str(folder)!r}, which a newer lbhash wrote (format {version}; this one reads {VERSION})"
-        )
+        what = f"which a newer lbhash wrote (format {version}; this one reads {VERSION})"
+        raise ValueError(f"{name} is {str(folder)!r}, {what}")
     if not known:
         raise ValueError(f"{name} is {str(folder)!r}, whose {MANIFEST} is damaged or not of a folder of codes")
     return manifest
@@ -86,10 +84,8 @@ def complete_shards(folder: Path, name: str = "codes") -> tuple[dict[str, Any], 
     absent = [shard.name for shard in shards if not (folder / shard.name).is_file()]
     there = f"{len(shards) - len(absent):,} of its {len(shards):,} shards are there"
     if "complete" not in manifest:
-        raise ValueError(
-            f"{name} is {str(folder)!r}, which is not complete ({there}); run its 'lbhash encode' again, which goes on "
-            "where it stopped"
-        )
+        what = f"which is not complete ({there}); run its 'lbhash encode' again, which goes on where it stopped"
+        raise ValueError(f"{name} is {str(folder)!r}, {what}")
     if absent:
         raise ValueError(f"{name} is {str(folder)!r}, which lacks {absent[0]} ({there}); run its 'lbhash encode' again")
     return manifest, shards

@@ -158,7 +158,7 @@ def embed_dataset(
         cache = False
     if cache:
         store = EmbeddingShards(folder, len(images), backbone.dim)
-        found, faults = store.load() or _fill(store, shards, embed, refuse)
+        found, faults = store.find(None) or _fill(store, shards, embed, refuse)
     else:
         made = list(embed(shards))
         found = np.concatenate([rows for _, rows, _ in made])
@@ -185,7 +185,7 @@ def _fill(
 ) -> StoredEmbeddings:
     """Embed the shards that the cache does not have yet, and put all of them together."""
     with exclusive(store.folder, "lock", "another run embeds the same images; this one waits for it", None):
-        found = store.load()  # what the run that this one waited for has written
+        found = store.find(None)  # what the run that this one waited for has written
         if found is None:
             done = {shard: store.find(shard) for shard in shards}
             faults = [fault for stored in done.values() if stored for fault in stored[1].values()]
@@ -194,7 +194,7 @@ def _fill(
             for made in embed([shard for shard, stored in done.items() if stored is None]):
                 store.write(*made)
             store.finish(shards)
-            found = store.load()
+            found = store.find(None)
     if found is None:
         raise OSError(5, "the embeddings that were just written could not be read", str(store.folder))
     return found

@@ -73,14 +73,9 @@ def encode_folder(
     the folder holds codes of, so that another model or other data are refused (files are known by their names, sizes
     and times of change), and at the end that the folder is complete. ``_damaged.csv`` names the rows without a code.
 
-    Args:
-        job: what is encoded.
-        out: the folder; ``ValueError`` if it holds something else, or another run writes to it.
-        shard_rows: rows of a shard. If None, as the folder has them, and else 65,536.
-        engine: ``local``, this process; or ``ray``, a cluster whose machines see the same files by the same paths.
-        ray_address: address of the cluster. If None, one is started on this machine, and ended.
-        overwrite: start again, whatever the folder holds codes of.
-        progress: show a bar on standard error.
+    A shard has ``shard_rows`` rows; if None, as the folder has them, and else 65,536. The engine is ``local``, this
+    process, or ``ray``: a cluster whose machines see the same files by the same paths, or if ``ray_address`` is None,
+    a new one on this machine. ``overwrite`` starts again, whatever the folder holds codes of.
 
     Returns:
         The numbers of ``codes``, ``rows``, ``damaged`` rows and ``shards``; how many shards were ``found``; ``bits`` of

@@ -34,18 +34,10 @@ def build(
     progress: bool = False,
     **data: Any,
 ) -> Index:
-    """Build an index from a file or folder of codes, or from what a model makes of data.
+    """Build an index from a file or folder of codes, or from what a model makes of data (``EncodingJob``).
 
-    Args:
-        out: a folder, or the address of a collection of Milvus.
-        kind: flat, mih, ivf or hnsw.
-        codes: the codes, in the place of ``data``.
-        ids: what becomes the ids (``ids_of``); ``next`` counts from 0.
-        options: of the kind, as they are typed: ``NAME=NUMBER``.
-        store_vectors: outputs or embeddings, which the index stores for re-ranking; or nothing.
-        overwrite: replace the index in ``out``.
-        progress: show bars.
-        data: arguments of ``EncodingJob``; the split is base if it is not given.
+    The options are those of ``lbhash index build``; those of the kind are ``NAME=NUMBER``. The ids are what ``ids_of``
+    says, and ``next`` counts from 0. The split of the data is base if it is not given.
     """
     settings: dict[str, Any] = {"store_vectors": store_vectors, "options": _numbers(options), "overwrite": overwrite}
     check_build(out, kind, **settings)

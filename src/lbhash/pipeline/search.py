@@ -51,21 +51,10 @@ def search(
 ) -> dict[str, Any]:
     """Search an index, or a file of codes, for the codes that are nearest to rows of data, or to codes.
 
-    Args:
-        path: the index, or the file.
-        model: a folder that ``lbhash train`` wrote, which encodes the rows.
-        data: the data that the rows are of.
-        rows: the queries. If there are neither rows nor codes, row 0.
-        codes: the queries as hexadecimal digits, in the place of rows.
-        k: how many neighbors. If None, 10, unless a radius is given.
-        radius: all codes within it, in the place of the k nearest.
-        where: filters as they are typed, ``NAME=VALUE`` or ``NAME=VALUE,VALUE``.
-        by: what to rank candidates by again (``lbhash.index.rerank``). If None, they are not ranked again.
-        candidates: how many to rank again. If None, 100.
-        out: a Parquet file for the neighbors. If None, none is written.
-
-    Returns:
-        ``index``, the number of its ``codes``, their ``bits``, and the ``queries`` with their neighbors.
+    The options are those of ``lbhash search``: rows of ``data`` (row 0 if there is no query), which ``model`` encodes,
+    or ``codes`` in hexadecimal digits; the ``k`` nearest (10), or all within ``radius``; filters ``NAME=VALUE`` or
+    ``NAME=VALUE,VALUE``; what to rank so many ``candidates`` (100) ``by`` again (``lbhash.index.rerank``); and a
+    Parquet file for the neighbors. Return the ``index``, its ``codes`` and ``bits``, and the ``queries``' neighbors.
     """
     if out is not None:
         check_suffix(out, suffixes=(".parquet",))
@@ -185,20 +174,17 @@ def _answer(
     ids: npt.NDArray[np.int64],
     scores: npt.NDArray[np.float32] | None = None,
 ) -> dict[str, Any]:
-    attributes = index.attributes_of(ids).to_pylist()
-    return {
-        "row": None if queries.rows is None else int(queries.rows[row]),
-        "code": queries.codes[row].tobytes().hex(),
-        "label": None if queries.labels is None else queries.labels[row],
-        "neighbors": [
-            {
-                "rank": place + 1,
-                "id": values.pop("id"),
-                "distance": int(distances[place]),
-                "score": None if scores is None else float(scores[place]),
-                "label": values.get(index.label),
-                "attributes": values,
-            }
-            for place, values in enumerate(attributes)
-        ],
-    }
+    neighbors = [
+        {
+            "rank": place + 1,
+            "id": values.pop("id"),
+            "distance": int(distances[place]),
+            "score": None if scores is None else float(scores[place]),
+            "label": values.get(index.label),
+            "attributes": values,
+        }
+        for place, values in enumerate(index.attributes_of(ids).to_pylist())
+    ]
+    number = None if queries.rows is None else int(queries.rows[row])
+    label = None if queries.labels is None else queries.labels[row]
+    return {"row": number, "code": queries.codes[row].tobytes().hex(), "label": label, "neighbors": neighbors}

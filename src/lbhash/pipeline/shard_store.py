@@ -180,9 +180,8 @@ def check_code_folder(folder: Path) -> None:
         return
     others = [file.name for file in folder.iterdir() if file.name != _LOCK and not file.name.startswith(_UNFINISHED)]
     if others:
-        raise ValueError(
-            f"out is {str(folder)!r}, a folder that holds {min(others)!r} and no codes; give another folder"
-        )
+        what = f"a folder that holds {min(others)!r} and no codes"
+        raise ValueError(f"out is {str(folder)!r}, {what}; give another folder")
 
 
 def _shown(value: Any) -> str:
@@ -197,44 +196,44 @@ class EmbeddingShards(ShardStore[StoredEmbeddings]):
     """Embeddings ``[rows, dim]`` of a table of images: in shards while they are computed, and then in one file."""
 
     def __init__(self, folder: Path, rows: int, dim: int) -> None:
-        self.folder, self._shape = folder, (rows, dim)
+        self.folder, self._rows, self._dim = folder, rows, dim
 
-    def find(self, shard: Shard) -> StoredEmbeddings | None:
-        """Return the embeddings of a shard."""
-        return _read_embeddings(self._file(shard, ".npy"), self._file(shard, ".json"), (len(shard), self._shape[1]))
-
-    def load(self) -> StoredEmbeddings | None:
-        """Return all embeddings; None if they are not complete."""
-        return _read_embeddings(self.folder / "embeddings.npy", self.folder / "damaged.json", self._shape)
+    def find(self, shard: Shard | None) -> StoredEmbeddings | None:
+        """Return the embeddings of a shard, or if it is None, all of them."""
+        array, faults = self._files(shard)
+        try:
+            known = json.loads(faults.read_text(encoding="utf-8"))
+            found = np.lib.format.open_memmap(array, mode="r")
+            rows = self._rows if shard is None else len(shard)
+            whole = found.shape == (rows, self._dim) and found.dtype == np.float32
+            return (found, {int(row): str(fault) for row, fault in known.items()}) if whole else None
+        except (OSError, ValueError, EOFError, AttributeError):
+            return None
 
     def write(self, shard: Shard, embeddings: npt.NDArray[np.float32], faults: Mapping[int, str]) -> None:
         """Write the embeddings of a shard, and then the faults of its rows."""
-        with replacing(self._file(shard, ".npy")) as temporary, temporary.open("wb") as opened:
+        array, last = self._files(shard)
+        with replacing(array) as temporary, temporary.open("wb") as opened:
             np.save(opened, embeddings)
-        write_json(self._file(shard, ".json"), faults)
+        write_json(last, faults)
 
     def finish(self, shards: Sequence[Shard]) -> None:
         """Put all shards into one file."""
+        array, last = self._files(None)
         faults: dict[int, str] = {}
-        with replacing(self.folder / "embeddings.npy") as temporary:
-            whole = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=self._shape)
+        with replacing(array) as temporary:
+            whole = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=(self._rows, self._dim))
             for shard, (embeddings, some) in zip(shards, self.stored(shards), strict=True):
                 whole[shard.start : shard.stop] = embeddings
                 faults |= some
             whole.flush()
             del whole
-        write_json(self.folder / "damaged.json", faults)  # comes last: embeddings without it do not count
+        write_json(last, faults)  # comes last: embeddings without it do not count
         shutil.rmtree(self.folder / "chunks", ignore_errors=True)
 
-    def _file(self, shard: Shard, suffix: str) -> Path:
-        return self.folder / "chunks" / f"{shard.start:09}{suffix}"
-
-
-def _read_embeddings(array: Path, faults: Path, shape: tuple[int, int]) -> StoredEmbeddings | None:
-    try:
-        known = json.loads(faults.read_text(encoding="utf-8"))
-        found = np.lib.format.open_memmap(array, mode="r")
-        whole = found.shape == shape and found.dtype == np.float32
-        return (found, {int(row): str(fault) for row, fault in known.items()}) if whole else None
-    except (OSError, ValueError, EOFError, AttributeError):
-        return None
+    def _files(self, shard: Shard | None) -> tuple[Path, Path]:
+        """Return the files of embeddings and faults, of a shard or of all rows."""
+        if shard is None:
+            return self.folder / "embeddings.npy", self.folder / "damaged.json"
+        chunk = self.folder / "chunks" / f"{shard.start:09}"
+        return chunk.with_suffix(".npy"), chunk.with_suffix(".json")

@@ -41,13 +41,8 @@ def train_files(
 ) -> dict[str, Any]:
     """Open data, and train on it as ``train_model`` does; on images, their backbone is fine-tuned.
 
-    Args:
-        data: as ``lbhash train --data`` takes it, as are base, query, labels, protocol and split_seed.
-        out: folder of the model.
-        images: the backbone, and how images are found, if ``data`` are images.
-        freeze: whether the backbone is not fine-tuned, and images are embedded once.
-        threads: of PyTorch; if None, 1 for embeddings and all cores for images that are trained on.
-        training: of ``train_model`` and ``Hasher``.
+    The arguments are the options of ``lbhash train``. If ``freeze``, images are embedded once, and the backbone is not
+    fine-tuned. If None, ``threads`` are 1 for embeddings, and all cores for images that are trained on.
     """
     from lbhash.training.distributed import is_main_process
 
@@ -98,27 +93,16 @@ def train_model(
     about: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Train on a data set, evaluate its queries against its base, and write the model folder.
+    """Train on a data set, evaluate its queries against its base, write the model folder, and return the metrics.
 
     Where several processes train, the first one does all that follows, and the others return nothing.
 
     Classes of the train split get a center each, whatever their numbers are; the model remembers these. A class that
     only base or query have is found, or not, without one.
 
-    Args:
-        dataset: train, base and query; of images, a backbone is fine-tuned.
-        out: the folder: the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``.
-        top_k: k of mAP@k; if None, the whole base.
-        split_seed: the protocol's seed, remembered in the model.
-        log: of the epochs.
-        resume: go on from the folder's checkpoint.
-        overwrite: replace a model that the folder holds.
-        progress: show a bar.
-        about: what else the model remembers: the ``backbone`` of the embeddings, how images were found.
-        settings: of ``Hasher``.
-
-    Returns:
-        What ``metrics.json`` holds.
+    The folder gets the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``. mAP@k is of ``top_k``; if
+    None, of the whole base. ``about`` is what else the model remembers: its ``backbone``, how images were found. The
+    settings are those of ``Hasher``.
     """
     from lbhash.hasher import Hasher
     from lbhash.training.checkpoints import has_checkpoint
@@ -129,9 +113,8 @@ def train_model(
     resumable = resume and has_checkpoint(folder)
     if (folder / "config.json").exists() and not overwrite and not resumable:
         unresumed = " and no checkpoint to resume from" if resume else ""
-        raise ValueError(
-            f"out is {str(out)!r}, which already holds a model{unresumed}; give another folder, or --overwrite"
-        )
+        what = f"which already holds a model{unresumed}"
+        raise ValueError(f"out is {str(out)!r}, {what}; give another folder, or --overwrite")
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(dataset.base), "the size of the base")
     hasher = Hasher(progress=progress, **settings)
@@ -151,9 +134,9 @@ def train_model(
     if hasher.model_.classifier is not None and not dataset.multi_label:
         found = classes[classifier_predict(query, hasher.model_.classifier.weight.detach().numpy())]
         recognized = float(np.mean(found == dataset.query.labels))
+    source = {"data": dataset.name, "protocol": dataset.protocol}
     metrics = {
-        "data": dataset.name,
-        "protocol": dataset.protocol,
+        **source,
         "method": hasher.name,
         "bits": hasher.bits,
         "seed": hasher.seed,
@@ -165,12 +148,7 @@ def train_model(
         "classifier_accuracy": recognized,  # of the method's own classifier, where it has one
     }
     hasher.classes_ = classes
-    hasher.model_.about |= {
-        "data": dataset.name,
-        "protocol": dataset.protocol,
-        "split seed": split_seed,
-        **(about or {}),
-    }
+    hasher.model_.about |= {**source, "split seed": split_seed, **(about or {})}
     if dataset.train.labels is not None and dataset.train.labels.ndim == 2:
         hasher.model_.about["label columns"] = dataset.classes
     hasher.save_pretrained(folder)
@@ -179,7 +157,7 @@ def train_model(
 
 
 def _of_images(rate: float | None) -> dict[str, Any]:
-    """What the metrics of a fine-tuning have besides: the speed of training, and the most memory that was needed."""
+    """Return what the metrics of a fine-tuning have besides: its speed, and the most memory that it needed."""
     import torch
 
     gpu = torch.cuda.max_memory_allocated() if torch.cuda.is_initialized() else None

@@ -17,22 +17,16 @@ def encode(
         str, typer.Option(help="The file of codes, .parquet or .npz; or a folder, which is written shard by shard.")
     ],
     data: Data = "digits",
-    split: Annotated[
-        SplitName,
-        typer.Option(help="Which rows: all of one file, or those of a split."),
-    ] = "all",
+    split: Annotated[SplitName, typer.Option(help="Which rows: all of one file, or those of a split.")] = "all",
     shard_rows: Annotated[
-        int | None,
-        typer.Option(help="Folders only: rows of a shard; 65,536, or as the folder has them, if not given."),
+        int | None, typer.Option(help="Folders only: rows of a shard; 65,536, or as the folder has them, if not given.")
     ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Folders only: images in a pass through the backbone; 32 if not given.")
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            help="Folders only: processes that decode images; one less than the cores if not given, none on two."
-        ),
+        typer.Option(help="Folders only: processes that decode images; if not given, the cores less one, none on two."),
     ] = None,
     precision: Annotated[
         Literal["32", "bf16"] | None,

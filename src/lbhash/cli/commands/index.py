@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,9 +13,8 @@ from lbhash.cli.commands.options import Json, SplitName, encoded_data, print_jso
 if TYPE_CHECKING:
     from lbhash.index import Index
 
-index_app = typer.Typer(
-    name="index", help="Build an index of codes, change it, and show what it holds.", no_args_is_help=True
-)
+_HELP = "Build an index of codes, change it, and show what it holds."
+index_app = typer.Typer(name="index", help=_HELP, no_args_is_help=True)
 
 IndexPath = Annotated[str, typer.Option("--index", help="A folder that 'lbhash index build' wrote, or milvus+URL.")]
 
@@ -26,8 +26,7 @@ def chosen_codes(
     ] = None,
     split: Annotated[SplitName | None, typer.Option(help="Which rows of --data; base if not given.")] = None,
     codes: Annotated[
-        Path | None,
-        typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of --model and --data."),
+        Path | None, typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of --model and --data.")
     ] = None,
     ids: Annotated[
         str | None,
@@ -77,16 +76,11 @@ def build(
 @index_app.command()
 @with_options(encoded_data)
 @with_options(chosen_codes)
-def add(
-    index: IndexPath,
-    as_json: Json = False,
-    **options: Any,
-) -> None:
+def add(index: IndexPath, as_json: Json = False, **options: Any) -> None:
     """Add codes to an index, all of them or none."""
-    from lbhash.index import open_index
     from lbhash.pipeline import index as indexes
 
-    opened = open_index(index, progress=not as_json)
+    opened = _open(index, progress=not as_json)
     added = indexes.add(opened, progress=not as_json, **options)
     _print(opened, index, as_json, "{added:,} codes added; {index} has {codes:,}", added=added)
 
@@ -98,9 +92,7 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Remove codes by their ids, all of them or none."""
-    from lbhash.index import open_index
-
-    opened = open_index(index)
+    opened = _open(index)
     removed = opened.remove(ids)
     _print(opened, index, as_json, "{removed:,} codes removed; {index} has {codes:,}", removed=removed)
 
@@ -108,10 +100,10 @@ def remove(
 @index_app.command()
 def compact(index: IndexPath, as_json: Json = False) -> None:
     """Rewrite an index as one segment, without removed codes."""
-    from lbhash.index import LocalIndex, open_index
+    from lbhash.index import LocalIndex
     from lbhash.index.milvus.address import shown_address
 
-    opened = open_index(index)
+    opened = _open(index)
     if not isinstance(opened, LocalIndex):
         raise ValueError(f"index is {shown_address(index)!r}, of kind {opened.kind}, which compacts itself")
     opened.compact()
@@ -121,17 +113,13 @@ def compact(index: IndexPath, as_json: Json = False) -> None:
 @index_app.command()
 def info(index: IndexPath, as_json: Json = False) -> None:
     """Show what an index holds."""
-    from lbhash.index import open_index
-
-    _print(open_index(index), index, as_json)
+    _print(_open(index), index, as_json)
 
 
 @index_app.command()
 def verify(index: IndexPath, as_json: Json = False) -> None:
     """Read all of an index and compare every checksum."""
-    from lbhash.index import open_index
-
-    opened = open_index(index)
+    opened = _open(index)
     opened.verify()
     _print(opened, index, as_json, "{index} is intact: {codes:,} codes, generation {generation}", intact=True)
 
@@ -148,10 +136,9 @@ def bench(
     as_json: Json = False,
 ) -> None:
     """Build every embedded kind from the same codes in memory, and compare recall and speed with flat."""
-    from lbhash.index import open_index
     from lbhash.pipeline import index as indexes
 
-    facts = indexes.bench(open_index(index), queries, k, limit, rounds, lambda line: typer.echo(line, err=True))
+    facts = indexes.bench(_open(index), queries, k, limit, rounds, lambda line: typer.echo(line, err=True))
     if as_json:
         print_json(facts)
         return
@@ -167,10 +154,9 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write all of an index to a Parquet file."""
-    from lbhash.index import open_index
     from lbhash.pipeline.index import export_index
 
-    facts = export_index(open_index(index), out)
+    facts = export_index(_open(index), out)
     if as_json:
         print_json(facts)
     else:
@@ -194,8 +180,6 @@ def size(
     as_json: Json = False,
 ) -> None:
     """Compute how much memory codes need, and how many machines."""
-    from dataclasses import asdict
-
     from lbhash.index.sizing import ID_BYTES, parse_bytes, parse_count, size_of
 
     amount = None if memory is None else parse_bytes(memory)
@@ -211,6 +195,12 @@ def size(
     from lbhash.cli.tables import print_sizes
 
     print_sizes(sizes, memory)
+
+
+def _open(path: str, progress: bool = False) -> Index:
+    from lbhash.index import open_index
+
+    return open_index(path, progress=progress)
 
 
 def _print(index: Index, path: str, as_json: bool, line: str = "", **facts: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lbhash.data import TRAIN_TEST_PROTOCOLS, EmbeddingSplit, load_dataset, load_table
+from lbhash.data import TRAIN_TEST_PROTOCOLS, load_dataset, load_table
 from lbhash.data.images import ImageTable, holds_images
 from lbhash.data.images.corrupt import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
 from lbhash.hasher import Hasher, load_hasher
@@ -54,18 +54,15 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> Embeddin
         if files:
             what = f"data is the folder {str(job.data)!r}" if Path(job.data).is_dir() else "base or query is given"
             raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
-        table = load_table(job.data, job.labels, stream=stream)
-        split = EmbeddingSplit(table.embeddings, np.arange(len(table.embeddings)), table.labels)
+        split = load_table(job.data, job.labels, stream=stream).split()
     else:
         protocol, seed = split_of_training(hasher, job.protocol, job.split_seed)
         protocol = job.protocol if files else protocol
-        files_of = {"base": job.base, "query": job.query, "labels": job.labels}
-        dataset = load_dataset(job.data, **files_of, protocol=protocol, seed=seed, stream=stream)
+        named = {"base": job.base, "query": job.query, "labels": job.labels}
+        dataset = load_dataset(job.data, **named, protocol=protocol, seed=seed, stream=stream)
         if protocol is None and dataset.protocol not in ("flags", "files"):
-            raise ValueError(
-                f"split is {job.split!r}, and neither the model nor the data say which rows that is; "
-                "give a protocol, or split all"
-            )
+            what = "neither the model nor the data say which rows that is"
+            raise ValueError(f"split is {job.split!r}, and {what}; give a protocol, or split all")
         split = dataset.split(job.split)
     return EmbeddingSource(job, hasher, split)
 
@@ -90,7 +87,7 @@ def _open_images(
     if check and job.unreadable:
         line = damaged_line(fault_of(table, job.unreadable[0]), len(job.unreadable), len(table))
         refuse_or_skip(f"{line}, which changes how splits are sampled", images.damaged)
-    return ImageSource(job, hasher, table.split(rows), backbone)
+    return ImageSource(job, hasher, table.split(rows), table, backbone)
 
 
 def is_sampled(table: ImageTable, protocol: str | None) -> bool:

@@ -52,21 +52,27 @@ class EncodedShard(NamedTuple):
 class Source(ABC):
     """Rows of a data set, in ascending order, and the model that encodes them.
 
-    Args:
-        job: what is encoded, with all that was found out about its data.
-        hasher: the model.
-        split: the rows.
-        images: the table of the data if it holds images.
+    The job has all that was found out about its data. Of images there are the table and the backbone too.
     """
 
     unit: ClassVar[str]
     """What a row is, in the plural."""
 
-    def __init__(self, job: EncodingJob, hasher: Hasher, split: Split, images: ImageTable | None = None) -> None:
+    def __init__(
+        self,
+        job: EncodingJob,
+        hasher: Hasher,
+        split: Split,
+        images: ImageTable | None = None,
+        backbone: Backbone | None = None,
+    ) -> None:
+        dim = split.input_dim(backbone)
+        if dim != hasher.model_.dim:
+            raise ValueError(f"embeddings have {dim} numbers a row; the model takes {hasher.model_.dim}")
         # Multi-hot labels get as many columns as in training, so that files that are encoded one by one go together.
-        split = split.widened(hasher.model_.about.get("label columns", len(hasher.classes_)))
-        self.job, self.hasher, self.rows, self.labels = job, hasher, split.rows, split.labels
-        self.model = hasher.model_.fingerprint()
+        self.split = split.widened(hasher.model_.about.get("label columns", len(hasher.classes_)))
+        self.job, self.hasher, self.rows, self.labels = job, hasher, split.rows, self.split.labels
+        self.backbone, self.model = backbone, hasher.model_.fingerprint()
         self._columns = open_columns(job.data, job.columns, images)
 
     @abstractmethod
@@ -146,19 +152,13 @@ class EmbeddingSource(Source):
     chunk = 8192
     """Rows that are encoded at a time."""
 
-    def __init__(
-        self, job: EncodingJob, hasher: Hasher, split: EmbeddingSplit, images: ImageTable | None = None
-    ) -> None:
-        if split.dim != hasher.model_.dim:
-            raise ValueError(f"embeddings have {split.dim} numbers a row; the model takes {hasher.model_.dim}")
-        super().__init__(job, hasher, split, images)
-        self._split = split
+    split: EmbeddingSplit
 
     def batches(self, shards: Sequence[Shard]) -> Iterator[Batch]:
         """Read the rows of these shards."""
         for shard, start, stop in _cut(shards, self.chunk):
             rows = self.rows[start:stop]
-            embeddings = self._split.embeddings[rows]
+            embeddings = self.split.embeddings[rows]
             check_embeddings(embeddings, "embeddings of data", rows)
             yield Batch(shard, np.arange(start, stop), embeddings)
 
@@ -166,7 +166,7 @@ class EmbeddingSource(Source):
         """Return the fingerprint of the files' names, sizes and times of change, or of a data set by name."""
         job = self.job
         if str(job.data) in DATASETS:
-            return {"fingerprint": self._split.fingerprint()}
+            return {"fingerprint": self.split.fingerprint()}
         facts = []
         for path in (Path(name) for name in (job.data, job.base, job.query, job.labels) if name is not None):
             inside = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
@@ -179,18 +179,16 @@ class ImageSource(Source):
 
     unit = "images"
 
-    def __init__(self, job: EncodingJob, hasher: Hasher, split: ImageSplit, backbone: Backbone) -> None:
-        super().__init__(job, hasher, split, split.images)
-        self._store, self._backbone = split.images.store, backbone
+    split: ImageSplit
+    backbone: Backbone
 
     def batches(self, shards: Sequence[Shard]) -> Iterator[Batch]:
         """Read and embed the images of these shards."""
-        job, backbone = self.job, self._backbone
-        reader = ImageReader(self._store.in_order(), backbone.processor, backbone.name)
+        job, backbone = self.job, self.backbone
+        reader = ImageReader(self.split.images.store.in_order(), backbone.processor, backbone.name)
         size = job.batch_size or 32
-        made = in_workers(
-            reader, (self.rows[start:stop] for _, start, stop in _cut(shards, size)), workers_of(job, backbone)
-        )
+        rows = (self.rows[start:stop] for _, start, stop in _cut(shards, size))
+        made = in_workers(reader, rows, workers_of(job, backbone))
         for (shard, start, _), (pixels, read, damaged) in zip(_cut(shards, size), made, strict=True):
             if damaged and (job.images is None or job.images.damaged == "refuse"):
                 raise ValueError(
@@ -204,7 +202,7 @@ class ImageSource(Source):
 
     def data_metadata(self) -> dict[str, Any]:
         """Return the fingerprints of images and backbone, and the backbone's precision."""
-        facts = {"fingerprint": self._store.fingerprint(), "backbone": self._backbone.fingerprint()}
+        facts = {"fingerprint": self.split.images.store.fingerprint(), "backbone": self.backbone.fingerprint()}
         return {**facts, "precision": self.job.precision or "32"}
 
 
