@@ -90,8 +90,8 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
     what = f"code {found['code']}" if found["row"] is None else f"row {found['row']}{label}"
     neighbors = found["neighbors"]
     scored = any(neighbor["score"] is not None for neighbor in neighbors)
-    # The row, as a rule, is the id, and the label has a column.
-    further = [n for n in (neighbors[0]["attributes"] if neighbors else ()) if n not in ("row", "label", "labels")]
+    attributes = neighbors[0]["attributes"] if neighbors else ()
+    further = [name for name in attributes if name not in ("row", "label", "labels")]  # the row is the id as a rule
     columns = ["rank", "id", "distance", *(["score"] if scored else []), "label", *further]
     table = Table(*columns, title=f"nearest to {what}", title_justify="left")
     for neighbor in neighbors:
@@ -162,7 +162,7 @@ def certificate(facts: Mapping[str, Any]) -> str:
     if facts["optimal"]:
         return "proven optimal"
     gap = facts["upper_bound"] - facts["minimum_distance"]
-    return f"at most {gap} {'bit' if gap == 1 else 'bits'} below the optimum"
+    return f"at most {gap} bit{'' if gap == 1 else 's'} below the optimum"
 
 
 def print_compared_centers(compared: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 
 PATH = "path"
 """The column of images in files of their own: the path of each file, relative to the data's folder."""
-
-
-class ColumnSource(Protocol):
-    """Columns with a row for each row of the data."""
-
-    def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """Return these rows, in this order."""
 
 
 class ImagePaths:
@@ -57,10 +50,8 @@ def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = Tr
     if not one_file or not Path(data).is_file() or Path(data).suffix != ".parquet":
         if set(names) == {PATH} and one_file and holds_images(data):
             return pa.schema([(PATH, pa.string())])
-        raise ValueError(
-            f"columns is {', '.join(names)} and data is {str(data)!r}; it must be one .parquet file, or for {PATH!r} "
-            "a folder of images"
-        )
+        what = f"it must be one .parquet file, or for {PATH!r} a folder of images"
+        raise ValueError(f"columns is {', '.join(names)} and data is {str(data)!r}; {what}")
     try:
         known = pq.read_schema(data)
     except (OSError, pa.ArrowInvalid) as error:
@@ -72,7 +63,9 @@ def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = Tr
     return pa.schema([known.field(name) for name in dict.fromkeys(names)])
 
 
-def open_columns(data: str | Path, names: Sequence[str], images: ImageTable | None = None) -> ColumnSource | None:
+def open_columns(
+    data: str | Path, names: Sequence[str], images: ImageTable | None = None
+) -> ImagePaths | ParquetRows | None:
     """Open the extra columns of data, or of its images, to read them row by row; return None if none is named."""
     if not names:
         return None

@@ -51,10 +51,8 @@ class ImageOptions:
     def table(self, data: str | Path, hasher: Hasher | None = None) -> ImageTable:
         """Load the images of ``data``; of an ImageNet only the classes that ``hasher``'s model was trained with."""
         layout = self.layout or layout_of(data)
-        classes: str | Path | list[str] | None = self.classes
-        if classes is None and hasher is not None and layout == "imagenet":
-            classes = hasher.model_.about.get(CLASS_LIST)
-        return load_images(data, layout=layout, images=self.images, classes=classes)
+        known = hasher.model_.about.get(CLASS_LIST) if hasher is not None and layout == "imagenet" else None
+        return load_images(data, layout=layout, images=self.images, classes=self.classes or known)
 
     def metadata(self, table: ImageTable) -> dict[str, Any]:
         """Return what a model remembers of how its images were found."""
@@ -88,8 +86,7 @@ class ImageOptions:
 class Embedded:
     """A table of images with embeddings ``float32 [n, dim]``, memory-mapped if they come from the cache.
 
-    Damaged rows have an embedding of 0; ``damaged`` says what is wrong with each. ``backbone`` is what a model
-    remembers of the backbone (``Backbone.about``).
+    Damaged rows have an embedding of 0; ``damaged`` says what is wrong. ``backbone`` is its ``Backbone.about``.
     """
 
     images: ImageTable
@@ -131,8 +128,6 @@ def embed_dataset(
     that a run goes on after one that was killed. Of two runs at once the second waits for the first.
 
     Args:
-        images: the images.
-        backbone: what embeds them.
         damaged: ``refuse`` the table if an image is missing or damaged, or ``skip`` such images and say so.
         batch_size: images in a pass through the backbone.
         cache: whether to read and write the cache.

@@ -33,8 +33,7 @@ def encode(job: EncodingJob, out: str | Path, *, overwrite: bool = False, **opti
 
 def is_folder(out: str) -> bool:
     """Return whether codes go into a folder: it exists, or the name ends in a slash or has no suffix."""
-    ends = (os.sep, os.altsep) if os.altsep else (os.sep,)
-    return out.endswith(ends) or Path(out).is_dir() or not Path(out).suffix
+    return out.endswith(("/", os.sep)) or Path(out).is_dir() or not Path(out).suffix
 
 
 def encode_file(job: EncodingJob, out: str | Path) -> dict[str, Any]:

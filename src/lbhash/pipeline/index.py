@@ -105,13 +105,11 @@ def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
     The ids are ``row``, the rows of the file that was encoded; ``next``, which returns None; or an integer column of
     the table. If None, the column ``id`` if there is one, else ``row``.
     """
-    which = _check_ids(None if table.extra_columns is None else table.extra_columns.schema, which)
-    if which == "next":
-        return None
-    if which == "row":
-        return table.rows
-    assert table.extra_columns is not None
-    column = table.extra_columns[which]
+    columns = table.extra_columns
+    which = _check_ids(None if columns is None else columns.schema, which)
+    if columns is None or which in ("row", "next"):
+        return table.rows if which == "row" else None
+    column = columns[which]
     if column.null_count:
         raise ValueError(f"ids is {which!r}, a column with missing values; every code must have an id")
     return column.to_numpy()
@@ -148,10 +146,8 @@ def _read_or_encode(
         wanted = [name for name in attributes if name not in ("row", "label", "labels")]
         columns = [name for name in schema.names if name != "id"]
         if attributes and set(columns) != set(wanted):  # without any, the index has never had a code
-            raise ValueError(
-                f"columns is {', '.join(columns) or 'not given'}; the index has {', '.join(attributes)}, "
-                f"so that it must be {', '.join(wanted) or 'left out'}"
-            )
+            what = f"columns is {', '.join(columns) or 'not given'}; the index has {', '.join(attributes)}"
+            raise ValueError(f"{what}, so that it must be {', '.join(wanted) or 'left out'}")
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
     encoded = open_source(job, hasher, stream=False, progress=progress).encode_all(vectors, progress=progress)
     return encoded.table, encoded.vectors

@@ -29,8 +29,8 @@ class Queries(NamedTuple):
     """What is searched for: codes ``[n, ceil(bits / 8)]``, and of rows of data the labels, ℓ and embeddings too."""
 
     codes: npt.NDArray[np.uint8]
-    rows: Sequence[int] | None = None
-    labels: Sequence[Any] | None = None
+    rows: Sequence[int | None]
+    labels: Sequence[Any]
     outputs: npt.NDArray[np.float32] | None = None
     embeddings: npt.NDArray | None = None
 
@@ -62,7 +62,8 @@ def search(
         raise ValueError("row is given, and so is code; search for one or the other")
     if codes:
         index = _open(path)
-        queries = Queries(np.stack([code_from_hex(text, index.bits) for text in codes]))
+        none = [None] * len(codes)
+        queries = Queries(np.stack([code_from_hex(text, index.bits) for text in codes]), none, none)
     elif model is None:
         raise ValueError("model is missing; a row needs the model that encodes it, and a code is given by --code")
     else:
@@ -74,7 +75,21 @@ def search(
     if not len(index):
         raise ValueError("index is empty: it has no code to search for; add some first")
     found = _find(index, queries, k, radius, _parse_filters(where), by, candidates)
-    answers = [_answer(index, queries, row, *neighbors) for row, neighbors in enumerate(found)]
+    answers = []
+    asked = zip(queries.rows, queries.codes, queries.labels, found, strict=True)
+    for row, code, label, (distances, ids, *scores) in asked:
+        neighbors = [
+            {
+                "rank": place + 1,
+                "id": values.pop("id"),
+                "distance": int(distances[place]),
+                "score": float(scores[0][place]) if scores else None,
+                "label": values.get(index.label),
+                "attributes": values,
+            }
+            for place, values in enumerate(index.attributes_of(ids).to_pylist())
+        ]
+        answers.append({"row": row, "code": code.tobytes().hex(), "label": label, "neighbors": neighbors})
     if out is not None:
         _write_neighbors(out, answers)
     return {"index": shown_address(path), "codes": len(index), "bits": index.bits, "queries": answers}
@@ -101,7 +116,7 @@ def _encode_rows(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
     split: Split = table.split(np.asarray(rows, np.int64))
     embedded = split.embedded(hasher.backbone_ if split.needs_backbone else None)
     codes, embeddings = hasher.encode_split(embedded), embedded.take(slice(None))
-    labels = None if table.labels is None else [label_value(table.labels[row]) for row in rows]
+    labels = [None if table.labels is None else label_value(table.labels[row]) for row in rows]
     return Queries(codes, list(rows), labels, hasher.model_.outputs(embeddings), embeddings)
 
 
@@ -164,27 +179,3 @@ def _write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> N
         columns[f"attribute_{name}" if name in own else name] = pa.array([line["attributes"][name] for line in lines])
     with replacing(out) as temporary:
         pq.write_table(pa.table(columns), temporary)
-
-
-def _answer(
-    index: Index,
-    queries: Queries,
-    row: int,
-    distances: npt.NDArray[np.int32],
-    ids: npt.NDArray[np.int64],
-    scores: npt.NDArray[np.float32] | None = None,
-) -> dict[str, Any]:
-    neighbors = [
-        {
-            "rank": place + 1,
-            "id": values.pop("id"),
-            "distance": int(distances[place]),
-            "score": None if scores is None else float(scores[place]),
-            "label": values.get(index.label),
-            "attributes": values,
-        }
-        for place, values in enumerate(index.attributes_of(ids).to_pylist())
-    ]
-    number = None if queries.rows is None else int(queries.rows[row])
-    label = None if queries.labels is None else queries.labels[row]
-    return {"row": number, "code": queries.codes[row].tobytes().hex(), "label": label, "neighbors": neighbors}

@@ -66,10 +66,8 @@ class ShardStore(ABC, Generic[T]):
         for shard in shards:
             found = self.find(shard)
             if found is None:
-                raise ValueError(
-                    f"shard {shard.number} of {shard.count} in {str(self.folder)!r} is missing or damaged; run the "
-                    "same command again"
-                )
+                what = f"shard {shard.number} of {shard.count} in {str(self.folder)!r}"
+                raise ValueError(f"{what} is missing or damaged; run the same command again")
             yield found
 
 
@@ -128,19 +126,15 @@ class CodeShards(ShardStore[StoredCodes]):
         self._remove_unfinished()
         rows = self.metadata["rows"]
         if (self.folder / MANIFEST).exists() and not overwrite:
-            manifest = read_manifest(self.folder, "out")
+            manifest, said = read_manifest(self.folder, "out"), f"out is {str(self.folder)!r}"
             for name, noun in _COMPARED.items():
                 theirs, ours = manifest.get(name), self.metadata.get(name)
                 if theirs != ours:
-                    raise ValueError(
-                        f"out is {str(self.folder)!r}, whose codes differ from this run's in {noun} ({_shown(theirs)} "
-                        f"there, {_shown(ours)} here); give another folder, or --overwrite"
-                    )
+                    what = f"differ from this run's in {noun} ({_shown(theirs)} there, {_shown(ours)} here)"
+                    raise ValueError(f"{said}, whose codes {what}; give another folder, or --overwrite")
             if shard_rows not in (None, manifest["shard_rows"]):
-                raise ValueError(
-                    f"shard_rows is {shard_rows} and out is {str(self.folder)!r}, whose shards have "
-                    f"{manifest['shard_rows']}; leave it out, or --overwrite"
-                )
+                what = f"whose shards have {manifest['shard_rows']}; leave it out, or --overwrite"
+                raise ValueError(f"shard_rows is {shard_rows} and {said}, {what}")
             return shards_of(rows, manifest["shard_rows"])
         shard_rows = SHARD_ROWS if shard_rows is None else shard_rows
         shards = shards_of(rows, shard_rows)  # refuses a bad number while the old shards are there
@@ -180,8 +174,7 @@ def check_code_folder(folder: Path) -> None:
         return
     others = [file.name for file in folder.iterdir() if file.name != _LOCK and not file.name.startswith(_UNFINISHED)]
     if others:
-        what = f"a folder that holds {min(others)!r} and no codes"
-        raise ValueError(f"out is {str(folder)!r}, {what}; give another folder")
+        raise ValueError(f"out is {str(folder)!r}, a folder that holds {min(others)!r} and no codes; give another one")
 
 
 def _shown(value: Any) -> str:

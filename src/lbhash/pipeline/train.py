@@ -8,21 +8,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from lbhash.data import Dataset
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import evaluate
+from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.splits import check_images_alone, open_embedded
 from lbhash.training.arguments import arguments
 from lbhash.utils.files import check_folder, write_json
 from lbhash.utils.system import peak_memory, usable_cores
 from lbhash.utils.validation import check_int
-
-if TYPE_CHECKING:
-    from lbhash.pipeline.embeddings import ImageOptions
 
 
 def train_files(
@@ -65,7 +63,7 @@ def train_files(
     from lbhash.models.backbone import check_backbone_name
 
     assert images is not None
-    check_images_alone(base, query, labels)
+    check_images_alone(base=base, query=query, labels=labels)
     backbone = check_backbone_name(backbone)
     table = images.table(data)
     workers = training.get("workers", 0)

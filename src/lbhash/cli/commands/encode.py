@@ -39,9 +39,7 @@ def encode(
     ray_address: Annotated[
         str | None, typer.Option(help="Address of the Ray cluster; if not given, one is started on this machine.")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Start a folder again, whatever codes it holds.")
-    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start a folder again, whatever it holds.")] = False,
     as_json: Json = False,
     **options: Any,
 ) -> None:
@@ -50,14 +48,11 @@ def encode(
     Into a folder any number of rows is encoded with the same memory, images included, and the same command again goes
     on where it stopped.
     """
-    from lbhash.pipeline import encode as encoding
+    from lbhash.pipeline.encode import encode as run
     from lbhash.pipeline.encoding.job import EncodingJob
 
-    options |= {"batch_size": batch_size, "precision": precision, "workers": workers}
-    job = EncodingJob(model, data, split, **options)
-    facts = encoding.encode(
-        job, out, shard_rows=shard_rows, engine=engine, ray_address=ray_address, overwrite=overwrite
-    )
+    job = EncodingJob(model, data, split, batch_size=batch_size, precision=precision, workers=workers, **options)
+    facts = run(job, out, shard_rows=shard_rows, engine=engine, ray_address=ray_address, overwrite=overwrite)
     if as_json:
         print_json(facts)
         return
@@ -68,5 +63,6 @@ def encode(
     if facts.get("damaged"):
         from lbhash.pipeline.shard_store import DAMAGED
 
-        line += f"; the damaged ones are named in {Path(out) / DAMAGED}"
+        line += "; the damaged ones are named in {names}"
+        facts["names"] = Path(out) / DAMAGED
     typer.echo(line.format(**facts))

@@ -29,10 +29,7 @@ def chosen_codes(
         Path | None, typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of --model and --data.")
     ] = None,
     ids: Annotated[
-        str | None,
-        typer.Option(
-            help="row, next (count on), or an integer column of --codes; its column id, else row, if not given."
-        ),
+        str | None, typer.Option(help="row, next (count on), or an integer column of --codes; if not given, id or row.")
     ] = None,
 ) -> dict[str, Any]:
     """Return the options that say which codes go into an index."""
@@ -61,16 +58,8 @@ def build(
     """Build an index from a file of codes, or from what a model makes of a data set."""
     from lbhash.pipeline import index as indexes
 
-    built = indexes.build(
-        out,
-        kind,
-        options=option or (),
-        store_vectors=store_vectors or "",
-        overwrite=overwrite,
-        progress=not as_json,
-        **options,
-    )
-    _print(built, out, as_json)
+    options |= {"options": option or (), "store_vectors": store_vectors or "", "overwrite": overwrite}
+    _print(indexes.build(out, kind, progress=not as_json, **options), out, as_json)
 
 
 @index_app.command()

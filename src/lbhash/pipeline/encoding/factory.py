@@ -24,7 +24,6 @@ def open_source(
     """Open the data of a job, with the model that encodes it; if ``hasher`` is None, it is loaded.
 
     The job of the source says what was found out about the data, so that nobody needs to look again.
-
     If ``stream``, rows are read while they are encoded, so that any number of them takes the same memory. If not,
     embeddings are read at once, and images are embedded into the cache. ``check`` looks for missing images first.
     """
@@ -33,7 +32,7 @@ def open_source(
     images = ImageOptions() if job.images is None and holds_images(job.data) else job.images
     if images is None:
         return _open_embeddings(job, hasher, stream)
-    check_images_alone(job.base, job.query, job.labels)
+    check_images_alone(base=job.base, query=job.query, labels=job.labels)
     # The embeddings of a fine-tuned backbone are not cached, so that only the rows of the split are embedded.
     if stream or (hasher.model_.has_tuned_backbone and job.split != "all"):
         return _open_images(job, images, hasher, stream, check, progress)

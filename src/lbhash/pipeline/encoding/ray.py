@@ -1,8 +1,7 @@
 """Encode the shards of a folder on a Ray cluster, by Ray Data.
 
-A shard is a row of a Ray data set, and a worker turns it into its file. Ray runs a task again elsewhere if its machine
-is lost; the file is then written again, or found. What counts in the end are the files
-(``lbhash.pipeline.shard_store``), and not what Ray says of its tasks: no row is lost, and none is there twice.
+A shard is a row of a Ray data set, and a worker turns it into its file. Ray runs a task again if its machine is lost;
+what counts in the end are the files (``lbhash.pipeline.shard_store``), so that no row is lost or there twice.
 """
 
 from __future__ import annotations
@@ -57,10 +56,8 @@ class ShardEncoder:
         for name, ours in source.metadata.items():
             theirs = self._store.metadata[name]
             if ours != theirs:
-                raise ValueError(
-                    f"a worker of the cluster finds other data or another model than this process: its {name} is "
-                    f"{ours!r} and must be {theirs!r}"
-                )
+                what = "a worker of the cluster finds other data or another model than this process"
+                raise ValueError(f"{what}: its {name} is {ours!r} and must be {theirs!r}")
         return source
 
 

@@ -29,10 +29,7 @@ from lbhash.utils.system import usable_cores
 
 
 class Batch(NamedTuple):
-    """Rows of a shard that are encoded at once: m rows with embeddings ``[m, dim]``, and rows that are damaged.
-
-    The places ``int64 [m]`` are positions among all rows of the source.
-    """
+    """Rows of a shard that are encoded at once: m places among all rows, embeddings ``[m, dim]``, damaged rows."""
 
     shard: Shard
     places: npt.NDArray[np.int64]
@@ -191,10 +188,8 @@ class ImageSource(Source):
         made = in_workers(reader, rows, workers_of(job, backbone))
         for (shard, start, _), (pixels, read, damaged) in zip(_cut(shards, size), made, strict=True):
             if damaged and (job.images is None or job.images.damaged == "refuse"):
-                raise ValueError(
-                    f"{damaged[0].fault}; mend or remove it, or skip damaged images (--damaged skip): the shards that "
-                    "are done are not lost"
-                )
+                advice = "mend or remove it, or skip damaged images (--damaged skip)"
+                raise ValueError(f"{damaged[0].fault}; {advice}: the shards that are done are not lost")
             embeddings = np.empty((0, backbone.dim), np.float32)
             if pixels is not None:
                 embeddings = backbone.embed_pixels(pixels, job.precision or "32")
