@@ -691,13 +691,13 @@ def test_embeddings_in_shards(tmp_path):
     store.write(shards[1], embeddings[3:6], {4: "no image"})
     store.write(shards[0], embeddings[:3], {})
     assert store.missing(shards) == [shards[2]]
-    assert store.load() is None
+    assert store.find(None) is None
     with pytest.raises(ValueError, match=r"^shard 2 of 3 in '.*' is missing or damaged; run the same command again"):
         store.finish(shards)
     store.write(shards[2], embeddings[6:], {})
     store.finish(shards)
-    found, faults = EmbeddingShards(tmp_path, 7, 2).load()
+    found, faults = EmbeddingShards(tmp_path, 7, 2).find(None)
     np.testing.assert_array_equal(found, embeddings)
     assert faults == {4: "no image"}
-    assert EmbeddingShards(tmp_path, 8, 2).load() is None
+    assert EmbeddingShards(tmp_path, 8, 2).find(None) is None
     assert not (tmp_path / "chunks").exists()

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import lbhash.pipeline.encoding.ray
 from lbhash.codes.io import read_codes
 from lbhash.codes.shards import shards_of
 from lbhash.models.hash_model import HashModel
@@ -58,7 +57,7 @@ def row_of(shard):
 
 
 def test_ray_is_asked_for(model, data, tmp_path, monkeypatch):
-    monkeypatch.setattr(lbhash.pipeline.encoding.ray, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"^engine is 'ray', which needs the package ray: pip install 'lbhash\[ray\]'"):
         encode_folder(EncodingJob(str(model), str(data)), tmp_path / "codes", engine="ray")
     assert not (tmp_path / "codes").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -15,43 +16,23 @@ from lbhash.utils.formatting import number
 if TYPE_CHECKING:
     from lbhash.index.sizing import Size
 
-RESULT_COLUMNS = (
-    "method",
-    "mAP",
-    "over ties",
-    "D_inter",
-    "D_intra",
-    "ratio",
-    "k-NN",
-    "seconds",
-)
+RESULT_COLUMNS = ("method", "mAP", "over ties", "D_inter", "D_intra", "ratio", "k-NN", "seconds")
 """The columns of a table of results. "over ties" is mAP in the worst and in the best order of tied codes."""
 
 
 def result_row(metrics: Mapping[str, Any]) -> list[str]:
     """Return the cells of ``RESULT_COLUMNS`` for the contents of a ``metrics.json``."""
     found = metrics["bound"]
-    return [
-        metrics["method"],
-        f"{metrics['map']:.4f}",
-        f"{metrics['map_worst']:.4f}–{metrics['map_best']:.4f}",
-        number(found["inter"]),
-        number(found["intra"]),
-        number(found["ratio"], 3),
-        number(metrics["knn_accuracy"], 4),
-        f"{metrics['train_seconds']:.1f}",
-    ]
+    bound = [number(found["inter"]), number(found["intra"]), number(found["ratio"], 3)]
+    ties = f"{metrics['map_worst']:.4f}–{metrics['map_best']:.4f}"
+    last = [number(metrics["knn_accuracy"], 4), f"{metrics['train_seconds']:.1f}"]
+    return [metrics["method"], f"{metrics['map']:.4f}", ties, *bound, *last]
 
 
 def print_metrics(rows: Iterable[Mapping[str, Any]], title: str) -> None:
     """Print a table of results, a line for each run."""
-    table = Table(
-        *(_column(name) for name in RESULT_COLUMNS),
-        title=title,
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
+    columns = [Column(name, justify="left" if name == "method" else "right", no_wrap=True) for name in RESULT_COLUMNS]
+    table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for row in rows:
         table.add_row(*result_row(row))
     Console().print(table)
@@ -61,14 +42,12 @@ def print_training(training: Mapping[str, Any]) -> None:
     """Say which epoch's weights were kept, if one was chosen."""
     if training["monitor"] is None:
         return
-    console = Console()
+    line = "epoch {epoch} of {epochs} (from 0) was kept: {monitor} {value:.4g}"
     if training["value"] is None:
-        line = f"no epoch had a {training['monitor']} to choose it by; the weights are the last one's"
-    else:
-        stopped = ", and training ended early" if training["stopped_early"] else ""
-        line = f"epoch {training['epoch']} of {training['epochs']} (from 0) was kept: "
-        line += f"{training['monitor']} {training['value']:.4g}{stopped}"
-    console.print(line, soft_wrap=True, highlight=False)
+        line = "no epoch had a {monitor} to choose it by; the weights are the last one's"
+    elif training["stopped_early"]:
+        line += ", and training ended early"
+    Console().print(line.format(**training), soft_wrap=True, highlight=False)
 
 
 def print_report(report: Report) -> None:
@@ -80,9 +59,8 @@ def print_report(report: Report) -> None:
     table.add_row("  from the worst to the best order of ties", f"{report.map_worst:.4f} to {report.map_best:.4f}")
     table.add_row("  lowest that its mis-ranks allow, whole base", f"{report.map_floor:.4f}")
     if report.largest_grade > 1:
-        table.add_row(f"NDCG{depth}", f"{report.ndcg:.4f}")
-        table.add_row(f"ACG{depth}", f"{report.acg:.4f}")
-        table.add_row(f"WAP{depth}", f"{report.wap:.4f}")
+        for name in ("ndcg", "acg", "wap"):
+            table.add_row(f"{name.upper()}{depth}", f"{getattr(report, name):.4f}")
     table.add_row("R-precision", f"{report.r_precision:.4f}")
     table.add_row("mean mis-rank", f"{report.mean_misrank:,.1f}", end_section=True)
     for rank, *values in zip(report.ranks, report.precision_at, report.recall_at, report.f1_at, strict=True):
@@ -112,7 +90,8 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
     what = f"code {found['code']}" if found["row"] is None else f"row {found['row']}{label}"
     neighbors = found["neighbors"]
     scored = any(neighbor["score"] is not None for neighbor in neighbors)
-    further = [name for name in (neighbors[0]["attributes"] if neighbors else ()) if name not in _SHOWN]
+    attributes = neighbors[0]["attributes"] if neighbors else ()
+    further = [name for name in attributes if name not in ("row", "label", "labels")]  # the row is the id as a rule
     columns = ["rank", "id", "distance", *(["score"] if scored else []), "label", *further]
     table = Table(*columns, title=f"nearest to {what}", title_justify="left")
     for neighbor in neighbors:
@@ -121,10 +100,6 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
         cells += ["–" if neighbor["label"] is None else neighbor["label"]]
         table.add_row(*map(str, [*cells, *(neighbor["attributes"][name] for name in further)]))
     Console().print(table)
-
-
-_SHOWN = ("row", "label", "labels")
-"""Attributes that need no column of their own: the id is the row, as a rule."""
 
 
 def print_index(facts: Mapping[str, Any]) -> None:
@@ -187,7 +162,7 @@ def certificate(facts: Mapping[str, Any]) -> str:
     if facts["optimal"]:
         return "proven optimal"
     gap = facts["upper_bound"] - facts["minimum_distance"]
-    return f"at most {gap} {'bit' if gap == 1 else 'bits'} below the optimum"
+    return f"at most {gap} bit{'' if gap == 1 else 's'} below the optimum"
 
 
 def print_compared_centers(compared: Mapping[str, Any]) -> None:
@@ -203,22 +178,23 @@ def print_compared_centers(compared: Mapping[str, Any]) -> None:
     bounds = Table("upper bound by", "minimum distance at most")
     for name, distance in compared["bounds"].items():
         bounds.add_row(name, str(distance))
-    console = Console()
-    console.print(table)
-    console.print(bounds)
+    Console().print(table)
+    Console().print(bounds)
 
 
 def method_rows() -> list[dict[str, str]]:
     """Return the name, title and source of every host method."""
     from lbhash.losses import METHODS
 
-    rows = []
-    for name, kind in METHODS.items():
-        source = (__import__(kind.__module__, fromlist=["__doc__"]).__doc__ or "").strip()
-        rows.append(
-            {"name": name, "guided": f"{name}_d", "summary": (kind.__doc__ or "").split(".")[0], "source": source}
-        )
-    return rows
+    return [
+        {
+            "name": name,
+            "guided": f"{name}_d",
+            "summary": (kind.__doc__ or "").split(".")[0],
+            "source": (import_module(kind.__module__).__doc__ or "").strip(),
+        }
+        for name, kind in METHODS.items()
+    ]
 
 
 def print_methods() -> None:
@@ -227,7 +203,3 @@ def print_methods() -> None:
     for row in method_rows():
         table.add_row(row["name"], row["guided"], row["summary"], row["source"])
     Console().print(table)
-
-
-def _column(name: str) -> Column:
-    return Column(name, justify="left" if name == "method" else "right", no_wrap=True)

@@ -1,7 +1,6 @@
 """Folders of codes: the rows of a large collection in shards, one file each, and a manifest that describes them.
 
-The name and the rows of a shard follow from the number of rows alone. So every run that encodes a shard writes the same
-file.
+Name and rows of a shard follow from the number of rows alone, so that every run writes the same files.
 """
 
 from __future__ import annotations
@@ -48,33 +47,26 @@ def shards_of(rows: int, shard_rows: int) -> list[Shard]:
     return [Shard(number, count, number * shard_rows, min((number + 1) * shard_rows, rows)) for number in range(count)]
 
 
-def shards_in(manifest: dict[str, Any]) -> list[Shard]:
-    """Return the shards of a folder, whether or not they are there yet."""
-    return shards_of(manifest["rows"], manifest["shard_rows"])
-
-
 def read_manifest(folder: Path, name: str = "codes") -> dict[str, Any]:
-    """Read the description of a folder of codes; ``name`` is the name of the argument, for messages.
+    """Read the description of a folder of codes; raise ``ValueError`` if it is missing, damaged, foreign or newer.
 
-    Raises:
-        ValueError: the folder has no manifest, or one that is damaged, foreign or of a newer format.
+    ``name`` is the name of the argument, for messages.
     """
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         known, version = manifest["format"] == FORMAT, int(manifest["version"])
         if known and version <= VERSION:
-            shards_in(manifest)
+            shards_of(manifest["rows"], manifest["shard_rows"])
     except FileNotFoundError:
-        raise ValueError(
-            f"{name} is {str(folder)!r}, which is a folder without {MANIFEST}; it must be a file of codes, or a folder "
-            "that 'lbhash encode' wrote"
-        ) from None
+        what = (
+            f"which is a folder without {MANIFEST}; it must be a file of codes, or a folder that 'lbhash encode' wrote"
+        )
+        raise ValueError(f"{name} is {str(folder)!r}, {what}") from None
     except (ValueError, KeyError, TypeError, RecursionError):
         known, version = False, 0
     if known and version > VERSION:
-        raise ValueError(
-            f"{name} is {str(folder)!r}, which a newer lbhash wrote (format {version}; this one reads {VERSION})"
-        )
+        what = f"which a newer lbhash wrote (format {version}; this one reads {VERSION})"
+        raise ValueError(f"{name} is {str(folder)!r}, {what}")
     if not known:
         raise ValueError(f"{name} is {str(folder)!r}, whose {MANIFEST} is damaged or not of a folder of codes")
     return manifest
@@ -86,20 +78,14 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def complete_shards(folder: Path, name: str = "codes") -> tuple[dict[str, Any], Sequence[Shard]]:
-    """Return the manifest and the shards of a folder that is complete.
-
-    Raises:
-        ValueError: what ``read_manifest`` refuses; or the folder is not complete, or a shard is missing.
-    """
+    """Return the manifest and the shards of a folder; raise ``ValueError`` if it is not complete."""
     manifest = read_manifest(folder, name)
-    shards = shards_in(manifest)
+    shards = shards_of(manifest["rows"], manifest["shard_rows"])
     absent = [shard.name for shard in shards if not (folder / shard.name).is_file()]
     there = f"{len(shards) - len(absent):,} of its {len(shards):,} shards are there"
     if "complete" not in manifest:
-        raise ValueError(
-            f"{name} is {str(folder)!r}, which is not complete ({there}); run its 'lbhash encode' again, which goes on "
-            "where it stopped"
-        )
+        what = f"which is not complete ({there}); run its 'lbhash encode' again, which goes on where it stopped"
+        raise ValueError(f"{name} is {str(folder)!r}, {what}")
     if absent:
         raise ValueError(f"{name} is {str(folder)!r}, which lacks {absent[0]} ({there}); run its 'lbhash encode' again")
     return manifest, shards

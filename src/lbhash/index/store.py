@@ -24,7 +24,7 @@ from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
 from lbhash.index.base import Columns, State
 from lbhash.index.manifest import NAME, identity_of, last_generation, read_manifest, sweep, write_manifest
 from lbhash.index.segment import Segment, Structure
-from lbhash.utils.files import check_folder
+from lbhash.utils.files import check_folder, exclusive
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -355,15 +355,9 @@ def check_free(folder: Path, overwrite: bool) -> None:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Be the only writer of a folder, or raise ``ValueError`` if another writer keeps it for too long."""
-    from filelock import FileLock, Timeout
-
-    try:
-        with FileLock(folder / "index.lock").acquire(timeout=PATIENCE):
-            yield
-    except Timeout:
-        raise ValueError(
-            f"index is {str(folder)!r}, which another writer has kept locked for {PATIENCE} s; try again later"
-        ) from None
+    busy = f"index is {str(folder)!r}, which another writer has kept locked for {PATIENCE} s; try again later"
+    with exclusive(folder, "index.lock", busy, PATIENCE):
+        yield
 
 
 def _built_again(folder: Path) -> ValueError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +12,13 @@ import numpy.typing as npt
 from lbhash.codes.io import OWN_COLUMNS
 from lbhash.data.images import FileImages, ImageTable, holds_images
 from lbhash.data.streamed import ParquetRows
+from lbhash.utils.formatting import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PATH = "path"
 """The column of images in files of their own: the path of each file, relative to the data's folder."""
-
-
-class ColumnSource(Protocol):
-    """Columns with a row for each row of the data."""
-
-    def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """Return these rows, in this order."""
 
 
 class ImagePaths:
@@ -45,13 +39,8 @@ class ImagePaths:
 def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = True) -> pa.Schema:
     """Return the names and types of extra columns, each once.
 
-    Args:
-        data: a Parquet file, which has these columns; or images in files, which have ``path``.
-        names: the columns.
-        one_file: whether ``data`` holds all rows, and not one of several splits.
-
-    Raises:
-        ValueError: ``data`` has no such columns.
+    The data are a Parquet file with these columns, or images in files, which have ``path``. Of several files, for
+    splits, ``one_file`` is false, and there are no extra columns.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -61,14 +50,12 @@ def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = Tr
     if not one_file or not Path(data).is_file() or Path(data).suffix != ".parquet":
         if set(names) == {PATH} and one_file and holds_images(data):
             return pa.schema([(PATH, pa.string())])
-        raise ValueError(
-            f"columns is {', '.join(names)} and data is {str(data)!r}; it must be one .parquet file, or for {PATH!r} "
-            "a folder of images"
-        )
+        what = f"it must be one .parquet file, or for {PATH!r} a folder of images"
+        raise ValueError(f"columns is {', '.join(names)} and data is {str(data)!r}; {what}")
     try:
         known = pq.read_schema(data)
     except (OSError, pa.ArrowInvalid) as error:
-        raise ValueError(f"data is {str(data)!r}, which could not be read: {' '.join(str(error).split())}") from None
+        raise ValueError(f"data is {str(data)!r}, which could not be read: {one_line(error)}") from None
     for name in names:
         if name in OWN_COLUMNS or name not in known.names:
             others = ", ".join(column for column in known.names if column not in OWN_COLUMNS)
@@ -76,7 +63,9 @@ def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = Tr
     return pa.schema([known.field(name) for name in dict.fromkeys(names)])
 
 
-def open_columns(data: str | Path, names: Sequence[str], images: ImageTable | None = None) -> ColumnSource | None:
+def open_columns(
+    data: str | Path, names: Sequence[str], images: ImageTable | None = None
+) -> ImagePaths | ParquetRows | None:
     """Open the extra columns of data, or of its images, to read them row by row; return None if none is named."""
     if not names:
         return None

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.shards import Shard, shards_of
 from lbhash.data import SPLITS, Dataset, EmbeddingSplit
-from lbhash.data.images import ImageTable, holds_images, layout_of, load_images
-from lbhash.data.images.corrupt import MEND, Damaged, damaged_line, missing_line, refuse_or_skip
+from lbhash.data.images import ImageTable, layout_of, load_images
+from lbhash.data.images.corrupt import Damaged, damaged_line, find_unreadable, missing_line, refuse_or_skip
 from lbhash.pipeline.shard_store import EmbeddingShards, StoredEmbeddings
 from lbhash.utils.files import cache_folder, exclusive
 from lbhash.utils.progress import counted
@@ -36,14 +37,9 @@ _FORMAT = 1  # of the files; raise it with any change of what an embedding is, b
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """How images become embeddings, as the commands take it.
+    """How images are found (``load_images``) and become embeddings.
 
-    Attributes:
-        backbone: the name or folder of the backbone (``Backbone.from_pretrained``). If None, the model's own.
-        layout: how the images lie on disk (``lbhash.data.images.load_images``), as are the next two.
-        images: the folder of the images.
-        classes: a file that lists the classes.
-        damaged: what happens to missing and damaged images (``embed_dataset``).
+    The backbone is a folder or a Hub id; if None, it is the model's own.
     """
 
     backbone: str | None = None
@@ -55,10 +51,8 @@ class ImageOptions:
     def table(self, data: str | Path, hasher: Hasher | None = None) -> ImageTable:
         """Load the images of ``data``; of an ImageNet only the classes that ``hasher``'s model was trained with."""
         layout = self.layout or layout_of(data)
-        classes: str | Path | list[str] | None = self.classes
-        if classes is None and hasher is not None and layout == "imagenet":
-            classes = hasher.model_.metadata.get(CLASS_LIST)
-        return load_images(data, layout=layout, images=self.images, classes=classes)
+        known = hasher.model_.metadata.get(CLASS_LIST) if hasher is not None and layout == "imagenet" else None
+        return load_images(data, layout=layout, images=self.images, classes=self.classes or known)
 
     def metadata(self, table: ImageTable) -> dict[str, Any]:
         """Return what a model remembers of how its images were found."""
@@ -88,17 +82,11 @@ class ImageOptions:
         return embed_dataset(*self.open(data, hasher), damaged=self.damaged, cache=not own, progress=True)
 
 
-def data_image_options(data: str | Path, images: ImageOptions | None) -> ImageOptions | None:
-    """Return how images become embeddings; None if ``data`` holds embeddings, and no options are given."""
-    return ImageOptions() if images is None and holds_images(data) else images
-
-
 @dataclass(frozen=True)
 class Embedded:
     """A table of images with embeddings ``float32 [n, dim]``, memory-mapped if they come from the cache.
 
-    Damaged rows have an embedding of 0; ``damaged`` says what is wrong with each. ``backbone`` is what a model
-    remembers of the backbone (``Backbone.metadata``).
+    Damaged rows have an embedding of 0; ``damaged`` says what is wrong. ``backbone`` is its ``Backbone.metadata()``.
     """
 
     images: ImageTable
@@ -140,8 +128,6 @@ def embed_dataset(
     that a run goes on after one that was killed. Of two runs at once the second waits for the first.
 
     Args:
-        images: the images.
-        backbone: what embeds them.
         damaged: ``refuse`` the table if an image is missing or damaged, or ``skip`` such images and say so.
         batch_size: images in a pass through the backbone.
         cache: whether to read and write the cache.
@@ -155,15 +141,23 @@ def embed_dataset(
     missing = missing_line(images)
     if missing is not None:
         refuse_or_skip(missing, damaged)
-    embedder = _Embedder(images, backbone, damaged, batch_size, progress)
+    refuse = partial(_refuse, images, progress) if damaged == "refuse" else None
+    embed = partial(_embed, images, backbone, batch_size, refuse, progress)
     shards = shards_of(len(images), CHUNK)
-    store = _open_cache(images, backbone) if cache else None
-    if store is None:
-        made = list(embedder.embed(shards))
+    folder = cache_folder() / "embeddings" / embedding_fingerprint(images, backbone)
+    try:
+        if cache:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"the embeddings are not cached: {error.strerror}: {error.filename}", file=sys.stderr)
+        cache = False
+    if cache:
+        store = EmbeddingShards(folder, len(images), backbone.dim)
+        found, faults = store.find(None) or _fill(store, shards, embed, refuse)
+    else:
+        made = list(embed(shards))
         found = np.concatenate([rows for _, rows, _ in made])
         faults = {row: fault for _, _, some in made for row, fault in some.items()}
-    else:
-        found, faults = store.load() or _fill(store, shards, embedder)
     if faults:
         fault = next(iter(faults.values()))
         refuse_or_skip(damaged_line(fault, len(faults), len(images)), damaged)
@@ -178,83 +172,59 @@ def embedding_fingerprint(images: ImageTable, backbone: Backbone) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _open_cache(images: ImageTable, backbone: Backbone) -> EmbeddingShards | None:
-    """Make the folder of these embeddings in the cache; return None if that is not possible."""
-    folder = cache_folder() / "embeddings" / embedding_fingerprint(images, backbone)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        print(f"the embeddings are not cached: {error.strerror}: {error.filename}", file=sys.stderr)
-        return None
-    return EmbeddingShards(folder, len(images), backbone.dim)
-
-
-def _fill(store: EmbeddingShards, shards: Sequence[Shard], embedder: _Embedder) -> StoredEmbeddings:
+def _fill(
+    store: EmbeddingShards,
+    shards: Sequence[Shard],
+    embed: Callable[[Sequence[Shard]], Iterator[tuple[Shard, npt.NDArray[np.float32], dict[int, str]]]],
+    refuse: Callable[[str], None] | None,
+) -> StoredEmbeddings:
     """Embed the shards that the cache does not have yet, and put all of them together."""
     with exclusive(store.folder, "lock", "another run embeds the same images; this one waits for it", None):
-        found = store.load()  # what the run that this one waited for has written
+        found = store.find(None)  # what the run that this one waited for has written
         if found is None:
-            missing: list[Shard] = []
-            faults: dict[int, str] = {}
-            for shard in shards:
-                done = store.find(shard)
-                if done is None:
-                    missing.append(shard)
-                else:
-                    faults |= done[1]
-            if faults and embedder.damaged == "refuse":
-                embedder.refuse(faults, [row for shard in missing for row in range(shard.start, shard.stop)])
-            for shard, rows, some in embedder.embed(missing):
-                store.write(shard, rows, some)
+            done = {shard: store.find(shard) for shard in shards}
+            faults = [fault for stored in done.values() if stored for fault in stored[1].values()]
+            if faults and refuse:
+                refuse(faults[0])
+            for made in embed([shard for shard, stored in done.items() if stored is None]):
+                store.write(*made)
             store.finish(shards)
-            found = store.load()
+            found = store.find(None)
     if found is None:
         raise OSError(5, "the embeddings that were just written could not be read", str(store.folder))
     return found
 
 
-@dataclass(frozen=True)
-class _Embedder:
-    """The arguments of ``embed_dataset``, to embed shards of the table."""
+def _embed(
+    images: ImageTable,
+    backbone: Backbone,
+    batch_size: int,
+    refuse: Callable[[str], None] | None,
+    progress: bool,
+    shards: Sequence[Shard],
+) -> Iterator[tuple[Shard, npt.NDArray[np.float32], dict[int, str]]]:
+    """Yield the embeddings ``[rows, dim]`` of each shard, and the faults of its damaged rows."""
+    done = len(images) - sum(map(len, shards))
+    with counted("embedding", len(images), "images", done=done, show=progress) as advance:
+        for shard in shards:
+            made = np.zeros((len(shard), backbone.dim), np.float32)
+            faults: dict[int, str] = {}
+            for first in range(shard.start, shard.stop, batch_size):
+                rows = range(first, min(first + batch_size, shard.stop))
+                batch: dict[int, Any] = {}
+                for row in rows:
+                    try:
+                        batch[row - shard.start] = images.read(row)
+                    except ValueError as error:
+                        faults[row] = str(error)
+                        if refuse:
+                            refuse(faults[row])
+                if batch:
+                    made[list(batch)] = backbone.embed(list(batch.values()), batch_size)
+                advance(len(rows))
+            yield shard, made, faults
 
-    images: ImageTable
-    backbone: Backbone
-    damaged: Damaged
-    batch_size: int
-    progress: bool
 
-    def embed(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, npt.NDArray[np.float32], dict[int, str]]]:
-        """Return the embeddings of each shard, and the faults of its damaged rows."""
-        total = len(self.images)
-        done = total - sum(map(len, shards))
-        with counted("embedding", total, "images", done=done, show=self.progress) as advance:
-            for shard in shards:
-                made = np.zeros((len(shard), self.backbone.dim), np.float32)
-                faults: dict[int, str] = {}
-                for first in range(shard.start, shard.stop, self.batch_size):
-                    rows = range(first, min(first + self.batch_size, shard.stop))
-                    batch: dict[int, Any] = {}
-                    for row in rows:
-                        try:
-                            batch[row] = self.images.read(row)
-                        except ValueError as error:
-                            faults[row] = str(error)
-                            if self.damaged == "refuse":
-                                self.refuse(faults, range(row + 1, total))
-                    if batch:
-                        places = np.array(list(batch)) - shard.start
-                        made[places] = self.backbone.embed(list(batch.values()), self.batch_size)
-                    advance(len(rows))
-                yield shard, made, faults
-
-    def refuse(self, faults: dict[int, str], others: Sequence[int]) -> NoReturn:
-        """Refuse the table, after a look at the other rows, so that all damaged images can be mended at once."""
-        count, total = len(faults), len(self.images)
-        with counted("checking", total, "images", done=total - len(others), show=self.progress) as advance:
-            for row in others:
-                try:
-                    self.images.read(row)
-                except ValueError:
-                    count += 1
-                advance(1)
-        raise ValueError(f"{damaged_line(next(iter(faults.values())), count, total)}; {MEND}")
+def _refuse(images: ImageTable, progress: bool, fault: str) -> None:
+    """Refuse the table, after a look at all rows, so that all damaged images can be mended at once."""
+    refuse_or_skip(damaged_line(fault, len(find_unreadable(images, progress=progress)), len(images)), "refuse")

@@ -13,17 +13,14 @@ from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.shard_store import CodeShards, check_code_folder
 from lbhash.utils.progress import counted
+from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_choice
 
 
 def encode(job: EncodingJob, out: str | Path, *, overwrite: bool = False, **options: Any) -> dict[str, Any]:
     """Encode the rows of a job into a file (``encode_file``) or a folder (``encode_folder``).
 
-    Args:
-        job: what is encoded.
-        out: a file that ends in .parquet or .npz; or a folder, which exists, ends in a slash, or has no suffix.
-        overwrite: start a folder again.
-        options: other options of ``encode_folder``.
+    A file ends in .parquet or .npz; the other options are for a folder.
     """
     if is_folder(str(out)):
         return encode_folder(job, out, overwrite=overwrite, **options)
@@ -36,17 +33,13 @@ def encode(job: EncodingJob, out: str | Path, *, overwrite: bool = False, **opti
 
 def is_folder(out: str) -> bool:
     """Return whether codes go into a folder: it exists, or the name ends in a slash or has no suffix."""
-    ends = (os.sep, os.altsep) if os.altsep else (os.sep,)
-    return out.endswith(ends) or Path(out).is_dir() or not Path(out).suffix
+    return out.endswith(("/", os.sep)) or Path(out).is_dir() or not Path(out).suffix
 
 
 def encode_file(job: EncodingJob, out: str | Path) -> dict[str, Any]:
     """Encode the rows of a job into a file of codes, all in memory at once.
 
     Images are embedded into the cache first, so that the next run on them starts at once.
-
-    Raises:
-        TypeError, ValueError: what ``open_source`` refuses; ``out`` is a file of the data, or cannot hold the columns.
     """
     check_suffix(out)
     for name in ("data", "base", "query", "labels"):
@@ -58,8 +51,8 @@ def encode_file(job: EncodingJob, out: str | Path) -> dict[str, Any]:
     source = open_source(job, stream=False, progress=True)
     table = source.encode_all(progress=source.unit == "images").table
     write_codes(out, table)
-    size = {"codes": len(table.codes), "bits": table.bits, "bytes": table.codes.nbytes}
-    return {**size, "split": job.split, "out": str(out)}
+    facts = {"codes": len(table.codes), "bits": table.bits, "bytes": table.codes.nbytes}
+    return {**facts, "split": job.split, "out": str(out)}
 
 
 def encode_folder(
@@ -79,28 +72,17 @@ def encode_folder(
     the folder holds codes of, so that another model or other data are refused (files are known by their names, sizes
     and times of change), and at the end that the folder is complete. ``_damaged.csv`` names the rows without a code.
 
-    Args:
-        job: what is encoded.
-        out: the folder.
-        shard_rows: rows of a shard. If None, as the folder has them, and else 65,536.
-        engine: ``local``, this process; or ``ray``, a cluster whose machines see the same files by the same paths.
-        ray_address: address of the cluster. If None, one is started on this machine, and ended.
-        overwrite: start again, whatever the folder holds codes of.
-        progress: show a bar on standard error.
+    A shard has ``shard_rows`` rows; if None, as the folder has them, and else 65,536. The engine is ``local``, this
+    process, or ``ray``: a cluster whose machines see the same files by the same paths, or if ``ray_address`` is None,
+    a new one on this machine. ``overwrite`` starts again, whatever the folder holds codes of.
 
     Returns:
         The numbers of ``codes``, ``rows``, ``damaged`` rows and ``shards``; how many shards were ``found``; ``bits`` of
         a code, ``bytes`` of all; the ``seconds`` that the other shards took; ``out``, ``split`` and ``unit``.
-
-    Raises:
-        TypeError, ValueError: what ``open_source`` refuses; the folder holds something else; another run writes to it;
-            or an image is damaged that is not to be skipped, or all are.
     """
     engine = check_choice(engine or "local", "engine", ("local", "ray"))
     if engine == "ray":
-        from lbhash.pipeline.encoding.ray import check_ray, encode_on_ray
-
-        check_ray()
+        check_packages("engine is 'ray', which", "ray", "ray", "ray.data")
     elif ray_address is not None:
         raise ValueError(f"ray_address is {ray_address!r} and engine is {engine!r}; it is for the engine ray")
     check_code_folder(Path(out))
@@ -117,6 +99,8 @@ def encode_folder(
                 for encoded in source.encode(missing, advance):
                     store.write(encoded.shard, encoded.table, encoded.damaged)
             elif missing:
+                from lbhash.pipeline.encoding.ray import encode_on_ray
+
                 encode_on_ray(source.job, store, missing, ray_address, advance)
         seconds = round(time.perf_counter() - started, 3)
         codes, damaged = store.finish(shards)

@@ -20,16 +20,10 @@ def evaluate_files(
     bits: int | None = None,
     **options: Any,
 ) -> Report:
-    """Evaluate one file of codes as queries against another as base.
+    """Evaluate one file of codes (``lbhash.codes.io.read_codes``) as queries against another as base.
 
-    Args:
-        queries: a file of codes (``lbhash.codes.io.read_codes``), as is the base.
-        base: the codes that are searched.
-        deephash: a folder of DeepHash-pytorch, in the place of both.
-        query_labels: an ``.npy`` with the queries' labels, if their file has none.
-        base_labels: the same for the base.
-        bits: length of a code, for files that do not say.
-        options: of ``lbhash.evaluate``.
+    Both may be replaced by ``deephash``, a folder of DeepHash-pytorch. Labels that a file lacks come from an ``.npy``,
+    and the length of codes from ``bits``. The other options are of ``lbhash.evaluate``.
     """
     if deephash is not None:
         if not (queries is base is query_labels is base_labels is None):
@@ -42,13 +36,11 @@ def evaluate_files(
         left = read_codes(queries, "queries", bits=bits, labels=query_labels)
         right = read_codes(base, "base", bits=bits, labels=base_labels)
     if left.bits != right.bits:
-        raise ValueError(
-            f"base holds codes of {right.bits} bits and queries has {left.bits}; encode both with one model"
-        )
+        what = f"base holds codes of {right.bits} bits and queries has {left.bits}"
+        raise ValueError(f"{what}; encode both with one model")
     if left.model and right.model and left.model != right.model:
-        raise ValueError(
-            f"base was encoded by model {right.model} and queries by {left.model}; encode both with one model"
-        )
+        what = f"base was encoded by model {right.model} and queries by {left.model}"
+        raise ValueError(f"{what}; encode both with one model")
     for table, name in ((left, "queries"), (right, "base")):
         if table.labels is None:
             raise ValueError(f"{name} has no labels; an evaluation needs them")

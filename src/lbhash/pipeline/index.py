@@ -34,18 +34,10 @@ def build(
     progress: bool = False,
     **data: Any,
 ) -> Index:
-    """Build an index from a file or folder of codes, or from what a model makes of data.
+    """Build an index from a file or folder of codes, or from what a model makes of data (``EncodingJob``).
 
-    Args:
-        out: a folder, or the address of a collection of Milvus.
-        kind: flat, mih, ivf or hnsw.
-        codes: the codes, in the place of ``data``.
-        ids: what becomes the ids (``ids_of``); ``next`` counts from 0.
-        options: of the kind, as they are typed: ``NAME=NUMBER``.
-        store_vectors: outputs or embeddings, which the index stores for re-ranking; or nothing.
-        overwrite: replace the index in ``out``.
-        progress: show bars.
-        data: arguments of ``EncodingJob``; the split is base if it is not given.
+    The options are those of ``lbhash index build``; those of the kind are ``NAME=NUMBER``. The ids are what ``ids_of``
+    says, and ``next`` counts from 0. The split of the data is base if it is not given.
     """
     settings: dict[str, Any] = {"store_vectors": store_vectors, "options": _numbers(options), "overwrite": overwrite}
     check_build(out, kind, **settings)
@@ -69,7 +61,7 @@ def bench(
 ) -> dict[str, Any]:
     """Build every kind of index from the codes of one, and compare their recall and speed (``compare_kinds``).
 
-    The queries are a file of codes. If None, some codes of the index.
+    The queries are a file of codes; if None, some codes of the index.
     """
     from lbhash.index.bench import compare_kinds
 
@@ -113,25 +105,18 @@ def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
     The ids are ``row``, the rows of the file that was encoded; ``next``, which returns None; or an integer column of
     the table. If None, the column ``id`` if there is one, else ``row``.
     """
-    which = _check_ids(None if table.extra_columns is None else table.extra_columns.schema, which)
-    if which == "next":
-        return None
-    if which == "row":
-        return table.rows
-    assert table.extra_columns is not None
-    column = table.extra_columns[which]
+    columns = table.extra_columns
+    which = _check_ids(None if columns is None else columns.schema, which)
+    if columns is None or which in ("row", "next"):
+        return table.rows if which == "row" else None
+    column = columns[which]
     if column.null_count:
         raise ValueError(f"ids is {which!r}, a column with missing values; every code must have an id")
     return column.to_numpy()
 
 
 def _read_or_encode(
-    codes: str | Path | None,
-    data: dict[str, Any],
-    ids: str | None,
-    vectors: str,
-    index: Index | None,
-    progress: bool,
+    codes: str | Path | None, data: dict[str, Any], ids: str | None, vectors: str, index: Index | None, progress: bool
 ) -> tuple[CodeTable, npt.NDArray | None]:
     """Return the codes for an index, and the vectors that it stores with them.
 
@@ -157,7 +142,12 @@ def _read_or_encode(
     _check_ids(schema, ids)
     hasher = load_hasher(job.model)
     if index is not None:
-        _check_attributes(schema.names, index)
+        attributes = index.attributes_of([]).column_names[1:]
+        wanted = [name for name in attributes if name not in ("row", "label", "labels")]
+        columns = [name for name in schema.names if name != "id"]
+        if attributes and set(columns) != set(wanted):  # without any, the index has never had a code
+            what = f"columns is {', '.join(columns) or 'not given'}; the index has {', '.join(attributes)}"
+            raise ValueError(f"{what}, so that it must be {', '.join(wanted) or 'left out'}")
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
     encoded = open_source(job, hasher, stream=False, progress=progress).encode_all(vectors, progress=progress)
     return encoded.table, encoded.vectors
@@ -169,27 +159,14 @@ def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
 
     columns = [] if schema is None else schema.names
     which = which or ("id" if "id" in columns else "row")
+    if which in ("row", "next"):
+        return which
     if schema is None or which not in columns:
-        if which not in ("row", "next"):
-            listed = ", ".join(columns) or "none"
-            raise ValueError(f"ids is {which!r}; it must be row, next, or a column of the codes ({listed})")
-    elif which not in ("row", "next") and not pa.types.is_integer(schema.field(which).type):
+        listed = ", ".join(columns) or "none"
+        raise ValueError(f"ids is {which!r}; it must be row, next, or a column of the codes ({listed})")
+    if not pa.types.is_integer(schema.field(which).type):
         raise TypeError(f"ids is {which!r}, a column of {schema.field(which).type}; it must hold integers")
     return which
-
-
-def _check_attributes(columns: Sequence[str], index: Index) -> None:
-    """Raise ``ValueError`` if the extra columns are not the attributes of an index."""
-    attributes = index.attributes_of([]).column_names[1:]
-    if not attributes:  # the index has never had a code
-        return
-    given = [name for name in columns if name != "id"]
-    wanted = [name for name in attributes if name not in ("row", "label", "labels")]
-    if set(given) != set(wanted):
-        raise ValueError(
-            f"columns is {', '.join(given) or 'not given'}; the index has {', '.join(attributes)}, "
-            f"so that it must be {', '.join(wanted) or 'left out'}"
-        )
 
 
 def _numbers(texts: Sequence[str]) -> dict[str, int]:

@@ -26,15 +26,11 @@ from lbhash.utils.labels import label_value
 
 
 class Queries(NamedTuple):
-    """What is searched for; codes that are given as such have nothing else.
-
-    A row has one label, or a list of labels. The arrays are codes ``uint8 [n, ceil(bits / 8)]``, outputs ℓ
-    ``float32 [n, bits]`` and embeddings ``[n, dim]``.
-    """
+    """What is searched for: codes ``[n, ceil(bits / 8)]``, and of rows of data the labels, ℓ and embeddings too."""
 
     codes: npt.NDArray[np.uint8]
-    rows: Sequence[int] | None = None
-    labels: Sequence[Any] | None = None
+    rows: Sequence[int | None]
+    labels: Sequence[Any]
     outputs: npt.NDArray[np.float32] | None = None
     embeddings: npt.NDArray | None = None
 
@@ -53,26 +49,12 @@ def search(
     candidates: int | None = None,
     out: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Search an index for the codes that are nearest to rows of data, or to codes.
+    """Search an index, or a file of codes, for the codes that are nearest to rows of data, or to codes.
 
-    Args:
-        path: an index, or a file of codes.
-        model: a folder that ``lbhash train`` wrote, which encodes the rows.
-        data: the data that the rows are of.
-        rows: the queries. If there are neither rows nor codes, row 0.
-        codes: the queries as hexadecimal digits, in the place of rows.
-        k: how many neighbors. If None, 10, unless a radius is given.
-        radius: all codes within it, in the place of the k nearest.
-        where: filters as they are typed, ``NAME=VALUE`` or ``NAME=VALUE,VALUE``.
-        by: what to rank candidates by again (``lbhash.index.rerank``). If None, they are not ranked again.
-        candidates: how many to rank again. If None, 100.
-        out: a Parquet file for the neighbors. If None, none is written.
-
-    Returns:
-        ``index``, the number of its ``codes``, their ``bits``, and the ``queries`` with their neighbors.
-
-    Raises:
-        TypeError, ValueError: the arguments do not go together, or with the index; or the index is empty.
+    The options are those of ``lbhash search``: rows of ``data`` (row 0 if there is no query), which ``model`` encodes,
+    or ``codes`` in hexadecimal digits; the ``k`` nearest (10), or all within ``radius``; filters ``NAME=VALUE`` or
+    ``NAME=VALUE,VALUE``; what to rank so many ``candidates`` (100) ``by`` again (``lbhash.index.rerank``); and a
+    Parquet file for the neighbors. Return the ``index``, its ``codes`` and ``bits``, and the ``queries``' neighbors.
     """
     if out is not None:
         check_suffix(out, suffixes=(".parquet",))
@@ -80,7 +62,8 @@ def search(
         raise ValueError("row is given, and so is code; search for one or the other")
     if codes:
         index = _open(path)
-        queries = Queries(np.stack([code_from_hex(text, index.bits) for text in codes]))
+        none = [None] * len(codes)
+        queries = Queries(np.stack([code_from_hex(text, index.bits) for text in codes]), none, none)
     elif model is None:
         raise ValueError("model is missing; a row needs the model that encodes it, and a code is given by --code")
     else:
@@ -92,7 +75,21 @@ def search(
     if not len(index):
         raise ValueError("index is empty: it has no code to search for; add some first")
     found = _find(index, queries, k, radius, _parse_filters(where), by, candidates)
-    answers = [_answer(index, queries, row, *neighbors) for row, neighbors in enumerate(found)]
+    answers = []
+    asked = zip(queries.rows, queries.codes, queries.labels, found, strict=True)
+    for row, code, label, (distances, ids, *scores) in asked:
+        neighbors = [
+            {
+                "rank": place + 1,
+                "id": values.pop("id"),
+                "distance": int(distances[place]),
+                "score": float(scores[0][place]) if scores else None,
+                "label": values.get(index.label),
+                "attributes": values,
+            }
+            for place, values in enumerate(index.attributes_of(ids).to_pylist())
+        ]
+        answers.append({"row": row, "code": code.tobytes().hex(), "label": label, "neighbors": neighbors})
     if out is not None:
         _write_neighbors(out, answers)
     return {"index": shown_address(path), "codes": len(index), "bits": index.bits, "queries": answers}
@@ -119,12 +116,12 @@ def _encode_rows(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
     split: Split = table.split(np.asarray(rows, np.int64))
     embedded = split.embedded(hasher.backbone_ if split.needs_backbone else None)
     codes, embeddings = hasher.encode_split(embedded), embedded.take(slice(None))
-    labels = None if table.labels is None else [label_value(table.labels[row]) for row in rows]
+    labels = [None if table.labels is None else label_value(table.labels[row]) for row in rows]
     return Queries(codes, list(rows), labels, hasher.model_.outputs(embeddings), embeddings)
 
 
 def _parse_filters(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Read filters as they are typed, ``NAME=VALUE`` or ``NAME=VALUE,VALUE``; a name may have any of its values."""
+    """Read filters as they are typed; a name may have any of its values."""
     where: dict[str, list[str]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
@@ -146,11 +143,9 @@ def _find(
     """Return distances, ids and, if candidates were ranked again, scores of each query's neighbors."""
     if radius is not None:
         if k is not None or by is not None:
-            raise ValueError(
-                "radius is given, and so is k or rerank; within a radius all codes are returned, by distance"
-            )
+            raise ValueError("radius is given, and so is k or rerank; within it all codes are returned, by distance")
         found = index.range_search(queries.codes, radius, where=where)
-        return [found.of(row) for row in range(len(queries.codes))]
+        return map(found.of, range(len(queries.codes)))
     k = 10 if k is None else k
     if by is None:
         return zip(*index.search(queries.codes, k, where=where), strict=True)
@@ -184,31 +179,3 @@ def _write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> N
         columns[f"attribute_{name}" if name in own else name] = pa.array([line["attributes"][name] for line in lines])
     with replacing(out) as temporary:
         pq.write_table(pa.table(columns), temporary)
-
-
-def _answer(
-    index: Index,
-    queries: Queries,
-    row: int,
-    distances: npt.NDArray[np.int32],
-    ids: npt.NDArray[np.int64],
-    scores: npt.NDArray[np.float32] | None = None,
-) -> dict[str, Any]:
-    attributes = index.attributes_of(ids).drop_columns(["id"]).to_pylist() if len(ids) else []
-    attributes = attributes or [{} for _ in ids]
-    return {
-        "row": None if queries.rows is None else int(queries.rows[row]),
-        "code": queries.codes[row].tobytes().hex(),
-        "label": None if queries.labels is None else queries.labels[row],
-        "neighbors": [
-            {
-                "rank": rank,
-                "id": int(name),
-                "distance": int(distance),
-                "score": None if scores is None else float(scores[rank - 1]),
-                "label": values.get(index.label) if index.label else None,
-                "attributes": values,
-            }
-            for rank, (name, distance, values) in enumerate(zip(ids, distances, attributes, strict=True), start=1)
-        ],
-    }

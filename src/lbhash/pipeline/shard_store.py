@@ -66,27 +66,20 @@ class ShardStore(ABC, Generic[T]):
         for shard in shards:
             found = self.find(shard)
             if found is None:
-                raise ValueError(
-                    f"shard {shard.number} of {shard.count} in {str(self.folder)!r} is missing or damaged; run the "
-                    "same command again"
-                )
+                what = f"shard {shard.number} of {shard.count} in {str(self.folder)!r}"
+                raise ValueError(f"{what} is missing or damaged; run the same command again")
             yield found
 
 
 class StoredCodes(NamedTuple):
-    """What the file of a shard of codes says of itself: the number of codes, and the rows without one."""
+    """The number of codes in the file of a shard, and the rows without one."""
 
     codes: int
     damaged: tuple[Damage, ...]
 
 
 class CodeShards(ShardStore[StoredCodes]):
-    """A folder of codes (``lbhash.codes.shards``).
-
-    Args:
-        folder: the folder.
-        metadata: the description of the codes in the manifest. Runs with the same metadata write the same files.
-    """
+    """A folder of codes (``lbhash.codes.shards``). Runs with the same metadata write the same files."""
 
     def __init__(self, folder: Path, metadata: Mapping[str, Any]) -> None:
         self.folder, self.metadata, self.fingerprint = folder, metadata, fingerprint(metadata)
@@ -129,16 +122,19 @@ class CodeShards(ShardStore[StoredCodes]):
                 raise
 
     def begin(self, shard_rows: int | None, overwrite: bool) -> list[Shard]:
-        """Check that the folder is this run's, or overwrite it; write its manifest, and return its shards.
-
-        Raises:
-            ValueError: the folder holds other codes, or its shards have another size.
-        """
+        """Check that the folder is this run's, or overwrite it; write its manifest, and return its shards."""
         self._remove_unfinished()
         rows = self.metadata["rows"]
         if (self.folder / MANIFEST).exists() and not overwrite:
-            manifest = read_manifest(self.folder, "out")
-            self._check_same(manifest, shard_rows)
+            manifest, said = read_manifest(self.folder, "out"), f"out is {str(self.folder)!r}"
+            for name, noun in _COMPARED.items():
+                theirs, ours = manifest.get(name), self.metadata.get(name)
+                if theirs != ours:
+                    what = f"differ from this run's in {noun} ({_shown(theirs)} there, {_shown(ours)} here)"
+                    raise ValueError(f"{said}, whose codes {what}; give another folder, or --overwrite")
+            if shard_rows not in (None, manifest["shard_rows"]):
+                what = f"whose shards have {manifest['shard_rows']}; leave it out, or --overwrite"
+                raise ValueError(f"shard_rows is {shard_rows} and {said}, {what}")
             return shards_of(rows, manifest["shard_rows"])
         shard_rows = SHARD_ROWS if shard_rows is None else shard_rows
         shards = shards_of(rows, shard_rows)  # refuses a bad number while the old shards are there
@@ -151,34 +147,18 @@ class CodeShards(ShardStore[StoredCodes]):
     def finish(self, shards: Sequence[Shard]) -> tuple[int, int]:
         """Check every shard, name the damaged rows in a file, and say in the manifest that the folder is complete.
 
-        Returns:
-            The numbers of codes and of damaged rows.
+        Return the numbers of codes and of damaged rows.
         """
         stored = list(self.stored(shards))
-        codes = sum(shard.codes for shard in stored)
-        damaged = [damage for shard in stored for damage in shard.damaged]
+        codes, damaged = sum(shard.codes for shard in stored), [damage for shard in stored for damage in shard.damaged]
         if not codes:
             raise ValueError(f"no image could be read: {damaged[0].fault}")
         if damaged:
             with replacing(self.folder / DAMAGED) as temporary, temporary.open("w", encoding="utf-8", newline="") as to:
                 csv.writer(to).writerows([Damage._fields, *damaged])
-        complete = {"codes": codes, "damaged": len(damaged)}
-        write_manifest(self.folder, {**read_manifest(self.folder, "out"), "complete": complete})
+        manifest = read_manifest(self.folder, "out")
+        write_manifest(self.folder, {**manifest, "complete": {"codes": codes, "damaged": len(damaged)}})
         return codes, len(damaged)
-
-    def _check_same(self, manifest: Mapping[str, Any], shard_rows: int | None) -> None:
-        for name, noun in _COMPARED.items():
-            theirs, ours = manifest.get(name), self.metadata.get(name)
-            if theirs != ours:
-                raise ValueError(
-                    f"out is {str(self.folder)!r}, whose codes differ from this run's in {noun} ({_shown(theirs)} "
-                    f"there, {_shown(ours)} here); give another folder, or --overwrite"
-                )
-        if shard_rows not in (None, manifest["shard_rows"]):
-            raise ValueError(
-                f"shard_rows is {shard_rows} and out is {str(self.folder)!r}, whose shards have "
-                f"{manifest['shard_rows']}; leave it out, or --overwrite"
-            )
 
     def _remove_unfinished(self, *more: str) -> None:
         for file in self.folder.iterdir():
@@ -194,9 +174,7 @@ def check_code_folder(folder: Path) -> None:
         return
     others = [file.name for file in folder.iterdir() if file.name != _LOCK and not file.name.startswith(_UNFINISHED)]
     if others:
-        raise ValueError(
-            f"out is {str(folder)!r}, a folder that holds {min(others)!r} and no codes; give another folder"
-        )
+        raise ValueError(f"out is {str(folder)!r}, a folder that holds {min(others)!r} and no codes; give another one")
 
 
 def _shown(value: Any) -> str:
@@ -211,44 +189,44 @@ class EmbeddingShards(ShardStore[StoredEmbeddings]):
     """Embeddings ``[rows, dim]`` of a table of images: in shards while they are computed, and then in one file."""
 
     def __init__(self, folder: Path, rows: int, dim: int) -> None:
-        self.folder, self._shape = folder, (rows, dim)
+        self.folder, self._rows, self._dim = folder, rows, dim
 
-    def find(self, shard: Shard) -> StoredEmbeddings | None:
-        """Return the embeddings of a shard."""
-        return _read_embeddings(self._file(shard, ".npy"), self._file(shard, ".json"), (len(shard), self._shape[1]))
-
-    def load(self) -> StoredEmbeddings | None:
-        """Return all embeddings; None if they are not complete."""
-        return _read_embeddings(self.folder / "embeddings.npy", self.folder / "damaged.json", self._shape)
+    def find(self, shard: Shard | None) -> StoredEmbeddings | None:
+        """Return the embeddings of a shard, or if it is None, all of them."""
+        array, faults = self._files(shard)
+        try:
+            known = json.loads(faults.read_text(encoding="utf-8"))
+            found = np.lib.format.open_memmap(array, mode="r")
+            rows = self._rows if shard is None else len(shard)
+            whole = found.shape == (rows, self._dim) and found.dtype == np.float32
+            return (found, {int(row): str(fault) for row, fault in known.items()}) if whole else None
+        except (OSError, ValueError, EOFError, AttributeError):
+            return None
 
     def write(self, shard: Shard, embeddings: npt.NDArray[np.float32], faults: Mapping[int, str]) -> None:
         """Write the embeddings of a shard, and then the faults of its rows."""
-        with replacing(self._file(shard, ".npy")) as temporary, temporary.open("wb") as opened:
+        array, last = self._files(shard)
+        with replacing(array) as temporary, temporary.open("wb") as opened:
             np.save(opened, embeddings)
-        write_json(self._file(shard, ".json"), faults)
+        write_json(last, faults)
 
     def finish(self, shards: Sequence[Shard]) -> None:
         """Put all shards into one file."""
+        array, last = self._files(None)
         faults: dict[int, str] = {}
-        with replacing(self.folder / "embeddings.npy") as temporary:
-            whole = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=self._shape)
+        with replacing(array) as temporary:
+            whole = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=(self._rows, self._dim))
             for shard, (embeddings, some) in zip(shards, self.stored(shards), strict=True):
                 whole[shard.start : shard.stop] = embeddings
                 faults |= some
             whole.flush()
             del whole
-        write_json(self.folder / "damaged.json", faults)  # comes last: embeddings without it do not count
+        write_json(last, faults)  # comes last: embeddings without it do not count
         shutil.rmtree(self.folder / "chunks", ignore_errors=True)
 
-    def _file(self, shard: Shard, suffix: str) -> Path:
-        return self.folder / "chunks" / f"{shard.start:09}{suffix}"
-
-
-def _read_embeddings(array: Path, faults: Path, shape: tuple[int, int]) -> StoredEmbeddings | None:
-    try:
-        known = json.loads(faults.read_text(encoding="utf-8"))
-        found = np.lib.format.open_memmap(array, mode="r")
-        whole = found.shape == shape and found.dtype == np.float32
-        return (found, {int(row): str(fault) for row, fault in known.items()}) if whole else None
-    except (OSError, ValueError, EOFError, AttributeError):
-        return None
+    def _files(self, shard: Shard | None) -> tuple[Path, Path]:
+        """Return the files of embeddings and faults, of a shard or of all rows."""
+        if shard is None:
+            return self.folder / "embeddings.npy", self.folder / "damaged.json"
+        chunk = self.folder / "chunks" / f"{shard.start:09}"
+        return chunk.with_suffix(".npy"), chunk.with_suffix(".json")

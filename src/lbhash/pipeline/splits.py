@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from lbhash.data import Dataset, load_dataset
 from lbhash.data.images import holds_images
+from lbhash.pipeline.embeddings import ImageOptions
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
-    from lbhash.pipeline.embeddings import ImageOptions
 
 
 def split_of_training(hasher: Hasher, protocol: str | None, seed: int | None) -> tuple[str | None, int]:
@@ -28,44 +28,28 @@ def open_embedded(
     data: str | Path,
     images: ImageOptions | None = None,
     *,
-    base: str | Path | None = None,
-    query: str | Path | None = None,
-    labels: str | Path | None = None,
     protocol: str | None = None,
     split_seed: int = 0,
+    **files: Any,
 ) -> tuple[Dataset, dict[str, Any]]:
-    """Load train, base and query as embeddings.
+    """Load train, base and query as embeddings; also return what a model remembers of how they were made.
 
-    Args:
-        data: a data set of embeddings, or of images, which a frozen backbone embeds.
-        images: how images are embedded; None for embeddings.
-        base: a file of the base rows (``load_dataset``), as are the next.
-        query: a file of the query rows.
-        labels: a file of labels.
-        protocol: how the data is split.
-        split_seed: the seed of the split.
-
-    Returns:
-        The data set, and what a model remembers of how the embeddings were made.
-
-    Raises:
-        ValueError: ``data`` are images, and there is no backbone; or files of embeddings are given beside them.
+    ``images`` says how images are embedded; it is None for embeddings. All else is as in ``load_dataset``, which takes
+    the files ``base``, ``query`` and ``labels``.
     """
     if images is not None:
-        check_images_alone(base, query, labels)
+        check_images_alone(**files)
         embedded = images.embed(data)
         metadata = {"backbone": embedded.backbone, **images.metadata(embedded.images)}
         return embedded.dataset(protocol, split_seed), metadata
     if holds_images(data):
         raise ValueError(f"data is {str(data)!r}, which holds images; give what embeds them (--backbone FOLDER)")
-    return load_dataset(data, base=base, query=query, labels=labels, protocol=protocol, seed=split_seed), {}
+    return load_dataset(data, **files, protocol=protocol, seed=split_seed), {}
 
 
-def check_images_alone(base: str | Path | None, query: str | Path | None, labels: str | Path | None) -> None:
-    """Raise ``ValueError`` if files of embeddings are given beside images."""
-    for name, value in (("base", base), ("query", query), ("labels", labels)):
+def check_images_alone(**files: Any) -> None:
+    """Raise ``ValueError`` if files of embeddings (base, query or labels) are given beside images."""
+    for name, value in files.items():
         if value is not None:
-            raise ValueError(
-                f"{name} is {str(value)!r} and the data are images, which are one file or folder with its own "
-                "labels and splits"
-            )
+            what = "which are one file or folder with its own labels and splits"
+            raise ValueError(f"{name} is {str(value)!r} and the data are images, {what}")

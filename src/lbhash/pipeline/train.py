@@ -8,21 +8,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from lbhash.data import Dataset
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import evaluate
+from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.splits import check_images_alone, open_embedded
 from lbhash.training.arguments import arguments
 from lbhash.utils.files import check_folder, write_json
 from lbhash.utils.system import peak_memory, usable_cores
 from lbhash.utils.validation import check_int
-
-if TYPE_CHECKING:
-    from lbhash.pipeline.embeddings import ImageOptions
 
 
 def train_files(
@@ -41,21 +39,8 @@ def train_files(
 ) -> dict[str, Any]:
     """Open data, and train on it as ``train_model`` does; on images, their backbone is fine-tuned.
 
-    Args:
-        data: as ``lbhash train --data`` takes it.
-        out: folder of the model.
-        base: a file of the base rows; ``data`` is then one of the training rows.
-        query: a file of the query rows, together with ``base``.
-        labels: an ``.npy`` with the labels of ``data``.
-        protocol: how to split the rows; if None, the file's own flags do.
-        split_seed: of the split.
-        images: the backbone, and how images are found, if ``data`` are images.
-        freeze: whether the backbone is not fine-tuned, and images are embedded once.
-        threads: of PyTorch; if None, 1 for embeddings and all cores for images that are trained on.
-        training: of ``train_model`` and ``Hasher``.
-
-    Raises:
-        TypeError, ValueError: an argument is not as above, or a setting is for images and no backbone learns.
+    The arguments are the options of ``lbhash train``. If ``freeze``, images are embedded once, and the backbone is not
+    fine-tuned. If None, ``threads`` are 1 for embeddings, and all cores for images that are trained on.
     """
     from lbhash.training.distributed import is_main_process
 
@@ -78,7 +63,7 @@ def train_files(
     from lbhash.models.backbone import check_backbone_name
 
     assert images is not None
-    check_images_alone(base, query, labels)
+    check_images_alone(base=base, query=query, labels=labels)
     backbone = check_backbone_name(backbone)
     table = images.table(data)
     workers = training.get("workers", 0)
@@ -106,28 +91,16 @@ def train_model(
     metadata: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Train on a data set, evaluate its queries against its base, and write the model folder.
+    """Train on a data set, evaluate its queries against its base, write the model folder, and return the metrics.
 
-    Where several processes train, the first one does all that follows.
+    Where several processes train, the first one does all that follows, and the others return nothing.
 
     Classes of the train split get a center each, whatever their numbers are; the model remembers these. A class that
     only base or query have is found, or not, without one.
 
-    Args:
-        dataset: train, base and query; of images, a backbone is fine-tuned.
-        out: the folder: the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``.
-        top_k: k of mAP@k; if None, the whole base.
-        split_seed: the protocol's seed, remembered in the model.
-        log: of the epochs.
-        resume: go on from the folder's checkpoint.
-        overwrite: replace a model that the folder holds.
-        progress: show a bar.
-        metadata: what else the model remembers: the ``backbone`` that made the embeddings (``Backbone.metadata``),
-            how images were found (``ImageOptions.metadata``).
-        settings: of ``Hasher``.
-
-    Returns:
-        What ``metrics.json`` holds; nothing in the other ones of several processes.
+    The folder gets the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``. mAP@k is of ``top_k``; if
+    None, of the whole base. ``metadata`` is what else the model remembers: its ``backbone``, how images were found. The
+    settings are those of ``Hasher``.
     """
     from lbhash.hasher import Hasher
     from lbhash.training.checkpoints import has_checkpoint
@@ -138,9 +111,8 @@ def train_model(
     resumable = resume and has_checkpoint(folder)
     if (folder / "config.json").exists() and not overwrite and not resumable:
         unresumed = " and no checkpoint to resume from" if resume else ""
-        raise ValueError(
-            f"out is {str(out)!r}, which already holds a model{unresumed}; give another folder, or --overwrite"
-        )
+        what = f"which already holds a model{unresumed}"
+        raise ValueError(f"out is {str(out)!r}, {what}; give another folder, or --overwrite")
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(dataset.base), "the size of the base")
     hasher = Hasher(progress=progress, **settings)
@@ -160,9 +132,9 @@ def train_model(
     if hasher.model_.classifier is not None and not dataset.multi_label:
         found = classes[classifier_predict(query, hasher.model_.classifier.weight.detach().numpy())]
         recognized = float(np.mean(found == dataset.query.labels))
+    source = {"data": dataset.name, "protocol": dataset.protocol}
     metrics = {
-        "data": dataset.name,
-        "protocol": dataset.protocol,
+        **source,
         "method": hasher.name,
         "bits": hasher.bits,
         "seed": hasher.seed,
@@ -174,8 +146,7 @@ def train_model(
         "classifier_accuracy": recognized,  # of the method's own classifier, where it has one
     }
     hasher.classes_ = classes
-    hasher.model_.metadata |= {"data": dataset.name, "protocol": dataset.protocol, "split_seed": split_seed}
-    hasher.model_.metadata |= metadata or {}
+    hasher.model_.metadata |= {**source, "split_seed": split_seed, **(metadata or {})}
     if dataset.train.labels is not None and dataset.train.labels.ndim == 2:
         hasher.model_.metadata["label_columns"] = dataset.classes
     hasher.save_pretrained(folder)
@@ -184,7 +155,7 @@ def train_model(
 
 
 def _of_images(rate: float | None) -> dict[str, Any]:
-    """What the metrics of a fine-tuning have besides: the speed of training, and the most memory that was needed."""
+    """Return what the metrics of a fine-tuning have besides: its speed, and the most memory that it needed."""
     import torch
 
     gpu = torch.cuda.max_memory_allocated() if torch.cuda.is_initialized() else None

@@ -17,22 +17,16 @@ def encode(
         str, typer.Option(help="The file of codes, .parquet or .npz; or a folder, which is written shard by shard.")
     ],
     data: Data = "digits",
-    split: Annotated[
-        SplitName,
-        typer.Option(help="Which rows: all of one file, or those of a split."),
-    ] = "all",
+    split: Annotated[SplitName, typer.Option(help="Which rows: all of one file, or those of a split.")] = "all",
     shard_rows: Annotated[
-        int | None,
-        typer.Option(help="Folders only: rows of a shard; 65,536, or as the folder has them, if not given."),
+        int | None, typer.Option(help="Folders only: rows of a shard; 65,536, or as the folder has them, if not given.")
     ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Folders only: images in a pass through the backbone; 32 if not given.")
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            help="Folders only: processes that decode images; one less than the cores if not given, none on two."
-        ),
+        typer.Option(help="Folders only: processes that decode images; if not given, the cores less one, none on two."),
     ] = None,
     precision: Annotated[
         Literal["32", "bf16"] | None,
@@ -45,9 +39,7 @@ def encode(
     ray_address: Annotated[
         str | None, typer.Option(help="Address of the Ray cluster; if not given, one is started on this machine.")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Start a folder again, whatever codes it holds.")
-    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start a folder again, whatever it holds.")] = False,
     as_json: Json = False,
     **options: Any,
 ) -> None:
@@ -56,14 +48,11 @@ def encode(
     Into a folder any number of rows is encoded with the same memory, images included, and the same command again goes
     on where it stopped.
     """
-    from lbhash.pipeline import encode as encoding
+    from lbhash.pipeline.encode import encode as run
     from lbhash.pipeline.encoding.job import EncodingJob
 
-    options |= {"batch_size": batch_size, "precision": precision, "workers": workers}
-    job = EncodingJob(model, data, split, **options)
-    facts = encoding.encode(
-        job, out, shard_rows=shard_rows, engine=engine, ray_address=ray_address, overwrite=overwrite
-    )
+    job = EncodingJob(model, data, split, batch_size=batch_size, precision=precision, workers=workers, **options)
+    facts = run(job, out, shard_rows=shard_rows, engine=engine, ray_address=ray_address, overwrite=overwrite)
     if as_json:
         print_json(facts)
         return
@@ -74,5 +63,6 @@ def encode(
     if facts.get("damaged"):
         from lbhash.pipeline.shard_store import DAMAGED
 
-        line += f"; the damaged ones are named in {Path(out) / DAMAGED}"
+        line += "; the damaged ones are named in {names}"
+        facts["names"] = Path(out) / DAMAGED
     typer.echo(line.format(**facts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -30,14 +30,13 @@ def export(
     if as_json:
         print_json(facts)
         return
-    inputs, outputs = (", ".join(_said(one) for one in facts[which]) for which in ("inputs", "outputs"))
+    inputs, outputs = (
+        ", ".join(f"{one['name']} {one['type']} [{', '.join(map(str, one['shape']))}]" for one in facts[which])
+        for which in ("inputs", "outputs")
+    )
     typer.echo("{out} ({bytes:,} bytes, opset {opset})".format(**facts))
     typer.echo(f"{inputs} -> {outputs}")
     typer.echo(
         "onnxruntime {onnxruntime} on {rows} rows: logits within {largest_difference:.1e} of the library's, "
         "{differing_bits} bits differ".format(**facts)
     )
-
-
-def _said(value: dict[str, Any]) -> str:
-    return "{} {} [{}]".format(value["name"], value["type"], ", ".join(map(str, value["shape"])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,34 +13,34 @@ from lbhash.cli.commands.options import Json, SplitName, encoded_data, print_jso
 if TYPE_CHECKING:
     from lbhash.index import Index
 
-index_app = typer.Typer(
-    name="index", help="Build an index of codes, change it, and show what it holds.", no_args_is_help=True
-)
+_HELP = "Build an index of codes, change it, and show what it holds."
+index_app = typer.Typer(name="index", help=_HELP, no_args_is_help=True)
 
 IndexPath = Annotated[str, typer.Option("--index", help="A folder that 'lbhash index build' wrote, or milvus+URL.")]
-ModelOrCodes = Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; with --data.")]
-CodesFile = Annotated[
-    Path | None, typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of --model and --data.")
-]
-DataOrCodes = Annotated[
-    str | None, typer.Option(help="What the model encodes: 'digits', a file of embeddings, or a folder of splits.")
-]
-Ids = Annotated[
-    str | None,
-    typer.Option(help="row, next (count on), or an integer column of --codes; its column id, else row, if not given."),
-]
-Rows = Annotated[SplitName | None, typer.Option(help="Which rows of --data; base if not given.")]
+
+
+def chosen_codes(
+    model: Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; with --data.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="What the model encodes: 'digits', a file of embeddings, or a folder of splits.")
+    ] = None,
+    split: Annotated[SplitName | None, typer.Option(help="Which rows of --data; base if not given.")] = None,
+    codes: Annotated[
+        Path | None, typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of --model and --data.")
+    ] = None,
+    ids: Annotated[
+        str | None, typer.Option(help="row, next (count on), or an integer column of --codes; if not given, id or row.")
+    ] = None,
+) -> dict[str, Any]:
+    """Return the options that say which codes go into an index."""
+    return {"model": model, "data": data, "split": split, "codes": codes, "ids": ids}
 
 
 @index_app.command()
 @with_options(encoded_data)
+@with_options(chosen_codes)
 def build(
     out: Annotated[str, typer.Option(help="The folder of the index, or milvus+URL; it must not hold an index yet.")],
-    model: ModelOrCodes = None,
-    data: DataOrCodes = None,
-    split: Rows = None,
-    codes: CodesFile = None,
-    ids: Ids = None,
     kind: Annotated[
         Literal["flat", "mih", "ivf", "hnsw"], typer.Option(help="flat is exact; mih, ivf and hnsw are approximate.")
     ] = "flat",
@@ -57,51 +58,20 @@ def build(
     """Build an index from a file of codes, or from what a model makes of a data set."""
     from lbhash.pipeline import index as indexes
 
-    built = indexes.build(
-        out,
-        kind,
-        codes=codes,
-        ids=ids,
-        options=option or (),
-        store_vectors=store_vectors or "",
-        overwrite=overwrite,
-        progress=not as_json,
-        model=model,
-        data=data,
-        split=split,
-        **options,
-    )
-    _print_info(built, out, as_json)
+    options |= {"options": option or (), "store_vectors": store_vectors or "", "overwrite": overwrite}
+    _print(indexes.build(out, kind, progress=not as_json, **options), out, as_json)
 
 
 @index_app.command()
 @with_options(encoded_data)
-def add(
-    index: IndexPath,
-    model: ModelOrCodes = None,
-    data: DataOrCodes = None,
-    split: Rows = None,
-    codes: CodesFile = None,
-    ids: Ids = None,
-    as_json: Json = False,
-    **options: Any,
-) -> None:
+@with_options(chosen_codes)
+def add(index: IndexPath, as_json: Json = False, **options: Any) -> None:
     """Add codes to an index, all of them or none."""
-    from lbhash.index import open_index
     from lbhash.pipeline import index as indexes
 
-    opened = open_index(index, progress=not as_json)
-    added = indexes.add(
-        opened,
-        codes=codes,
-        ids=ids,
-        progress=not as_json,
-        model=model,
-        data=data,
-        split=split,
-        **options,
-    )
-    _print(opened, {"added": added}, "{added:,} codes added; {index} has {codes:,}", index, as_json)
+    opened = _open(index, progress=not as_json)
+    added = indexes.add(opened, progress=not as_json, **options)
+    _print(opened, index, as_json, "{added:,} codes added; {index} has {codes:,}", added=added)
 
 
 @index_app.command()
@@ -111,43 +81,36 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Remove codes by their ids, all of them or none."""
-    from lbhash.index import open_index
-
-    opened = open_index(index)
+    opened = _open(index)
     removed = opened.remove(ids)
-    _print(opened, {"removed": removed}, "{removed:,} codes removed; {index} has {codes:,}", index, as_json)
+    _print(opened, index, as_json, "{removed:,} codes removed; {index} has {codes:,}", removed=removed)
 
 
 @index_app.command()
 def compact(index: IndexPath, as_json: Json = False) -> None:
     """Rewrite an index as one segment, without removed codes."""
-    from lbhash.index import LocalIndex, open_index
+    from lbhash.index import LocalIndex
     from lbhash.index.milvus.address import shown_address
 
-    opened = open_index(index)
+    opened = _open(index)
     if not isinstance(opened, LocalIndex):
         raise ValueError(f"index is {shown_address(index)!r}, of kind {opened.kind}, which compacts itself")
     opened.compact()
-    _print_info(opened, index, as_json)
+    _print(opened, index, as_json)
 
 
 @index_app.command()
 def info(index: IndexPath, as_json: Json = False) -> None:
     """Show what an index holds."""
-    from lbhash.index import open_index
-
-    _print_info(open_index(index), index, as_json)
+    _print(_open(index), index, as_json)
 
 
 @index_app.command()
 def verify(index: IndexPath, as_json: Json = False) -> None:
     """Read all of an index and compare every checksum."""
-    from lbhash.index import open_index
-
-    opened = open_index(index)
+    opened = _open(index)
     opened.verify()
-    line = "{index} is intact: {codes:,} codes, generation {generation}"
-    _print(opened, {"intact": True}, line, index, as_json)
+    _print(opened, index, as_json, "{index} is intact: {codes:,} codes, generation {generation}", intact=True)
 
 
 @index_app.command()
@@ -162,10 +125,9 @@ def bench(
     as_json: Json = False,
 ) -> None:
     """Build every embedded kind from the same codes in memory, and compare recall and speed with flat."""
-    from lbhash.index import open_index
     from lbhash.pipeline import index as indexes
 
-    facts = indexes.bench(open_index(index), queries, k, limit, rounds, lambda line: typer.echo(line, err=True))
+    facts = indexes.bench(_open(index), queries, k, limit, rounds, lambda line: typer.echo(line, err=True))
     if as_json:
         print_json(facts)
         return
@@ -181,10 +143,9 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write all of an index to a Parquet file."""
-    from lbhash.index import open_index
     from lbhash.pipeline.index import export_index
 
-    facts = export_index(open_index(index), out)
+    facts = export_index(_open(index), out)
     if as_json:
         print_json(facts)
     else:
@@ -208,8 +169,6 @@ def size(
     as_json: Json = False,
 ) -> None:
     """Compute how much memory codes need, and how many machines."""
-    from dataclasses import asdict
-
     from lbhash.index.sizing import ID_BYTES, parse_bytes, parse_count, size_of
 
     amount = None if memory is None else parse_bytes(memory)
@@ -227,23 +186,23 @@ def size(
     print_sizes(sizes, memory)
 
 
-def _print(index: Index, facts: dict[str, Any], line: str, path: str, as_json: bool) -> None:
+def _open(path: str, progress: bool = False) -> Index:
+    from lbhash.index import open_index
+
+    return open_index(path, progress=progress)
+
+
+def _print(index: Index, path: str, as_json: bool, line: str = "", **facts: Any) -> None:
+    """Print an index: these facts and its size, by a line, or if there is no line all that it says of itself."""
     from lbhash.index.milvus.address import shown_address
 
-    facts |= {"codes": len(index), "generation": index.generation, "index": shown_address(path)}
+    facts |= {"codes": len(index), "generation": index.generation} if line else index.info()
+    facts["index"] = shown_address(path)
     if as_json:
         print_json(facts)
-    else:
+    elif line:
         typer.echo(line.format(**facts))
+    else:
+        from lbhash.cli.tables import print_index
 
-
-def _print_info(index: Index, path: str, as_json: bool) -> None:
-    from lbhash.index.milvus.address import shown_address
-
-    facts = index.info() | {"index": shown_address(path)}
-    if as_json:
-        print_json(facts)
-        return
-    from lbhash.cli.tables import print_index
-
-    print_index(facts)
+        print_index(facts)

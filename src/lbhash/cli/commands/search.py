@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -31,9 +31,7 @@ def search(
     ] = None,
     rerank: Annotated[
         Literal["asymmetric", "outputs", "embeddings"] | None,
-        typer.Option(
-            help="Rank candidates again: asymmetric needs only the codes, the others 'index build --store-vectors'."
-        ),
+        typer.Option(help="Rank candidates again: all but asymmetric need 'index build --store-vectors'."),
     ] = None,
     candidates: Annotated[
         int | None, typer.Option(help="How many to rank again; 100 if not given.", show_default=False)
@@ -44,28 +42,18 @@ def search(
     """Find the codes nearest to rows of data, or to codes."""
     from lbhash.pipeline import search as searches
 
+    query: dict[str, Any] = {"model": model, "data": data, "rows": row or (), "codes": code or ()}
     found = searches.search(
-        base,
-        model=model,
-        data=data,
-        rows=row or (),
-        codes=code or (),
-        k=k,
-        radius=radius,
-        where=where or (),
-        by=rerank,
-        candidates=candidates,
-        out=out,
+        base, **query, k=k, radius=radius, where=where or (), by=rerank, candidates=candidates, out=out
     )
     if as_json:
         from lbhash.utils.serialization import json_value
 
         print_json(json_value(found))
-        return
-    if out is not None:
+    elif out is not None:
         typer.echo(f"{sum(len(answer['neighbors']) for answer in found['queries']):,} neighbors are in {out}")
-        return
-    from lbhash.cli.tables import print_neighbors
+    else:
+        from lbhash.cli.tables import print_neighbors
 
-    for answer in found["queries"]:
-        print_neighbors(answer)
+        for answer in found["queries"]:
+            print_neighbors(answer)

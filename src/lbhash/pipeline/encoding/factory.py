@@ -7,40 +7,32 @@ from pathlib import Path
 
 import numpy as np
 
-from lbhash.data import TRAIN_TEST_PROTOCOLS, EmbeddingSplit, load_dataset, load_table
-from lbhash.data.images import ImageTable
+from lbhash.data import TRAIN_TEST_PROTOCOLS, load_dataset, load_table
+from lbhash.data.images import ImageTable, holds_images
 from lbhash.data.images.corrupt import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
 from lbhash.hasher import Hasher, load_hasher
-from lbhash.pipeline.columns import column_schema, open_columns
-from lbhash.pipeline.embeddings import ImageOptions, data_image_options
+from lbhash.pipeline.columns import column_schema
+from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.pipeline.encoding.source import EmbeddingSource, ImageSource, Source, default_workers
+from lbhash.pipeline.encoding.source import EmbeddingSource, ImageSource, Source, workers_of
 from lbhash.pipeline.splits import check_images_alone, split_of_training
 
 
 def open_source(
     job: EncodingJob, hasher: Hasher | None = None, *, stream: bool, check: bool = True, progress: bool = False
 ) -> Source:
-    """Open the data of a job, with the model that encodes it.
+    """Open the data of a job, with the model that encodes it; if ``hasher`` is None, it is loaded.
 
-    Args:
-        job: the job; that of the source says what was found out about the data, so that nobody needs to look again.
-        hasher: the job's model. If None, it is loaded.
-        stream: whether rows are read while they are encoded, so that any number of them takes the same memory. If not,
-            embeddings are read at once, and images are embedded into the cache.
-        check: whether to look for missing images before any is encoded.
-        progress: show a bar if images must be checked first.
-
-    Raises:
-        TypeError, ValueError: what the model, the data and their readers refuse; or settings of images are given, and
-            the data are embeddings.
+    The job of the source says what was found out about the data, so that nobody needs to look again.
+    If ``stream``, rows are read while they are encoded, so that any number of them takes the same memory. If not,
+    embeddings are read at once, and images are embedded into the cache. ``check`` looks for missing images first.
     """
     column_schema(job.data, job.columns, one_file=job.base is None and job.query is None)
     hasher = load_hasher(job.model) if hasher is None else hasher
-    images = data_image_options(job.data, job.images)
+    images = ImageOptions() if job.images is None and holds_images(job.data) else job.images
     if images is None:
         return _open_embeddings(job, hasher, stream)
-    check_images_alone(job.base, job.query, job.labels)
+    check_images_alone(base=job.base, query=job.query, labels=job.labels)
     # The embeddings of a fine-tuned backbone are not cached, so that only the rows of the split are embedded.
     if stream or (hasher.model_.has_tuned_backbone and job.split != "all"):
         return _open_images(job, images, hasher, stream, check, progress)
@@ -48,8 +40,7 @@ def open_source(
     split = embedded.split()
     if job.split != "all":
         split = embedded.dataset(*split_of_training(hasher, job.protocol, job.split_seed)).split(job.split)
-    columns = open_columns(job.data, job.columns, embedded.images)
-    return EmbeddingSource(job, hasher, _with_label_columns(hasher, split), columns)
+    return EmbeddingSource(job, hasher, split, embedded.images)
 
 
 def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> EmbeddingSource:
@@ -62,21 +53,17 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> Embeddin
         if files:
             what = f"data is the folder {str(job.data)!r}" if Path(job.data).is_dir() else "base or query is given"
             raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
-        table = load_table(job.data, job.labels, stream=stream)
-        split = EmbeddingSplit(table.embeddings, np.arange(len(table.embeddings)), table.labels)
+        split = load_table(job.data, job.labels, stream=stream).split()
     else:
         protocol, seed = split_of_training(hasher, job.protocol, job.split_seed)
         protocol = job.protocol if files else protocol
-        files_of = {"base": job.base, "query": job.query, "labels": job.labels}
-        dataset = load_dataset(job.data, **files_of, protocol=protocol, seed=seed, stream=stream)
+        named = {"base": job.base, "query": job.query, "labels": job.labels}
+        dataset = load_dataset(job.data, **named, protocol=protocol, seed=seed, stream=stream)
         if protocol is None and dataset.protocol not in ("flags", "files"):
-            raise ValueError(
-                f"split is {job.split!r}, and neither the model nor the data say which rows that is; "
-                "give a protocol, or split all"
-            )
+            what = "neither the model nor the data say which rows that is"
+            raise ValueError(f"split is {job.split!r}, and {what}; give a protocol, or split all")
         split = dataset.split(job.split)
-    columns = open_columns(job.data, job.columns)
-    return EmbeddingSource(job, hasher, _with_label_columns(hasher, split), columns)
+    return EmbeddingSource(job, hasher, split)
 
 
 def _open_images(
@@ -90,8 +77,8 @@ def _open_images(
         readable = np.ones(len(table), bool)
         if not stream or is_sampled(table, protocol):
             if job.unreadable is None:
-                workers = default_workers(backbone.model.device.type) if job.workers is None else job.workers
-                job = replace(job, unreadable=tuple(find_unreadable(table, workers, progress=progress)))
+                unreadable = find_unreadable(table, workers_of(job, backbone), progress=progress)
+                job = replace(job, unreadable=tuple(unreadable))
             readable[list(job.unreadable or ())] = False
         rows = table.split_rows(protocol, seed, readable)[1][job.split]
     if check and images.damaged == "refuse":
@@ -99,10 +86,7 @@ def _open_images(
     if check and job.unreadable:
         line = damaged_line(fault_of(table, job.unreadable[0]), len(job.unreadable), len(table))
         refuse_or_skip(f"{line}, which changes how splits are sampled", images.damaged)
-    labels = None if table.labels is None else table.labels[rows]
-    split = _with_label_columns(hasher, EmbeddingSplit(np.empty((0, 0)), rows, labels))
-    columns = open_columns(job.data, job.columns, table)
-    return ImageSource(job, hasher, split, columns, table, backbone)
+    return ImageSource(job, hasher, table.split(rows), table, backbone)
 
 
 def is_sampled(table: ImageTable, protocol: str | None) -> bool:
@@ -111,8 +95,3 @@ def is_sampled(table: ImageTable, protocol: str | None) -> bool:
         return False
     rule = None if table.test_rows is None else TRAIN_TEST_PROTOCOLS.get(protocol or table.protocol)
     return rule is None or rule.train is not None or rule.query is not None
-
-
-def _with_label_columns(hasher: Hasher, split: EmbeddingSplit) -> EmbeddingSplit:
-    """Give multi-hot labels as many columns as in training, so that files that are encoded one by one go together."""
-    return split.widened(hasher.model_.metadata.get("label_columns", len(hasher.classes_)))

@@ -1,8 +1,7 @@
 """Encode the shards of a folder on a Ray cluster, by Ray Data.
 
-A shard is a row of a Ray data set, and a worker turns it into its file. Ray runs a task again elsewhere if its machine
-is lost; the file is then written again, or found. What counts in the end are the files
-(``lbhash.pipeline.shard_store``), and not what Ray says of its tasks: no row is lost, and none is there twice.
+A shard is a row of a Ray data set, and a worker turns it into its file. Ray runs a task again if its machine is lost;
+what counts in the end are the files (``lbhash.pipeline.shard_store``), so that no row is lost or there twice.
 """
 
 from __future__ import annotations
@@ -14,29 +13,28 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
-from importlib.util import find_spec
+from functools import cached_property
 from typing import Any
 
 from lbhash.codes.shards import Shard
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.source import Source
 from lbhash.pipeline.shard_store import CodeShards
+from lbhash.utils.formatting import one_line
 
 _OBJECTS = 100 * 2**20  # bytes of the object store of our own cluster, which only holds the numbers of shards
+_LOG_LEVEL = "RAY_BACKEND_LOG_LEVEL"  # a variable that Ray's core reads when it starts
 _LOST_STARTS = 8  # workers that may be lost in a row while they start, for instance with their machines
 
 
 class ShardEncoder:
-    """A worker that opens the data once and encodes the shards that it is given.
+    """A worker that opens the data of a job once, and encodes the shards that it is given.
 
-    Args:
-        job: what is encoded, with paths that lead there from any machine.
-        store: where the shards are written, with the metadata of the rows as the main process sees them.
+    The job has absolute paths, and the store the metadata of the rows as the main process sees them.
     """
 
     def __init__(self, job: EncodingJob, store: CodeShards) -> None:
         self._job, self._store = job, store
-        self._source: Source | None = None
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """Encode the shard of a row unless it is stored; an error of the user is returned as a line."""
@@ -44,26 +42,23 @@ class ShardEncoder:
         error = ""
         try:
             if self._store.find(shard) is None:  # else another worker wrote it, and was lost
-                for encoded in self._open().encode([shard]):
+                for encoded in self._source.encode([shard]):
                     self._store.write(shard, encoded.table, encoded.damaged)
         except (ValueError, TypeError) as raised:
             error = str(raised) or type(raised).__name__
         return {"rows": len(shard), "error": error}
 
-    def _open(self) -> Source:
+    @cached_property
+    def _source(self) -> Source:
         from lbhash.pipeline.encoding.factory import open_source
 
-        if self._source is None:
-            source = open_source(self._job, stream=True, check=False)
-            for name, ours in source.metadata.items():
-                theirs = self._store.metadata[name]
-                if ours != theirs:
-                    raise ValueError(
-                        f"a worker of the cluster finds other data or another model than this process: its {name} is "
-                        f"{ours!r} and must be {theirs!r}"
-                    )
-            self._source = source
-        return self._source
+        source = open_source(self._job, stream=True, check=False)
+        for name, ours in source.metadata.items():
+            theirs = self._store.metadata[name]
+            if ours != theirs:
+                what = "a worker of the cluster finds other data or another model than this process"
+                raise ValueError(f"{what}: its {name} is {ours!r} and must be {theirs!r}")
+        return source
 
 
 def encode_on_ray(
@@ -71,10 +66,7 @@ def encode_on_ray(
 ) -> None:
     """Encode shards on the cluster at an address, or on a new one of this machine, and write them to a store.
 
-    Each worker has a core, and a GPU if the cluster has any.
-
-    Raises:
-        ValueError: no cluster answers, or what a worker refuses.
+    Each worker has a core, and a GPU if the cluster has any. What a worker refuses is raised here, as a ``ValueError``.
     """
     import ray
     from ray.data import ActorPoolStrategy
@@ -103,12 +95,6 @@ def encode_on_ray(
             advance(answer["rows"])
 
 
-def check_ray() -> None:
-    """Raise ``ValueError`` if Ray Data is not installed."""
-    if find_spec("ray") is None or find_spec("ray.data") is None:
-        raise ValueError("engine is 'ray', which needs the package ray: pip install 'lbhash[ray]'")
-
-
 @contextmanager
 def _connected(address: str | None) -> Iterator[None]:
     """Connect this process to a cluster while the block runs: the one it has, the one at the address, or a new one."""
@@ -119,44 +105,20 @@ def _connected(address: str | None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    _check_answer(address)
-    own: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _OBJECTS}
+    host, colon, port = (address or "").rpartition("://")[2].rpartition(":")
+    own: dict[str, Any] = {} if address else {"include_dashboard": False, "object_store_memory": _OBJECTS}
+    loud = _LOG_LEVEL in os.environ
+    os.environ.setdefault(_LOG_LEVEL, "fatal")
     try:
-        with _quiet():
-            ray.init(
-                address=address or "local",
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                **({} if address else own),
-            )
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        line = " ".join(str(error).split())
-        raise ValueError(f"ray_address is {address!r}, and there is no cluster of Ray: {line}") from None
+        if colon:  # and not "auto", or our own cluster; if nothing answers, Ray itself would wait for minutes
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+    except (OSError, ValueError, OverflowError, RuntimeError) as error:
+        raise ValueError(f"ray_address is {address!r}, and there is no cluster of Ray: {one_line(error)}") from None
+    finally:
+        if not loud:
+            del os.environ[_LOG_LEVEL]
     try:
         yield
     finally:
         ray.shutdown()
-
-
-def _check_answer(address: str | None) -> None:
-    """Raise ``ValueError`` if nothing answers at an address ``HOST:PORT``; Ray itself would wait for minutes."""
-    host, colon, port = (address or "").rpartition("://")[2].rpartition(":")
-    if not colon:  # "auto", or our own cluster
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-    except (OSError, ValueError, OverflowError) as error:
-        raise ValueError(f"ray_address is {address!r}, and there is no cluster of Ray: {error}") from None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Tell Ray's core, which reads this variable when it starts, to log fatal errors only."""
-    name = "RAY_BACKEND_LOG_LEVEL"
-    before = os.environ.get(name)
-    os.environ.setdefault(name, "fatal")
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]

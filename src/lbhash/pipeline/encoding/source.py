@@ -13,14 +13,15 @@ import numpy.typing as npt
 
 from lbhash.codes.io import CodeTable
 from lbhash.codes.shards import Shard, shards_of
-from lbhash.data import DATASETS, EmbeddingSplit, check_embeddings
+from lbhash.data import DATASETS, EmbeddingSplit, Split, check_embeddings
 from lbhash.data.images import ImageTable
 from lbhash.data.images.loading import Damage, ImageReader, in_workers
 from lbhash.data.images.stores import file_facts
+from lbhash.data.images.table import ImageSplit
 from lbhash.data.readers import SUFFIXES
 from lbhash.hasher import Hasher
 from lbhash.models.backbone import Backbone
-from lbhash.pipeline.columns import ColumnSource
+from lbhash.pipeline.columns import open_columns
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.progress import counted
@@ -28,10 +29,7 @@ from lbhash.utils.system import usable_cores
 
 
 class Batch(NamedTuple):
-    """Rows of a shard that are encoded at once: m rows with embeddings ``[m, dim]``, and rows that are damaged.
-
-    The places ``int64 [m]`` are positions among all rows of the source.
-    """
+    """Rows of a shard that are encoded at once: m places among all rows, embeddings ``[m, dim]``, damaged rows."""
 
     shard: Shard
     places: npt.NDArray[np.int64]
@@ -49,41 +47,36 @@ class EncodedShard(NamedTuple):
 
 
 class Source(ABC):
-    """Rows of a data set and the model that encodes them.
+    """Rows of a data set, in ascending order, and the model that encodes them.
 
-    Args:
-        job: what is encoded, with all that was found out about its data.
-        hasher: the model.
-        rows: which rows of the data are encoded, ``int64 [n]``, ascending.
-        labels: of these rows, ``int64 [n]`` or multi-hot ``uint8 [n, C]``; None if there are none.
-        columns: extra columns of the data.
-
-    Attributes:
-        unit: what a row is, in the plural.
-        model: the fingerprint of the model.
+    The job has all that was found out about its data. Of images there are the table and the backbone too.
     """
 
     unit: ClassVar[str]
+    """What a row is, in the plural."""
 
     def __init__(
         self,
         job: EncodingJob,
         hasher: Hasher,
-        rows: npt.NDArray[np.int64],
-        labels: npt.NDArray | None,
-        columns: ColumnSource | None,
+        split: Split,
+        images: ImageTable | None = None,
+        backbone: Backbone | None = None,
     ) -> None:
-        self.job, self.hasher, self.rows, self.labels, self._columns = job, hasher, rows, labels, columns
-        self.model = hasher.model_.fingerprint()
+        dim = split.input_dim(backbone)
+        if dim != hasher.model_.dim:
+            raise ValueError(f"embeddings have {dim} numbers a row; the model takes {hasher.model_.dim}")
+        # Multi-hot labels get as many columns as in training, so that files that are encoded one by one go together.
+        self.split = split.widened(hasher.model_.metadata.get("label_columns", len(hasher.classes_)))
+        self.job, self.hasher, self.rows, self.labels = job, hasher, split.rows, self.split.labels
+        self.backbone, self.model = backbone, hasher.model_.fingerprint()
+        self._columns = open_columns(job.data, job.columns, images)
 
     @abstractmethod
     def batches(self, shards: Sequence[Shard]) -> Iterator[Batch]:
-        """Read the rows of these shards, in their order.
+        """Read the rows of these shards, in their order; raise ``ValueError`` if one can be neither read nor skipped.
 
         A batch never crosses shards, so that the codes of a shard do not depend on who encodes it, or when.
-
-        Raises:
-            TypeError, ValueError: a row cannot be encoded, and is not to be skipped.
         """
 
     @abstractmethod
@@ -95,10 +88,7 @@ class Source(ABC):
     ) -> Iterator[EncodedShard]:
         """Encode shards one after the other, with the memory of a few batches and the codes of one shard.
 
-        Args:
-            shards: which to encode.
-            advance: a function that is told how many more rows are done.
-            vectors: what to return with the codes: ``outputs``, ℓ; ``embeddings``, what the model encodes; or nothing.
+        ``advance`` is told how many more rows are done. The vectors are ``outputs``, ℓ; ``embeddings``; or nothing.
         """
         model = self.hasher.model_
         arrays: list[npt.NDArray] = []  # places, codes and vectors of the shard
@@ -118,7 +108,11 @@ class Source(ABC):
             advance(len(batch.places) + len(batch.damaged))
             if filled + len(damaged) == len(batch.shard):
                 places, codes, *stored = (array[:filled] for array in arrays)
-                yield EncodedShard(batch.shard, self._table(places, codes), damaged, stored[0] if stored else None)
+                rows = self.rows[places]
+                labels = None if self.labels is None else self.labels[places]
+                columns = None if self._columns is None else self._columns.take(rows).replace_schema_metadata(None)
+                table = CodeTable(codes, self.hasher.bits, rows, labels, self.model, columns)
+                yield EncodedShard(batch.shard, table, damaged, stored[0] if stored else None)
                 arrays, filled, damaged = [], 0, []
 
     def encode_all(self, vectors: str = "", *, progress: bool) -> EncodedShard:
@@ -127,12 +121,6 @@ class Source(ABC):
         with counted("encoding", len(shard), self.unit, show=progress) as advance:
             (encoded,) = self.encode([shard], advance, vectors)
         return encoded
-
-    def _table(self, places: npt.NDArray[np.int64], codes: npt.NDArray[np.uint8]) -> CodeTable:
-        rows = self.rows[places]
-        labels = None if self.labels is None else self.labels[places]
-        columns = None if self._columns is None else self._columns.take(rows).replace_schema_metadata(None)
-        return CodeTable(codes, self.hasher.bits, rows, labels, self.model, columns)
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
@@ -155,27 +143,19 @@ class Source(ABC):
 
 
 class EmbeddingSource(Source):
-    """Embeddings, in memory or read from a file as they are needed.
-
-    Raises:
-        ValueError: the embeddings are not of the dimension that the model takes.
-    """
+    """Embeddings, in memory or read from a file as they are needed."""
 
     unit = "rows"
     chunk = 8192
     """Rows that are encoded at a time."""
 
-    def __init__(self, job: EncodingJob, hasher: Hasher, split: EmbeddingSplit, columns: ColumnSource | None) -> None:
-        if split.dim != hasher.model_.dim:
-            raise ValueError(f"embeddings have {split.dim} numbers a row; the model takes {hasher.model_.dim}")
-        super().__init__(job, hasher, split.rows, split.labels, columns)
-        self._split = split
+    split: EmbeddingSplit
 
     def batches(self, shards: Sequence[Shard]) -> Iterator[Batch]:
         """Read the rows of these shards."""
         for shard, start, stop in _cut(shards, self.chunk):
             rows = self.rows[start:stop]
-            embeddings = self._split.embeddings[rows]
+            embeddings = self.split.embeddings[rows]
             check_embeddings(embeddings, "embeddings of data", rows)
             yield Batch(shard, np.arange(start, stop), embeddings)
 
@@ -183,7 +163,7 @@ class EmbeddingSource(Source):
         """Return the fingerprint of the files' names, sizes and times of change, or of a data set by name."""
         job = self.job
         if str(job.data) in DATASETS:
-            return {"fingerprint": self._split.fingerprint()}
+            return {"fingerprint": self.split.fingerprint()}
         facts = []
         for path in (Path(name) for name in (job.data, job.base, job.query, job.labels) if name is not None):
             inside = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
@@ -192,38 +172,24 @@ class EmbeddingSource(Source):
 
 
 class ImageSource(Source):
-    """Images: decoded and preprocessed beside the model, embedded by a backbone, and encoded.
-
-    The job says what happens to damaged images.
-    """
+    """Images: decoded and preprocessed beside the model, embedded by a backbone, and encoded."""
 
     unit = "images"
 
-    def __init__(
-        self,
-        job: EncodingJob,
-        hasher: Hasher,
-        split: EmbeddingSplit,
-        columns: ColumnSource | None,
-        images: ImageTable,
-        backbone: Backbone,
-    ) -> None:
-        super().__init__(job, hasher, split.rows, split.labels, columns)
-        self._images, self._backbone = images, backbone
+    split: ImageSplit
+    backbone: Backbone
 
     def batches(self, shards: Sequence[Shard]) -> Iterator[Batch]:
         """Read and embed the images of these shards."""
-        job, backbone = self.job, self._backbone
-        workers = default_workers(backbone.model.device.type) if job.workers is None else job.workers
-        reader = ImageReader(self._images.store.in_order(), backbone.processor, backbone.name)
+        job, backbone = self.job, self.backbone
+        reader = ImageReader(self.split.images.store.in_order(), backbone.processor, backbone.name)
         size = job.batch_size or 32
-        made = in_workers(reader, (self.rows[start:stop] for _, start, stop in _cut(shards, size)), workers)
+        rows = (self.rows[start:stop] for _, start, stop in _cut(shards, size))
+        made = in_workers(reader, rows, workers_of(job, backbone))
         for (shard, start, _), (pixels, read, damaged) in zip(_cut(shards, size), made, strict=True):
             if damaged and (job.images is None or job.images.damaged == "refuse"):
-                raise ValueError(
-                    f"{damaged[0].fault}; mend or remove it, or skip damaged images (--damaged skip): the shards that "
-                    "are done are not lost"
-                )
+                advice = "mend or remove it, or skip damaged images (--damaged skip)"
+                raise ValueError(f"{damaged[0].fault}; {advice}: the shards that are done are not lost")
             embeddings = np.empty((0, backbone.dim), np.float32)
             if pixels is not None:
                 embeddings = backbone.embed_pixels(pixels, job.precision or "32")
@@ -231,18 +197,20 @@ class ImageSource(Source):
 
     def data_metadata(self) -> dict[str, Any]:
         """Return the fingerprints of images and backbone, and the backbone's precision."""
-        images, backbone = self._images.store.fingerprint(), self._backbone.fingerprint()
-        return {"fingerprint": images, "backbone": backbone, "precision": self.job.precision or "32"}
+        facts = {"fingerprint": self.split.images.store.fingerprint(), "backbone": self.backbone.fingerprint()}
+        return {**facts, "precision": self.job.precision or "32"}
 
 
-def default_workers(device: str) -> int:
-    """Return how many processes decode images for a model on a device: one less than the usable cores, up to 8.
+def workers_of(job: EncodingJob, backbone: Backbone) -> int:
+    """Return how many processes decode images: as the job says, or one less than the usable cores, up to 8.
 
     On a CPU of two cores there are none: the model's threads wait for each other, and a third process makes them wait
     longer than it saves (``benchmarks/encode.py``).
     """
+    if job.workers is not None:
+        return job.workers
     cores = usable_cores()
-    return 0 if device == "cpu" and cores <= 2 else min(cores - 1, 8)
+    return 0 if backbone.model.device.type == "cpu" and cores <= 2 else min(cores - 1, 8)
 
 
 def _cut(shards: Sequence[Shard], size: int) -> Iterator[tuple[Shard, int, int]]:
