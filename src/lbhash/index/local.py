@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes
 from lbhash.index import scan
@@ -18,18 +19,11 @@ from lbhash.index.manifest import files_of
 from lbhash.index.store import SegmentState, SegmentStore
 from lbhash.utils.validation import check_choice
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 class LocalIndex(Index):
     """An index whose codes are in segments; the kinds differ in how they find candidates in a large segment.
 
-    Args:
-        bits: h, the length of a code.
-        model: fingerprint of the model that makes the codes.
-        options: options of the kind.
-        store_vectors: which vectors come with the codes, ``outputs`` or ``embeddings``; empty for none.
+    The arguments are the attributes of ``Index``.
     """
 
     OPTIONS: ClassVar[OptionRanges] = {}
@@ -79,27 +73,18 @@ class LocalIndex(Index):
         return scan.merge_within([part.within(queries, radius, where) for part in state.segments], len(queries))
 
     def _codes_of(self, ids: npt.NDArray[np.int64]) -> PackedCodes:
-        found = np.empty((len(ids), code_bytes(self.bits)), np.uint8)
-        for segment, places, positions in self.state.located(ids):
-            found[places] = segment.codes[positions]
-        return found
+        return self.state.gathered(ids, "codes", np.empty((len(ids), code_bytes(self.bits)), np.uint8))
 
     def _vectors_of(self, ids: npt.NDArray[np.int64]) -> npt.NDArray:
         state = self.state
         if state.vectors is None:
             raise ValueError("index has no vectors yet; add codes first")
-        found = np.empty((len(ids), state.vectors["dim"]), state.vectors["dtype"])
-        for segment, places, positions in state.located(ids):
-            assert segment.vectors is not None
-            found[places] = segment.vectors[positions]
-        return found
+        return state.gathered(ids, "vectors", np.empty((len(ids), state.vectors["dim"]), state.vectors["dtype"]))
 
     def _attributes_of(self, ids: npt.NDArray[np.int64]) -> pa.Table | None:
-        import pyarrow as pa
-
         state = self.state
         located = state.located(ids)
-        if state.schema is None or not state.columns:
+        if not state.schema:
             return None
         order = np.argsort(np.concatenate([np.empty(0, np.int64), *(places for _, places, _ in located)]))
         tables = [segment.attributes().take(pa.array(positions)) for segment, _, positions in located]
@@ -107,12 +92,12 @@ class LocalIndex(Index):
 
     def info(self) -> dict[str, Any]:
         """Return the facts about the index, with the number and the size of its segments."""
-        state = self.state
+        segments = self.state.segments
         return super().info() | {
-            "kept": self.store.vector_facts(state),
-            "removed": sum(len(segment.removed) for segment in state.segments),
-            "segments": len(state.segments),
-            "bytes": sum(file["bytes"] for segment in state.segments for file in files_of(segment.entry)),
+            "kept": self.store.vector_facts(self.state),
+            "removed": sum(len(segment.removed) for segment in segments),
+            "segments": len(segments),
+            "bytes": sum(file["bytes"] for segment in segments for file in files_of(segment.entry)),
         }
 
     def verify(self) -> None:

@@ -10,24 +10,22 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lbhash.codes import PackedCodes, code_bytes
 from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
 from lbhash.index.base import Columns, State
 from lbhash.index.manifest import NAME, identity_of, last_generation, read_manifest, sweep, write_manifest
-from lbhash.index.segment import Segment, Structure
+from lbhash.index.segment import Segment, Structure, read_removed
 from lbhash.utils.files import check_folder
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MERGE = 8
 """Number of segments of about the same size that are merged into one."""
@@ -43,12 +41,7 @@ PATIENCE = 600
 
 @dataclass(frozen=True)
 class SegmentState(State):
-    """What an index of segments holds between two changes.
-
-    Attributes:
-        vectors: dtype and dim of the stored vectors; None until codes are added.
-        segments: the segments, the oldest first.
-    """
+    """What an index of segments holds: segments, the oldest first, and ``dtype`` and ``dim`` of stored vectors."""
 
     vectors: Mapping[str, Any] | None = None
     segments: tuple[Segment, ...] = ()
@@ -59,10 +52,7 @@ class SegmentState(State):
     def located(
         self, names: npt.NDArray[np.int64]
     ) -> list[tuple[Segment, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """Return, for each segment that has some of these ids, their places in ``names`` and in the segment.
-
-        It is a ``ValueError`` if no segment has one of the ids.
-        """
+        """Return, for each segment that has some of these ids, their places in ``names`` and in the segment."""
         found = []
         missing = np.ones(len(names), bool)
         for segment in self.segments:
@@ -77,19 +67,18 @@ class SegmentState(State):
             raise ValueError(f"ids holds {names[missing][0]}, which the index does not have")
         return found
 
+    def gathered(self, names: npt.NDArray[np.int64], what: str, rows: npt.NDArray) -> npt.NDArray:
+        """Fill ``rows`` with the codes or vectors (``what``) of these ids, and return it."""
+        for segment, places, positions in self.located(names):
+            rows[places] = getattr(segment, what)[positions]
+        return rows
+
 
 class SegmentStore:
-    """The current state of an index of segments, and the changes that lead to the next one.
+    """The state of an index of segments, in memory or in a folder, and the changes that lead to the next one.
 
-    Args:
-        settings: what never changes, by its keys in the manifest: ``kind``, ``bits``, ``model`` and ``options``.
-        store_vectors: which vectors come with the codes (``Index.store_vectors``).
-        build: ``LocalIndex._build`` of the kind.
-        tune: ``LocalIndex._tune`` of the kind.
-
-    Attributes:
-        state: what the index holds.
-        folder: the folder that holds the same; None in memory.
+    ``settings`` (kind, bits, model and options) are those in the manifest, which never change; ``build`` and ``tune``
+    are the methods of the kind (``LocalIndex``).
     """
 
     def __init__(
@@ -106,8 +95,6 @@ class SegmentStore:
         self._width = code_bytes(settings["bits"])
         self._writer = RLock()
 
-    # ------------------------------------------------------------------------------------------------------- opening
-
     def open(self, folder: Path) -> None:
         """Take over what a folder holds; changes are written to it from now on."""
         self.state = self._read(folder)
@@ -118,10 +105,7 @@ class SegmentStore:
         return self.folder is not None and identity_of(self.folder) != self.state.identity
 
     def refresh(self) -> bool:
-        """Read what the folder holds now, and return whether that was another state.
-
-        It is a ``ValueError`` if the index was built again with another kind, model or length of codes, or is damaged.
-        """
+        """Read what the folder holds now, and return whether that was another state."""
         with self._writer:
             if self.folder is None or not self.outdated():
                 return False
@@ -129,12 +113,8 @@ class SegmentStore:
             return True
 
     def _read(self, folder: Path) -> SegmentState:
-        """Return what a folder holds.
-
-        After the manifest is read, a writer may remove a file that it names; or the folder may be replaced by one whose
-        files have the same names.
-        """
-        while True:
+        """Return what a folder holds."""
+        while True:  # a writer may remove a file that the manifest names, or replace the folder by one with such names
             manifest = read_manifest(folder)
             identity = manifest["build"], manifest["generation"]
             vectors = manifest["kept"] or {"vectors": ""}
@@ -151,14 +131,8 @@ class SegmentStore:
             except ValueError:
                 if identity_of(folder)[0] == manifest["build"]:
                     raise
-        return SegmentState(
-            build=manifest["build"],
-            generation=manifest["generation"],
-            next_id=manifest["next_id"],
-            schema=schema_from_text(manifest["schema"]),
-            vectors={"dtype": vectors["dtype"], "dim": vectors["dim"]} if "dim" in vectors else None,
-            segments=segments,
-        )
+        form = {"dtype": vectors["dtype"], "dim": vectors["dim"]} if "dim" in vectors else None
+        return SegmentState(*identity, manifest["next_id"], schema_from_text(manifest["schema"]), form, segments)
 
     def _load(self, folder: Path, manifest: dict[str, Any]) -> tuple[Segment, ...]:
         """Return the segments of a manifest. Those that are open, with all that they have read, are used again."""
@@ -169,15 +143,13 @@ class SegmentStore:
             if segment is None:
                 segment = Segment.load(folder, entry, self._width, manifest["kept"] or {}, self._tune)
             elif segment.entry != entry:
-                segment = segment.marked(folder, entry)
+                segment = replace(segment, removed=read_removed(folder, entry), entry=entry)
             segments.append(segment)
         return tuple(segments)
 
     def vector_facts(self, state: SegmentState) -> dict[str, Any] | None:
         """Return which vectors are stored, and their dtype and dim; None if none are."""
         return {"vectors": self.store_vectors, **(state.vectors or {})} if self.store_vectors else None
-
-    # ------------------------------------------------------------------------------------------------------- changes
 
     def add(
         self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
@@ -195,15 +167,9 @@ class SegmentStore:
             if not len(codes):
                 return
             segment = self._segment(codes, names, table if table.column_names else None, stored)
-            self._commit(
-                replace(
-                    state,
-                    next_id=max(state.next_id, int(names.max()) + 1),
-                    schema=table.schema if state.schema is None else state.schema,
-                    vectors=form,
-                    segments=self._merged([*state.segments, segment]),
-                )
-            )
+            next_id, segments = max(state.next_id, int(names.max()) + 1), self._merged([*state.segments, segment])
+            schema = state.schema or table.schema
+            self._commit(replace(state, next_id=next_id, schema=schema, vectors=form, segments=segments))
 
     def remove(self, ids: npt.NDArray[np.int64]) -> None:
         """Mark codes as removed; a segment with many marks is rewritten (``Index.remove``)."""
@@ -228,10 +194,7 @@ class SegmentStore:
                 self._commit(replace(state, segments=segments))
 
     def copy(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the state to another folder, as one segment.
-
-        If the index that the folder holds is to be overwritten, whoever reads it goes on with its old files.
-        """
+        """Write the state to another folder, as one segment. Readers of an overwritten index keep its old files."""
         folder = Path(path)
         check_free(folder, overwrite)
         folder.mkdir(parents=True, exist_ok=True)
@@ -258,8 +221,6 @@ class SegmentStore:
         return Segment(codes, int(names[0]), None if consecutive else names, table, vectors, structure=structure)
 
     def _joined(self, segments: Sequence[Segment]) -> Segment:
-        import pyarrow as pa
-
         codes, names, tables, vectors = zip(*(segment.rows() for segment in segments), strict=True)
         table = None if tables[0] is None else pa.concat_tables(tables).combine_chunks()
         joined = None if vectors[0] is None else np.concatenate(vectors)
@@ -270,9 +231,7 @@ class SegmentStore:
         while True:
             sizes: dict[int, list[Segment]] = {}
             for segment in segments:
-                size, limit = 0, SMALL
-                while len(segment) > limit:
-                    size, limit = size + 1, limit * MERGE
+                size = sum(len(segment) > SMALL * MERGE**step for step in range(32))
                 sizes.setdefault(size, []).append(segment)
             many = next((group for group in sizes.values() if len(group) >= MERGE), None)
             if many is None:
@@ -285,23 +244,15 @@ class SegmentStore:
             return segments
         return (self._joined(segments),) if any(map(len, segments)) else ()
 
-    # -------------------------------------------------------------------------------------------------------- commit
-
     @contextmanager
     def _changing(self) -> Iterator[SegmentState]:
-        """Give the newest state, which no other writer can change before the block ends.
-
-        It is a ``ValueError`` if another index was built in the folder, so that this one is no longer there.
-        """
-        with self._writer:
-            if self.folder is None:
-                yield self.state
-                return
-            with locked(self.folder):
+        """Give the newest state, which no other writer can change before the block ends."""
+        with self._writer, locked(self.folder) if self.folder is not None else nullcontext():
+            if self.folder is not None:
                 if identity_of(self.folder)[0] != self.state.build:
                     raise _built_again(self.folder)
                 self.refresh()
-                yield self.state
+            yield self.state
 
     def _commit(self, state: SegmentState) -> None:
         """Make this the next state, in the folder too. The caller is within ``_changing``."""
@@ -361,9 +312,8 @@ def locked(folder: Path) -> Iterator[None]:
         with FileLock(folder / "index.lock").acquire(timeout=PATIENCE):
             yield
     except Timeout:
-        raise ValueError(
-            f"index is {str(folder)!r}, which another writer has kept locked for {PATIENCE} s; try again later"
-        ) from None
+        held = f"which another writer has kept locked for {PATIENCE} s; try again later"
+        raise ValueError(f"index is {str(folder)!r}, {held}") from None
 
 
 def _built_again(folder: Path) -> ValueError:

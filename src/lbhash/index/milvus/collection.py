@@ -2,8 +2,7 @@
 
 A code is a row: its id is the primary key, its bits are a ``BINARY_VECTOR`` that is compared by HAMMING, and its
 attributes are JSON. What never changes (bits, model, options) is in the collection's description; what changes (the
-generation, the number of codes, the attributes' types) is in a row with the id −1, which no code can have. So an index
-is one collection, which an alias may name and any tool of Milvus may back up.
+generation, the number of codes, the attributes' types) is in a row with the id −1, which no code can have.
 
 Milvus returns at most 16,384 codes of a search, and of those at the last distance whichever it met first. With
 ``BIN_FLAT`` the neighbors are nevertheless those of a flat index: if some of the codes at one distance are missing,
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_bits, check_codes, check_width, code_bytes
 from lbhash.codes.io import CodeTable
@@ -39,7 +39,6 @@ from lbhash.index.milvus.connection import KINDS, SECONDS, connect, connection_e
 from lbhash.utils.progress import counted
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pymilvus import MilvusClient
 
 LIMIT = 16_384
@@ -64,23 +63,14 @@ _Hits = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class MilvusState(State):
-    """What a collection holds between two changes.
-
-    Attributes:
-        count: number of codes.
-        unfinished: a change that has begun (``_change``); None if there is none.
-    """
+    """What a collection holds: the number of its codes, and a change that has begun (``_change``), if any."""
 
     count: int = 0
     unfinished: dict[str, Any] | None = None
 
 
 class MilvusIndex(Index):
-    """A collection of Milvus, from ``open_index`` or ``build_index``.
-
-    ``settings`` are those in the collection's description (``read_settings``). With ``progress``, a bar is shown while
-    codes are inserted.
-    """
+    """A collection of Milvus, from ``open_index`` or ``build_index``, with the settings in its description."""
 
     kind = "milvus"
     store_vectors = ""
@@ -93,8 +83,6 @@ class MilvusIndex(Index):
         self._search_type = KINDS[settings["kind"]][0]
         self._client = client
         self._state = MilvusState()
-
-    # ------------------------------------------------------------------------------------------------------- reading
 
     @property
     def state(self) -> MilvusState:
@@ -118,11 +106,7 @@ class MilvusIndex(Index):
         return self._read_state().identity != self.state.identity
 
     def verify(self) -> None:
-        """Read all codes and ids, and raise ``ValueError`` if others have changed the collection.
-
-        Milvus guards its own files. What is checked: there are as many codes as the index counts, and each has an id of
-        its own and no bit beyond its length.
-        """
+        """Raise ``ValueError`` unless there are as many codes as the index counts, each valid and with its own id."""
         state = self._refreshed()
         if state.unfinished is not None:
             raise ValueError(f"index is damaged: {_described(state.unfinished)} was cut short; repeat it")
@@ -138,8 +122,6 @@ class MilvusIndex(Index):
             raise ValueError("index is damaged: two codes have the same id")
         if len(names) != state.count:
             raise ValueError(f"index is damaged: the collection has {len(names)} codes and not {state.count}")
-
-    # ------------------------------------------------------------------------------------------------------- changes
 
     def _add(
         self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
@@ -157,12 +139,8 @@ class MilvusIndex(Index):
         repeated = _is_repeated(state, change)
         if not repeated and (there := self._present(names[names < state.next_id])).size:
             raise ValueError(f"ids holds {there[0]}, which the index already has; remove it first, or give another")
-        begun = replace(
-            state,
-            next_id=max(state.next_id, int(names.max()) + 1),
-            schema=table.schema if state.schema is None else state.schema,
-            unfinished=change,
-        )
+        next_id = max(state.next_id, int(names.max()) + 1)
+        begun = replace(state, next_id=next_id, schema=state.schema or table.schema, unfinished=change)
         self._write_state(begun)
         try:
             self._insert(codes, names, table)
@@ -194,8 +172,6 @@ class MilvusIndex(Index):
             ids = self.ids()
             copied.add(self.codes_of(ids), ids, self.attributes_of(ids).drop_columns(["id"]))
         copied.save(path)
-
-    # ------------------------------------------------------------------------------------------------------ searching
 
     def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors:
         filtered = expression(where, self.state.schema)
@@ -277,21 +253,16 @@ class MilvusIndex(Index):
         size = max(1, min(ANSWERS // limit, LIMIT))
         answers: list[_Hits] = []
         for start in range(0, len(queries), size):
+            data = [query.tobytes() for query in queries[start : start + size]]
+            asked = {"metric_type": "HAMMING", "params": params}
             found = self._call(
-                "search",
-                data=[query.tobytes() for query in queries[start : start + size]],
-                anns_field="code",
-                limit=limit,
-                filter=filtered,
-                search_params={"metric_type": "HAMMING", "params": params},
+                "search", data=data, anns_field="code", limit=limit, filter=filtered, search_params=asked
             )
             for hits in found:
                 ids = np.array([hit["id"] for hit in hits], np.int64)
                 distances = np.rint(np.array([hit["distance"] for hit in hits], np.float64)).astype(np.int32)
                 answers.append((distances[ids != _STATE_ID], ids[ids != _STATE_ID]))
         return answers
-
-    # ----------------------------------------------------------------------------------------------------------- rows
 
     def _codes_of(self, ids: npt.NDArray[np.int64]) -> PackedCodes:
         content = b"".join(row["code"][0] for row in self._rows_of(ids, "code"))
@@ -350,8 +321,6 @@ class MilvusIndex(Index):
         for batch in _batches(ids):
             self._call("delete", ids=batch)
 
-    # --------------------------------------------------------------------------------------------------------- states
-
     def _refreshed(self) -> MilvusState:
         self._state = self._read_state()
         return self._state
@@ -371,10 +340,8 @@ class MilvusIndex(Index):
     def _commit(self, begun: MilvusState) -> None:
         """End a change: count it, and mark it as finished."""
         if self._read_state() != begun:
-            raise ValueError(
-                f"index is {self.address.shown!r}, which another writer has changed meanwhile; "
-                "only one writer is allowed at a time ('lbhash index verify' finds the damage)"
-            )
+            rule = "only one writer is allowed at a time ('lbhash index verify' finds the damage)"
+            raise ValueError(f"index is {self.address.shown!r}, which another writer has changed meanwhile; {rule}")
         count = int(self._call("query", filter="", output_fields=["count(*)"])[0]["count(*)"]) - 1
         self._write_state(replace(begun, generation=begun.generation + 1, count=count, unfinished=None))
         self._refreshed()
@@ -400,18 +367,14 @@ def build_milvus(
     path: str,
     table: CodeTable,
     kind: str,
-    *,
     ids: npt.ArrayLike,
     attributes: Columns,
-    options: Mapping[str, Any] | None = None,
-    overwrite: bool = False,
-    progress: bool = False,
+    options: Mapping[str, Any] | None,
+    *,
+    overwrite: bool,
+    progress: bool,
 ) -> MilvusIndex:
-    """Make a collection of codes, and return it open (``build_index``).
-
-    The kind flat is ``BIN_FLAT``; ivf is ``BIN_IVF_FLAT``, which a file of Milvus Lite does not have. While an index is
-    overwritten, searches find no codes, or not all.
-    """
+    """Make a collection of codes, and return it open (``build_index``); until then, searches miss codes."""
     address = parse_address(path)
     if kind not in KINDS:
         raise ValueError(f"kind is {kind!r}; in Milvus it must be one of {', '.join(KINDS)}")
