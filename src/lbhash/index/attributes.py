@@ -31,10 +31,8 @@ def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -
                 columns[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
             except (pa.ArrowException, TypeError) as error:
                 raise ValueError(f"attribute {name!r} must hold values of one type: {one_line(error)}") from None
-            if len(columns[name]) != count:
-                raise ValueError(
-                    f"attribute {name!r} has {len(columns[name])} values; it must have {count}, one for each code"
-                )
+            if (given := len(columns[name])) != count:
+                raise ValueError(f"attribute {name!r} has {given} values; it must have {count}, one for each code")
         table = pa.table(columns)
     for name in table.column_names:
         if name in RESERVED or table.column_names.count(name) > 1:

@@ -148,12 +148,9 @@ class Index(ABC):
 
         Args:
             codes: ``uint8 [n, ceil(bits / 8)]``.
-            ids: ``int64 [n]``. If None, they continue after the largest id that the index ever had.
+            ids: ``int64 [n]``, none of which the index has. If None, they continue after the largest that it ever had.
             attributes: columns of n values each. The first codes that are added set their names and types.
             vectors: ``[n, dim]``, if the index stores vectors.
-
-        Raises:
-            TypeError, ValueError: an argument is not valid, or the index has one of the ids already.
         """
         self._add(self.check(codes), ids, attributes, vectors)
 
@@ -197,9 +194,8 @@ class Index(ABC):
     def vectors_of(self, ids: npt.ArrayLike) -> npt.NDArray:
         """Return the stored vectors of m ids, ``[m, dim]`` of float16 or uint8."""
         if not self.store_vectors:
-            raise ValueError(
-                f"index of kind {self.kind} keeps no vectors; build one in a folder with store_vectors (--keep)"
-            )
+            advice = "build one in a folder with store_vectors (--keep)"
+            raise ValueError(f"index of kind {self.kind} keeps no vectors; {advice}")
         return self._vectors_of(check_ids(ids, repeat=True))
 
     # What each index does with arguments that are checked; ids are ``int64``, and may repeat but in ``_remove``.
@@ -295,8 +291,8 @@ def check_options(given: Mapping[str, Any] | None, known: OptionRanges, kind: st
     options = {name: default for name, (default, _) in known.items()}
     for name, value in (given or {}).items():
         if name not in known:
-            listed = f"it has {', '.join(known)}" if known else "it has none"
-            raise ValueError(f"options has {name!r}, which an index of kind {kind} does not have; {listed}")
+            listed = ", ".join(known) or "none"
+            raise ValueError(f"options has {name!r}, which an index of kind {kind} does not have; it has {listed}")
         default, least = known[name]
         if value is not None or default is not None:
             options[name] = check_int(value, f"option {name}", least, 2**31 - 1)

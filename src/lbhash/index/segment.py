@@ -46,6 +46,12 @@ class Structure:
                 self._index = index
             return self._index
 
+    def write(self, opened: BinaryIO) -> None:
+        """Write the FAISS index to a file."""
+        import faiss
+
+        faiss.write_index_binary(self.index(), faiss.PyCallbackIOWriter(opened.write))  # type: ignore[attr-defined]
+
     def _read(self, mapped: Mapped) -> Any:
         import faiss
 
@@ -60,27 +66,21 @@ class Structure:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Codes, in memory or in mapped files.
-
-    Attributes:
-        codes: ``uint8 [n, bytes]``, by increasing id, including those that are removed.
-        first: the first id.
-        names: all ids, ``int64 [n]``; None if they follow the first one without gaps.
-        table: the attributes: a table in memory, a file that is read when it is first needed, or None.
-        vectors: stored vectors, ``[n, dim]`` of float16 or uint8.
-        removed: positions of the removed codes, ``int64``, increasing.
-        structure: finds candidates, if the kind of index has one and the segment is large enough.
-        entry: the segment's entry in the manifest; empty if it is in memory only.
-    """
+    """Codes ``uint8 [n, bytes]`` by increasing id, in memory or in mapped files, including those that are removed."""
 
     codes: PackedCodes
     first: int = 0
+    """The first id."""
     names: npt.NDArray[np.int64] | None = None
+    """All ids, ``int64 [n]``; None if they follow the first one without gaps."""
     table: pa.Table | Mapped | None = None
+    """The attributes: a table in memory, a file that is read when it is first needed, or None."""
     vectors: npt.NDArray | None = None
     removed: npt.NDArray[np.int64] = field(default_factory=lambda: _NONE)
+    """Positions of the removed codes, increasing."""
     structure: Structure | None = None
     entry: dict[str, Any] = field(default_factory=dict)
+    """The segment's entry in the manifest; empty if it is in memory only."""
 
     def __len__(self) -> int:
         return len(self.codes) - len(self.removed)
@@ -220,18 +220,11 @@ class Segment:
             if self.vectors is not None:
                 entry["vectors"] = write_array(folder / f"{stem}.vectors.npy", self.vectors)
             if self.structure is not None:
-                entry["structure"] = write_new(folder / f"{stem}.structure.faiss", self._write_structure)
+                entry["structure"] = write_new(folder / f"{stem}.structure.faiss", self.structure.write)
         if len(self.removed) and "removed" not in entry:
             entry["removed"] = write_array(folder / f"{stem}.removed.npy", self.removed)
             entry["removed"]["rows"] = len(self.removed)
         return entry
-
-    def _write_structure(self, opened: BinaryIO) -> None:
-        import faiss
-
-        assert self.structure is not None
-        writer = faiss.PyCallbackIOWriter(opened.write)  # type: ignore[attr-defined]
-        faiss.write_index_binary(self.structure.index(), writer)
 
     def _write_table(self, opened: BinaryIO) -> None:
         table = self.attributes()

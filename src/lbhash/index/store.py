@@ -57,9 +57,8 @@ class SegmentState(State):
         missing = np.ones(len(names), bool)
         for segment in self.segments:
             positions = segment.find(names)
-            places = np.flatnonzero(positions >= 0)
-            missing[places] = False
-            if len(places):
+            if len(places := np.flatnonzero(positions >= 0)):
+                missing[places] = False
                 found.append((segment, places, positions[places]))
         if missing.any():
             for segment in self.segments:
@@ -179,10 +178,10 @@ class SegmentStore:
             for segment in state.segments:
                 if segment in located:
                     segment = segment.without(located[segment])
-                    if len(segment.removed) > REMOVED * len(segment.codes):
-                        segments += [self._segment(*segment.rows())] if len(segment) else []
-                        continue
-                segments.append(segment)
+                    if len(segment) and len(segment.removed) > REMOVED * len(segment.codes):
+                        segment = self._segment(*segment.rows())
+                if len(segment):
+                    segments.append(segment)
             if len(ids):
                 self._commit(replace(state, segments=tuple(segments)))
 
@@ -324,17 +323,17 @@ def _as_stored(
     vectors: npt.ArrayLike | None, count: int, store_vectors: str, form: Mapping[str, Any] | None
 ) -> tuple[Mapping[str, Any] | None, npt.NDArray | None]:
     """Return the form (dtype and dim) and the array of the vectors to store: uint8 as it is, all else as float16."""
-    if not store_vectors:
-        if vectors is not None:
-            raise ValueError("vectors are given, and the index keeps none; build it with store_vectors (--keep)")
-        return None, None
-    if vectors is None:
+    if vectors is None and store_vectors:
         raise ValueError(f"vectors are not given, and the index keeps {store_vectors} for every code")
+    if vectors is None:
+        return None, None
+    if not store_vectors:
+        raise ValueError("vectors are given, and the index keeps none; build it with store_vectors (--keep)")
     array = np.asarray(vectors)
     dim = array.shape[1] if array.ndim == 2 else 0
     if not dim or len(array) != count or (form and dim != form["dim"]):
-        wanted = f"[{count}, {form['dim'] if form else 'dim'}]"
-        raise ValueError(f"vectors has shape {array.shape}; it must be {wanted}, one for each code")
+        wanted = f"[{count}, {form['dim'] if form else 'dim'}], one for each code"
+        raise ValueError(f"vectors has shape {array.shape}; it must be {wanted}")
     if array.dtype.kind not in "biuf":
         raise TypeError(f"vectors holds {array.dtype}; it must hold numbers")
     dtype = np.dtype(form["dtype"]) if form else np.dtype(np.uint8 if array.dtype == np.uint8 else np.float16)

@@ -78,7 +78,7 @@ def _stored(kind: pa.DataType, name: str) -> pa.DataType:
         return pa.float64()
     if types.is_date32(kind) or types.is_time32(kind):
         return pa.int32()
-    if (types.is_integer(kind) and kind != pa.uint64()) or types.is_temporal(kind):
+    if (types.is_integer(kind) and kind != pa.uint64()) or (types.is_temporal(kind) and not types.is_interval(kind)):
         return pa.int64()
     if is_list(kind) and not types.is_nested(kind.value_type) and not types.is_floating(kind.value_type):
         return pa.list_(_stored(kind.value_type, name))
