@@ -2,8 +2,7 @@
 
 A code of h bits is b in {-1, +1}^h. It is stored packed: a row of ``ceil(h / 8)`` bytes, bit k in byte
 ``k // 8`` at position ``k % 8`` (little-endian inside the byte), with +1 as 1 and -1 as 0. The bits that pad the
-last byte are 0. This module is the one place that fixes that order. It has a consequence that the guidance uses:
-byte j of a code *is* the paper's index of its j-th block of 8 bits, the sum over k of 1{b_k > 0} * 2^(k-1).
+last byte are 0. This module alone fixes that order, which makes byte j the paper's index of the j-th block of 8 bits.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -
                 columns[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
             except (pa.ArrowException, TypeError) as error:
                 raise ValueError(f"attribute {name!r} must hold values of one type: {one_line(error)}") from None
-            if (given := len(columns[name])) != count:
-                raise ValueError(f"attribute {name!r} has {given} values; it must have {count}, one for each code")
+            if (length := len(columns[name])) != count:
+                raise ValueError(f"attribute {name!r} has {length} values; it must have {count}, one for each code")
         table = pa.table(columns)
     for name in table.column_names:
         if name in RESERVED or table.column_names.count(name) > 1:
@@ -41,7 +41,12 @@ def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -
     if table.column_names and len(table) != count:
         raise ValueError(f"attributes has {len(table)} rows; it must have {count}, one for each code")
     table = table.replace_schema_metadata(None)
-    return (table if schema is None else _cast(table, schema)).combine_chunks()
+    if schema is not None:
+        if set(table.column_names) != set(schema.names):
+            given, wanted = (", ".join(names) or "none" for names in (table.column_names, schema.names))
+            raise ValueError(f"attributes has the columns {given}; the index has {wanted}, and they must be the same")
+        table = pa.Table.from_arrays([_cast(table[field.name], field) for field in schema], schema=schema)
+    return table.combine_chunks()
 
 
 def schema_to_text(schema: pa.Schema | None) -> str | None:
@@ -94,16 +99,9 @@ def is_list(kind: pa.DataType) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
-def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table with the columns, order and types of the index."""
-    if set(table.column_names) != set(schema.names):
-        given, wanted = (", ".join(names) or "none" for names in (table.column_names, schema.names))
-        raise ValueError(f"attributes has the columns {given}; the index has {wanted}, and they must be the same")
-    columns = []
-    for field in schema:
-        try:
-            columns.append(table[field.name].cast(field.type))
-        except pa.ArrowException as error:
-            wanted = f"{field.type}, as in the index: {one_line(error)}"
-            raise ValueError(f"attribute {field.name!r} must hold {wanted}") from None
-    return pa.Table.from_arrays(columns, schema=schema)
+def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        wanted = f"{field.type}, as in the index: {one_line(error)}"
+        raise ValueError(f"attribute {field.name!r} must hold {wanted}") from None

@@ -14,6 +14,7 @@ from lbhash.index.base import Columns, Index
 from lbhash.index.kinds import KINDS
 from lbhash.index.manifest import read_manifest
 from lbhash.index.milvus.address import PREFIX
+from lbhash.index.milvus.collection import build_milvus, open_milvus
 from lbhash.index.store import check_free
 from lbhash.utils.deprecation import renamed
 from lbhash.utils.validation import check_choice
@@ -32,15 +33,13 @@ def open_index(path: str | Path, *, progress: bool = False) -> Index:
         ConnectionError: Milvus does not answer, or refuses.
     """
     if str(path).startswith(PREFIX):
-        from lbhash.index.milvus.collection import open_milvus
-
         return open_milvus(str(path), progress=progress)
     manifest = read_manifest(Path(path))
     if (kind := manifest.get("kind")) not in KINDS:
         raise ValueError(f"index is {str(path)!r}, of the kind {kind!r}, which is unknown")
     settings = {name: manifest[name] for name in ("bits", "model", "options")}
     index = KINDS[kind](**settings, store_vectors=(manifest["kept"] or {}).get("vectors", ""))
-    index.store.open(Path(path))
+    index.open(Path(path))
     return index
 
 
@@ -80,12 +79,10 @@ def build_index(
     ids = table.rows if ids is None else ids
     attributes = code_attributes(table) if attributes is None else attributes
     if str(path).startswith(PREFIX):
-        from lbhash.index.milvus.collection import build_milvus
-
         return build_milvus(str(path), table, kind, ids, attributes, options, overwrite=overwrite, progress=progress)
     index = KINDS[kind](table.bits, model=table.model, options=options, store_vectors=store_vectors)
-    index.store.add(index.check(table.codes), ids, attributes, vectors)
-    index.store.copy(path, overwrite=overwrite)
+    index.insert(index.check(table.codes), ids, attributes, vectors)
+    index.save(path, overwrite=overwrite)
     return open_index(path)
 
 

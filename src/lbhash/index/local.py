@@ -2,61 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.codes import PackedCodes, check_bits, code_bytes
+from lbhash.codes import PackedCodes, code_bytes
 from lbhash.index import scan
 from lbhash.index.attributes import check_where
-from lbhash.index.base import Columns, Index, Neighbors, OptionRanges, Where, Within, check_options
+from lbhash.index.base import Columns, Neighbors, Where, Within
 from lbhash.index.files import Mapped
 from lbhash.index.manifest import files_of
-from lbhash.index.store import SegmentState, SegmentStore
-from lbhash.utils.validation import check_choice
+from lbhash.index.store import SegmentedIndex
 
 
-class LocalIndex(Index):
-    """An index whose codes are in segments; the kinds differ in how they find candidates in a large segment.
-
-    The arguments are the attributes of ``Index``.
-    """
-
-    OPTIONS: ClassVar[OptionRanges] = {}
-
-    def __init__(
-        self, bits: int, *, model: str = "", options: Mapping[str, Any] | None = None, store_vectors: str = ""
-    ) -> None:
-        if store_vectors:
-            check_choice(store_vectors, "store_vectors", ("outputs", "embeddings"))
-        self.bits, self.model, self.store_vectors = check_bits(bits), model, store_vectors
-        self.options = check_options(options, self.OPTIONS, self.kind)
-        settings = {"kind": self.kind, "options": self.options, "bits": self.bits, "model": model}
-        self.store = SegmentStore(settings, store_vectors, self._build, self._tune)
-
-    def _build(self, codes: PackedCodes) -> Any:
-        """Return a FAISS index over codes, in their order; None for a kind that scans."""
-        return None
-
-    def _tune(self, structure: Any) -> None:
-        """Set how thoroughly a FAISS index of ``_build`` searches."""
-
-    @property
-    def state(self) -> SegmentState:
-        """The segments that are open, and what belongs to all of them."""
-        return self.store.state
-
-    @property
-    def path(self) -> Path | None:
-        """The folder of the index; None in memory."""
-        return self.store.folder
-
-    def __len__(self) -> int:
-        return len(self.state)
+class LocalIndex(SegmentedIndex):
+    """An index that searches in its segments; the kinds differ in how they find candidates in a large segment."""
 
     def ids(self) -> npt.NDArray[np.int64]:
         """Return all ids, ``int64 [len]``, increasing."""
@@ -94,7 +56,7 @@ class LocalIndex(Index):
         """Return the facts about the index, with the number and the size of its segments."""
         segments = self.state.segments
         return super().info() | {
-            "kept": self.store.vector_facts(self.state),
+            "kept": self.vector_facts(self.state),
             "removed": sum(len(segment.removed) for segment in segments),
             "segments": len(segments),
             "bytes": sum(file["bytes"] for segment in segments for file in files_of(segment.entry)),
@@ -114,28 +76,9 @@ class LocalIndex(Index):
         if not (np.diff(self.ids()) > 0).all():
             raise ValueError("index is damaged: two codes have the same id")
 
-    def outdated(self) -> bool:
-        """Return whether the folder holds another generation than this one, or another build."""
-        return self.store.outdated()
-
     def _add(
         self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
     ) -> None:
         if self.path is None:  # what the caller does to its arrays later must not reach the index
             codes, vectors = codes.copy(), None if vectors is None else np.array(vectors)
-        self.store.add(codes, ids, attributes, vectors)
-
-    def _remove(self, ids: npt.NDArray[np.int64]) -> None:
-        self.store.remove(ids)
-
-    def compact(self) -> None:
-        """Make one segment of all, without the removed codes: searches return the same, as fast as they can."""
-        self.store.compact()
-
-    def save(self, path: str | Path) -> None:
-        """Write a copy of the index to a folder, as one segment. The index itself stays where it is."""
-        self.store.copy(path)
-
-    def refresh(self) -> bool:
-        """Read what the folder holds now, and return whether that was another state (``SegmentStore.refresh``)."""
-        return self.store.refresh()
+        self.insert(codes, ids, attributes, vectors)

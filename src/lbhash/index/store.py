@@ -1,31 +1,31 @@
 """The segments of an index, and the changes to them: in memory, or in a folder that survives a killed writer.
 
-A folder holds files that never change and one manifest that names them. A change writes new files beside the old ones,
-waits until they are on the disk, and renames a new manifest into place: that rename is the change. Whoever has the
-index open goes on reading the files that it opened. Adding writes the new codes only; when there are many small
-segments, they are merged into a larger one, so that a code is rewritten only a few times.
+A change writes new files beside the old ones, waits until they are on the disk, and renames a new manifest into place:
+that rename is the change. Whoever has the index open goes on reading the files that it opened. Adding writes the new
+codes only; many small segments are merged into a larger one, so that a code is rewritten only a few times.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.codes import PackedCodes, code_bytes
+from lbhash.codes import PackedCodes, check_bits, code_bytes
 from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
-from lbhash.index.base import Columns, State
+from lbhash.index.base import Columns, Index, OptionRanges, State, check_options
 from lbhash.index.manifest import NAME, identity_of, last_generation, read_manifest, sweep, write_manifest
 from lbhash.index.segment import Segment, Structure, read_removed
 from lbhash.utils.files import check_folder
+from lbhash.utils.validation import check_choice
 
 MERGE = 8
 """Number of segments of about the same size that are merged into one."""
@@ -73,42 +73,56 @@ class SegmentState(State):
         return rows
 
 
-class SegmentStore:
-    """The state of an index of segments, in memory or in a folder, and the changes that lead to the next one.
+class SegmentedIndex(Index):
+    """An index whose codes are in segments, in memory or in a folder: its state, and the changes to the next one.
 
-    ``settings`` (kind, bits, model and options) are those in the manifest, which never change; ``build`` and ``tune``
-    are the methods of the kind (``LocalIndex``).
+    The arguments are the attributes of ``Index``; ``path`` is the folder, None in memory.
     """
 
+    OPTIONS: ClassVar[OptionRanges] = {}
+
     def __init__(
-        self,
-        settings: Mapping[str, Any],
-        store_vectors: str,
-        build: Callable[[PackedCodes], Any],
-        tune: Callable[[Any], None],
+        self, bits: int, *, model: str = "", options: Mapping[str, Any] | None = None, store_vectors: str = ""
     ) -> None:
-        self.settings, self.store_vectors = settings, store_vectors
-        self.state = SegmentState()
-        self.folder: Path | None = None
-        self._build, self._tune = build, tune
-        self._width = code_bytes(settings["bits"])
+        if store_vectors:
+            check_choice(store_vectors, "store_vectors", ("outputs", "embeddings"))
+        self.bits, self.model, self.store_vectors = check_bits(bits), model, store_vectors
+        self.options = check_options(options, self.OPTIONS, self.kind)
+        self.path: Path | None = None
+        self._settings = {"kind": self.kind, "options": self.options, "bits": self.bits, "model": model}
+        self._state = SegmentState()
+        self._width = code_bytes(bits)
         self._writer = RLock()
+
+    def _build(self, codes: PackedCodes) -> Any:
+        """Return a FAISS index over codes, in their order; None for a kind that scans."""
+        return None
+
+    def _tune(self, structure: Any) -> None:
+        """Set how thoroughly a FAISS index of ``_build`` searches."""
+
+    @property
+    def state(self) -> SegmentState:
+        """The segments that are open, and what belongs to all of them."""
+        return self._state
+
+    def __len__(self) -> int:
+        return len(self.state)
 
     def open(self, folder: Path) -> None:
         """Take over what a folder holds; changes are written to it from now on."""
-        self.state = self._read(folder)
-        self.folder = folder
+        self._state, self.path = self._read(folder), folder
 
     def outdated(self) -> bool:
-        """Return whether the folder holds another state."""
-        return self.folder is not None and identity_of(self.folder) != self.state.identity
+        """Return whether the folder holds another generation than this one, or another build."""
+        return self.path is not None and identity_of(self.path) != self.state.identity
 
     def refresh(self) -> bool:
         """Read what the folder holds now, and return whether that was another state."""
         with self._writer:
-            if self.folder is None or not self.outdated():
+            if self.path is None or not self.outdated():
                 return False
-            self.state = self._read(self.folder)
+            self._state = self._read(self.path)
             return True
 
     def _read(self, folder: Path) -> SegmentState:
@@ -117,7 +131,7 @@ class SegmentStore:
             manifest = read_manifest(folder)
             identity = manifest["build"], manifest["generation"]
             vectors = manifest["kept"] or {"vectors": ""}
-            same = all(manifest[name] == value for name, value in self.settings.items())
+            same = all(manifest[name] == value for name, value in self._settings.items())
             if not same or vectors["vectors"] != self.store_vectors:
                 raise ValueError(f"index is {str(folder)!r}, which was built again with other settings; open it again")
             try:
@@ -150,10 +164,10 @@ class SegmentStore:
         """Return which vectors are stored, and their dtype and dim; None if none are."""
         return {"vectors": self.store_vectors, **(state.vectors or {})} if self.store_vectors else None
 
-    def add(
+    def insert(
         self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
     ) -> None:
-        """Add codes as a new segment (``Index.add``)."""
+        """Add codes, which nobody may change later, as a new segment (``Index.add``)."""
         with self._changing() as state:
             names = state.new_ids(ids, len(codes))
             for segment in state.segments:
@@ -170,8 +184,8 @@ class SegmentStore:
             schema = state.schema or table.schema
             self._commit(replace(state, next_id=next_id, schema=schema, vectors=form, segments=segments))
 
-    def remove(self, ids: npt.NDArray[np.int64]) -> None:
-        """Mark codes as removed; a segment with many marks is rewritten (``Index.remove``)."""
+    def _remove(self, ids: npt.NDArray[np.int64]) -> None:
+        """Mark codes as removed; a segment with many marks is rewritten."""
         with self._changing() as state:
             located = {segment: positions for segment, _, positions in state.located(ids)}
             segments = []
@@ -186,14 +200,14 @@ class SegmentStore:
                 self._commit(replace(state, segments=tuple(segments)))
 
     def compact(self) -> None:
-        """Merge all segments into one, without the removed codes."""
+        """Make one segment of all, without the removed codes: searches return the same, as fast as they can."""
         with self._changing() as state:
             segments = self._compacted(state.segments)
             if segments != state.segments:
                 self._commit(replace(state, segments=segments))
 
-    def copy(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the state to another folder, as one segment. Readers of an overwritten index keep its old files."""
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write a copy to a folder, as one segment. Readers of an overwritten index keep its old files."""
         folder = Path(path)
         check_free(folder, overwrite)
         folder.mkdir(parents=True, exist_ok=True)
@@ -246,24 +260,24 @@ class SegmentStore:
     @contextmanager
     def _changing(self) -> Iterator[SegmentState]:
         """Give the newest state, which no other writer can change before the block ends."""
-        with self._writer, locked(self.folder) if self.folder is not None else nullcontext():
-            if self.folder is not None:
-                if identity_of(self.folder)[0] != self.state.build:
-                    raise _built_again(self.folder)
+        with self._writer, locked(self.path) if self.path is not None else nullcontext():
+            if self.path is not None:
+                if identity_of(self.path)[0] != self.state.build:
+                    raise _built_again(self.path)
                 self.refresh()
             yield self.state
 
     def _commit(self, state: SegmentState) -> None:
         """Make this the next state, in the folder too. The caller is within ``_changing``."""
-        if self.folder is not None and identity_of(self.folder) != state.identity:  # replaced in spite of the lock
-            raise _built_again(self.folder)
+        if self.path is not None and identity_of(self.path) != state.identity:  # replaced in spite of the lock
+            raise _built_again(self.path)
         state = replace(state, generation=state.generation + 1)
-        if self.folder is None:
-            self.state = state
+        if self.path is None:
+            self._state = state
             return
-        manifest = self._write(self.folder, state)
-        self.state = replace(state, segments=self._load(self.folder, manifest))
-        sweep(self.folder, manifest)
+        manifest = self._write(self.path, state)
+        self._state = replace(state, segments=self._load(self.path, manifest))
+        sweep(self.path, manifest)
 
     def _write(self, folder: Path, state: SegmentState) -> dict[str, Any]:
         """Write new segments, then the manifest, and return it. The files of a failed attempt are removed."""
@@ -271,7 +285,7 @@ class SegmentStore:
         try:
             entries = [segment.stored(folder, f"{stem}{number}") for number, segment in enumerate(state.segments)]
             manifest = {
-                **self.settings,
+                **self._settings,
                 "count": len(state),
                 "build": state.build,
                 "generation": state.generation,

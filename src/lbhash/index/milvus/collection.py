@@ -4,13 +4,11 @@ A code is a row: its id is the primary key, its bits are a ``BINARY_VECTOR`` tha
 attributes are JSON. What never changes (bits, model, options) is in the collection's description; what changes (the
 generation, the number of codes, the attributes' types) is in a row with the id −1, which no code can have.
 
-Milvus returns at most 16,384 codes of a search, and of those at the last distance whichever it met first. With
-``BIN_FLAT`` the neighbors are nevertheless those of a flat index: if some of the codes at one distance are missing,
-that distance is asked for again, by ranges of ids if there are too many.
+Milvus returns at most 16,384 codes of a search, and of those at the last distance whichever it met first. For the
+neighbors of a flat index, ``BIN_FLAT`` is asked again for a distance at which codes are missing.
 
-Milvus has no transactions. A change first writes down what it is about to do: a change that was cut short is known, and
-repeating it completes it. If an ``add`` fails, what it has sent is taken back. Only one writer is allowed at a time: a
-second one gets an error at the end of its change at best.
+Milvus has no transactions. A change first writes down what it is about to do, so that repeating one that was cut short
+completes it. Only one writer is allowed at a time: a second one gets an error at the end of its change at best.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,13 +31,11 @@ from lbhash.codes.io import CodeTable
 from lbhash.index import scan
 from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
 from lbhash.index.base import Columns, Index, Neighbors, State, Where, Within, check_ids, check_options
+from lbhash.index.kinds import FlatIndex
 from lbhash.index.milvus.address import Address, parse_address
 from lbhash.index.milvus.attributes import FIELD, both, check_schema, expression, to_rows, to_table
 from lbhash.index.milvus.connection import KINDS, SECONDS, connect, connection_errors, create_collection, read_settings
 from lbhash.utils.progress import counted
-
-if TYPE_CHECKING:
-    from pymilvus import MilvusClient
 
 LIMIT = 16_384
 """The largest number of rows that Milvus returns for a query."""
@@ -75,9 +71,7 @@ class MilvusIndex(Index):
     kind = "milvus"
     store_vectors = ""
 
-    def __init__(
-        self, address: Address, client: MilvusClient, settings: Mapping[str, Any], progress: bool = False
-    ) -> None:
+    def __init__(self, address: Address, client: Any, settings: Mapping[str, Any], progress: bool = False) -> None:
         self.address, self.progress = address, progress
         self.bits, self.model, self.options = settings["bits"], settings["model"], dict(settings["options"])
         self._search_type = KINDS[settings["kind"]][0]
@@ -135,8 +129,7 @@ class MilvusIndex(Index):
         check_schema(table.schema)
         if not len(codes):
             return
-        change = _change("add", names)
-        repeated = _is_repeated(state, change)
+        change, repeated = _change(state, "add", names)
         if not repeated and (there := self._present(names[names < state.next_id])).size:
             raise ValueError(f"ids holds {there[0]}, which the index already has; remove it first, or give another")
         next_id = max(state.next_id, int(names.max()) + 1)
@@ -154,8 +147,8 @@ class MilvusIndex(Index):
 
     def _remove(self, ids: npt.NDArray[np.int64]) -> None:
         state = self._refreshed()
-        change = _change("remove", ids)
-        if not _is_repeated(state, change) and (missing := np.setdiff1d(ids, self._present(ids))).size:
+        change, repeated = _change(state, "remove", ids)
+        if not repeated and (missing := np.setdiff1d(ids, self._present(ids))).size:
             raise ValueError(f"ids holds {missing[0]}, which the index does not have")
         if len(ids):
             begun = replace(state, unfinished=change)
@@ -165,8 +158,6 @@ class MilvusIndex(Index):
 
     def save(self, path: str | Path) -> None:
         """Write a copy of the index to a folder, as a flat index, which needs no Milvus."""
-        from lbhash.index.kinds import FlatIndex
-
         copied = FlatIndex(self.bits, model=self.model)
         if len(self):
             ids = self.ids()
@@ -407,19 +398,15 @@ def build_milvus(
     return index
 
 
-def _change(what: str, ids: npt.NDArray[np.int64]) -> dict[str, Any] | None:
-    """Return the facts by which a change is known again: what it is, and its ids."""
-    if not len(ids):
-        return None
-    digest = sha256(np.sort(ids).tobytes()).hexdigest()
-    return {"what": what, "codes": len(ids), "lowest": int(ids.min()), "largest": int(ids.max()), "ids": digest}
-
-
-def _is_repeated(state: MilvusState, change: dict[str, Any] | None) -> bool:
-    """Return whether a change repeats one that was cut short, or raise ``ValueError`` if that was another one."""
+def _change(state: MilvusState, what: str, ids: npt.NDArray[np.int64]) -> tuple[dict[str, Any] | None, bool]:
+    """Return the facts by which a change is known again, and whether it repeats one that was cut short."""
+    change = None
+    if len(ids):
+        digest = sha256(np.sort(ids).tobytes()).hexdigest()
+        change = {"what": what, "codes": len(ids), "lowest": int(ids.min()), "largest": int(ids.max()), "ids": digest}
     if state.unfinished not in (None, change):
         raise ValueError(f"index has {_described(state.unfinished)} that was cut short; repeat it before anything else")
-    return state.unfinished is not None
+    return change, state.unfinished is not None
 
 
 def _described(change: Mapping[str, Any]) -> str:

@@ -9,16 +9,13 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lbhash.codes import check_bits, code_bytes
 from lbhash.index.base import OptionRanges
 from lbhash.index.milvus.address import Address
 from lbhash.index.milvus.attributes import FIELD
 from lbhash.utils.serialization import read_versioned
-
-if TYPE_CHECKING:
-    from pymilvus import MilvusClient
 
 CONNECT_SECONDS = 5
 START_SECONDS = 20
@@ -51,8 +48,8 @@ def connection_errors(address: Address) -> Iterator[None]:
         raise ConnectionError(errno.EIO, f"Milvus says: {line}", address.shown) from None
 
 
-def connect(address: Address) -> MilvusClient:
-    """Return a client of the server, or of Milvus Lite, which then runs until the program ends."""
+def connect(address: Address) -> Any:
+    """Return a ``MilvusClient`` of the server, or of Milvus Lite, which then runs until the program ends."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # importing Milvus Lite uses what setuptools has deprecated
         try:
@@ -84,7 +81,7 @@ def connect(address: Address) -> MilvusClient:
             root.removeFilter(nothing)
 
 
-def create_collection(client: MilvusClient, address: Address, settings: Mapping[str, Any]) -> None:
+def create_collection(client: Any, address: Address, settings: Mapping[str, Any]) -> None:
     """Create an empty collection, with the settings of its index (bits, model, kind, options) as its description."""
     from pymilvus import DataType
 
@@ -103,7 +100,7 @@ def create_collection(client: MilvusClient, address: Address, settings: Mapping[
         )
 
 
-def read_settings(client: MilvusClient, address: Address) -> dict[str, Any] | None:
+def read_settings(client: Any, address: Address) -> dict[str, Any] | None:
     """Return the settings that ``create_collection`` wrote; None if there is no such collection."""
     with connection_errors(address):
         if not client.has_collection(address.collection, timeout=SECONDS):
