@@ -14,6 +14,22 @@ import numpy.typing as npt
 
 from lbhash.utils.validation import check_int
 
+__all__ = [
+    "MAX_BITS",
+    "PackedCodes",
+    "as_packed",
+    "as_words",
+    "check_bits",
+    "check_codes",
+    "check_same_width",
+    "check_width",
+    "code_bytes",
+    "code_from_hex",
+    "hamming_distances",
+    "pack",
+    "unpack",
+]
+
 MAX_BITS = 1024
 """The largest length of a code that the library accepts."""
 

@@ -23,6 +23,10 @@ from lbhash.utils.validation import check_int
 Columns: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]]"
 """Attributes: columns by name, each with one value for every code."""
 
+Ids: TypeAlias = npt.NDArray[np.int64]
+MaybeArray: TypeAlias = "npt.ArrayLike | None"
+Options = Mapping[str, Any]
+
 Where = Mapping[str, Any]
 """A filter: for each column that it names, the value, or a list of the values, that a code may have."""
 
@@ -201,12 +205,10 @@ class Index(ABC):
     # What each index does with arguments that are checked; ids are ``int64``, and may repeat but in ``_remove``.
 
     @abstractmethod
-    def _add(
-        self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
-    ) -> None: ...
+    def _add(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None: ...
 
     @abstractmethod
-    def _remove(self, ids: npt.NDArray[np.int64]) -> None: ...
+    def _remove(self, ids: Ids) -> None: ...
 
     @abstractmethod
     def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors: ...
@@ -215,12 +217,12 @@ class Index(ABC):
     def _range_search(self, queries: PackedCodes, radius: int, where: Where) -> Within: ...
 
     @abstractmethod
-    def _codes_of(self, ids: npt.NDArray[np.int64]) -> PackedCodes: ...
+    def _codes_of(self, ids: Ids) -> PackedCodes: ...
 
     @abstractmethod
-    def _attributes_of(self, ids: npt.NDArray[np.int64]) -> pa.Table | None: ...
+    def _attributes_of(self, ids: Ids) -> pa.Table | None: ...
 
-    def _vectors_of(self, ids: npt.NDArray[np.int64]) -> npt.NDArray:
+    def _vectors_of(self, ids: Ids) -> npt.NDArray:
         raise NotImplementedError
 
     @abstractmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lbhash.codes.io import CodeTable, label_columns
-from lbhash.index.base import Columns, Index
+from lbhash.index.base import Columns, Index, Options
 from lbhash.index.kinds import KINDS
 from lbhash.index.manifest import read_manifest
 from lbhash.index.milvus.address import PREFIX
@@ -53,7 +52,7 @@ def build_index(
     attributes: Columns | None = None,
     vectors: npt.ArrayLike | None = None,
     store_vectors: str = "",
-    options: Mapping[str, Any] | None = None,
+    options: Options | None = None,
     overwrite: bool = False,
     progress: bool = False,
 ) -> Index:
@@ -91,7 +90,7 @@ def check_build(
     kind: str = "flat",
     *,
     store_vectors: str = "",
-    options: Mapping[str, Any] | None = None,
+    options: Options | None = None,
     overwrite: bool = False,
 ) -> None:
     """Check arguments of ``build_index`` as far as possible before there are codes and without asking Milvus."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lbhash.codes import PackedCodes, code_bytes
 from lbhash.index import scan
 from lbhash.index.attributes import check_where
-from lbhash.index.base import Columns, Neighbors, Where, Within
+from lbhash.index.base import Columns, Ids, MaybeArray, Neighbors, Where, Within
 from lbhash.index.files import Mapped
 from lbhash.index.manifest import files_of
 from lbhash.index.store import SegmentedIndex
@@ -34,16 +34,16 @@ class LocalIndex(SegmentedIndex):
         check_where(where, state.columns)
         return scan.merge_within([part.within(queries, radius, where) for part in state.segments], len(queries))
 
-    def _codes_of(self, ids: npt.NDArray[np.int64]) -> PackedCodes:
+    def _codes_of(self, ids: Ids) -> PackedCodes:
         return self.state.gathered(ids, "codes", np.empty((len(ids), code_bytes(self.bits)), np.uint8))
 
-    def _vectors_of(self, ids: npt.NDArray[np.int64]) -> npt.NDArray:
+    def _vectors_of(self, ids: Ids) -> npt.NDArray:
         state = self.state
         if state.vectors is None:
             raise ValueError("index has no vectors yet; add codes first")
         return state.gathered(ids, "vectors", np.empty((len(ids), state.vectors["dim"]), state.vectors["dtype"]))
 
-    def _attributes_of(self, ids: npt.NDArray[np.int64]) -> pa.Table | None:
+    def _attributes_of(self, ids: Ids) -> pa.Table | None:
         state = self.state
         located = state.located(ids)
         if not state.schema:
@@ -76,9 +76,7 @@ class LocalIndex(SegmentedIndex):
         if not (np.diff(self.ids()) > 0).all():
             raise ValueError("index is damaged: two codes have the same id")
 
-    def _add(
-        self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
-    ) -> None:
+    def _add(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None:
         if self.path is None:  # what the caller does to its arrays later must not reach the index
             codes, vectors = codes.copy(), None if vectors is None else np.array(vectors)
         self.insert(codes, ids, attributes, vectors)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes
 from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
-from lbhash.index.base import Columns, Index, OptionRanges, State, check_options
+from lbhash.index.base import Columns, Ids, Index, MaybeArray, OptionRanges, Options, State, check_options
 from lbhash.index.manifest import NAME, identity_of, last_generation, read_manifest, sweep, write_manifest
 from lbhash.index.segment import Segment, Structure, read_removed
 from lbhash.utils.files import check_folder
@@ -49,9 +49,7 @@ class SegmentState(State):
     def __len__(self) -> int:
         return sum(map(len, self.segments))
 
-    def located(
-        self, names: npt.NDArray[np.int64]
-    ) -> list[tuple[Segment, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    def located(self, names: Ids) -> list[tuple[Segment, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         """Return, for each segment that has some of these ids, their places in ``names`` and in the segment."""
         found = []
         missing = np.ones(len(names), bool)
@@ -66,7 +64,7 @@ class SegmentState(State):
             raise ValueError(f"ids holds {names[missing][0]}, which the index does not have")
         return found
 
-    def gathered(self, names: npt.NDArray[np.int64], what: str, rows: npt.NDArray) -> npt.NDArray:
+    def gathered(self, names: Ids, what: str, rows: npt.NDArray) -> npt.NDArray:
         """Fill ``rows`` with the codes or vectors (``what``) of these ids, and return it."""
         for segment, places, positions in self.located(names):
             rows[places] = getattr(segment, what)[positions]
@@ -81,9 +79,7 @@ class SegmentedIndex(Index):
 
     OPTIONS: ClassVar[OptionRanges] = {}
 
-    def __init__(
-        self, bits: int, *, model: str = "", options: Mapping[str, Any] | None = None, store_vectors: str = ""
-    ) -> None:
+    def __init__(self, bits: int, *, model: str = "", options: Options | None = None, store_vectors: str = "") -> None:
         if store_vectors:
             check_choice(store_vectors, "store_vectors", ("outputs", "embeddings"))
         self.bits, self.model, self.store_vectors = check_bits(bits), model, store_vectors
@@ -164,9 +160,7 @@ class SegmentedIndex(Index):
         """Return which vectors are stored, and their dtype and dim; None if none are."""
         return {"vectors": self.store_vectors, **(state.vectors or {})} if self.store_vectors else None
 
-    def insert(
-        self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
-    ) -> None:
+    def insert(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None:
         """Add codes, which nobody may change later, as a new segment (``Index.add``)."""
         with self._changing() as state:
             names = state.new_ids(ids, len(codes))
@@ -184,7 +178,7 @@ class SegmentedIndex(Index):
             schema = state.schema or table.schema
             self._commit(replace(state, next_id=next_id, schema=schema, vectors=form, segments=segments))
 
-    def _remove(self, ids: npt.NDArray[np.int64]) -> None:
+    def _remove(self, ids: Ids) -> None:
         """Mark codes as removed; a segment with many marks is rewritten."""
         with self._changing() as state:
             located = {segment: positions for segment, _, positions in state.located(ids)}
@@ -219,9 +213,7 @@ class SegmentedIndex(Index):
             state = replace(state, build=secrets.token_hex(8), generation=generation, segments=segments)
             sweep(folder, self._write(folder, state))
 
-    def _segment(
-        self, codes: PackedCodes, names: npt.NDArray[np.int64], table: pa.Table | None, vectors: npt.NDArray | None
-    ) -> Segment:
+    def _segment(self, codes: PackedCodes, names: Ids, table: pa.Table | None, vectors: npt.NDArray | None) -> Segment:
         """Return a segment of these rows, ordered by id, with its structure."""
         if not (names[1:] > names[:-1]).all():
             order = np.argsort(names)

@@ -30,7 +30,7 @@ from lbhash.codes import PackedCodes, check_bits, check_codes, check_width, code
 from lbhash.codes.io import CodeTable
 from lbhash.index import scan
 from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
-from lbhash.index.base import Columns, Index, Neighbors, State, Where, Within, check_ids, check_options
+from lbhash.index.base import Columns, Ids, Index, MaybeArray, Neighbors, State, Where, Within, check_ids, check_options
 from lbhash.index.kinds import FlatIndex
 from lbhash.index.milvus.address import Address, parse_address
 from lbhash.index.milvus.attributes import FIELD, both, check_schema, expression, to_rows, to_table
@@ -51,7 +51,6 @@ ANSWERS = 1 << 19
 _STATE_ID = -1
 _STATE = "lbhash"
 _MAX_ID = 2**63 - 1
-_ALL: Mapping[str, int] = {}
 
 _Hits = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 """Distances and ids of codes that were found for one query."""
@@ -117,9 +116,7 @@ class MilvusIndex(Index):
         if len(names) != state.count:
             raise ValueError(f"index is damaged: the collection has {len(names)} codes and not {state.count}")
 
-    def _add(
-        self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
-    ) -> None:
+    def _add(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None:
         # Searches find each batch as soon as it is sent. An add that is cut short is completed by repeating it.
         if vectors is not None:
             raise ValueError("vectors are given, and Milvus keeps none; an index in a folder can")
@@ -145,7 +142,7 @@ class MilvusIndex(Index):
             raise
         self._commit(begun)
 
-    def _remove(self, ids: npt.NDArray[np.int64]) -> None:
+    def _remove(self, ids: Ids) -> None:
         state = self._refreshed()
         change, repeated = _change(state, "remove", ids)
         if not repeated and (missing := np.setdiff1d(ids, self._present(ids))).size:
@@ -234,10 +231,10 @@ class MilvusIndex(Index):
         return _joined(parts)
 
     def _ask(
-        self, queries: PackedCodes, limit: int, filtered: str, *, exhaustive: bool, ring: Mapping[str, int] = _ALL
+        self, queries: PackedCodes, limit: int, filtered: str, *, exhaustive: bool, ring: dict[str, int] | None = None
     ) -> list[_Hits]:
         """Return what Milvus answers to each query, by distance, without the row of the state."""
-        params = dict(ring)
+        params = dict(ring or {})
         if self.options:
             lists = self.options["nlist"]
             params["nprobe"] = lists if exhaustive else min(self.options["nprobe"], lists)
@@ -255,11 +252,11 @@ class MilvusIndex(Index):
                 answers.append((distances[ids != _STATE_ID], ids[ids != _STATE_ID]))
         return answers
 
-    def _codes_of(self, ids: npt.NDArray[np.int64]) -> PackedCodes:
+    def _codes_of(self, ids: Ids) -> PackedCodes:
         content = b"".join(row["code"][0] for row in self._rows_of(ids, "code"))
         return np.frombuffer(content, np.uint8).reshape(-1, code_bytes(self.bits)).copy()
 
-    def _attributes_of(self, ids: npt.NDArray[np.int64]) -> pa.Table | None:
+    def _attributes_of(self, ids: Ids) -> pa.Table | None:
         schema, rows = self.state.schema, self._rows_of(ids, FIELD)
         return to_table([row[FIELD] for row in rows], schema) if schema is not None and schema.names else None
 
@@ -269,19 +266,19 @@ class MilvusIndex(Index):
             method: Callable[..., Any] = getattr(self._client, name)
             return method(collection_name=self.address.collection, timeout=SECONDS, **arguments)
 
-    def _rows_at(self, ids: npt.NDArray[np.int64], columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    def _rows_at(self, ids: Ids, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the rows of those ids that the collection has."""
         for batch in _batches(ids):
             yield from self._call("query", ids=batch, output_fields=["id", *columns])
 
-    def _rows_of(self, ids: npt.NDArray[np.int64], column: str) -> list[dict[str, Any]]:
+    def _rows_of(self, ids: Ids, column: str) -> list[dict[str, Any]]:
         """Return a row of the collection for each id, with one column."""
         rows = {row["id"]: row for row in self._rows_at(np.unique(ids), [column])}
         if missing := [name for name in ids.tolist() if name not in rows]:
             raise ValueError(f"ids holds {missing[0]}, which the index does not have")
         return [rows[name] for name in ids.tolist()]
 
-    def _present(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _present(self, ids: Ids) -> npt.NDArray[np.int64]:
         """Return those ids that the collection has, increasing."""
         return np.sort(np.array([row["id"] for row in self._rows_at(ids, [])], np.int64))
 
@@ -293,7 +290,7 @@ class MilvusIndex(Index):
                 yield rows
             iterator.close()
 
-    def _insert(self, codes: PackedCodes, ids: npt.NDArray[np.int64], table: pa.Table) -> None:
+    def _insert(self, codes: PackedCodes, ids: Ids, table: pa.Table) -> None:
         # Rows that an earlier change left half done are replaced: an insert would leave two of one id.
         width = codes.shape[1] + 8 + math.ceil(table.nbytes / len(codes))
         size = max(1, min(BATCH_ROWS, BATCH_BYTES // width))
@@ -308,7 +305,7 @@ class MilvusIndex(Index):
                 self._call("upsert", data=data)
                 advance(len(data))
 
-    def _delete(self, ids: npt.NDArray[np.int64]) -> None:
+    def _delete(self, ids: Ids) -> None:
         for batch in _batches(ids):
             self._call("delete", ids=batch)
 
@@ -398,7 +395,7 @@ def build_milvus(
     return index
 
 
-def _change(state: MilvusState, what: str, ids: npt.NDArray[np.int64]) -> tuple[dict[str, Any] | None, bool]:
+def _change(state: MilvusState, what: str, ids: Ids) -> tuple[dict[str, Any] | None, bool]:
     """Return the facts by which a change is known again, and whether it repeats one that was cut short."""
     change = None
     if len(ids):
@@ -414,7 +411,7 @@ def _described(change: Mapping[str, Any]) -> str:
     return f"{verb} of {change['codes']:,} codes (ids {change['lowest']} to {change['largest']})"
 
 
-def _batches(ids: npt.NDArray[np.int64]) -> Iterator[list[int]]:
+def _batches(ids: Ids) -> Iterator[list[int]]:
     for start in range(0, len(ids), BATCH_ROWS):
         yield ids[start : start + BATCH_ROWS].tolist()
 
