@@ -64,13 +64,22 @@ def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | N
 
     ``facts`` are more entries for the metadata of a ``.parquet`` file, which ``read_facts`` returns.
     """
+    import pyarrow.parquet as pq
+
     file = check_suffix(path)
     with replacing(file) as temporary:
-        if file.suffix == ".parquet":
-            _write_parquet(temporary, table, facts or {})
-        else:
+        if file.suffix == ".npz":
             labels: dict[str, Any] = {} if table.labels is None else {"labels": table.labels}
             np.savez(temporary, codes=table.codes, bits=table.bits, rows=table.rows, model=table.model, **labels)
+            return
+        content = [None, pa.py_buffer(np.ascontiguousarray(table.codes))]
+        code = pa.FixedSizeBinaryArray.from_buffers(pa.binary(table.codes.shape[1]), len(table.codes), content)
+        columns = {"row": pa.array(table.rows), "code": code, **label_columns(table.labels)}
+        if table.extra_columns is not None:
+            columns |= {name: table.extra_columns[name] for name in table.extra_columns.column_names}
+        classes = table.labels.shape[1] if table.labels is not None and table.labels.ndim == 2 else 0
+        metadata = {"bits": table.bits, "model": table.model, "classes": classes, **(facts or {})}
+        pq.write_table(pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(metadata)}), temporary)
 
 
 def read_codes(
@@ -148,20 +157,6 @@ def read_facts(file: Path) -> dict[str, Any]:
         return {**facts, "count": metadata.num_rows}
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{str(file)!r} is damaged or no file of codes: {one_line(error)}") from None
-
-
-def _write_parquet(file: Path, table: CodeTable, facts: Mapping[str, Any]) -> None:
-    import pyarrow.parquet as pq
-
-    width = table.codes.shape[1]
-    content = pa.py_buffer(np.ascontiguousarray(table.codes))
-    code = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(table.codes), [None, content])
-    columns = {"row": pa.array(table.rows), "code": code, **label_columns(table.labels)}
-    if table.extra_columns is not None:
-        columns |= {name: table.extra_columns[name] for name in table.extra_columns.column_names}
-    classes = table.labels.shape[1] if table.labels is not None and table.labels.ndim == 2 else 0
-    metadata = {"bits": table.bits, "model": table.model, "classes": classes, **facts}
-    pq.write_table(pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(metadata)}), file)
 
 
 def _read_folder(folder: Path, name: str) -> CodeTable:

@@ -25,7 +25,7 @@ Columns: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]]"
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 MaybeArray: TypeAlias = "npt.ArrayLike | None"
-Options = Mapping[str, Any]
+Options: TypeAlias = "Mapping[str, Any] | None"
 
 Where = Mapping[str, Any]
 """A filter: for each column that it names, the value, or a list of the values, that a code may have."""
@@ -288,7 +288,7 @@ def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = Fa
     return names.astype(np.int64)
 
 
-def check_options(given: Mapping[str, Any] | None, known: OptionRanges, kind: str) -> dict[str, Any]:
+def check_options(given: Options, known: OptionRanges, kind: str) -> dict[str, Any]:
     """Return the options of a kind of index, with the defaults of those that are not given."""
     options = {name: default for name, (default, _) in known.items()}
     for name, value in (given or {}).items():

@@ -52,7 +52,7 @@ def build_index(
     attributes: Columns | None = None,
     vectors: npt.ArrayLike | None = None,
     store_vectors: str = "",
-    options: Options | None = None,
+    options: Options = None,
     overwrite: bool = False,
     progress: bool = False,
 ) -> Index:
@@ -86,12 +86,7 @@ def build_index(
 
 
 def check_build(
-    path: str | Path,
-    kind: str = "flat",
-    *,
-    store_vectors: str = "",
-    options: Options | None = None,
-    overwrite: bool = False,
+    path: str | Path, kind: str = "flat", *, store_vectors: str = "", options: Options = None, overwrite: bool = False
 ) -> None:
     """Check arguments of ``build_index`` as far as possible before there are codes and without asking Milvus."""
     if str(path).startswith(PREFIX):

@@ -27,12 +27,10 @@ _NONE = np.empty(0, np.int64)
 
 
 class Structure:
-    """A FAISS index that finds candidates among the codes of a segment; ``tune`` sets how thoroughly it searches.
-
-    ``source`` is the index, or its file, which is read when first needed: ``rows`` codes of ``width`` bytes.
-    """
+    """A FAISS index that finds candidates among the codes of a segment; ``tune`` sets how thoroughly it searches."""
 
     def __init__(self, source: Any, rows: int, width: int, tune: Callable[[Any], None]) -> None:
+        # The source is the index, or its file, which is read when it is first needed.
         self._source, self._rows, self._width, self._tune = source, rows, width, tune
         self._index: Any = None
         self._lock = Lock()

@@ -72,23 +72,19 @@ class SegmentState(State):
 
 
 class SegmentedIndex(Index):
-    """An index whose codes are in segments, in memory or in a folder: its state, and the changes to the next one.
-
-    The arguments are the attributes of ``Index``; ``path`` is the folder, None in memory.
-    """
+    """An index of segments, in memory or in a folder (``path``), and its changes; for the arguments see ``Index``."""
 
     OPTIONS: ClassVar[OptionRanges] = {}
 
-    def __init__(self, bits: int, *, model: str = "", options: Options | None = None, store_vectors: str = "") -> None:
+    def __init__(self, bits: int, *, model: str = "", options: Options = None, store_vectors: str = "") -> None:
         if store_vectors:
             check_choice(store_vectors, "store_vectors", ("outputs", "embeddings"))
         self.bits, self.model, self.store_vectors = check_bits(bits), model, store_vectors
         self.options = check_options(options, self.OPTIONS, self.kind)
         self.path: Path | None = None
         self._settings = {"kind": self.kind, "options": self.options, "bits": self.bits, "model": model}
-        self._state = SegmentState()
         self._width = code_bytes(bits)
-        self._writer = RLock()
+        self._state, self._writer = SegmentState(), RLock()
 
     def _build(self, codes: PackedCodes) -> Any:
         """Return a FAISS index over codes, in their order; None for a kind that scans."""

@@ -74,8 +74,7 @@ class MilvusIndex(Index):
         self.address, self.progress = address, progress
         self.bits, self.model, self.options = settings["bits"], settings["model"], dict(settings["options"])
         self._search_type = KINDS[settings["kind"]][0]
-        self._client = client
-        self._state = MilvusState()
+        self._client, self._state = client, MilvusState()
 
     @property
     def state(self) -> MilvusState:
