@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lbhash.index import FlatIndex, open_index
+from lbhash.codes.io import CodeTable
+from lbhash.index import FlatIndex, build_index, open_index
 from lbhash.index.manifest import checksum, identity_of
-from lbhash.index.store import SegmentStore
+from lbhash.index.store import SegmentedIndex
 from lbhash.service.engine import Engine
 
 pytest_plugins = ["app_service"]
@@ -36,7 +37,7 @@ def removed_and_built(index, path):
 
 
 def overwritten(index, path):
-    index.store.copy(path, overwrite=True)
+    index.save(path, overwrite=True)
 
 
 CHANGES = {
@@ -66,14 +67,14 @@ def test_a_writer_leaves_what_was_built_anew(tmp_path, again, model, count, chan
 def test_a_writer_leaves_what_takes_the_place_while_it_writes(tmp_path, monkeypatch):
     index_of(0, 3).save(tmp_path / "i")
     writer = open_index(tmp_path / "i")
-    segment = SegmentStore._segment
+    segment = SegmentedIndex._segment
 
     def replaced(self, *arguments):
         removed_and_built(made, tmp_path / "i")
         return segment(self, *arguments)
 
     made = index_of(1, 3)
-    monkeypatch.setattr(SegmentStore, "_segment", replaced)
+    monkeypatch.setattr(SegmentedIndex, "_segment", replaced)
     with pytest.raises(ValueError, match=ANEW):
         writer.add(codes_of(9, 1))
     np.testing.assert_array_equal(open_index(tmp_path / "i").codes_of([0, 1, 2]), codes_of(1, 3))
@@ -123,7 +124,7 @@ def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
     for name, value in (("one", 0), ("two", 1)):
         index_of(value, 3).save(tmp_path / name)
     (tmp_path / "now").symlink_to("one")
-    load = SegmentStore._load
+    load = SegmentedIndex._load
 
     def moved(*arguments):
         if os.readlink(tmp_path / "now") == "one":
@@ -131,7 +132,7 @@ def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
             (tmp_path / "now").symlink_to("two")
         return load(*arguments)
 
-    monkeypatch.setattr(SegmentStore, "_load", moved)
+    monkeypatch.setattr(SegmentedIndex, "_load", moved)
     index = open_index(tmp_path / "now")
     assert index.build == identity_of(tmp_path / "two")[0]
     index.verify()
@@ -174,5 +175,14 @@ def test_builds_that_are_none(tmp_path, build):
     file.write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
     with pytest.raises(ValueError, match=r"whose index.json has no valid build; build the index again"):
         open_index(tmp_path / "i")
-    index_of(1, 4).store.copy(tmp_path / "i", overwrite=True)
+    index_of(1, 4).save(tmp_path / "i", overwrite=True)
     assert len(open_index(tmp_path / "i")) == 4
+
+
+def test_build_index_takes_store_vectors_by_its_old_name(tmp_path):
+    codes = np.arange(3, dtype=np.uint8)[:, None]
+    table = CodeTable(codes, 8, np.arange(3))
+    with pytest.warns(DeprecationWarning, match="keep is now called store_vectors"):
+        index = build_index(table, tmp_path / "i", vectors=np.eye(3), keep="outputs")
+    assert index.store_vectors == "outputs"
+    np.testing.assert_array_equal(index.vectors_of([1]), [[0, 1, 0]])

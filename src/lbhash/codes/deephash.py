@@ -17,17 +17,10 @@ FILES = ("tst_binary", "tst_label", "trn_binary", "trn_label")
 def read_deephash(folder: str | Path, name: str = "deephash") -> tuple[CodeTable, CodeTable]:
     """Read the queries (``tst``) and the base (``trn``) of a run of DeepHash-pytorch.
 
-    Args:
-        folder: it has the files ``tst_binary.npy`` and ``trn_binary.npy`` (±1, ``[n, bits]``; a 0 counts as +1) and
-            ``tst_label.npy`` and ``trn_label.npy`` (one-hot or multi-hot ``[n, C]``). All four names may have the same
-            prefix: older versions put the data set and the mAP there.
-        name: name of the argument in error messages.
-
-    Returns:
-        Queries and base. The labels are class numbers if every row of both has exactly one label.
-
-    Raises:
-        TypeError, ValueError: a file is missing, there are several sets of files, or a file holds something else.
+    The folder has the files ``tst_binary.npy`` and ``trn_binary.npy`` (±1, ``[n, bits]``; a 0 counts as +1) and
+    ``tst_label.npy`` and ``trn_label.npy`` (one-hot or multi-hot ``[n, C]``). All four names may have the same prefix:
+    older versions put the data set and the mAP there. The labels become class numbers if every row of both has exactly
+    one label. It is an error if a file is missing or holds something else, or if there are several sets of files.
     """
     path = Path(folder)
     if not path.is_dir():

@@ -12,18 +12,17 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lbhash.codes import PackedCodes, as_packed, check_bits, code_bytes
 from lbhash.codes.shards import complete_shards
 from lbhash.utils.files import existing_file, read_npy, replacing
+from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SUFFIXES = (".parquet", ".npz")
 READABLE = (*SUFFIXES, ".npy")
@@ -65,13 +64,22 @@ def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | N
 
     ``facts`` are more entries for the metadata of a ``.parquet`` file, which ``read_facts`` returns.
     """
+    import pyarrow.parquet as pq
+
     file = check_suffix(path)
     with replacing(file) as temporary:
-        if file.suffix == ".parquet":
-            _write_parquet(temporary, table, facts or {})
-        else:
+        if file.suffix == ".npz":
             labels: dict[str, Any] = {} if table.labels is None else {"labels": table.labels}
             np.savez(temporary, codes=table.codes, bits=table.bits, rows=table.rows, model=table.model, **labels)
+            return
+        content = [None, pa.py_buffer(np.ascontiguousarray(table.codes))]
+        code = pa.FixedSizeBinaryArray.from_buffers(pa.binary(table.codes.shape[1]), len(table.codes), content)
+        columns = {"row": pa.array(table.rows), "code": code, **label_columns(table.labels)}
+        if table.extra_columns is not None:
+            columns |= {name: table.extra_columns[name] for name in table.extra_columns.column_names}
+        classes = table.labels.shape[1] if table.labels is not None and table.labels.ndim == 2 else 0
+        metadata = {"bits": table.bits, "model": table.model, "classes": classes, **(facts or {})}
+        pq.write_table(pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(metadata)}), temporary)
 
 
 def read_codes(
@@ -103,15 +111,13 @@ def read_codes(
             codes, length = as_packed(read_array(file, name), bits, f"codes of {name}")
             table = CodeTable(codes, length, np.arange(len(codes)))
     except (OSError, EOFError, zipfile.BadZipFile) as error:
-        line = str(error).splitlines()[0]
-        raise ValueError(f"{name} is {str(path)!r}, which is damaged or no file of codes: {line}") from None
+        raise ValueError(f"{name} is {str(path)!r}, which is damaged or no file of codes: {one_line(error)}") from None
     if labels is not None:
         table = replace(table, labels=check_labels(read_array(labels, f"labels of {name}"), f"labels of {name}"))
-    if code_bytes(check_bits(table.bits, f"bits of {name}")) != table.codes.shape[1]:
-        raise ValueError(
-            f"{name} holds codes of {table.codes.shape[1]} bytes; its metadata says {table.bits} bits, which are "
-            f"{code_bytes(table.bits)} bytes"
-        )
+    width = table.codes.shape[1]
+    if (stated := code_bytes(check_bits(table.bits, f"bits of {name}"))) != width:
+        says = f"its metadata says {table.bits} bits, which are {stated} bytes"
+        raise ValueError(f"{name} holds codes of {width} bytes; {says}")
     if bits is not None and bits != table.bits:
         raise ValueError(f"{name} holds codes of {table.bits} bits; with bits {bits} they must have {bits}")
     if table.labels is not None and len(table.labels) != len(table.codes):
@@ -127,14 +133,11 @@ def read_array(path: str | Path, name: str) -> npt.NDArray:
     try:
         return read_npy(file)
     except (OSError, ValueError, EOFError) as error:
-        line = (str(error) or type(error).__name__).splitlines()[0]
-        raise ValueError(f"{name} is {str(path)!r}, which is damaged or no .npy file: {line}") from None
+        raise ValueError(f"{name} is {str(path)!r}, which is damaged or no .npy file: {one_line(error)}") from None
 
 
 def label_columns(labels: npt.NDArray | None) -> dict[str, Any]:
     """Return labels as a column of a table: ``label``, or ``labels`` with a list in each row; no column for None."""
-    import pyarrow as pa
-
     if labels is None:
         return {}
     if labels.ndim == 1:
@@ -145,11 +148,7 @@ def label_columns(labels: npt.NDArray | None) -> dict[str, Any]:
 
 
 def read_facts(file: Path) -> dict[str, Any]:
-    """Return the metadata of a Parquet file of codes, and the number of its codes (``count``), without reading these.
-
-    It is a ``ValueError`` if the file is missing, damaged, or not a file of codes.
-    """
-    import pyarrow as pa
+    """Return the metadata of a Parquet file of codes and the number of its codes (``count``), without reading these."""
     import pyarrow.parquet as pq
 
     try:
@@ -157,54 +156,31 @@ def read_facts(file: Path) -> dict[str, Any]:
         facts = json.loads((metadata.metadata or {})[b"lbhash"])
         return {**facts, "count": metadata.num_rows}
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
-        line = " ".join(str(error).split())
-        raise ValueError(f"{str(file)!r} is damaged or no file of codes: {line}") from None
-
-
-def _write_parquet(file: Path, table: CodeTable, facts: Mapping[str, Any]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    width = table.codes.shape[1]
-    code = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(width), len(table.codes), [None, pa.py_buffer(np.ascontiguousarray(table.codes))]
-    )
-    columns = {"row": pa.array(table.rows), "code": code, **label_columns(table.labels)}
-    if table.extra_columns is not None:
-        columns |= {name: table.extra_columns[name] for name in table.extra_columns.column_names}
-    classes = table.labels.shape[1] if table.labels is not None and table.labels.ndim == 2 else 0
-    metadata = {"bits": table.bits, "model": table.model, "classes": classes, **facts}
-    pq.write_table(pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(metadata)}), file)
+        raise ValueError(f"{str(file)!r} is damaged or no file of codes: {one_line(error)}") from None
 
 
 def _read_folder(folder: Path, name: str) -> CodeTable:
-    import pyarrow as pa
-
     manifest, shards = complete_shards(folder, name)
     tables = [_read_parquet(folder / shard.name, name) for shard in shards]
     tables = [table for table in tables if len(table.codes)] or tables[:1]  # all images of a shard may be damaged
     count = sum(len(table.codes) for table in tables)
     if {(table.bits, table.model) for table in tables} != {(manifest["bits"], manifest["model"])}:
         raise ValueError(f"{name} is {str(folder)!r}, whose shards are not all of the model that its manifest names")
-    if count != manifest["complete"]["codes"]:
-        raise ValueError(
-            f"{name} is {str(folder)!r}, whose shards hold {count:,} codes and not the "
-            f"{manifest['complete']['codes']:,} that its manifest says; run its 'lbhash encode' again"
-        )
+    if count != (stated := manifest["complete"]["codes"]):
+        says = f"{count:,} codes and not the {stated:,} that its manifest says; run its 'lbhash encode' again"
+        raise ValueError(f"{name} is {str(folder)!r}, whose shards hold {says}")
     labels = [table.labels for table in tables if table.labels is not None]
     extra = [table.extra_columns for table in tables if table.extra_columns is not None]
-    return CodeTable(
-        np.concatenate([table.codes for table in tables]),
-        tables[0].bits,
-        np.concatenate([table.rows for table in tables]),
-        np.concatenate(labels) if labels else None,
-        tables[0].model,
-        pa.concat_tables(extra) if extra else None,
+    return replace(
+        tables[0],
+        codes=np.concatenate([table.codes for table in tables]),
+        rows=np.concatenate([table.rows for table in tables]),
+        labels=np.concatenate(labels) if labels else None,
+        extra_columns=pa.concat_tables(extra) if extra else None,
     )
 
 
 def _read_parquet(file: Path, name: str) -> CodeTable:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
@@ -216,13 +192,10 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
     width = table["code"].type.byte_width
     if table["code"].null_count:
         raise ValueError(f"{name} is {str(file)!r}, which has rows without a code")
-    codes = np.empty((len(table), width), np.uint8)
-    start = 0
-    for chunk in table["code"].chunks:
-        if len(chunk):
-            content = np.frombuffer(chunk.buffers()[1], np.uint8, len(chunk) * width, chunk.offset * width)
-            codes[start : start + len(chunk)] = content.reshape(-1, width)
-            start += len(chunk)
+    parts = [np.empty(0, np.uint8)]
+    for chunk in filter(len, table["code"].chunks):
+        parts.append(np.frombuffer(chunk.buffers()[1], np.uint8, len(chunk) * width, chunk.offset * width))
+    codes = np.concatenate(parts).reshape(len(table), width)
     facts = json.loads((table.schema.metadata or {}).get(b"lbhash", b"{}"))
     labels = None
     if "label" in table.column_names:

@@ -2,8 +2,7 @@
 
 A code of h bits is b in {-1, +1}^h. It is stored packed: a row of ``ceil(h / 8)`` bytes, bit k in byte
 ``k // 8`` at position ``k % 8`` (little-endian inside the byte), with +1 as 1 and -1 as 0. The bits that pad the
-last byte are 0. This module is the one place that fixes that order. It has a consequence that the guidance uses:
-byte j of a code *is* the paper's index of its j-th block of 8 bits, the sum over k of 1{b_k > 0} * 2^(k-1).
+last byte are 0. This module alone fixes that order, which makes byte j the paper's index of the j-th block of 8 bits.
 """
 
 from __future__ import annotations
@@ -14,6 +13,22 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.utils.validation import check_int
+
+__all__ = [
+    "MAX_BITS",
+    "PackedCodes",
+    "as_packed",
+    "as_words",
+    "check_bits",
+    "check_codes",
+    "check_same_width",
+    "check_width",
+    "code_bytes",
+    "code_from_hex",
+    "hamming_distances",
+    "pack",
+    "unpack",
+]
 
 MAX_BITS = 1024
 """The largest length of a code that the library accepts."""
@@ -44,36 +59,33 @@ def check_codes(codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
 def check_width(codes: PackedCodes, bits: int | None, name: str = "codes") -> int:
     """Return the length of the codes that ``check_codes`` returned: ``bits``, or if it is None, 8 * bytes.
 
-    Raises:
-        TypeError, ValueError: codes of ``bits`` bits have another number of bytes, or a bit that pads the last byte is
-            set.
+    Codes with another number of bytes, or with a bit set that pads the last byte, are a ``ValueError``.
     """
     if bits is None:
         return 8 * codes.shape[1]
-    if codes.shape[1] != code_bytes(check_bits(bits)):
-        raise ValueError(f"{name} has {codes.shape[1]} bytes a row; codes of {bits} bits have {code_bytes(bits)}")
+    _check_bytes(codes, bits, name)
     if bits % 8 and len(codes) and int(codes[:, -1].max()) >> (bits % 8):
         row = int(np.argmax(codes[:, -1] >> (bits % 8) > 0))
         raise ValueError(f"{name} has a bit beyond the first {bits} set in row {row}; bits that pad a code must be 0")
     return int(bits)
 
 
+def _check_bytes(codes: PackedCodes, bits: int, name: str) -> None:
+    if codes.shape[1] != code_bytes(check_bits(bits)):
+        raise ValueError(f"{name} has {codes.shape[1]} bytes a row; codes of {bits} bits have {code_bytes(bits)}")
+
+
 def check_same_width(codes: PackedCodes, others: PackedCodes, name: str, other_name: str) -> None:
     """Raise ``ValueError`` unless the codes of both arrays have the same number of bytes."""
-    if codes.shape[1] != others.shape[1]:
-        raise ValueError(
-            f"{name} has {codes.shape[1]} bytes a row and {other_name} has {others.shape[1]}; they must be equal"
-        )
+    widths = codes.shape[1], others.shape[1]
+    if widths[0] != widths[1]:
+        raise ValueError(f"{name} has {widths[0]} bytes a row and {other_name} has {widths[1]}; they must be equal")
 
 
 def pack(signs: npt.ArrayLike) -> PackedCodes:
     """Pack real numbers into codes by their signs, with bin(0) = +1.
 
-    Args:
-        signs: ``[n, bits]``, any real numbers but NaN; a bit is 1 if its number is at least 0.
-
-    Returns:
-        ``uint8 [n, ceil(bits / 8)]``.
+    ``signs`` are ``[n, bits]`` real numbers but NaN; the codes are ``uint8 [n, ceil(bits / 8)]``.
 
     >>> pack([[1, -1, -1, 1], [-1, 0, 0, 0]]).tolist()
     [[9], [14]]
@@ -89,19 +101,13 @@ def pack(signs: npt.ArrayLike) -> PackedCodes:
 
 
 def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes") -> tuple[PackedCodes, int]:
-    """Return packed codes and their length from codes in any usual form.
+    """Return packed codes ``uint8 [n, ceil(bits / 8)]`` and their length from codes in any usual form.
 
     Args:
         array: packed codes, ``uint8 [n, bytes]``; or one column for each bit, of -1 and +1 (a 0 among them is positive,
             since bin(0) = +1) or of 0 and 1. An array of ``uint8`` that holds only 0 and 1 has one column for each bit.
-        bits: the length h of a code. If None, it follows from the array. It tells the two forms of ``uint8`` apart.
-        name: name of the argument in error messages.
-
-    Returns:
-        ``uint8 [n, ceil(bits / 8)]``, and h.
-
-    Raises:
-        TypeError, ValueError: the array has none of these forms, or its codes do not have ``bits`` bits.
+        bits: the length of a code. If None, it follows from the array. It tells the two forms of ``uint8`` apart.
+        name: name of the argument in error messages; it is an error if the array has none of these forms.
 
     >>> codes, bits = as_packed([[1, -1, -1, 1]])
     >>> codes.tolist(), bits
@@ -124,18 +130,13 @@ def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes"
         wrong = ~np.isin(rows, (-1, 0, 1) if negative else (0, 1))
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
-            raise ValueError(
-                f"{name} is {rows[row, column]} in row {start + row}; it must be packed uint8, or hold only -1 and +1, "
-                "or only 0 and 1 (of real outputs take the signs)"
-            )
+            wanted = "packed uint8, or hold only -1 and +1, or only 0 and 1 (of real outputs take the signs)"
+            raise ValueError(f"{name} is {rows[row, column]} in row {start + row}; it must be {wanted}")
     return np.packbits(given >= 0 if negative else given > 0, axis=1, bitorder="little"), length
 
 
 def code_from_hex(text: str, bits: int, name: str = "code") -> PackedCodes:
     """Return the packed code ``uint8 [bytes]`` of hexadecimal digits, two for each byte in the order of the bytes.
-
-    Raises:
-        ValueError: the text is not a code of ``bits`` bits.
 
     >>> code_from_hex("ff03", bits=10).tolist()
     [255, 3]
@@ -156,8 +157,7 @@ def unpack(codes: npt.ArrayLike, bits: int) -> npt.NDArray[np.int8]:
     [[1, -1, -1, 1]]
     """
     array = check_codes(codes)
-    if code_bytes(check_bits(bits)) != array.shape[1]:
-        raise ValueError(f"codes has {array.shape[1]} bytes a row; codes of {bits} bits have {code_bytes(bits)}")
+    _check_bytes(array, bits, "codes")
     ones = np.unpackbits(array, axis=1, count=bits, bitorder="little").view(np.int8)
     return 2 * ones - 1
 
@@ -174,14 +174,9 @@ def as_words(codes: npt.ArrayLike, name: str = "codes") -> npt.NDArray[np.uint64
 
 
 def hamming_distances(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.int32]:
-    """Return the Hamming distance of every code of ``a`` to every code of ``b``.
+    """Return the Hamming distance of every code of ``a``, ``[n, bytes]``, to every code of ``b``, ``[m, bytes]``.
 
-    Args:
-        a: ``uint8 [n, bytes]``.
-        b: ``uint8 [m, bytes]``.
-
-    Returns:
-        ``int32 [n, m]``, in bits. For large sets use ``RankHistogram`` or an index, which do not hold all distances.
+    It is ``int32 [n, m]``, in bits. For large sets use ``RankHistogram`` or an index, which do not hold all distances.
 
     >>> hamming_distances(pack([[1, 1, 1]]), pack([[1, 1, 1], [-1, 1, -1]])).tolist()
     [[0, 2]]

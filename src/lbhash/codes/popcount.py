@@ -11,11 +11,7 @@ from numba.extending import intrinsic
 def _popcount(typing_context: Any, word: Any) -> Any:
     if not isinstance(word, types.Integer):
         return None
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return word(word), generate
+    return word(word), lambda context, builder, signature, arguments: builder.ctpop(arguments[0])
 
 
 popcount: Any = intrinsic(_popcount)

@@ -1,30 +1,30 @@
-"""Folders of codes: the rows of a large collection in shards, one file each, and a manifest that describes them.
+"""Folders of codes: the rows of a large collection in shards, a file each, and a manifest that describes them.
 
-Name and rows of a shard follow from the number of rows alone, so that every run writes the same files.
+A shard's name and rows follow from the number of rows alone: whoever encodes a shard writes the same file.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lbhash.utils.files import write_json
+from lbhash.utils.serialization import read_versioned
 from lbhash.utils.validation import check_int
 
 MANIFEST = "_codes.json"
-"""Readers of Parquet folders pass over names that begin like this, so that any of them reads such a folder too."""
+"""Readers of Parquet folders ignore names that begin with an underscore, so that they can read such a folder too."""
 FORMAT = "lbhash codes"
 VERSION = 1
 SHARD_ROWS = 65_536
-"""Rows of a shard, unless a run asks for another number."""
+"""The number of rows of a shard by default."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """The rows ``start`` to ``stop`` (exclusive) of those that are encoded, in file ``number`` of ``count``, from 0."""
+    """The encoded rows from ``start`` to ``stop - 1``, which go into one file: ``number`` (from 0) of ``count``."""
 
     number: int
     count: int
@@ -41,35 +41,29 @@ class Shard:
 
 
 def shards_of(rows: int, shard_rows: int) -> list[Shard]:
-    """Cut rows into shards of ``shard_rows`` each; the last one may be shorter."""
-    rows, shard_rows = check_int(rows, "rows", 1), check_int(shard_rows, "shard_rows", 1)
-    count = -(-rows // shard_rows)
+    """Cut rows into shards of ``shard_rows`` each, of which the last may be shorter."""
+    count = -(-check_int(rows, "rows", 1) // check_int(shard_rows, "shard_rows", 1))
     return [Shard(number, count, number * shard_rows, min((number + 1) * shard_rows, rows)) for number in range(count)]
 
 
-def read_manifest(folder: Path, name: str = "codes") -> dict[str, Any]:
-    """Read the description of a folder of codes; raise ``ValueError`` if it is missing, damaged, foreign or newer.
+def shards_in(manifest: dict[str, Any]) -> list[Shard]:
+    """Return the shards of a folder, whether or not they are there yet."""
+    return shards_of(manifest["rows"], manifest["shard_rows"])
 
-    ``name`` is the name of the argument, for messages.
-    """
+
+def read_manifest(folder: Path, name: str = "codes") -> dict[str, Any]:
+    """Return a folder's manifest; ``ValueError`` if it is missing, damaged, foreign or of a newer format."""
+    source = f"{name} is {str(folder)!r}"
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        known, version = manifest["format"] == FORMAT, int(manifest["version"])
-        if known and version <= VERSION:
-            shards_of(manifest["rows"], manifest["shard_rows"])
+        content = (folder / MANIFEST).read_bytes()
     except FileNotFoundError:
-        what = (
-            f"which is a folder without {MANIFEST}; it must be a file of codes, or a folder that 'lbhash encode' wrote"
-        )
-        raise ValueError(f"{name} is {str(folder)!r}, {what}") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        known, version = False, 0
-    if known and version > VERSION:
-        what = f"which a newer lbhash wrote (format {version}; this one reads {VERSION})"
-        raise ValueError(f"{name} is {str(folder)!r}, {what}")
-    if not known:
-        raise ValueError(f"{name} is {str(folder)!r}, whose {MANIFEST} is damaged or not of a folder of codes")
-    return manifest
+        wanted = "a file of codes, or a folder that 'lbhash encode' wrote"
+        raise ValueError(f"{source}, which is a folder without {MANIFEST}; it must be {wanted}") from None
+    manifest = read_versioned(content, FORMAT, VERSION, source)
+    with suppress(ValueError, KeyError, TypeError):
+        if manifest is not None and shards_in(manifest):
+            return manifest
+    raise ValueError(f"{source}, whose {MANIFEST} is damaged or not of a folder of codes")
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
@@ -77,15 +71,14 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     write_json(folder / MANIFEST, {"format": FORMAT, "version": VERSION, **manifest})
 
 
-def complete_shards(folder: Path, name: str = "codes") -> tuple[dict[str, Any], Sequence[Shard]]:
-    """Return the manifest and the shards of a folder; raise ``ValueError`` if it is not complete."""
+def complete_shards(folder: Path, name: str = "codes") -> tuple[dict[str, Any], list[Shard]]:
+    """Return the manifest and the shards of a folder; ``ValueError`` if it is not complete, or a shard is missing."""
     manifest = read_manifest(folder, name)
     shards = shards_of(manifest["rows"], manifest["shard_rows"])
     absent = [shard.name for shard in shards if not (folder / shard.name).is_file()]
-    there = f"{len(shards) - len(absent):,} of its {len(shards):,} shards are there"
+    there = f"({len(shards) - len(absent):,} of its {len(shards):,} shards are there); run its 'lbhash encode' again"
     if "complete" not in manifest:
-        what = f"which is not complete ({there}); run its 'lbhash encode' again, which goes on where it stopped"
-        raise ValueError(f"{name} is {str(folder)!r}, {what}")
+        raise ValueError(f"{name} is {str(folder)!r}, which is not complete {there}, which goes on where it stopped")
     if absent:
-        raise ValueError(f"{name} is {str(folder)!r}, which lacks {absent[0]} ({there}); run its 'lbhash encode' again")
+        raise ValueError(f"{name} is {str(folder)!r}, which lacks {absent[0]} {there}")
     return manifest, shards

@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lbhash.index.base import Columns, Where
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from lbhash.utils.formatting import one_line
 
 RESERVED = ("id", "code")
 """Columns that an exported index has besides its attributes."""
 
 
 def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -> pa.Table:
-    """Return attributes as a table.
+    """Return the attributes of ``count`` codes as a table with the index's schema (if None, any).
 
-    Args:
-        attributes: columns by name; None for no columns.
-        count: number of codes.
-        schema: names and types of the index's columns; if None, the columns may have any.
-
-    Raises:
-        ValueError: a column has another length, a reserved name, values of several kinds, or does not fit the schema.
+    It is a ``ValueError`` if a column has another length, a reserved name, values of several kinds, or does not fit.
     """
-    import pyarrow as pa
-
     if isinstance(attributes, pa.Table):
         table = attributes
     else:
@@ -39,12 +30,9 @@ def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -
             try:
                 columns[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
             except (pa.ArrowException, TypeError) as error:
-                line = str(error).splitlines()[0]
-                raise ValueError(f"attribute {name!r} must hold values of one type: {line}") from None
-            if len(columns[name]) != count:
-                raise ValueError(
-                    f"attribute {name!r} has {len(columns[name])} values; it must have {count}, one for each code"
-                )
+                raise ValueError(f"attribute {name!r} must hold values of one type: {one_line(error)}") from None
+            if (length := len(columns[name])) != count:
+                raise ValueError(f"attribute {name!r} has {length} values; it must have {count}, one for each code")
         table = pa.table(columns)
     for name in table.column_names:
         if name in RESERVED or table.column_names.count(name) > 1:
@@ -53,7 +41,12 @@ def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -
     if table.column_names and len(table) != count:
         raise ValueError(f"attributes has {len(table)} rows; it must have {count}, one for each code")
     table = table.replace_schema_metadata(None)
-    return (table if schema is None else _cast(table, schema)).combine_chunks()
+    if schema is not None:
+        if set(table.column_names) != set(schema.names):
+            given, wanted = (", ".join(names) or "none" for names in (table.column_names, schema.names))
+            raise ValueError(f"attributes has the columns {given}; the index has {wanted}, and they must be the same")
+        table = pa.Table.from_arrays([_cast(table[field.name], field) for field in schema], schema=schema)
+    return table.combine_chunks()
 
 
 def schema_to_text(schema: pa.Schema | None) -> str | None:
@@ -63,8 +56,6 @@ def schema_to_text(schema: pa.Schema | None) -> str | None:
 
 def schema_from_text(text: str | None) -> pa.Schema | None:
     """Return the schema that ``schema_to_text`` wrote."""
-    import pyarrow as pa
-
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) if text else None
 
 
@@ -72,13 +63,11 @@ def check_where(where: Where, names: Iterable[str]) -> None:
     """Raise ``ValueError`` if a filter names a column that does not exist."""
     for name in where:
         if name not in names:
-            listed = ", ".join(names) or "none"
-            raise ValueError(f"where names the attribute {name!r}; the index has {listed}")
+            raise ValueError(f"where names the attribute {name!r}; the index has {', '.join(names) or 'none'}")
 
 
 def selected(column: pa.Array | pa.ChunkedArray, wanted: Any, name: str) -> npt.NDArray[np.bool_]:
     """Return which rows of a column have one of the wanted values, ``bool [n]``; a list needs only one of them."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     choices = wanted_values(column.type, wanted, name)
@@ -95,37 +84,24 @@ def selected(column: pa.Array | pa.ChunkedArray, wanted: Any, name: str) -> npt.
 
 def wanted_values(kind: pa.DataType, wanted: Any, name: str) -> pa.Array:
     """Return the values that a filter wants of a column, or of the lists in it, as values of the column's type."""
-    import pyarrow as pa
-
     several = isinstance(wanted, (list, tuple, set, frozenset, np.ndarray))
     values = [v.item() if isinstance(v, np.generic) else v for v in (wanted if several else [wanted])]
     kind = kind.value_type if is_list(kind) else kind
     try:
         return pa.array(values).cast(kind)
     except pa.ArrowException as error:
-        line = str(error).splitlines()[0]
-        raise ValueError(f"where wants {name!r} to be {wanted!r}; the column holds {kind} ({line})") from None
+        told = f"where wants {name!r} to be {wanted!r}; the column holds {kind} ({one_line(error)})"
+        raise ValueError(told) from None
 
 
 def is_list(kind: pa.DataType) -> bool:
     """Return whether a column of this type has a list in each row."""
-    import pyarrow as pa
-
     return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
-def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table with the columns, order and types of the index."""
-    import pyarrow as pa
-
-    if set(table.column_names) != set(schema.names):
-        given, wanted = (", ".join(names) or "none" for names in (table.column_names, schema.names))
-        raise ValueError(f"attributes has the columns {given}; the index has {wanted}, and they must be the same")
-    columns = []
-    for field in schema:
-        try:
-            columns.append(table[field.name].cast(field.type))
-        except pa.ArrowException as error:
-            line = str(error).splitlines()[0]
-            raise ValueError(f"attribute {field.name!r} must hold {field.type}, as in the index: {line}") from None
-    return pa.Table.from_arrays(columns, schema=schema)
+def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        wanted = f"{field.type}, as in the index: {one_line(error)}"
+        raise ValueError(f"attribute {field.name!r} must hold {wanted}") from None

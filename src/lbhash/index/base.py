@@ -1,8 +1,8 @@
 """The interface of every index of codes, whether it is in memory, in a folder or in Milvus.
 
-The distance is Hamming's, in bits. An id is an integer from 0 to 2^63 − 1 that stays with its code. The ranking of a
-query is by distance, then by id, and ``search`` returns its first k codes. An approximate kind may miss some of them,
-and returns those of several equally distant codes that it met first.
+An id is an integer from 0 to 2^63 − 1 that stays with its code. The ranking of a query is by Hamming distance, then by
+id, and ``search`` returns its first k codes. An approximate kind may miss some of them, and returns those of several
+equally distant codes that it met first.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_codes, check_width
 from lbhash.utils.validation import check_int
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 Columns: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]]"
 """Attributes: columns by name, each with one value for every code."""
+
+Ids: TypeAlias = npt.NDArray[np.int64]
+MaybeArray: TypeAlias = "npt.ArrayLike | None"
+Options: TypeAlias = "Mapping[str, Any] | None"
 
 Where = Mapping[str, Any]
 """A filter: for each column that it names, the value, or a list of the values, that a code may have."""
@@ -33,11 +35,9 @@ OptionRanges = Mapping[str, tuple[int | None, int]]
 
 
 class Neighbors(NamedTuple):
-    """The k nearest codes of n queries.
+    """The k nearest codes of n queries: ``distances`` in bits, ``int32 [n, k]``, and ``ids``, ``int64 [n, k]``.
 
-    Attributes:
-        distances: in bits, ``int32 [n, k]``, increasing.
-        ids: ``int64 [n, k]``, increasing among equal distances.
+    The distances of a query increase, and among equal ones the ids.
     """
 
     distances: npt.NDArray[np.int32]
@@ -45,12 +45,10 @@ class Neighbors(NamedTuple):
 
 
 class Within(NamedTuple):
-    """All codes within a radius of n queries, one query after the other.
+    """All codes within a radius of n queries: those of query i are at ``limits[i]`` to ``limits[i + 1]``.
 
-    Attributes:
-        limits: ``int64 [n + 1]``; the codes of query i are at ``limits[i]`` to ``limits[i + 1]``.
-        distances: in bits, ``int32 [limits[n]]``, increasing for each query.
-        ids: ``int64 [limits[n]]``, increasing among equal distances.
+    The shapes are ``int64 [n + 1]``, and for the distances (in bits) and ids ``int32`` and ``int64 [limits[n]]``. The
+    distances of a query increase, and among equal ones the ids.
     """
 
     limits: npt.NDArray[np.int64]
@@ -65,13 +63,9 @@ class Within(NamedTuple):
 
 @dataclass(frozen=True)
 class State:
-    """What an index holds between two changes.
+    """What an index holds between two changes: ``schema`` has the columns of the attributes, once there are codes.
 
-    Attributes:
-        build: random id, which tells an index from one that was built in its place; empty in memory.
-        generation: a number that grows with every change.
-        next_id: larger than every id that the index ever had.
-        schema: columns and types of the attributes; None until codes are added.
+    ``build`` and ``generation`` are the index's (``Index``), and ``next_id`` is larger than every id that it ever had.
     """
 
     build: str = ""
@@ -139,7 +133,7 @@ class Index(ABC):
 
     @property
     def label(self) -> str:
-        """The column with the labels: ``label`` (an integer) or ``labels`` (a list); empty if there is none."""
+        """The column with the labels, ``label`` (integers) or ``labels`` (lists); empty if there is none."""
         return self.state.label
 
     @abstractmethod
@@ -158,12 +152,9 @@ class Index(ABC):
 
         Args:
             codes: ``uint8 [n, ceil(bits / 8)]``.
-            ids: ``int64 [n]``. If None, they continue after the largest id that the index ever had.
+            ids: ``int64 [n]``, none of which the index has. If None, they continue after the largest that it ever had.
             attributes: columns of n values each. The first codes that are added set their names and types.
             vectors: ``[n, dim]``, if the index stores vectors.
-
-        Raises:
-            TypeError, ValueError: an argument is not valid, or the index has one of the ids already.
         """
         self._add(self.check(codes), ids, attributes, vectors)
 
@@ -179,9 +170,9 @@ class Index(ABC):
         Args:
             codes: the queries, ``uint8 [n, ceil(bits / 8)]``.
             k: from 1 to the size of the index.
-            where: return only codes that have one of these values in every column named, for instance
-                ``{"label": [3, 5]}``; a list in a column needs only one of them. If fewer than k codes pass, these are
-                returned. A search with a filter is exact for every kind of index.
+            where: return only codes that have one of these values in every column named, such as ``{"label": [3, 5]}``;
+                a list in a column needs only one of them. If fewer than k codes pass, these are returned. A search with
+                a filter is exact for every kind of index.
         """
         return self._search(self.check(codes), self.check_k(k), where or {})
 
@@ -200,8 +191,6 @@ class Index(ABC):
 
     def attributes_of(self, ids: npt.ArrayLike) -> pa.Table:
         """Return a table with a row for each of these ids: the column ``id``, then the attributes."""
-        import pyarrow as pa
-
         names = check_ids(ids, repeat=True)
         table = self._attributes_of(names)
         return pa.table({"id": names}) if table is None else table.add_column(0, "id", pa.array(names))
@@ -209,20 +198,17 @@ class Index(ABC):
     def vectors_of(self, ids: npt.ArrayLike) -> npt.NDArray:
         """Return the stored vectors of m ids, ``[m, dim]`` of float16 or uint8."""
         if not self.store_vectors:
-            raise ValueError(
-                f"index of kind {self.kind} keeps no vectors; build one in a folder with store_vectors (--keep)"
-            )
+            advice = "build one in a folder with store_vectors (--keep)"
+            raise ValueError(f"index of kind {self.kind} keeps no vectors; {advice}")
         return self._vectors_of(check_ids(ids, repeat=True))
 
     # What each index does with arguments that are checked; ids are ``int64``, and may repeat but in ``_remove``.
 
     @abstractmethod
-    def _add(
-        self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
-    ) -> None: ...
+    def _add(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None: ...
 
     @abstractmethod
-    def _remove(self, ids: npt.NDArray[np.int64]) -> None: ...
+    def _remove(self, ids: Ids) -> None: ...
 
     @abstractmethod
     def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors: ...
@@ -231,12 +217,12 @@ class Index(ABC):
     def _range_search(self, queries: PackedCodes, radius: int, where: Where) -> Within: ...
 
     @abstractmethod
-    def _codes_of(self, ids: npt.NDArray[np.int64]) -> PackedCodes: ...
+    def _codes_of(self, ids: Ids) -> PackedCodes: ...
 
     @abstractmethod
-    def _attributes_of(self, ids: npt.NDArray[np.int64]) -> pa.Table | None: ...
+    def _attributes_of(self, ids: Ids) -> pa.Table | None: ...
 
-    def _vectors_of(self, ids: npt.NDArray[np.int64]) -> npt.NDArray:
+    def _vectors_of(self, ids: Ids) -> npt.NDArray:
         raise NotImplementedError
 
     @abstractmethod
@@ -280,43 +266,35 @@ class Index(ABC):
 
 
 def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = False) -> npt.NDArray[np.int64]:
-    """Return ids as ``int64 [n]``.
+    """Return ids as ``int64 [n]``, or raise an error unless they are ``count`` different integers from 0 to 2^63 − 1.
 
-    Args:
-        ids: integers from 0 to 2^63 − 1.
-        count: how many there must be, one for each code; if None, any number.
-        repeat: whether two of them may be equal.
-
-    Raises:
-        TypeError: an id is not an integer.
-        ValueError: an id is out of range, two are equal, or their number is wrong.
+    If ``count`` is None, there may be any number of them; with ``repeat``, they may be equal.
     """
     names = np.asarray(ids)
     if names.ndim != 1 or (count is not None and len(names) != count):
         wanted = "[m], a list of them" if count is None else f"[{count}], one for each code"
         raise ValueError(f"ids has shape {names.shape}; it must be {wanted}")
+    extremes = [names.min(), names.max()] if len(names) and names.dtype.kind in "iu" else []
     if names.dtype.kind in "fO":  # NumPy makes these of integers that do not fit into 64 bits
-        for value in ids if isinstance(ids, (list, tuple)) else names.tolist():
-            if isinstance(value, int) and not 0 <= value < 2**63:
-                raise ValueError(f"ids holds {value}; an id must be at least 0 and below 2^63")
+        given = ids if isinstance(ids, (list, tuple)) else names.tolist()
+        extremes = [value for value in given if isinstance(value, int)]
+    if wrong := [value for value in extremes if not 0 <= value < 2**63]:
+        raise ValueError(f"ids holds {wrong[0]}; an id must be at least 0 and below 2^63")
     if len(names) and names.dtype.kind not in "iu":
         raise TypeError(f"ids holds {names.dtype}; it must hold integers")
-    if len(names) and not 0 <= names.min() <= names.max() < 2**63:
-        wrong = names.min() if names.min() < 0 else names.max()
-        raise ValueError(f"ids holds {wrong}; an id must be at least 0 and below 2^63")
     ordered = names if repeat or (names[1:] > names[:-1]).all() else np.sort(names)
     if not repeat and (twice := np.flatnonzero(ordered[1:] == ordered[:-1])).size:
         raise ValueError(f"ids holds {ordered[twice[0]]} twice; every code must have an id of its own")
     return names.astype(np.int64)
 
 
-def check_options(given: Mapping[str, Any] | None, known: OptionRanges, kind: str) -> dict[str, Any]:
+def check_options(given: Options, known: OptionRanges, kind: str) -> dict[str, Any]:
     """Return the options of a kind of index, with the defaults of those that are not given."""
-    options: dict[str, Any] = {name: default for name, (default, _) in known.items()}
+    options = {name: default for name, (default, _) in known.items()}
     for name, value in (given or {}).items():
         if name not in known:
-            listed = f"it has {', '.join(known)}" if known else "it has none"
-            raise ValueError(f"options has {name!r}, which an index of kind {kind} does not have; {listed}")
+            listed = ", ".join(known) or "none"
+            raise ValueError(f"options has {name!r}, which an index of kind {kind} does not have; it has {listed}")
         default, least = known[name]
         if value is not None or default is not None:
             options[name] = check_int(value, f"option {name}", least, 2**31 - 1)
@@ -326,11 +304,8 @@ def check_options(given: Mapping[str, Any] | None, known: OptionRanges, kind: st
 def check_model(index: Index, model: str, bits: int, name: str = "the model") -> None:
     """Raise ``ValueError`` if another model made the codes of ``index``.
 
-    Args:
-        index: the index.
-        model: the fingerprint, for instance ``HashModel.fingerprint()``; empty if it is not known.
-        bits: length of the model's codes.
-        name: name of the model in error messages.
+    ``model`` is the fingerprint (``HashModel.fingerprint()``; empty if it is not known) of a model of ``bits`` bits,
+    which messages call ``name``.
     """
     if bits != index.bits:
         raise ValueError(f"index holds codes of {index.bits} bits and {name} makes {bits}; use one model for both")

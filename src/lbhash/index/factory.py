@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy.typing as npt
+import pyarrow as pa
 
 from lbhash.codes.io import CodeTable, label_columns
-from lbhash.index.base import Columns, Index
+from lbhash.index.base import Columns, Index, Options
 from lbhash.index.kinds import KINDS
 from lbhash.index.manifest import read_manifest
 from lbhash.index.milvus.address import PREFIX
+from lbhash.index.milvus.collection import build_milvus, open_milvus
 from lbhash.index.store import check_free
+from lbhash.utils.deprecation import renamed
 from lbhash.utils.validation import check_choice
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def open_index(path: str | Path, *, progress: bool = False) -> Index:
     """Open an index.
 
     Args:
-        path: a folder that ``build_index`` or ``Index.save`` wrote, or the address of a Milvus collection,
-            ``milvus+http://HOST:PORT/COLLECTION`` or ``milvus+FILE.db`` (``lbhash.index.milvus.address``).
+        path: a folder that ``build_index`` or ``Index.save`` wrote, or the address of a Milvus collection:
+            ``milvus+http://HOST:PORT/COLLECTION`` or ``milvus+FILE.db``.
         progress: show a bar while codes are added to Milvus.
 
     Raises:
@@ -34,20 +32,17 @@ def open_index(path: str | Path, *, progress: bool = False) -> Index:
         ConnectionError: Milvus does not answer, or refuses.
     """
     if str(path).startswith(PREFIX):
-        return import_module("lbhash.index.milvus.collection").open_milvus(str(path), progress=progress)
+        return open_milvus(str(path), progress=progress)
     manifest = read_manifest(Path(path))
-    if manifest.get("kind") not in KINDS:
-        raise ValueError(f"index is {str(path)!r}, of the kind {manifest.get('kind')!r}, which is unknown")
-    index = KINDS[manifest["kind"]](
-        manifest["bits"],
-        model=manifest["model"],
-        options=manifest["options"],
-        store_vectors=(manifest["kept"] or {}).get("vectors", ""),
-    )
-    index.store.open(Path(path))
+    if (kind := manifest.get("kind")) not in KINDS:
+        raise ValueError(f"index is {str(path)!r}, of the kind {kind!r}, which is unknown")
+    settings = {name: manifest[name] for name in ("bits", "model", "options")}
+    index = KINDS[kind](**settings, store_vectors=(manifest["kept"] or {}).get("vectors", ""))
+    index.open(Path(path))
     return index
 
 
+@renamed(keep="store_vectors")
 def build_index(
     table: CodeTable,
     path: str | Path,
@@ -57,7 +52,7 @@ def build_index(
     attributes: Columns | None = None,
     vectors: npt.ArrayLike | None = None,
     store_vectors: str = "",
-    options: Mapping[str, Any] | None = None,
+    options: Options = None,
     overwrite: bool = False,
     progress: bool = False,
 ) -> Index:
@@ -83,31 +78,17 @@ def build_index(
     ids = table.rows if ids is None else ids
     attributes = code_attributes(table) if attributes is None else attributes
     if str(path).startswith(PREFIX):
-        return import_module("lbhash.index.milvus.collection").build_milvus(
-            str(path),
-            table,
-            kind,
-            ids=ids,
-            attributes=attributes,
-            options=options,
-            overwrite=overwrite,
-            progress=progress,
-        )
+        return build_milvus(str(path), table, kind, ids, attributes, options, overwrite=overwrite, progress=progress)
     index = KINDS[kind](table.bits, model=table.model, options=options, store_vectors=store_vectors)
-    index.store.add(index.check(table.codes), ids, attributes, vectors)
-    index.store.copy(path, overwrite=overwrite)
+    index.insert(index.check(table.codes), ids, attributes, vectors)
+    index.save(path, overwrite=overwrite)
     return open_index(path)
 
 
 def check_build(
-    path: str | Path,
-    kind: str = "flat",
-    *,
-    store_vectors: str = "",
-    options: Mapping[str, Any] | None = None,
-    overwrite: bool = False,
+    path: str | Path, kind: str = "flat", *, store_vectors: str = "", options: Options = None, overwrite: bool = False
 ) -> None:
-    """Check arguments of ``build_index`` as far as possible before there are codes; Milvus is not asked yet."""
+    """Check arguments of ``build_index`` as far as possible before there are codes and without asking Milvus."""
     if str(path).startswith(PREFIX):
         if store_vectors:
             raise ValueError(f"store_vectors is {store_vectors!r}; Milvus keeps codes and attributes only")
@@ -118,8 +99,6 @@ def check_build(
 
 def code_attributes(table: CodeTable) -> pa.Table:
     """Return the attributes of a file of codes: ``row``, ``label`` or ``labels``, and the extra columns."""
-    import pyarrow as pa
-
     columns: dict[str, Any] = {"row": pa.array(table.rows, pa.int64()), **label_columns(table.labels)}
     if (extra := table.extra_columns) is not None:
         columns |= {name: extra[name] for name in extra.column_names if name != "id"}  # the ids of an exported index

@@ -1,7 +1,6 @@
 """The data files of an index: written once, flushed to the disk, described by size and checksum, mapped into memory.
 
-No file is ever overwritten in place: it belongs to the generation in its name, and a manifest names it only after it is
-on the disk.
+No file is ever overwritten: it belongs to the generation in its name; a manifest names it once it is on the disk.
 """
 
 from __future__ import annotations
@@ -50,14 +49,10 @@ def sync_folder(folder: Path) -> None:
 
 
 class Mapped:
-    """A file of an index that is mapped into memory: it can be read even after its name is gone.
-
-    ``entry`` is the file's entry in the manifest; a file of another size is a ``ValueError``.
-    """
+    """A file that is mapped into memory, so that it can be read even after its name is gone."""
 
     def __init__(self, folder: Path, entry: Entry) -> None:
-        self.path = folder / entry["file"]
-        self.entry = entry
+        self.path, self.entry = folder / entry["file"], entry
         size = self.path.stat().st_size
         if size != entry["bytes"] or not size:
             raise ValueError(f"index is damaged: {self.path.name} has {size} bytes and not {entry['bytes']}")

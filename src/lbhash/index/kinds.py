@@ -13,8 +13,7 @@ from lbhash.utils.validation import check_int
 class FlatIndex(LocalIndex):
     """Exact search: every query is compared with every code.
 
-    The index is nothing but the codes, in memory or in mapped files, and FAISS's scan over them: opening ten million
-    codes reads none of them, and a search needs no more memory than the codes.
+    Opening ten million codes in a folder reads none of them, and a search needs no more memory than the codes.
 
     >>> import numpy as np
     >>> index = FlatIndex(bits=8)
@@ -107,7 +106,6 @@ class SmallWorldGraph(LocalIndex):
         structure.hnsw.efSearch = self.options["ef_search"]
 
 
-KINDS: dict[str, type[LocalIndex]] = {
-    kind.kind: kind for kind in (FlatIndex, MultiIndexHashing, InvertedFile, SmallWorldGraph)
-}
+_ALL: tuple[type[LocalIndex], ...] = FlatIndex, MultiIndexHashing, InvertedFile, SmallWorldGraph
+KINDS = {kind.kind: kind for kind in _ALL}
 """The kinds by name."""

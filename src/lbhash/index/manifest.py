@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lbhash.index.files import Entry, sync_folder
+from lbhash.utils.serialization import read_versioned
 
 NAME = "index.json"
 FORMAT = "lbhash index"
@@ -22,34 +23,21 @@ _DATA_FILE = re.compile(r"(\d{8})\.\d+\.[a-z]+\.(npy|arrow|faiss)")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest of an index.
-
-    Raises:
-        ValueError: there is no folder, no manifest in it, or it is damaged, foreign or of a newer format.
-    """
+    """Return the manifest of an index; ``ValueError`` if it is missing, damaged, foreign or of a newer format."""
+    source = f"index is {str(folder)!r}"
     if not folder.exists():
-        raise ValueError(f"index is {str(folder)!r}, and there is no such folder")
+        raise ValueError(f"{source}, and there is no such folder")
     if not folder.is_dir():
-        raise ValueError(f"index is {str(folder)!r}, which is a file; it must be a folder that holds an index")
+        raise ValueError(f"{source}, which is a file; it must be a folder that holds an index")
     try:
         content = (folder / NAME).read_bytes()
     except FileNotFoundError:
-        raise ValueError(f"index is {str(folder)!r}, which holds no index: it has no {NAME}") from None
-    damaged = ValueError(f"index is {str(folder)!r}, whose {NAME} is damaged or not of an index")
-    try:
-        manifest = json.loads(content)
-        given, known = manifest.pop("checksum"), manifest["format"] == FORMAT
-        version = int(manifest["version"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise damaged from None
-    if known and version > VERSION:
-        raise ValueError(
-            f"index is {str(folder)!r}, which a newer lbhash wrote (format {version}; this one reads {VERSION})"
-        )
-    if not known or given != checksum(manifest):
-        raise damaged
+        raise ValueError(f"{source}, which holds no index: it has no {NAME}") from None
+    manifest = read_versioned(content, FORMAT, VERSION, source)
+    if manifest is None or manifest.pop("checksum", "") != checksum(manifest):
+        raise ValueError(f"{source}, whose {NAME} is damaged or not of an index")
     if not _BUILD.fullmatch(str(manifest.get("build"))):
-        raise ValueError(f"index is {str(folder)!r}, whose {NAME} has no valid build; build the index again")
+        raise ValueError(f"{source}, whose {NAME} has no valid build; build the index again")
     return manifest
 
 
@@ -74,10 +62,7 @@ def identity_of(folder: Path) -> tuple[str, int]:
 
 
 def last_generation(folder: Path) -> int:
-    """Return the last generation of which a folder has files, or 0; its manifest may be damaged or missing.
-
-    A new index must not use the names of files that a reader may have open.
-    """
+    """Return the last generation of which a folder has files, or 0. Readers may have these open."""
     matches = [_DATA_FILE.fullmatch(file.name) for file in folder.iterdir()]
     last = max((int(match[1]) for match in matches if match), default=0)
     with suppress(ValueError):

@@ -19,12 +19,10 @@ By = Literal["asymmetric", "outputs", "embeddings"]
 
 
 class Reranked(NamedTuple):
-    """The k best of each query's candidates.
+    """The k best of each query's candidates: all arrays are ``[n, k]``, of float32, int32 and int64.
 
-    Attributes:
-        scores: ``float32 [n, k]``, increasing: 1 − cosine by outputs or embeddings, else −⟨ℓ, b⟩.
-        distances: Hamming distances of these candidates, ``int32 [n, k]``.
-        ids: ``int64 [n, k]``; equal scores are in the order of the search.
+    The scores of a query increase: 1 − cosine by outputs or embeddings, else −⟨ℓ, b⟩. Candidates with equal scores are
+    in the order of the search.
     """
 
     scores: npt.NDArray[np.float32]
@@ -49,10 +47,8 @@ def rerank(index: Index, found: Neighbors, queries: npt.ArrayLike, k: int, by: B
     """
     check_choice(by, "by", get_args(By))
     if by != "asymmetric" and index.store_vectors != by:
-        raise ValueError(
-            f"rerank is {by!r} and the index keeps {index.store_vectors or 'no vectors'}; build it with store_vectors "
-            f"(--keep) {by}"
-        )
+        has = index.store_vectors or "no vectors"
+        raise ValueError(f"rerank is {by!r} and the index keeps {has}; build it with store_vectors (--keep) {by}")
     check_int(k, "k", 1, found.ids.shape[1], "the number of candidates")
     rows = np.asarray(queries, np.float32)
     if rows.ndim != 2 or len(rows) != len(found.ids) or not np.isfinite(rows).all():

@@ -16,11 +16,6 @@ def nearest(queries: PackedCodes, codes: PackedCodes, k: int) -> Neighbors:
 
     Of several codes at the k-th distance FAISS keeps those that it met first, and it orders equal distances by
     position: the result is the head of the full ranking by distance, then position.
-
-    Args:
-        queries: ``uint8 [n, bytes]``.
-        codes: ``uint8 [m, bytes]``.
-        k: from 1 to m.
     """
     import faiss
 
@@ -32,11 +27,9 @@ def within(queries: PackedCodes, codes: PackedCodes, radius: int) -> Within:
     import faiss
 
     found = faiss.RangeSearchResult(len(queries))
-    pointers = faiss.swig_ptr(queries), faiss.swig_ptr(codes)
+    arguments = [faiss.swig_ptr(queries), faiss.swig_ptr(codes), len(queries), len(codes)]
     # FAISS's radius is the first distance that is too far.
-    faiss.hamming_range_search(  # type: ignore[attr-defined]
-        *pointers, len(queries), len(codes), radius + 1, codes.shape[1], found
-    )
+    faiss.hamming_range_search(*arguments, radius + 1, codes.shape[1], found)  # type: ignore[attr-defined]
     limits = faiss.rev_swig_ptr(found.lims, len(queries) + 1).astype(np.int64)
     count = int(limits[-1])
     if not count:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lbhash.codes import PackedCodes
 from lbhash.index import scan
@@ -22,20 +23,14 @@ from lbhash.index.base import Neighbors, Where, Within
 from lbhash.index.files import Mapped, write_array, write_new
 from lbhash.index.manifest import FILES
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 _NONE = np.empty(0, np.int64)
 
 
 class Structure:
-    """A FAISS index that finds candidates among the codes of a segment.
-
-    ``source`` is the FAISS index, or its file, which is read when it is first needed and must hold ``rows`` codes of
-    ``width`` bytes. ``tune`` sets how thoroughly the FAISS index searches.
-    """
+    """A FAISS index that finds candidates among the codes of a segment; ``tune`` sets how thoroughly it searches."""
 
     def __init__(self, source: Any, rows: int, width: int, tune: Callable[[Any], None]) -> None:
+        # The source is the index, or its file, which is read when it is first needed.
         self._source, self._rows, self._width, self._tune = source, rows, width, tune
         self._index: Any = None
         self._lock = Lock()
@@ -48,6 +43,12 @@ class Structure:
                 self._tune(index)
                 self._index = index
             return self._index
+
+    def write(self, opened: BinaryIO) -> None:
+        """Write the FAISS index to a file."""
+        import faiss
+
+        faiss.write_index_binary(self.index(), faiss.PyCallbackIOWriter(opened.write))  # type: ignore[attr-defined]
 
     def _read(self, mapped: Mapped) -> Any:
         import faiss
@@ -63,27 +64,21 @@ class Structure:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Codes, in memory or in mapped files.
-
-    Attributes:
-        codes: ``uint8 [n, bytes]``, by increasing id, including those that are removed.
-        first: the first id.
-        names: all ids, ``int64 [n]``; None if they follow the first one without gaps.
-        table: the attributes: a table in memory, a file that is read when it is first needed, or None.
-        vectors: stored vectors, ``[n, dim]`` of float16 or uint8.
-        removed: positions of the removed codes, ``int64``, increasing.
-        structure: finds candidates, if the kind of index has one and the segment is large enough.
-        entry: the segment's entry in the manifest; empty if it is in memory only.
-    """
+    """Codes ``uint8 [n, bytes]`` by increasing id, in memory or in mapped files, including those that are removed."""
 
     codes: PackedCodes
     first: int = 0
+    """The first id."""
     names: npt.NDArray[np.int64] | None = None
+    """All ids, ``int64 [n]``; None if they follow the first one without gaps."""
     table: pa.Table | Mapped | None = None
+    """The attributes: a table in memory, a file that is read when it is first needed, or None."""
     vectors: npt.NDArray | None = None
     removed: npt.NDArray[np.int64] = field(default_factory=lambda: _NONE)
+    """Positions of the removed codes, increasing."""
     structure: Structure | None = None
     entry: dict[str, Any] = field(default_factory=dict)
+    """The segment's entry in the manifest; empty if it is in memory only."""
 
     def __len__(self) -> int:
         return len(self.codes) - len(self.removed)
@@ -129,8 +124,6 @@ class Segment:
 
     def attributes(self) -> pa.Table:
         """Return the attributes, those of removed codes too. A table that comes from a file stays in the file."""
-        import pyarrow as pa
-
         if isinstance(self.table, Mapped):
             name = self.table.path.name
             table = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self.table.checked()))).read_all()
@@ -211,10 +204,6 @@ class Segment:
         entry = {name: value for name, value in self.entry.items() if name != "removed"}
         return replace(self, removed=np.union1d(self.removed, positions), entry=entry)
 
-    def marked(self, folder: Path, entry: dict[str, Any]) -> Segment:
-        """Return the segment with the removed codes of another entry."""
-        return replace(self, removed=_read_removed(folder, entry), entry=entry)
-
     def stored(self, folder: Path, stem: str) -> dict[str, Any]:
         """Write what the folder does not have yet, and return the segment's entry for a manifest."""
         entry = dict(self.entry)
@@ -229,22 +218,13 @@ class Segment:
             if self.vectors is not None:
                 entry["vectors"] = write_array(folder / f"{stem}.vectors.npy", self.vectors)
             if self.structure is not None:
-                entry["structure"] = write_new(folder / f"{stem}.structure.faiss", self._write_structure)
+                entry["structure"] = write_new(folder / f"{stem}.structure.faiss", self.structure.write)
         if len(self.removed) and "removed" not in entry:
             entry["removed"] = write_array(folder / f"{stem}.removed.npy", self.removed)
             entry["removed"]["rows"] = len(self.removed)
         return entry
 
-    def _write_structure(self, opened: BinaryIO) -> None:
-        import faiss
-
-        assert self.structure is not None
-        writer = faiss.PyCallbackIOWriter(opened.write)  # type: ignore[attr-defined]
-        faiss.write_index_binary(self.structure.index(), writer)
-
     def _write_table(self, opened: BinaryIO) -> None:
-        import pyarrow as pa
-
         table = self.attributes()
         with pa.ipc.new_file(opened, table.schema) as writer:
             writer.write_table(table)
@@ -253,11 +233,7 @@ class Segment:
     def load(
         cls, folder: Path, entry: dict[str, Any], width: int, vectors: Mapping[str, Any], tune: Callable[[Any], None]
     ) -> Segment:
-        """Map the files of a segment.
-
-        ``entry`` is the segment's entry in the manifest, ``width`` the bytes of a code, and ``vectors`` has the dtype
-        and dim of the vectors, if the index stores some.
-        """
+        """Map the files of a segment; ``width`` is in bytes, and ``vectors`` has the vectors' dtype and dim."""
         files = {name: Mapped(folder, entry[name]) for name in FILES if name in entry and name != "removed"}
         rows = entry["rows"]
         return cls(
@@ -266,13 +242,14 @@ class Segment:
             names=files["ids"].array(np.int64, (rows,)) if "ids" in files else None,
             table=files.get("attributes"),
             vectors=files["vectors"].array(vectors["dtype"], (rows, vectors["dim"])) if "vectors" in files else None,
-            removed=_read_removed(folder, entry),
+            removed=read_removed(folder, entry),
             structure=Structure(files["structure"], rows, width, tune) if "structure" in files else None,
             entry=entry,
         )
 
 
-def _read_removed(folder: Path, entry: dict[str, Any]) -> npt.NDArray[np.int64]:
+def read_removed(folder: Path, entry: dict[str, Any]) -> npt.NDArray[np.int64]:
+    """Return the positions of the removed codes, from the file that a segment's entry names."""
     if "removed" not in entry:
         return _NONE
     mapped = Mapped(folder, entry["removed"])

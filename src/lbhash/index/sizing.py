@@ -21,23 +21,18 @@ _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(i?)(b?)|b)?", re.IGNORECASE
 
 @dataclass(frozen=True)
 class Size:
-    """The memory that a number of codes needs.
-
-    Attributes:
-        bits: h, the length of a code.
-        count: number of codes.
-        row: bytes of one code with its id and attributes.
-        total: bytes of all rows, which must be in memory for a search at full speed.
-        codes: bytes of the codes alone, which is what a search reads.
-        shards: number of machines that hold all rows; None if their memory is not given.
-    """
+    """The memory that ``count`` codes of ``bits`` bits need, in bytes."""
 
     bits: int
     count: int
     row: int
+    """Bytes of one code with its id and attributes."""
     total: int
+    """Bytes of all rows, which must be in memory for a search at full speed."""
     codes: int
+    """Bytes of the codes alone, which is what a search reads."""
     shards: int | None
+    """The number of machines that hold all rows; None if their memory is not given."""
 
 
 def size_of(
@@ -49,18 +44,9 @@ def size_of(
     memory: int | None = None,
     usable: float = USABLE,
 ) -> Size:
-    """Return the memory that codes need.
+    """Return the memory that codes need, of which each has ``ids`` bytes of an id and ``attributes`` bytes of others.
 
-    Args:
-        bits: h, the length of a code.
-        count: number of codes.
-        ids: bytes of an id; 0 for consecutive ids in a folder.
-        attributes: bytes of the attributes of a code.
-        memory: bytes of memory of one machine.
-        usable: the share of it that may hold codes.
-
-    Raises:
-        TypeError, ValueError: a number is out of range.
+    ``memory`` is in bytes of one machine, and ``usable`` the share of it that may hold codes.
 
     >>> size_of(64, 10**9, memory=16 * 2**30)
     Size(bits=64, count=1000000000, row=16, total=16000000000, codes=8000000000, shards=2)

@@ -1,33 +1,31 @@
 """The segments of an index, and the changes to them: in memory, or in a folder that survives a killed writer.
 
-A folder holds files that never change and one manifest that names them. A change writes new files beside the old ones,
-waits until they are on the disk, and renames a new manifest into place: that rename is the change. Whoever has the
-index open goes on reading the files that it opened. Adding writes the new codes only; when there are many small
-segments, they are merged into a larger one, so that a code is rewritten only a few times.
+A change writes new files beside the old ones, waits until they are on the disk, and renames a new manifest into place:
+that rename is the change. Whoever has the index open goes on reading the files that it opened. Adding writes the new
+codes only; many small segments are merged into a larger one, so that a code is rewritten only a few times.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from lbhash.codes import PackedCodes, code_bytes
+from lbhash.codes import PackedCodes, check_bits, code_bytes
 from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
-from lbhash.index.base import Columns, State
+from lbhash.index.base import Columns, Ids, Index, MaybeArray, OptionRanges, Options, State, check_options
 from lbhash.index.manifest import NAME, identity_of, last_generation, read_manifest, sweep, write_manifest
-from lbhash.index.segment import Segment, Structure
+from lbhash.index.segment import Segment, Structure, read_removed
 from lbhash.utils.files import check_folder, exclusive
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from lbhash.utils.validation import check_choice
 
 MERGE = 8
 """Number of segments of about the same size that are merged into one."""
@@ -43,12 +41,7 @@ PATIENCE = 600
 
 @dataclass(frozen=True)
 class SegmentState(State):
-    """What an index of segments holds between two changes.
-
-    Attributes:
-        vectors: dtype and dim of the stored vectors; None until codes are added.
-        segments: the segments, the oldest first.
-    """
+    """What an index of segments holds: segments, the oldest first, and ``dtype`` and ``dim`` of stored vectors."""
 
     vectors: Mapping[str, Any] | None = None
     segments: tuple[Segment, ...] = ()
@@ -56,20 +49,14 @@ class SegmentState(State):
     def __len__(self) -> int:
         return sum(map(len, self.segments))
 
-    def located(
-        self, names: npt.NDArray[np.int64]
-    ) -> list[tuple[Segment, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """Return, for each segment that has some of these ids, their places in ``names`` and in the segment.
-
-        It is a ``ValueError`` if no segment has one of the ids.
-        """
+    def located(self, names: Ids) -> list[tuple[Segment, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """Return, for each segment that has some of these ids, their places in ``names`` and in the segment."""
         found = []
         missing = np.ones(len(names), bool)
         for segment in self.segments:
             positions = segment.find(names)
-            places = np.flatnonzero(positions >= 0)
-            missing[places] = False
-            if len(places):
+            if len(places := np.flatnonzero(positions >= 0)):
+                missing[places] = False
                 found.append((segment, places, positions[places]))
         if missing.any():
             for segment in self.segments:
@@ -77,68 +64,66 @@ class SegmentState(State):
             raise ValueError(f"ids holds {names[missing][0]}, which the index does not have")
         return found
 
+    def gathered(self, names: Ids, what: str, rows: npt.NDArray) -> npt.NDArray:
+        """Fill ``rows`` with the codes or vectors (``what``) of these ids, and return it."""
+        for segment, places, positions in self.located(names):
+            rows[places] = getattr(segment, what)[positions]
+        return rows
 
-class SegmentStore:
-    """The current state of an index of segments, and the changes that lead to the next one.
 
-    Args:
-        settings: what never changes, by its keys in the manifest: ``kind``, ``bits``, ``model`` and ``options``.
-        store_vectors: which vectors come with the codes (``Index.store_vectors``).
-        build: ``LocalIndex._build`` of the kind.
-        tune: ``LocalIndex._tune`` of the kind.
+class SegmentedIndex(Index):
+    """An index of segments, in memory or in a folder (``path``), and its changes; for the arguments see ``Index``."""
 
-    Attributes:
-        state: what the index holds.
-        folder: the folder that holds the same; None in memory.
-    """
+    OPTIONS: ClassVar[OptionRanges] = {}
 
-    def __init__(
-        self,
-        settings: Mapping[str, Any],
-        store_vectors: str,
-        build: Callable[[PackedCodes], Any],
-        tune: Callable[[Any], None],
-    ) -> None:
-        self.settings, self.store_vectors = settings, store_vectors
-        self.state = SegmentState()
-        self.folder: Path | None = None
-        self._build, self._tune = build, tune
-        self._width = code_bytes(settings["bits"])
-        self._writer = RLock()
+    def __init__(self, bits: int, *, model: str = "", options: Options = None, store_vectors: str = "") -> None:
+        if store_vectors:
+            check_choice(store_vectors, "store_vectors", ("outputs", "embeddings"))
+        self.bits, self.model, self.store_vectors = check_bits(bits), model, store_vectors
+        self.options = check_options(options, self.OPTIONS, self.kind)
+        self.path: Path | None = None
+        self._settings = {"kind": self.kind, "options": self.options, "bits": self.bits, "model": model}
+        self._width = code_bytes(bits)
+        self._state, self._writer = SegmentState(), RLock()
 
-    # ------------------------------------------------------------------------------------------------------- opening
+    def _build(self, codes: PackedCodes) -> Any:
+        """Return a FAISS index over codes, in their order; None for a kind that scans."""
+        return None
+
+    def _tune(self, structure: Any) -> None:
+        """Set how thoroughly a FAISS index of ``_build`` searches."""
+
+    @property
+    def state(self) -> SegmentState:
+        """The segments that are open, and what belongs to all of them."""
+        return self._state
+
+    def __len__(self) -> int:
+        return len(self.state)
 
     def open(self, folder: Path) -> None:
         """Take over what a folder holds; changes are written to it from now on."""
-        self.state = self._read(folder)
-        self.folder = folder
+        self._state, self.path = self._read(folder), folder
 
     def outdated(self) -> bool:
-        """Return whether the folder holds another state."""
-        return self.folder is not None and identity_of(self.folder) != self.state.identity
+        """Return whether the folder holds another generation than this one, or another build."""
+        return self.path is not None and identity_of(self.path) != self.state.identity
 
     def refresh(self) -> bool:
-        """Read what the folder holds now, and return whether that was another state.
-
-        It is a ``ValueError`` if the index was built again with another kind, model or length of codes, or is damaged.
-        """
+        """Read what the folder holds now, and return whether that was another state."""
         with self._writer:
-            if self.folder is None or not self.outdated():
+            if self.path is None or not self.outdated():
                 return False
-            self.state = self._read(self.folder)
+            self._state = self._read(self.path)
             return True
 
     def _read(self, folder: Path) -> SegmentState:
-        """Return what a folder holds.
-
-        After the manifest is read, a writer may remove a file that it names; or the folder may be replaced by one whose
-        files have the same names.
-        """
-        while True:
+        """Return what a folder holds."""
+        while True:  # a writer may remove a file that the manifest names, or replace the folder by one with such names
             manifest = read_manifest(folder)
             identity = manifest["build"], manifest["generation"]
             vectors = manifest["kept"] or {"vectors": ""}
-            same = all(manifest[name] == value for name, value in self.settings.items())
+            same = all(manifest[name] == value for name, value in self._settings.items())
             if not same or vectors["vectors"] != self.store_vectors:
                 raise ValueError(f"index is {str(folder)!r}, which was built again with other settings; open it again")
             try:
@@ -151,14 +136,8 @@ class SegmentStore:
             except ValueError:
                 if identity_of(folder)[0] == manifest["build"]:
                     raise
-        return SegmentState(
-            build=manifest["build"],
-            generation=manifest["generation"],
-            next_id=manifest["next_id"],
-            schema=schema_from_text(manifest["schema"]),
-            vectors={"dtype": vectors["dtype"], "dim": vectors["dim"]} if "dim" in vectors else None,
-            segments=segments,
-        )
+        form = {"dtype": vectors["dtype"], "dim": vectors["dim"]} if "dim" in vectors else None
+        return SegmentState(*identity, manifest["next_id"], schema_from_text(manifest["schema"]), form, segments)
 
     def _load(self, folder: Path, manifest: dict[str, Any]) -> tuple[Segment, ...]:
         """Return the segments of a manifest. Those that are open, with all that they have read, are used again."""
@@ -169,7 +148,7 @@ class SegmentStore:
             if segment is None:
                 segment = Segment.load(folder, entry, self._width, manifest["kept"] or {}, self._tune)
             elif segment.entry != entry:
-                segment = segment.marked(folder, entry)
+                segment = replace(segment, removed=read_removed(folder, entry), entry=entry)
             segments.append(segment)
         return tuple(segments)
 
@@ -177,12 +156,8 @@ class SegmentStore:
         """Return which vectors are stored, and their dtype and dim; None if none are."""
         return {"vectors": self.store_vectors, **(state.vectors or {})} if self.store_vectors else None
 
-    # ------------------------------------------------------------------------------------------------------- changes
-
-    def add(
-        self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
-    ) -> None:
-        """Add codes as a new segment (``Index.add``)."""
+    def insert(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None:
+        """Add codes, which nobody may change later, as a new segment (``Index.add``)."""
         with self._changing() as state:
             names = state.new_ids(ids, len(codes))
             for segment in state.segments:
@@ -195,43 +170,34 @@ class SegmentStore:
             if not len(codes):
                 return
             segment = self._segment(codes, names, table if table.column_names else None, stored)
-            self._commit(
-                replace(
-                    state,
-                    next_id=max(state.next_id, int(names.max()) + 1),
-                    schema=table.schema if state.schema is None else state.schema,
-                    vectors=form,
-                    segments=self._merged([*state.segments, segment]),
-                )
-            )
+            next_id, segments = max(state.next_id, int(names.max()) + 1), self._merged([*state.segments, segment])
+            schema = state.schema or table.schema
+            self._commit(replace(state, next_id=next_id, schema=schema, vectors=form, segments=segments))
 
-    def remove(self, ids: npt.NDArray[np.int64]) -> None:
-        """Mark codes as removed; a segment with many marks is rewritten (``Index.remove``)."""
+    def _remove(self, ids: Ids) -> None:
+        """Mark codes as removed; a segment with many marks is rewritten."""
         with self._changing() as state:
             located = {segment: positions for segment, _, positions in state.located(ids)}
             segments = []
             for segment in state.segments:
                 if segment in located:
                     segment = segment.without(located[segment])
-                    if len(segment.removed) > REMOVED * len(segment.codes):
-                        segments += [self._segment(*segment.rows())] if len(segment) else []
-                        continue
-                segments.append(segment)
+                    if len(segment) and len(segment.removed) > REMOVED * len(segment.codes):
+                        segment = self._segment(*segment.rows())
+                if len(segment):
+                    segments.append(segment)
             if len(ids):
                 self._commit(replace(state, segments=tuple(segments)))
 
     def compact(self) -> None:
-        """Merge all segments into one, without the removed codes."""
+        """Make one segment of all, without the removed codes: searches return the same, as fast as they can."""
         with self._changing() as state:
             segments = self._compacted(state.segments)
             if segments != state.segments:
                 self._commit(replace(state, segments=segments))
 
-    def copy(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the state to another folder, as one segment.
-
-        If the index that the folder holds is to be overwritten, whoever reads it goes on with its old files.
-        """
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write a copy to a folder, as one segment. Readers of an overwritten index keep its old files."""
         folder = Path(path)
         check_free(folder, overwrite)
         folder.mkdir(parents=True, exist_ok=True)
@@ -243,9 +209,7 @@ class SegmentStore:
             state = replace(state, build=secrets.token_hex(8), generation=generation, segments=segments)
             sweep(folder, self._write(folder, state))
 
-    def _segment(
-        self, codes: PackedCodes, names: npt.NDArray[np.int64], table: pa.Table | None, vectors: npt.NDArray | None
-    ) -> Segment:
+    def _segment(self, codes: PackedCodes, names: Ids, table: pa.Table | None, vectors: npt.NDArray | None) -> Segment:
         """Return a segment of these rows, ordered by id, with its structure."""
         if not (names[1:] > names[:-1]).all():
             order = np.argsort(names)
@@ -258,8 +222,6 @@ class SegmentStore:
         return Segment(codes, int(names[0]), None if consecutive else names, table, vectors, structure=structure)
 
     def _joined(self, segments: Sequence[Segment]) -> Segment:
-        import pyarrow as pa
-
         codes, names, tables, vectors = zip(*(segment.rows() for segment in segments), strict=True)
         table = None if tables[0] is None else pa.concat_tables(tables).combine_chunks()
         joined = None if vectors[0] is None else np.concatenate(vectors)
@@ -270,9 +232,7 @@ class SegmentStore:
         while True:
             sizes: dict[int, list[Segment]] = {}
             for segment in segments:
-                size, limit = 0, SMALL
-                while len(segment) > limit:
-                    size, limit = size + 1, limit * MERGE
+                size = sum(len(segment) > SMALL * MERGE**step for step in range(32))
                 sizes.setdefault(size, []).append(segment)
             many = next((group for group in sizes.values() if len(group) >= MERGE), None)
             if many is None:
@@ -285,35 +245,27 @@ class SegmentStore:
             return segments
         return (self._joined(segments),) if any(map(len, segments)) else ()
 
-    # -------------------------------------------------------------------------------------------------------- commit
-
     @contextmanager
     def _changing(self) -> Iterator[SegmentState]:
-        """Give the newest state, which no other writer can change before the block ends.
-
-        It is a ``ValueError`` if another index was built in the folder, so that this one is no longer there.
-        """
-        with self._writer:
-            if self.folder is None:
-                yield self.state
-                return
-            with locked(self.folder):
-                if identity_of(self.folder)[0] != self.state.build:
-                    raise _built_again(self.folder)
+        """Give the newest state, which no other writer can change before the block ends."""
+        with self._writer, locked(self.path) if self.path is not None else nullcontext():
+            if self.path is not None:
+                if identity_of(self.path)[0] != self.state.build:
+                    raise _built_again(self.path)
                 self.refresh()
-                yield self.state
+            yield self.state
 
     def _commit(self, state: SegmentState) -> None:
         """Make this the next state, in the folder too. The caller is within ``_changing``."""
-        if self.folder is not None and identity_of(self.folder) != state.identity:  # replaced in spite of the lock
-            raise _built_again(self.folder)
+        if self.path is not None and identity_of(self.path) != state.identity:  # replaced in spite of the lock
+            raise _built_again(self.path)
         state = replace(state, generation=state.generation + 1)
-        if self.folder is None:
-            self.state = state
+        if self.path is None:
+            self._state = state
             return
-        manifest = self._write(self.folder, state)
-        self.state = replace(state, segments=self._load(self.folder, manifest))
-        sweep(self.folder, manifest)
+        manifest = self._write(self.path, state)
+        self._state = replace(state, segments=self._load(self.path, manifest))
+        sweep(self.path, manifest)
 
     def _write(self, folder: Path, state: SegmentState) -> dict[str, Any]:
         """Write new segments, then the manifest, and return it. The files of a failed attempt are removed."""
@@ -321,7 +273,7 @@ class SegmentStore:
         try:
             entries = [segment.stored(folder, f"{stem}{number}") for number, segment in enumerate(state.segments)]
             manifest = {
-                **self.settings,
+                **self._settings,
                 "count": len(state),
                 "build": state.build,
                 "generation": state.generation,
@@ -368,17 +320,17 @@ def _as_stored(
     vectors: npt.ArrayLike | None, count: int, store_vectors: str, form: Mapping[str, Any] | None
 ) -> tuple[Mapping[str, Any] | None, npt.NDArray | None]:
     """Return the form (dtype and dim) and the array of the vectors to store: uint8 as it is, all else as float16."""
-    if not store_vectors:
-        if vectors is not None:
-            raise ValueError("vectors are given, and the index keeps none; build it with store_vectors (--keep)")
-        return None, None
-    if vectors is None:
+    if vectors is None and store_vectors:
         raise ValueError(f"vectors are not given, and the index keeps {store_vectors} for every code")
+    if vectors is None:
+        return None, None
+    if not store_vectors:
+        raise ValueError("vectors are given, and the index keeps none; build it with store_vectors (--keep)")
     array = np.asarray(vectors)
     dim = array.shape[1] if array.ndim == 2 else 0
     if not dim or len(array) != count or (form and dim != form["dim"]):
-        wanted = f"[{count}, {form['dim'] if form else 'dim'}]"
-        raise ValueError(f"vectors has shape {array.shape}; it must be {wanted}, one for each code")
+        wanted = f"[{count}, {form['dim'] if form else 'dim'}], one for each code"
+        raise ValueError(f"vectors has shape {array.shape}; it must be {wanted}")
     if array.dtype.kind not in "biuf":
         raise TypeError(f"vectors holds {array.dtype}; it must hold numbers")
     dtype = np.dtype(form["dtype"]) if form else np.dtype(np.uint8 if array.dtype == np.uint8 else np.float16)

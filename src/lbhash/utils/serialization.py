@@ -1,7 +1,8 @@
-"""Conversion of values for JSON: the metadata of models, and the attributes of an index."""
+"""JSON: values in forms that it can hold, and objects that name their format and version."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -41,6 +42,21 @@ def plain(value: Any, name: str) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item, f"{name}[{at}]") for at, item in enumerate(value)]
     raise TypeError(f"{name} is of type {type(value).__name__}; {_MAY_BE}")
+
+
+def read_versioned(content: str | bytes, form: str, version: int, source: str) -> dict[str, Any] | None:
+    """Return a JSON object whose ``format`` is ``form``; None if the content is damaged or of another format.
+
+    A version above ``version`` is a ``ValueError``; its message begins with ``source``.
+    """
+    try:
+        facts = json.loads(content)
+        known, given = facts["format"] == form, int(facts["version"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if known and given > version:
+        raise ValueError(f"{source}, which a newer lbhash wrote (format {given}; this one reads {version})")
+    return facts if known else None
 
 
 def json_value(value: Any) -> Any:

@@ -21,18 +21,12 @@ _FILE = re.compile(r"[A-Za-z0-9._-]{1,35}")  # what Milvus Lite takes as a name
 
 @dataclass(frozen=True)
 class Address:
-    """A collection, and how to reach it.
-
-    Attributes:
-        shown: the address without credentials, for messages.
-        uri: the address of the server, or the file of Milvus Lite.
-        collection: name of the collection, or an alias.
-        database: name of the database; empty for the server's default.
-        token: ``user:password`` or an API key; empty for none.
-    """
+    """A collection, or an alias of one, and how to reach it; ``token`` is ``user:password`` or an API key."""
 
     shown: str
+    """The address without credentials, for messages."""
     uri: str
+    """The address of the server, or the file of Milvus Lite."""
     collection: str
     database: str = ""
     token: str = field(default="", repr=False)
@@ -44,25 +38,29 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Read an address.
+    """Return the address that a text holds, or raise ``ValueError``.
 
-    Args:
-        text: ``milvus+http://[USER:PASSWORD@]HOST[:PORT]/COLLECTION[?token=TOKEN][&database=NAME]``, or the same with
-            ``https``; or ``milvus+FILE.db[/COLLECTION]`` for Milvus Lite, where the collection is "lbhash" by default.
-
-    Raises:
-        ValueError: the text has neither form, or Milvus does not accept a name in it.
+    The text is ``milvus+http://[USER:PASSWORD@]HOST[:PORT]/COLLECTION[?token=TOKEN][&database=NAME]``, or the same with
+    ``https``; or ``milvus+FILE.db[/COLLECTION]`` for Milvus Lite, where the collection is "lbhash" by default.
     """
     shown, rest = shown_address(text), text.removeprefix(PREFIX)
+    wrong_form = ValueError(f"index is {shown!r}; an address of Milvus is {_FORMS}")
     if "://" not in rest:
-        return _parse_file(shown, rest)
+        file, dot, collection = rest.rpartition(".db/")
+        path = Path(file + ".db") if dot else Path(rest)
+        if path.suffix != ".db":
+            raise wrong_form
+        if not _FILE.fullmatch(path.name):
+            allowed = "at most 35 letters, digits, '.', '_' and '-'"
+            raise ValueError(f"index is {shown!r}; the name of a file of Milvus Lite has {allowed}")
+        return Address(shown, str(path), _checked(shown, collection if dot else "lbhash"))
     parts = urlsplit(rest)
     try:
         port = parts.port or (443 if parts.scheme == "https" else 19530)
     except ValueError:
         port = 0
     if parts.scheme not in ("http", "https") or not parts.hostname or not port:
-        raise ValueError(f"index is {shown!r}; an address of Milvus is {_FORMS}")
+        raise wrong_form
     asked = dict(parse_qsl(parts.query, keep_blank_values=True))
     if unknown := set(asked) - {"token", "database"}:
         raise ValueError(f"index is {shown!r}, with {sorted(unknown)[0]!r} after '?'; it may have token and database")
@@ -83,22 +81,8 @@ def shown_address(text: str) -> str:
     return PREFIX + urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))
 
 
-def _parse_file(shown: str, text: str) -> Address:
-    file, dot, collection = text.rpartition(".db/")
-    path = Path(file + ".db") if dot else Path(text)
-    if path.suffix != ".db":
-        raise ValueError(f"index is {shown!r}; an address of Milvus is {_FORMS}")
-    if not _FILE.fullmatch(path.name):
-        raise ValueError(
-            f"index is {shown!r}; the name of a file of Milvus Lite has at most 35 letters, digits, '.', '_' and '-'"
-        )
-    return Address(shown, str(path), _checked(shown, collection if dot else "lbhash"))
-
-
 def _checked(shown: str, collection: str) -> str:
     if not _COLLECTION.fullmatch(collection):
-        raise ValueError(
-            f"index is {shown!r}, with the collection {collection!r}; its name must begin with a letter or '_' and "
-            "have letters, digits and '_' only"
-        )
+        allowed = "begin with a letter or '_' and have letters, digits and '_' only"
+        raise ValueError(f"index is {shown!r}, with the collection {collection!r}; its name must {allowed}")
     return collection

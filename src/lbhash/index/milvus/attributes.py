@@ -1,7 +1,7 @@
 """Attributes in a JSON field of Milvus, and filters as Milvus's expressions over it.
 
 JSON has fewer types than Arrow: times become integers, and numbers that are not finite become missing ones. The schema
-is stored too, so that a column is read with the type that it was written with.
+is stored too, by which columns get their types back.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from lbhash.index.attributes import check_where, is_list, wanted_values
 from lbhash.index.base import Where
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 FIELD = "attributes"
 """The name of the JSON field."""
@@ -31,35 +30,19 @@ def check_schema(schema: pa.Schema) -> None:
 
 def to_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Return the content of the field for each row of a table."""
-    import pyarrow as pa
-
     schema = pa.schema([(column.name, _stored(column.type, column.name)) for column in table.schema])
-    floats = [column.name for column in schema if pa.types.is_floating(column.type)]
     rows = table.cast(schema).to_pylist()
-    for row in rows:
-        for name in floats:
-            if row[name] is not None and not math.isfinite(row[name]):
-                row[name] = None
-    return rows
+    return [{name: None if _infinite(value) else value for name, value in row.items()} for row in rows]
 
 
 def to_table(rows: list[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     """Return the columns of a schema from the contents of the field."""
-    import pyarrow as pa
-
-    columns = [
-        pa.array([row.get(column.name) for row in rows], _stored(column.type, column.name)).cast(column.type)
-        for column in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
+    stored = pa.schema([(column.name, _stored(column.type, column.name)) for column in schema])
+    return pa.Table.from_pylist(rows, schema=stored).cast(schema)
 
 
 def expression(where: Where | None, schema: pa.Schema | None) -> str | None:
-    """Return a filter as Milvus writes it, empty for no filter; None for one that no code passes.
-
-    Raises:
-        ValueError: it names a column that does not exist, or a value that the column cannot have or Milvus cannot find.
-    """
+    """Return a filter as Milvus writes it, empty for no filter; None for one that no code passes."""
     check_where(where or {}, schema.names if schema is not None else ())
     terms = []
     for name, wanted in (where or {}).items():
@@ -69,12 +52,10 @@ def expression(where: Where | None, schema: pa.Schema | None) -> str | None:
         choices = values.cast(_stored(values.type, name)).to_pylist()
         if unknown := [v for v in choices if v is None or v == -(2**63)]:
             raise ValueError(f"where wants {name!r} to be {unknown[0]!r}, by which Milvus cannot filter")
-        finite = [v for v in choices if not isinstance(v, float) or math.isfinite(v)]
-        listed = [json.dumps(v, ensure_ascii=False) for v in finite]
-        if not listed:
+        finite = [v for v in choices if not _infinite(v)]
+        if not finite:
             return None
-        column = f"{FIELD}[{json.dumps(name, ensure_ascii=False)}]"
-        inside = f"[{', '.join(listed)}]"
+        column, inside = f"{FIELD}[{json.dumps(name, ensure_ascii=False)}]", json.dumps(finite, ensure_ascii=False)
         terms.append(f"json_contains_any({column}, {inside})" if is_list(kind) else f"({column} in {inside})")
     return both(terms)
 
@@ -84,24 +65,22 @@ def both(terms: Iterable[str]) -> str:
     return " and ".join(term for term in terms if term)
 
 
+def _infinite(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
 def _stored(kind: pa.DataType, name: str) -> pa.DataType:
     """Return the type with which a column is written to JSON."""
-    import pyarrow as pa
-
     types = pa.types
     if types.is_boolean(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
         return kind
-    if types.is_integer(kind) and kind != pa.uint64():
-        return pa.int64()
     if types.is_floating(kind):
         return pa.float64()
     if types.is_date32(kind) or types.is_time32(kind):
         return pa.int32()
-    if types.is_timestamp(kind) or types.is_date64(kind) or types.is_time64(kind) or types.is_duration(kind):
+    if (types.is_integer(kind) and kind != pa.uint64()) or (types.is_temporal(kind) and not types.is_interval(kind)):
         return pa.int64()
     if is_list(kind) and not types.is_nested(kind.value_type) and not types.is_floating(kind.value_type):
         return pa.list_(_stored(kind.value_type, name))
-    raise ValueError(
-        f"attribute {name!r} holds {kind}, which Milvus cannot hold here; it may hold booleans, integers, floats, "
-        "strings, times, or lists of these but floats"
-    )
+    allowed = "booleans, integers, floats, strings, times, or lists of these but floats"
+    raise ValueError(f"attribute {name!r} holds {kind}, which Milvus cannot hold here; it may hold {allowed}")

@@ -2,16 +2,13 @@
 
 A code is a row: its id is the primary key, its bits are a ``BINARY_VECTOR`` that is compared by HAMMING, and its
 attributes are JSON. What never changes (bits, model, options) is in the collection's description; what changes (the
-generation, the number of codes, the attributes' types) is in a row with the id −1, which no code can have. So an index
-is one collection, which an alias may name and any tool of Milvus may back up.
+generation, the number of codes, the attributes' types) is in a row with the id −1, which no code can have.
 
-Milvus returns at most 16,384 codes of a search, and of those at the last distance whichever it met first. With
-``BIN_FLAT`` the neighbors are nevertheless those of a flat index: if some of the codes at one distance are missing,
-that distance is asked for again, by ranges of ids if there are too many.
+Milvus returns at most 16,384 codes of a search, and of those at the last distance whichever it met first. For the
+neighbors of a flat index, ``BIN_FLAT`` is asked again for a distance at which codes are missing.
 
-Milvus has no transactions. A change first writes down what it is about to do: a change that was cut short is known, and
-repeating it completes it. If an ``add`` fails, what it has sent is taken back. Only one writer is allowed at a time: a
-second one gets an error at the end of its change at best.
+Milvus has no transactions. A change first writes down what it is about to do, so that repeating one that was cut short
+completes it. Only one writer is allowed at a time: a second one gets an error at the end of its change at best.
 """
 
 from __future__ import annotations
@@ -23,24 +20,22 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_bits, check_codes, check_width, code_bytes
 from lbhash.codes.io import CodeTable
 from lbhash.index import scan
 from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
-from lbhash.index.base import Columns, Index, Neighbors, State, Where, Within, check_ids, check_options
+from lbhash.index.base import Columns, Ids, Index, MaybeArray, Neighbors, State, Where, Within, check_ids, check_options
+from lbhash.index.kinds import FlatIndex
 from lbhash.index.milvus.address import Address, parse_address
 from lbhash.index.milvus.attributes import FIELD, both, check_schema, expression, to_rows, to_table
 from lbhash.index.milvus.connection import KINDS, SECONDS, connect, connection_errors, create_collection, read_settings
 from lbhash.utils.progress import counted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pymilvus import MilvusClient
 
 LIMIT = 16_384
 """The largest number of rows that Milvus returns for a query."""
@@ -56,7 +51,6 @@ ANSWERS = 1 << 19
 _STATE_ID = -1
 _STATE = "lbhash"
 _MAX_ID = 2**63 - 1
-_ALL: Mapping[str, int] = {}
 
 _Hits = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 """Distances and ids of codes that were found for one query."""
@@ -64,37 +58,23 @@ _Hits = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class MilvusState(State):
-    """What a collection holds between two changes.
-
-    Attributes:
-        count: number of codes.
-        unfinished: a change that has begun (``_change``); None if there is none.
-    """
+    """What a collection holds: the number of its codes, and a change that has begun (``_change``), if any."""
 
     count: int = 0
     unfinished: dict[str, Any] | None = None
 
 
 class MilvusIndex(Index):
-    """A collection of Milvus, from ``open_index`` or ``build_index``.
-
-    ``settings`` are those in the collection's description (``read_settings``). With ``progress``, a bar is shown while
-    codes are inserted.
-    """
+    """A collection of Milvus, from ``open_index`` or ``build_index``, with the settings in its description."""
 
     kind = "milvus"
     store_vectors = ""
 
-    def __init__(
-        self, address: Address, client: MilvusClient, settings: Mapping[str, Any], progress: bool = False
-    ) -> None:
+    def __init__(self, address: Address, client: Any, settings: Mapping[str, Any], progress: bool = False) -> None:
         self.address, self.progress = address, progress
         self.bits, self.model, self.options = settings["bits"], settings["model"], dict(settings["options"])
         self._search_type = KINDS[settings["kind"]][0]
-        self._client = client
-        self._state = MilvusState()
-
-    # ------------------------------------------------------------------------------------------------------- reading
+        self._client, self._state = client, MilvusState()
 
     @property
     def state(self) -> MilvusState:
@@ -118,11 +98,7 @@ class MilvusIndex(Index):
         return self._read_state().identity != self.state.identity
 
     def verify(self) -> None:
-        """Read all codes and ids, and raise ``ValueError`` if others have changed the collection.
-
-        Milvus guards its own files. What is checked: there are as many codes as the index counts, and each has an id of
-        its own and no bit beyond its length.
-        """
+        """Raise ``ValueError`` unless there are as many codes as the index counts, each valid and with its own id."""
         state = self._refreshed()
         if state.unfinished is not None:
             raise ValueError(f"index is damaged: {_described(state.unfinished)} was cut short; repeat it")
@@ -139,11 +115,7 @@ class MilvusIndex(Index):
         if len(names) != state.count:
             raise ValueError(f"index is damaged: the collection has {len(names)} codes and not {state.count}")
 
-    # ------------------------------------------------------------------------------------------------------- changes
-
-    def _add(
-        self, codes: PackedCodes, ids: npt.ArrayLike | None, attributes: Columns | None, vectors: npt.ArrayLike | None
-    ) -> None:
+    def _add(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None:
         # Searches find each batch as soon as it is sent. An add that is cut short is completed by repeating it.
         if vectors is not None:
             raise ValueError("vectors are given, and Milvus keeps none; an index in a folder can")
@@ -153,16 +125,11 @@ class MilvusIndex(Index):
         check_schema(table.schema)
         if not len(codes):
             return
-        change = _change("add", names)
-        repeated = _is_repeated(state, change)
+        change, repeated = _change(state, "add", names)
         if not repeated and (there := self._present(names[names < state.next_id])).size:
             raise ValueError(f"ids holds {there[0]}, which the index already has; remove it first, or give another")
-        begun = replace(
-            state,
-            next_id=max(state.next_id, int(names.max()) + 1),
-            schema=table.schema if state.schema is None else state.schema,
-            unfinished=change,
-        )
+        next_id = max(state.next_id, int(names.max()) + 1)
+        begun = replace(state, next_id=next_id, schema=state.schema or table.schema, unfinished=change)
         self._write_state(begun)
         try:
             self._insert(codes, names, table)
@@ -174,10 +141,10 @@ class MilvusIndex(Index):
             raise
         self._commit(begun)
 
-    def _remove(self, ids: npt.NDArray[np.int64]) -> None:
+    def _remove(self, ids: Ids) -> None:
         state = self._refreshed()
-        change = _change("remove", ids)
-        if not _is_repeated(state, change) and (missing := np.setdiff1d(ids, self._present(ids))).size:
+        change, repeated = _change(state, "remove", ids)
+        if not repeated and (missing := np.setdiff1d(ids, self._present(ids))).size:
             raise ValueError(f"ids holds {missing[0]}, which the index does not have")
         if len(ids):
             begun = replace(state, unfinished=change)
@@ -187,15 +154,11 @@ class MilvusIndex(Index):
 
     def save(self, path: str | Path) -> None:
         """Write a copy of the index to a folder, as a flat index, which needs no Milvus."""
-        from lbhash.index.kinds import FlatIndex
-
         copied = FlatIndex(self.bits, model=self.model)
         if len(self):
             ids = self.ids()
             copied.add(self.codes_of(ids), ids, self.attributes_of(ids).drop_columns(["id"]))
         copied.save(path)
-
-    # ------------------------------------------------------------------------------------------------------ searching
 
     def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors:
         filtered = expression(where, self.state.schema)
@@ -267,23 +230,20 @@ class MilvusIndex(Index):
         return _joined(parts)
 
     def _ask(
-        self, queries: PackedCodes, limit: int, filtered: str, *, exhaustive: bool, ring: Mapping[str, int] = _ALL
+        self, queries: PackedCodes, limit: int, filtered: str, *, exhaustive: bool, ring: dict[str, int] | None = None
     ) -> list[_Hits]:
         """Return what Milvus answers to each query, by distance, without the row of the state."""
-        params = dict(ring)
+        params = dict(ring or {})
         if self.options:
             lists = self.options["nlist"]
             params["nprobe"] = lists if exhaustive else min(self.options["nprobe"], lists)
         size = max(1, min(ANSWERS // limit, LIMIT))
         answers: list[_Hits] = []
         for start in range(0, len(queries), size):
+            data = [query.tobytes() for query in queries[start : start + size]]
+            asked = {"metric_type": "HAMMING", "params": params}
             found = self._call(
-                "search",
-                data=[query.tobytes() for query in queries[start : start + size]],
-                anns_field="code",
-                limit=limit,
-                filter=filtered,
-                search_params={"metric_type": "HAMMING", "params": params},
+                "search", data=data, anns_field="code", limit=limit, filter=filtered, search_params=asked
             )
             for hits in found:
                 ids = np.array([hit["id"] for hit in hits], np.int64)
@@ -291,13 +251,11 @@ class MilvusIndex(Index):
                 answers.append((distances[ids != _STATE_ID], ids[ids != _STATE_ID]))
         return answers
 
-    # ----------------------------------------------------------------------------------------------------------- rows
-
-    def _codes_of(self, ids: npt.NDArray[np.int64]) -> PackedCodes:
+    def _codes_of(self, ids: Ids) -> PackedCodes:
         content = b"".join(row["code"][0] for row in self._rows_of(ids, "code"))
         return np.frombuffer(content, np.uint8).reshape(-1, code_bytes(self.bits)).copy()
 
-    def _attributes_of(self, ids: npt.NDArray[np.int64]) -> pa.Table | None:
+    def _attributes_of(self, ids: Ids) -> pa.Table | None:
         schema, rows = self.state.schema, self._rows_of(ids, FIELD)
         return to_table([row[FIELD] for row in rows], schema) if schema is not None and schema.names else None
 
@@ -307,19 +265,19 @@ class MilvusIndex(Index):
             method: Callable[..., Any] = getattr(self._client, name)
             return method(collection_name=self.address.collection, timeout=SECONDS, **arguments)
 
-    def _rows_at(self, ids: npt.NDArray[np.int64], columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    def _rows_at(self, ids: Ids, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the rows of those ids that the collection has."""
         for batch in _batches(ids):
             yield from self._call("query", ids=batch, output_fields=["id", *columns])
 
-    def _rows_of(self, ids: npt.NDArray[np.int64], column: str) -> list[dict[str, Any]]:
+    def _rows_of(self, ids: Ids, column: str) -> list[dict[str, Any]]:
         """Return a row of the collection for each id, with one column."""
         rows = {row["id"]: row for row in self._rows_at(np.unique(ids), [column])}
         if missing := [name for name in ids.tolist() if name not in rows]:
             raise ValueError(f"ids holds {missing[0]}, which the index does not have")
         return [rows[name] for name in ids.tolist()]
 
-    def _present(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _present(self, ids: Ids) -> npt.NDArray[np.int64]:
         """Return those ids that the collection has, increasing."""
         return np.sort(np.array([row["id"] for row in self._rows_at(ids, [])], np.int64))
 
@@ -331,7 +289,7 @@ class MilvusIndex(Index):
                 yield rows
             iterator.close()
 
-    def _insert(self, codes: PackedCodes, ids: npt.NDArray[np.int64], table: pa.Table) -> None:
+    def _insert(self, codes: PackedCodes, ids: Ids, table: pa.Table) -> None:
         # Rows that an earlier change left half done are replaced: an insert would leave two of one id.
         width = codes.shape[1] + 8 + math.ceil(table.nbytes / len(codes))
         size = max(1, min(BATCH_ROWS, BATCH_BYTES // width))
@@ -346,11 +304,9 @@ class MilvusIndex(Index):
                 self._call("upsert", data=data)
                 advance(len(data))
 
-    def _delete(self, ids: npt.NDArray[np.int64]) -> None:
+    def _delete(self, ids: Ids) -> None:
         for batch in _batches(ids):
             self._call("delete", ids=batch)
-
-    # --------------------------------------------------------------------------------------------------------- states
 
     def _refreshed(self) -> MilvusState:
         self._state = self._read_state()
@@ -371,10 +327,8 @@ class MilvusIndex(Index):
     def _commit(self, begun: MilvusState) -> None:
         """End a change: count it, and mark it as finished."""
         if self._read_state() != begun:
-            raise ValueError(
-                f"index is {self.address.shown!r}, which another writer has changed meanwhile; "
-                "only one writer is allowed at a time ('lbhash index verify' finds the damage)"
-            )
+            rule = "only one writer is allowed at a time ('lbhash index verify' finds the damage)"
+            raise ValueError(f"index is {self.address.shown!r}, which another writer has changed meanwhile; {rule}")
         count = int(self._call("query", filter="", output_fields=["count(*)"])[0]["count(*)"]) - 1
         self._write_state(replace(begun, generation=begun.generation + 1, count=count, unfinished=None))
         self._refreshed()
@@ -400,18 +354,14 @@ def build_milvus(
     path: str,
     table: CodeTable,
     kind: str,
-    *,
     ids: npt.ArrayLike,
     attributes: Columns,
-    options: Mapping[str, Any] | None = None,
-    overwrite: bool = False,
-    progress: bool = False,
+    options: Mapping[str, Any] | None,
+    *,
+    overwrite: bool,
+    progress: bool,
 ) -> MilvusIndex:
-    """Make a collection of codes, and return it open (``build_index``).
-
-    The kind flat is ``BIN_FLAT``; ivf is ``BIN_IVF_FLAT``, which a file of Milvus Lite does not have. While an index is
-    overwritten, searches find no codes, or not all.
-    """
+    """Make a collection of codes, and return it open (``build_index``); until then, searches miss codes."""
     address = parse_address(path)
     if kind not in KINDS:
         raise ValueError(f"kind is {kind!r}; in Milvus it must be one of {', '.join(KINDS)}")
@@ -444,19 +394,15 @@ def build_milvus(
     return index
 
 
-def _change(what: str, ids: npt.NDArray[np.int64]) -> dict[str, Any] | None:
-    """Return the facts by which a change is known again: what it is, and its ids."""
-    if not len(ids):
-        return None
-    digest = sha256(np.sort(ids).tobytes()).hexdigest()
-    return {"what": what, "codes": len(ids), "lowest": int(ids.min()), "largest": int(ids.max()), "ids": digest}
-
-
-def _is_repeated(state: MilvusState, change: dict[str, Any] | None) -> bool:
-    """Return whether a change repeats one that was cut short, or raise ``ValueError`` if that was another one."""
+def _change(state: MilvusState, what: str, ids: Ids) -> tuple[dict[str, Any] | None, bool]:
+    """Return the facts by which a change is known again, and whether it repeats one that was cut short."""
+    change = None
+    if len(ids):
+        digest = sha256(np.sort(ids).tobytes()).hexdigest()
+        change = {"what": what, "codes": len(ids), "lowest": int(ids.min()), "largest": int(ids.max()), "ids": digest}
     if state.unfinished not in (None, change):
         raise ValueError(f"index has {_described(state.unfinished)} that was cut short; repeat it before anything else")
-    return state.unfinished is not None
+    return change, state.unfinished is not None
 
 
 def _described(change: Mapping[str, Any]) -> str:
@@ -464,7 +410,7 @@ def _described(change: Mapping[str, Any]) -> str:
     return f"{verb} of {change['codes']:,} codes (ids {change['lowest']} to {change['largest']})"
 
 
-def _batches(ids: npt.NDArray[np.int64]) -> Iterator[list[int]]:
+def _batches(ids: Ids) -> Iterator[list[int]]:
     for start in range(0, len(ids), BATCH_ROWS):
         yield ids[start : start + BATCH_ROWS].tolist()
 

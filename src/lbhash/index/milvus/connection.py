@@ -9,15 +9,13 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lbhash.codes import check_bits, code_bytes
 from lbhash.index.base import OptionRanges
 from lbhash.index.milvus.address import Address
 from lbhash.index.milvus.attributes import FIELD
-
-if TYPE_CHECKING:
-    from pymilvus import MilvusClient
+from lbhash.utils.serialization import read_versioned
 
 CONNECT_SECONDS = 5
 START_SECONDS = 20
@@ -50,8 +48,8 @@ def connection_errors(address: Address) -> Iterator[None]:
         raise ConnectionError(errno.EIO, f"Milvus says: {line}", address.shown) from None
 
 
-def connect(address: Address) -> MilvusClient:
-    """Return a client of the server, or of Milvus Lite, which then runs until the program ends."""
+def connect(address: Address) -> Any:
+    """Return a ``MilvusClient`` of the server, or of Milvus Lite, which then runs until the program ends."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # importing Milvus Lite uses what setuptools has deprecated
         try:
@@ -60,14 +58,12 @@ def connect(address: Address) -> MilvusClient:
             if address.file is not None:
                 import milvus_lite  # noqa: F401
         except ImportError as error:
-            missing = error.name or "pymilvus"
-            raise ValueError(
-                f"index is {address.shown!r}, which needs {missing}: pip install 'lbhash[milvus]'"
-            ) from None
+            needs = f"{error.name or 'pymilvus'}: pip install 'lbhash[milvus]'"
+            raise ValueError(f"index is {address.shown!r}, which needs {needs}") from None
         # It logs a traceback of every error that it raises, and Milvus Lite logs to the root.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL + 1)
-        root = logging.getLogger()
-        root.addFilter(_nothing)
+        root, nothing = logging.getLogger(), lambda record: False
+        root.addFilter(nothing)
         until = time.monotonic() + START_SECONDS
         try:
             with connection_errors(address):
@@ -82,14 +78,10 @@ def connect(address: Address) -> MilvusClient:
                             raise
                         time.sleep(0.2)
         finally:
-            root.removeFilter(_nothing)
+            root.removeFilter(nothing)
 
 
-def _nothing(record: logging.LogRecord) -> bool:
-    return False
-
-
-def create_collection(client: MilvusClient, address: Address, settings: Mapping[str, Any]) -> None:
+def create_collection(client: Any, address: Address, settings: Mapping[str, Any]) -> None:
     """Create an empty collection, with the settings of its index (bits, model, kind, options) as its description."""
     from pymilvus import DataType
 
@@ -108,26 +100,14 @@ def create_collection(client: MilvusClient, address: Address, settings: Mapping[
         )
 
 
-def read_settings(client: MilvusClient, address: Address) -> dict[str, Any] | None:
-    """Return the settings that ``create_collection`` wrote; None if there is no such collection.
-
-    It is a ``ValueError`` if the collection holds no index, or one that a newer lbhash wrote.
-    """
+def read_settings(client: Any, address: Address) -> dict[str, Any] | None:
+    """Return the settings that ``create_collection`` wrote; None if there is no such collection."""
     with connection_errors(address):
         if not client.has_collection(address.collection, timeout=SECONDS):
             return None
         found = client.describe_collection(address.collection, timeout=SECONDS)
-    foreign = ValueError(f"index is {address.shown!r}, a collection that holds no index of lbhash")
-    try:
-        settings = json.loads(found["description"])
-        known, version = settings["format"] == _FORMAT, int(settings["version"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise foreign from None
-    if known and version > _VERSION:
-        raise ValueError(
-            f"index is {address.shown!r}, which a newer lbhash wrote (format {version}; this one reads {_VERSION})"
-        )
+    settings = read_versioned(found.get("description", ""), _FORMAT, _VERSION, f"index is {address.shown!r}") or {}
     widths = [column.get("params", {}).get("dim") for column in found["fields"] if column["name"] == "code"]
-    if not known or settings.get("kind") not in KINDS or widths != [8 * code_bytes(check_bits(settings.get("bits")))]:
-        raise foreign
+    if settings.get("kind") not in KINDS or widths != [8 * code_bytes(check_bits(settings.get("bits", 0)))]:
+        raise ValueError(f"index is {address.shown!r}, a collection that holds no index of lbhash")
     return settings
