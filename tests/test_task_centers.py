@@ -55,7 +55,7 @@ def test_nothing_is_arranged_for_a_method_that_does_not_look(blobs, monkeypatch,
     assert uses_centers(method, guided) == looks
     assert uses_centers(type("Mine", (METHODS["dch"],), {}), False)  # it may, though DCH does not
     asked = []
-    monkeypatch.setattr("lbhash.hasher.confusion", lambda *given: asked.append(1) or confusion(*given))
+    monkeypatch.setattr("lbhash.training.setup.confusion", lambda *given: asked.append(1) or confusion(*given))
     Hasher(**SETTINGS, method=method, guided=guided).fit(blobs.x, blobs.y)
     assert len(asked) == looks
 
@@ -102,7 +102,7 @@ def test_rows_held_out_of_the_training_have_no_say(blobs, monkeypatch):
     ],
 )
 def test_mistakes_are_told_before_the_rows_are_asked(blobs, monkeypatch, wrong, message):
-    monkeypatch.setattr("lbhash.hasher.confusion", lambda *given: never())
+    monkeypatch.setattr("lbhash.training.setup.confusion", lambda *given: never())
     with pytest.raises((ValueError, TypeError), match=f"^{message}"):
         Hasher(**{**SETTINGS, **wrong}).fit(blobs.x, blobs.y)
 

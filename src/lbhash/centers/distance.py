@@ -1,9 +1,7 @@
 """Hamming distances between class centers, counted over all pairs.
 
 For ±1 words a, b of h bits the Hamming distance is (h - <a, b>) / 2, so all pairs come from a matrix product, which is
-exact in float32 (all values are whole and at most h <= 1,024). Products are taken in blocks of rows, so that only what
-is asked for has to fit in memory: for 20,000 centers ``pairwise_distances`` is 800 MB, ``minimum_distance`` and
-``describe`` need about 100 MB.
+exact in float32 (all values are whole and at most h <= 1,024) and is taken in blocks of rows to save memory.
 """
 
 from __future__ import annotations
@@ -107,21 +105,18 @@ def bit_balance(centers: npt.ArrayLike) -> float:
 
 
 def describe(centers: npt.ArrayLike) -> dict[str, Any]:
-    """Describe a set of centers ``[C, bits]``.
+    """Return a dict that describes centers ``[C, bits]``.
 
-    Returns:
-        A dict with ``classes``, ``bits``, ``minimum_distance``, ``mean_distance``, ``bit_balance`` (0 is best) and
-        ``histogram`` (a dict from each distance that occurs to its number of pairs, by rising distance; empty for one
-        center).
+    It has ``classes``, ``bits``, ``minimum_distance``, ``mean_distance``, ``bit_balance`` (0 is best) and ``histogram``
+    (a dict from each distance that occurs to its number of pairs, by rising distance; empty for one center).
 
     >>> describe([[1, 1, 1], [1, -1, -1], [-1, 1, 1]])["histogram"]
     {1: 1, 2: 1, 3: 1}
     """
     words = check_centers(centers)
     classes, bits = words.shape
-    counts = np.zeros(bits + 1, np.int64)
-    for _, block in _distance_blocks(words):
-        counts += np.bincount(block.ravel().astype(np.intp), minlength=bits + 1)
+    blocks = [np.bincount(block.ravel().astype(int), minlength=bits + 1) for _, block in _distance_blocks(words)]
+    counts = np.sum(blocks, axis=0)
     counts[0] -= classes  # the diagonal
     return {
         "classes": classes,

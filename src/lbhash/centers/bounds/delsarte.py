@@ -39,6 +39,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import comb
+from operator import mul
 
 from lbhash.centers.bounds.elementary import constant_weight, even_form
 
@@ -46,7 +47,7 @@ _PRECISION = 60
 """Multipliers are rounded to multiples of 2^-60."""
 
 _STRETCHES = (60, 40, 30, 24, 20)
-"""Exponents e of the factors 1 + 2^-e that the multipliers are tried with; see ``certified_bound``."""
+"""Exponents e of the factors 1 + 2^-e that the multipliers are tried with."""
 
 _NO_LIMIT = 1e9
 """Larger T_i are not passed to the solver: they do not bind where the bounds are of use, and spoil its scaling."""
@@ -73,8 +74,7 @@ def delsarte(length: int, distance: int) -> int:
 def multipliers(length: int, distance: int) -> list[float]:
     """Return the linear program's multipliers f_k C(n, k) for k = 1 .. n/2, in floats; ``distance`` is even.
 
-    Divided by C(n, k) = K_k(0), the values of the polynomials lie between -1 and 1 and the multipliers add up to the
-    bound less one; undivided, they would span a hundred orders of magnitude.
+    Without the factor C(n, k) they would span a hundred orders of magnitude.
     """
     import numpy as np
     from scipy.optimize import linprog
@@ -101,28 +101,18 @@ def multipliers(length: int, distance: int) -> list[float]:
 
 
 def certified_bound(length: int, distance: int, multipliers: Sequence[float], *, parity: bool = True) -> int:
-    """Return the bound on A(n, d) that the given multipliers prove, in exact arithmetic, for ``distance`` even.
+    """Return the bound on A(n, d), d even, that multipliers f_k C(n, k) for k = 1 .. n/2 prove, in exact arithmetic.
 
-    Where the solver meant f(i) = 0, rounding leaves it a little above, and T_i may be large. So f is also tried with
-    all f_k a little larger, which puts these f(i) below 0 at the cost of a slightly larger f(0).
-
-    Args:
-        length: n.
-        distance: d, even.
-        multipliers: f_k C(n, k) for k = 1 .. n/2. Any finite numbers will do; negative ones count as 0.
-        parity: whether to exclude sizes that are not multiples of four.
+    Any finite multipliers will do; negative ones count as 0. Where the solver meant f(i) = 0, rounding leaves it a
+    little above, and T_i may be large. So f is also tried with all f_k a little larger, which puts these f(i) below 0
+    at the cost of a slightly larger f(0). Without ``parity``, sizes that are not multiples of four are not excluded.
     """
     # f_k = weights[k - 1] / unit. With n more binary digits than the multipliers, dividing by C(n, k) loses nothing.
     unit = 1 << (_PRECISION + length)
-    weights = [
-        (max(0, int(value * 2.0**_PRECISION)) << length) // comb(length, k) for k, value in enumerate(multipliers, 1)
-    ]
-
-    def total(i: int) -> int:
-        """Return f(i) - 1, in units of 1 / unit."""
-        return sum(weight * value for weight, value in zip(weights, krawtchouk(length, i)[1:], strict=True) if weight)
-
-    totals = {i: total(i) for i in range(0, length + 1, 2)}
+    rounded = (max(0, int(value * 2.0**_PRECISION)) for value in multipliers)
+    weights = [(value << length) // comb(length, k) for k, value in enumerate(rounded, 1)]
+    # f(i) - 1, in units of 1 / unit
+    totals = {i: sum(map(mul, weights, krawtchouk(length, i)[1:])) for i in range(0, length + 1, 2)}
     limits = {i: constant_weight(length, distance, i) for i in range(distance, length + 1, 2)}
     best = 1 << length
     for exponent in _STRETCHES:

@@ -24,22 +24,19 @@ from lbhash.centers.distance import Centers
 
 
 class BCHCode(NamedTuple):
-    """A narrow-sense primitive binary [n, k] BCH code, n = 2^m - 1."""
+    """A narrow-sense primitive binary [n, k] BCH code of the largest designed distance delta, with g(x) as bits."""
 
     n: int
     k: int
     delta: int
-    """The largest designed distance of the code (its Bose distance); d >= delta."""
     generator_poly: int
-    """g(x), bit j the coefficient of x^j."""
 
 
 def bch_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """Return the words of the BCH code with the largest counted minimum distance.
+    """Return the words with the largest counted minimum distance of the BCH codes of the smallest length >= ``bits``.
 
-    The parent code has the smallest length that reaches ``bits``. For every dimension that is enough for the classes,
-    the code and its extension are tried. Each is punctured only, or shortened as far as the classes allow and then
-    punctured, at either end of the check bits.
+    For every dimension that is enough for the classes, the code and its extension are tried. Each is punctured only,
+    or shortened as far as the classes allow and then punctured, at either end of the check bits.
     """
     return best_words(_variants(classes, bits), classes)
 
@@ -57,11 +54,9 @@ def bch_codes(m: int) -> list[BCHCode]:
     roots: set[int] = set()
     generator_poly = 1
     for i in range(1, n + 1):
-        if i in roots:
-            continue
-        # The roots so far include alpha, ..., alpha^(i - 1) and not alpha^i.
-        codes.append(BCHCode(n, n - len(roots), i, generator_poly))
-        if i < n:
+        if i not in roots:
+            # The roots so far include alpha, ..., alpha^(i - 1) and not alpha^i.
+            codes.append(BCHCode(n, n - len(roots), i, generator_poly))
             coset = cyclotomic_coset(i, n)
             roots.update(coset)
             generator_poly = multiply(generator_poly, minimal_polynomial(coset, field))
@@ -129,8 +124,7 @@ def _variants(classes: int, bits: int) -> Iterator[Generator]:
 def _punctured(matrix: Generator, count: int, checks: int) -> Iterator[Generator]:
     """Drop ``count`` columns, from either end of the last ``checks`` columns.
 
-    Message bits go last. A code shortened to the dimension that is needed therefore keeps them, and with them its
-    words distinct. Which check bits go can change the minimum distance by one or two.
+    Message bits go last, so that the words of a code shortened to the dimension that is needed stay distinct.
     """
     kept = matrix.shape[1] - count
     yield matrix[:, :kept]

@@ -19,30 +19,15 @@ from lbhash.utils.validation import check_int
 
 Elements = npt.NDArray[np.int64]
 
-PRIMITIVE_POLYNOMIALS = {
-    1: 0b11,
-    2: 0b111,
-    3: 0b1011,
-    4: 0b10011,
-    5: 0b100101,
-    6: 0b1000011,
-    7: 0b10001001,
-    8: 0b100011101,
-    9: 0b1000010001,
-    10: 0b10000001001,
-    11: 0b100000000101,
-}
+PRIMITIVE_POLYNOMIALS = dict(enumerate((0x3, 0x7, 0xB, 0x13, 0x25, 0x43, 0x89, 0x11D, 0x211, 0x409, 0x805), start=1))
 """One primitive polynomial over GF(2) of every degree m; bit j is the coefficient of x^j."""
 
 
 class GaloisField:
     """GF(2^m), m from 1 to 11; ``galois_field`` builds each once.
 
-    Attributes:
-        m: degree over GF(2).
-        order: number of nonzero elements, 2^m - 1, which is also the order of alpha.
-        exp: ``int64 [2 * order]``, alpha^i, twice around so that a sum of two logarithms needs no remainder.
-        log: ``int64 [2^m]``, the i with alpha^i = element; ``log[0]`` has no meaning.
+    ``order`` is the number of nonzero elements, 2^m - 1; ``exp [2 * order]`` has alpha^i, twice around so that a sum of
+    two logarithms needs no remainder; ``log [2^m]`` has the i with alpha^i = element, and ``log[0]`` has no meaning.
 
     >>> field = galois_field(3)
     >>> field.multiply(3, 7).item()  # (x + 1)(x^2 + x + 1) = x^3 + 1 = x

@@ -21,11 +21,10 @@ from lbhash.centers.distance import Centers
 def hadamard_centers(classes: int, bits: int, seed: int = 0) -> Centers:
     """Return rows of H and -H, chosen farthest-first, with n the smallest power of two >= ``bits``.
 
-    This departs from CSQ in two ways, as CSQ takes the rows in their order and lengths n only. The first rows of H
-    have a bit that never changes; taking a row together with its negative keeps the minimum distance, balances the
-    bits and raises the mean distance. And for other lengths n - ``bits`` columns are dropped, which costs at most as
-    much distance. More than 2n classes are filled up with random words far from those present, as in CSQ; only these
-    depend on the seed.
+    CSQ takes the rows in their order and lengths n only. But the first rows of H have a bit that never changes; taking
+    a row together with its negative keeps the minimum distance, balances the bits and raises the mean distance. And
+    for other lengths n - ``bits`` columns are dropped, which costs at most as much distance. More than 2n classes are
+    filled up with random words far from those present, as in CSQ; only these depend on the seed.
     """
     from scipy.linalg import hadamard
 

@@ -24,11 +24,7 @@ MAX_BITS = 20
 
 
 def lexicode_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """Return the first words of the lexicode with the largest distance that has enough words.
-
-    Raises:
-        ValueError: ``bits`` is more than ``MAX_BITS``.
-    """
+    """Return the first words of the lexicode with the largest distance that has enough words."""
     if bits > MAX_BITS:
         raise ValueError(f"bits is {bits}; a lexicode is searched for up to {MAX_BITS} bits")
     dimension = dimension_for(classes)
@@ -50,14 +46,10 @@ def lexicode_basis(bits: int, distance: int, dimension: int) -> list[int]:
     """
     span = np.zeros(1, np.uint64)
     basis: list[int] = []
-    start = 1
-    while len(basis) < dimension:
-        found = _first_far(span, start, 1 << bits, distance)
-        if found < 0:
-            break
+    found = 0
+    while len(basis) < dimension and (found := _first_far(span, found + 1, 1 << bits, distance)) > 0:
         basis.append(int(found))
         span = np.concatenate([span, span ^ np.uint64(found)])
-        start = found + 1
     return basis
 
 
@@ -65,12 +57,9 @@ def lexicode_basis(bits: int, distance: int, dimension: int) -> list[int]:
 def _first_far(span: Any, start: int, stop: int, distance: int) -> int:
     """Return the first number from ``start`` on that is at least ``distance`` from the whole span, or -1."""
     for number in range(start, stop):
-        word = np.uint64(number)
-        near = False
         for other in span:
-            if popcount(word ^ other) < distance:
-                near = True
+            if popcount(np.uint64(number) ^ other) < distance:
                 break
-        if not near:
+        else:
             return number
     return -1

@@ -24,11 +24,7 @@ _SYLVESTER = np.array([[1, 1], [1, -1]], np.int8)
 
 
 def hadamard_matrix(order: int) -> Centers:
-    """Return a Hadamard matrix ``int8 [order, order]`` whose first row and column are +1.
-
-    Raises:
-        ValueError: none of the constructions has the order (``has_hadamard_matrix``).
-    """
+    """Return a Hadamard matrix ``int8 [order, order]`` whose first row and column are +1."""
     if not has_hadamard_matrix(order):
         raise ValueError(f"order is {order}; there is no construction of a Hadamard matrix of that order here")
     if order <= 2:
@@ -48,11 +44,7 @@ def hadamard_matrix(order: int) -> Centers:
 
 @cache
 def has_hadamard_matrix(order: int) -> bool:
-    """Return whether one of the constructions has the order.
-
-    Orders are 1, 2 and multiples of 4; those up to 256 that exist and are missed are 92, 116, 156, 172, 184, 188, 232
-    and 236.
-    """
+    """Return whether one of the constructions has the order; up to 256, eight that exist are missed, the first 92."""
     if order < 4 or order % 4:
         return order in (1, 2)
     return has_jacobsthal(order - 1) or _has_paley_2(order) or _factor(order) > 0
@@ -60,9 +52,6 @@ def has_hadamard_matrix(order: int) -> bool:
 
 def jacobsthal(q: int) -> Centers:
     """Return the Jacobsthal matrix of GF(q): ``int8 [q, q]`` of chi(a - b), 0 on the diagonal.
-
-    Raises:
-        ValueError: q is not the power of an odd prime.
 
     >>> jacobsthal(3).tolist()
     [[0, -1, 1], [1, 0, -1], [-1, 1, 0]]
@@ -94,9 +83,8 @@ def _prime_power(q: int) -> tuple[int, int]:
 def _squares(digits: npt.NDArray[np.int64], p: int) -> npt.NDArray[np.int64]:
     """Return the numbers of the squares of all elements of GF(p^k) = GF(p)[t] / f(t).
 
-    An element's number has the p-ary ``digits [q, k]``. The first f = t^k - Σ a_i t^i is taken that makes a field: then
-    0 alone has the square 0, and there are (q + 1) / 2 squares. A ring that is no field has fewer, or more elements
-    with the square 0.
+    An element's number has the p-ary ``digits [q, k]``. The first f = t^k - Σ a_i t^i is taken that makes a field: only
+    then 0 alone has the square 0, and there are (q + 1) / 2 squares.
     """
     q, k = digits.shape
     for reduction in digits:

@@ -4,8 +4,8 @@ A word of the Reed-Solomon code [n, k, n - k + 1] over GF(2^m) holds the values 
 distinct points of the field, n <= 2^m. Written in bits it is a binary linear [nm, km] code. Two words differ in at
 least n - k + 1 symbols, hence in as many bits; how many more is counted.
 
-Source: Reed and Solomon, Polynomial codes over certain finite fields (1960); MacWilliams and Sloane (1977), chapter
-10, section 10.5 for the binary image.
+Source: Reed and Solomon, Polynomial codes over certain finite fields (1960); Forney, Concatenated Codes (1966);
+MacWilliams and Sloane (1977), chapter 10, sections 10.5 for the binary image and 10.11 for concatenated codes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,9 @@ def reed_solomon_centers(classes: int, bits: int, seed: int = 0) -> Centers:
 def generator_matrix(m: int, n: int, k: int) -> Generator:
     """Return the systematic binary generator matrix ``[k m, n m]``; the first km bits are the message.
 
-    The points are 0, alpha^0, alpha^1, ...; bit j of a symbol is the coefficient of x^j. Row im + j belongs to the
-    polynomial that is x^j at point i and 0 at the other points below k.
-
-    Args:
-        m: bits of a symbol, 1 to 11.
-        n: symbols of a word, at most 2^m.
-        k: symbols of a message, at most n.
+    A message of k symbols of m bits becomes a word of n symbols. The points are 0, alpha^0, alpha^1, ...; bit j of a
+    symbol is the coefficient of x^j. Row im + j belongs to the polynomial that is x^j at point i and 0 at the other
+    points below k.
     """
     if not 1 <= k <= n <= 2**m:
         raise ValueError(f"n is {n} and k is {k}; over GF(2^{m}) they must be 1 <= k <= n <= {2**m}")
@@ -53,6 +49,15 @@ def generator_matrix(m: int, n: int, k: int) -> Generator:
             symbols = field.multiply(values, 1 << j)
             matrix[i, j] = symbols[:, None] >> np.arange(m) & 1
     return matrix.reshape(k * m, n * m)
+
+
+def concatenated_generator(m: int, symbols: int, dimension: int, inner: Generator) -> Generator:
+    """Return the generator matrix of a Reed-Solomon code [N, K] whose symbols are words of a binary code [n, m, d].
+
+    It is ``[K m, N n]``, and its distance at least (N - K + 1) d; N is ``symbols``, K is ``dimension``.
+    """
+    outer = generator_matrix(m, symbols, dimension).reshape(dimension * m, symbols, m)
+    return (outer @ inner % 2).reshape(dimension * m, -1)
 
 
 def _variants(classes: int, bits: int) -> Iterator[Generator]:
