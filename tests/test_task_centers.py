@@ -84,7 +84,7 @@ def test_rows_held_out_of_the_training_have_no_say(blobs, monkeypatch):
     asked = []
     part = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
     monkeypatch.setattr(
-        "lbhash.hasher.confusion", lambda rows, classes: asked.append(len(rows)) or confusion(rows, classes)
+        "lbhash.training.setup.confusion", lambda rows, classes: asked.append(len(rows)) or confusion(rows, classes)
     )
     hasher = Hasher(**SETTINGS, centers="arranged", validation=0.25)
     hasher.fit_split(part, 4)
