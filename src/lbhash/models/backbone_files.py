@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,14 +26,10 @@ def own_backbone(folder: str | Path | None) -> Path | None:
 
 
 def find_backbone(model: HashModel, folder: str | Path | None = None) -> str:
-    """Return the folder or Hub id of a model's backbone.
+    """Return the folder or Hub id of the backbone of a model that was loaded from a folder, or from a Hub id.
 
-    Args:
-        model: the hash model; its metadata names its backbone.
-        folder: the folder that the model was loaded from; or its id on the Hub, from which its backbone is downloaded.
-
-    Raises:
-        ValueError: the model does not know its backbone, or the backbone that was fine-tuned with it is missing.
+    A backbone that was fine-tuned with the model is downloaded from its Hub id; raises ``ValueError`` if it is missing,
+    or if the model does not know its backbone.
     """
     own = own_backbone(folder)
     if own is not None:
@@ -54,11 +51,7 @@ def find_backbone(model: HashModel, folder: str | Path | None = None) -> str:
 
 
 def check_backbone(model: HashModel, backbone: Backbone) -> None:
-    """Raise ``ValueError`` unless a hash model can take the embeddings of a backbone.
-
-    If the model knows the backbone that it was trained with, the fingerprints must be the same; a folder may have
-    moved. In any case the embeddings must have the right length.
-    """
+    """Raise ``ValueError`` unless a backbone is the one that a hash model knows, and its embeddings have the length."""
     known = model.about.get("backbone")
     if known and known["fingerprint"] != backbone.fingerprint():
         raise ValueError(
@@ -66,9 +59,8 @@ def check_backbone(model: HashModel, backbone: Backbone) -> None:
             f"{known['name']!r} ({known['fingerprint']}); weights and preprocessing must be the same"
         )
     if backbone.dim != model.dim:
-        raise ValueError(
-            f"backbone is {backbone.name!r}, whose embeddings have {backbone.dim} numbers; the model takes {model.dim}"
-        )
+        found = f"whose embeddings have {backbone.dim} numbers"
+        raise ValueError(f"backbone is {backbone.name!r}, {found}; the model takes {model.dim}")
 
 
 def load_backbone(model: HashModel, folder: str | Path | None = None, *, device: str = "auto") -> Backbone:
@@ -107,12 +99,7 @@ def save_backbone(backbone: Backbone, folder: str | Path) -> None:
 def drop_backbone(folder: str | Path) -> None:
     """Remove a backbone that was fine-tuned with the model in a folder, before another model is written there."""
     own = own_backbone(folder)
-    if own is None:
-        return
-    try:
-        about = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))["about"]
-        tuned = about["backbone"]["tuned"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    if tuned:
-        shutil.rmtree(own)
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+        if own is not None and config["about"]["backbone"]["tuned"]:
+            shutil.rmtree(own)

@@ -52,22 +52,13 @@ class HashModel(
     tags=["learning-to-hash", "image-retrieval"],
     model_card_template=MODEL_CARD,
 ):
-    """Standardization of the input, then a linear head or one with a hidden layer.
+    """Standardization of the input, then a linear head (``hidden`` 0) or one with a hidden layer.
 
     ℓ = W2 · relu(W1 · dropout((x − mean) / scale) + b1) + b2,  code = sign ℓ with bin(0) = +1
 
-    Args:
-        dim: length of an embedding.
-        bits: h, length of a code.
-        hidden: width of the hidden layer; 0 for a linear head.
-        dropout: probability that an input is dropped in training. Embeddings have many numbers and the protocols
-            few training rows, so a head without dropout overfits.
-        classifier: number of classes of the method's own linear classifier on codes, stored beside the head; 0 if
-            the method has none.
-        about: metadata (method, seed, data …), stored in the configuration; JSON must be able to hold it.
-
-    Shape:
-        ``forward(x [n, dim])`` gives ``[n, bits]``. Raw embeddings go in: the standardization is part of the model.
+    Inputs are dropped in training, because the protocols have few rows, of many numbers each. ``classifier`` is the
+    number of classes of the method's own linear classifier on codes, stored beside the head; 0 if it has none.
+    ``about`` is metadata (method, seed, data …) for the configuration, which JSON must be able to hold.
     """
 
     mean: Tensor
@@ -88,11 +79,8 @@ class HashModel(
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
         self.dropout = Dropout(dropout)
-        self.head: nn.Module = (
-            nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, bits))
-            if hidden
-            else nn.Linear(dim, bits)
-        )
+        layers = (nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, bits)) if hidden else ()
+        self.head: nn.Module = nn.Sequential(*layers) if hidden else nn.Linear(dim, bits)
         self.classifier = nn.Linear(bits, classifier, bias=False) if classifier else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -135,12 +123,8 @@ class HashModel(
         """Write ``model.safetensors``, ``config.json`` and a model card; whole files, renamed into place.
 
         The configuration is written last and holds the fingerprint of the weights, so that loading the model finds out
-        if a save was cut short.
-
-        Args:
-            save_directory: the folder.
-            kwargs: ``push_to_hub=True`` pushes the model to the Hub, under ``repo_id`` or the folder's name; the other
-                arguments are then those of ``push_to_hub`` (``private``, ``token`` …).
+        if a save was cut short. ``push_to_hub=True`` pushes the model to the Hub, under ``repo_id`` or the folder's
+        name; the other arguments are then those of ``push_to_hub`` (``private``, ``token`` …).
         """
         target = Path(save_directory)
         about = plain(self.about, "about")
@@ -173,10 +157,7 @@ class HashModel(
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, **kwargs: Any) -> HashModel:
-        """Load all tensors from safetensors; a folder that has a pickle is refused.
-
-        The weights must have the fingerprint that the configuration has, if it has one.
-        """
+        """Load all tensors from safetensors; the weights must have the configuration's fingerprint, if it has one."""
         folder = Path(model_id)
         with torch.random.fork_rng(devices=[]):  # the random weights of a new model must not change the caller's state
             if folder.is_dir():
@@ -217,14 +198,9 @@ def check_model_folder(folder: str | Path, name: str = "model") -> Path:
 
 
 def load_model(directory: str | Path, *, hub: bool = False) -> HashModel:
-    """Load a model folder; nothing is unpickled.
+    """Load a model folder or, if ``hub``, a model of the Hub (``user/name``); nothing is unpickled.
 
-    Args:
-        directory: the folder.
-        hub: whether ``directory`` may also be the id of a model on the Hub, ``user/name``.
-
-    Raises:
-        ValueError: there is no such model, or it cannot be loaded.
+    Raises ``ValueError`` if there is no such model, or it cannot be loaded.
     """
     if not hub or Path(directory).exists() or str(directory).count("/") != 1:
         check_model_folder(directory)

@@ -6,7 +6,7 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,13 +44,8 @@ _CHECKED_ROWS = (1, 7, 248)  # number of embeddings in each batch
 class CodeNetwork(nn.Module):
     """A hash model, after its backbone if there is one, that returns packed codes.
 
-    Args:
-        model: the hash model.
-        backbone: the vision model whose embeddings it takes.
-
-    Shape:
-        ``forward`` takes ``[n, dim]``, or ``[n, 3, height, width]`` if there is a backbone, and returns codes,
-        ``uint8 [n, ceil(bits / 8)]``, and raw outputs ℓ, ``float32 [n, bits]``.
+    ``forward`` takes ``[n, dim]``, or ``[n, 3, height, width]`` if there is a backbone, and returns codes, ``uint8 [n,
+    ceil(bits / 8)]``, and raw outputs ℓ, ``float32 [n, bits]``.
     """
 
     byte_values: Tensor
@@ -82,9 +77,8 @@ def export_model(
     ``float32 [n, bits]``. n is free, from 1 on; so are height and width if the preprocessing does not fix them. Its
     metadata describe the codes: see ``docs/export.md``.
 
-    Two engines sum in different orders, so the last digits of ℓ differ. The file is written only if no ℓ of a check
-    batch differs from the library's by more than ``LIMIT``, and every code is the packed signs of its own ℓ. A bit can
-    then differ only if ℓ is as close to 0 as that.
+    Two engines sum in different orders. The file is written only if no ℓ of a check batch differs from the library's
+    by more than ``LIMIT``, and every code is the packed signs of its own ℓ; else ``ValueError`` is raised.
 
     Args:
         model: a model folder. If it has a folder ``backbone``, that is its backbone.
@@ -96,17 +90,14 @@ def export_model(
         A description of the file and of the comparison: ``out``, ``bytes``, ``opset``, ``inputs`` and ``outputs``
         (name, type and shape of each), ``metadata``, ``onnxruntime`` (its version), ``rows`` (compared),
         ``largest_difference`` of logits and ``differing_bits``.
-
-    Raises:
-        ValueError: there is no such model folder, the file name or the opset is wrong, the backbone is not the
-            model's, a package is missing, the model cannot be exported, or the outputs differ.
-        TypeError: the opset is not an integer.
-        OSError: the file cannot be written.
     """
     check_packages("export", "onnx", "onnx", "onnxscript", "onnxruntime")
     import onnx
 
-    file = _check_out(out)
+    file = Path(out)
+    if file.suffix != ".onnx" or file.is_dir():
+        wrong = "; it must end in .onnx" if file.suffix != ".onnx" else ", which is a folder; it must be a file"
+        raise ValueError(f"out is {str(out)!r}{wrong}")
     opset = check_int(OPSET if opset is None else opset, "opset", OPSET, onnx.defs.onnx_opset_version())
     loaded = load_model(model)
     where = own_backbone(model) if backbone is None else backbone
@@ -114,7 +105,10 @@ def export_model(
     if vision is not None:
         check_backbone(loaded, vision)
     network = CodeNetwork(loaded, None if vision is None else vision.model).eval()
-    _check_size(network)
+    size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
+    if size > MAX_BYTES:
+        found = f"the weights of model and backbone have {size:,} bytes"
+        raise ValueError(f"{found}; an ONNX file holds {MAX_BYTES:,} at most")
     batches = _embedding_batches(loaded) if vision is None else _image_batches(vision)
     with replacing(file) as temporary:  # first, so that a file that cannot be written fails at once
         proto = _exported(network, batches, opset)
@@ -191,13 +185,14 @@ def _signature(values: Any) -> list[dict[str, Any]]:
     """Return name, type and shape of inputs or outputs; a free length is given by its name."""
     import onnx
 
-    found = []
-    for value in values:
-        kind = value.type.tensor_type
-        shape = [length.dim_param or length.dim_value for length in kind.shape.dim]
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
-        found.append({"name": value.name, "type": str(dtype), "shape": shape})
-    return found
+    return [
+        {
+            "name": value.name,
+            "type": str(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)),
+            "shape": [length.dim_param or length.dim_value for length in value.type.tensor_type.shape.dim],
+        }
+        for value in values
+    ]
 
 
 def _embedding_batches(model: HashModel) -> list[Tensor]:
@@ -243,51 +238,27 @@ def _compare(network: CodeNetwork, batches: list[Tensor], file: Path) -> dict[st
         expected = np.concatenate([network(batch)[1].numpy() for batch in batches])
     limit = LIMIT * max(1.0, float(np.abs(expected).max()))
     largest = float(np.abs(logits - expected).max())
+    of_what = f"of the exported model under onnxruntime {version}"
     if not largest <= limit:  # nor NaN
-        raise ValueError(
-            f"the outputs of the exported model under onnxruntime {version} are up to {largest:.2g} from the "
-            f"library's ({limit:.2g} is allowed); the file is not written"
-        )
+        far = f"up to {largest:.2g} from the library's ({limit:.2g} is allowed)"
+        raise ValueError(f"the outputs {of_what} are {far}; the file is not written")
     if not np.array_equal(codes, pack(logits)):
-        raise ValueError(
-            f"the codes of the exported model under onnxruntime {version} are not the packed signs of its outputs; "
-            "the file is not written"
-        )
+        raise ValueError(f"the codes {of_what} are not the packed signs of its outputs; the file is not written")
     bits = int(np.unpackbits(codes ^ pack(expected)).sum())
     return {"onnxruntime": version, "rows": len(codes), "largest_difference": largest, "differing_bits": bits}
-
-
-def _check_out(out: str | Path) -> Path:
-    file = Path(out)
-    if file.suffix != ".onnx":
-        raise ValueError(f"out is {str(out)!r}; it must end in .onnx")
-    if file.is_dir():
-        raise ValueError(f"out is {str(out)!r}, which is a folder; it must be a file")
-    return file
-
-
-def _check_size(network: CodeNetwork) -> None:
-    size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
-    if size > MAX_BYTES:
-        raise ValueError(
-            f"the weights of model and backbone have {size:,} bytes; an ONNX file holds {MAX_BYTES:,} at most"
-        )
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silence the exporter's notes and warnings while the block runs."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL)
+        yield
 
 
 def _line(error: BaseException) -> str:
