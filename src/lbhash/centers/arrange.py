@@ -25,14 +25,9 @@ import numpy.typing as npt
 from lbhash.centers.distance import Centers, check_centers, mean_distance, minimum_distance, pairwise_distances
 from lbhash.utils.validation import check_float
 
-SLACK = 0.125
-"""The share of the smallest distance that may be given up: one bit of 8, none of 6, four of 32."""
-
-PULL = 0.125
-"""κ: two classes that are confused nine times as often as average are pulled towards distance 0."""
-
-MOST_CLASSES = 4096
-"""The most classes that are arranged; the search takes memory for the square of their number."""
+SLACK = 0.125  # the share of the smallest distance that may be given up: one bit of 8, none of 6, four of 32
+PULL = 0.125  # κ: two classes that are confused nine times as often as average are pulled towards distance 0
+MOST_CLASSES = 4096  # that are arranged; the search takes memory for the square of their number
 
 _STEPS = 20_000  # tried moves per class
 _MOST_STEPS = 4_000_000

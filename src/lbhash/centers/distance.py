@@ -94,9 +94,8 @@ def largest_mean_distance(classes: int, bits: int) -> float:
     >>> largest_mean_distance(4, 6)
     4.0
     """
-    if classes == 1:
-        return float(bits)
-    return float(bits * (classes // 2) * ((classes + 1) // 2) / (classes * (classes - 1) / 2))
+    pairs = classes * (classes - 1) / 2
+    return float(bits * (classes // 2) * ((classes + 1) // 2) / pairs) if pairs else float(bits)
 
 
 def bit_balance(centers: npt.ArrayLike) -> float:

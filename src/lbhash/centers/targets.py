@@ -47,10 +47,7 @@ def task_centers(kind: str, classes: int, bits: int, seed: int, confusion: Confu
 
 
 def centers_fingerprint(classes: int, bits: int, kind: str, seed: int) -> str:
-    """Return a short name that follows from the centers themselves, for the names of runs that depend on them.
-
-    Arranged centers also depend on the rows, whose fingerprint is a separate part of a run's name.
-    """
+    """Return a short name that follows from the centers (without the rows by which they are arranged), for runs."""
     if kind == ARRANGED:
         return f"{centers_fingerprint(classes, bits, DESIGNED, seed)}-arranged{arrange.SLACK:g}-{arrange.PULL:g}"
     return f"centers{zlib.crc32(class_centers(classes, bits, kind, seed).tobytes()):08x}"

@@ -30,14 +30,13 @@ if TYPE_CHECKING:
 
 Precision = Literal["32", "bf16"]
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-"""The id of a model on the Hub, ``user/name``."""
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # of a model, user/name
 
+# The errors that transformers raises if a model is damaged or missing.
 _LOAD_ERRORS = (AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError)
-"""The errors that ``transformers`` raises if a model is damaged or missing."""
 
+# The keys of a configuration that do not affect what the model computes.
 _NOTES = ("_name_or_path", "architectures", "dtype", "processor_class", "torch_dtype", "transformers_version")
-"""The keys of a configuration that do not affect what the model computes."""
 
 
 class Backbone:
@@ -173,8 +172,7 @@ def check_backbone_name(name_or_folder: str | Path) -> str:
 def pooled_output(model: nn.Module, pixels: Tensor) -> Tensor:
     """Return the embeddings ``[n, dim]`` of preprocessed images ``[n, channels, height, width]``, with their gradient.
 
-    If the images have another size than those that the model was trained with, the model is asked to interpolate the
-    encodings of its patches' positions, if it can.
+    For images of another size, the model is asked to interpolate the encodings of its patches' positions, if it can.
     """
     usual: Any = getattr(getattr(model, "config", None), "image_size", None)
     can = usual is not None and "interpolate_pos_encoding" in signature(model.forward).parameters
@@ -188,7 +186,9 @@ def pooled(model: nn.Module, outputs: Any) -> Tensor:
     if made is None:
         made = outputs.last_hidden_state
         if made.ndim == 3:
-            made = made[:, 0] if _has_class_token(model) else made.mean(dim=1)
+            ends = {name.rsplit(".", 1)[-1] for name, _ in model.named_parameters()}
+            has_class_token = not ends.isdisjoint(("cls_token", "class_embedding", "class_token"))
+            made = made[:, 0] if has_class_token else made.mean(dim=1)
     return made.mean(dim=(2, 3)) if made.ndim == 4 else made
 
 
@@ -196,11 +196,6 @@ def _device(device: str) -> str:
     import torch
 
     return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-
-
-def _has_class_token(model: nn.Module) -> bool:
-    ends = ("cls_token", "class_embedding", "class_token")
-    return any(name.rsplit(".", 1)[-1] in ends for name, _ in model.named_parameters())
 
 
 def _load_model(name: str) -> Any:

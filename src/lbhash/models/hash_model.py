@@ -187,10 +187,8 @@ def check_model_folder(folder: str | Path, name: str = "model") -> Path:
         raise ValueError(f"{name} is {str(folder)!r}, and there is no such folder")
     pickles = sorted(file.name for file in path.iterdir() if file.suffix in PICKLES)
     if pickles:
-        raise ValueError(
-            f"{name} is {str(folder)!r}, which holds a pickle ({pickles[0]}); lbhash loads safetensors only, because "
-            "a pickle can run code: remove the file if you trust the rest"
-        )
+        why = "lbhash loads safetensors only, because a pickle can run code: remove the file if you trust the rest"
+        raise ValueError(f"{name} is {str(folder)!r}, which holds a pickle ({pickles[0]}); {why}")
     for file in ("config.json", "model.safetensors"):
         if not (path / file).is_file():
             raise ValueError(f"{name} is {str(folder)!r}, which has no {file}; it must be a folder that lbhash wrote")

@@ -25,17 +25,12 @@ from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
-    from PIL import Image
+    pass
 
 
-OPSET = 18
-"""The default version of ONNX's operators: the oldest that PyTorch writes, and thus the one that most engines read."""
-
-LIMIT = 1e-4
-"""The allowed difference of a raw output from the library's, relative to the largest output or 1, whichever is more."""
-
-MAX_BYTES = 2_000_000_000
-"""The most bytes of weights: an ONNX file is a Protocol Buffers message, which must be smaller than 2^31 bytes."""
+OPSET = 18  # the oldest version of ONNX's operators that PyTorch writes, and thus the one that most engines read
+LIMIT = 1e-4  # the allowed difference of a raw output, relative to the largest output or 1, whichever is more
+MAX_BYTES = 2_000_000_000  # of weights: an ONNX file is a Protocol Buffers message, which must be below 2^31 bytes
 
 _CHECKED_IMAGES = ((1, 64, 64), (3, 96, 72), (4, 80, 112))  # number, width and height of each batch
 _CHECKED_ROWS = (1, 7, 248)  # number of embeddings in each batch
@@ -135,15 +130,13 @@ def _exported(network: CodeNetwork, batches: list[Tensor], opset: int) -> Any:
     name = "embeddings" if network.backbone is None else "pixel_values"
     try:
         with _quiet():
+            names: dict[str, Any] = {
+                "input_names": [name],
+                "output_names": ["codes", "logits"],
+                "dynamic_shapes": (free,),
+            }
             program = torch.onnx.export(
-                network,
-                (batches[1],),
-                input_names=[name],
-                output_names=["codes", "logits"],
-                opset_version=opset,
-                dynamo=True,
-                dynamic_shapes=(free,),
-                verbose=False,
+                network, (batches[1],), opset_version=opset, dynamo=True, verbose=False, **names
             )
     except torch.onnx.OnnxExporterError as error:
         what = "the model" if network.backbone is None else f"the backbone, a {type(network.backbone).__name__},"
@@ -161,10 +154,9 @@ def _describe(proto: Any, metadata: dict[str, str]) -> None:
     """Add the metadata to the file, and remove the exporter's notes about the paths of the code."""
     import onnx
 
-    for notes in (proto.graph, *proto.graph.node, *proto.graph.value_info, *proto.graph.input, *proto.graph.output):
+    graph = proto.graph
+    for notes in (graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer):
         notes.ClearField("metadata_props")
-    for tensor in proto.graph.initializer:
-        tensor.ClearField("metadata_props")
     proto.producer_name, proto.producer_version = "lbhash", __version__
     onnx.helper.set_model_props(proto, metadata)
 
@@ -185,14 +177,12 @@ def _signature(values: Any) -> list[dict[str, Any]]:
     """Return name, type and shape of inputs or outputs; a free length is given by its name."""
     import onnx
 
-    return [
-        {
-            "name": value.name,
-            "type": str(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)),
-            "shape": [length.dim_param or length.dim_value for length in value.type.tensor_type.shape.dim],
-        }
-        for value in values
-    ]
+    found = []
+    for name, kind in ((value.name, value.type.tensor_type) for value in values):
+        shape = [length.dim_param or length.dim_value for length in kind.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+        found.append({"name": name, "type": str(dtype), "shape": shape})
+    return found
 
 
 def _embedding_batches(model: HashModel) -> list[Tensor]:
@@ -207,13 +197,12 @@ def _image_batches(backbone: Backbone) -> list[Tensor]:
     from PIL import Image
 
     rng = np.random.default_rng(0)
-
-    def image(width: int, height: int) -> Image.Image:
-        coarse = Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8))
-        return coarse.resize((width, height), Image.Resampling.BICUBIC)
-
-    made = [[image(width, height) for _ in range(count)] for count, width, height in _CHECKED_IMAGES]
-    return [preprocess(backbone.processor, batch, backbone.name).float() for batch in made]
+    batches = []
+    for count, width, height in _CHECKED_IMAGES:
+        coarse = [Image.fromarray(values) for values in rng.integers(0, 256, (count, 8, 8, 3), dtype=np.uint8)]
+        images = [image.resize((width, height), Image.Resampling.BICUBIC) for image in coarse]
+        batches.append(preprocess(backbone.processor, images, backbone.name).float())
+    return batches
 
 
 def _compare(network: CodeNetwork, batches: list[Tensor], file: Path) -> dict[str, Any]:

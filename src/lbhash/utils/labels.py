@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from lbhash.utils.validation import check_int
 
-Labels = npt.NDArray[Any]
-"""``int64 [n]`` or ``uint8 [n, classes]``, as ``check_labels`` returns them."""
+Labels = npt.NDArray[Any]  # int64 [n] or uint8 [n, classes], as check_labels returns them
 
 _MAY_BE = "class numbers [n], a multi-hot array [n, classes] or a list of lists of class numbers"
 
@@ -132,22 +131,17 @@ def _as_numbers(labels: Any, name: str) -> npt.NDArray[Any]:
     except ValueError as error:
         raise TypeError(f"{name} is ragged; it must be {_MAY_BE}") from error
     if array.dtype == object:
-        array = _from_objects(array, name)
+        for index, value in np.ndenumerate(array):
+            if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+                what = "missing (None)" if value is None else f"{value!r}"
+                raise TypeError(f"{name} is {what} in row {index[0] if index else 0}; it must be {_MAY_BE}")
+        array = np.array(array.tolist())
+        if array.dtype == object:
+            raise ValueError(f"{name} holds a number that is too large; it must be {_MAY_BE}")
     if array.dtype.kind not in "biuf":
-        what = "strings" if array.dtype.kind in "US" else array.dtype
+        what = "strings" if array.dtype.kind in "US" else str(array.dtype)
         raise TypeError(f"{name} holds {what}; it must be {_MAY_BE}")
     return array
-
-
-def _from_objects(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    for index, value in np.ndenumerate(array):
-        if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
-            what = "missing (None)" if value is None else f"{value!r}"
-            raise TypeError(f"{name} is {what} in row {index[0] if index else 0}; it must be {_MAY_BE}")
-    numbers = np.array(array.tolist())
-    if numbers.dtype == object:
-        raise ValueError(f"{name} holds a number that is too large; it must be {_MAY_BE}")
-    return numbers
 
 
 def _class_numbers(array: npt.NDArray[Any], name: str, classes: int | None) -> npt.NDArray[np.int64]:
@@ -188,9 +182,7 @@ def _multi_hot_of_lists(rows: Sequence[Any], name: str, classes: int | None) -> 
             raise ValueError(f"{name} names a class twice in row {index}; if it is multi-hot, it must be an array")
     numbers = np.array(flat, dtype=np.int64)
     _check_below(numbers, where, name, classes)
-    if classes is None:
-        classes = int(numbers.max(initial=0)) + 1
-    hot = np.zeros((len(rows), classes), np.uint8)
+    hot = np.zeros((len(rows), classes or int(numbers.max(initial=0)) + 1), np.uint8)
     hot[where, numbers] = 1
     return hot
 

@@ -4,21 +4,19 @@ Let C be a code of length n with even distances only, all at least d, and A_i th
 lie at distance i; A_0 = 1 and A_0 + A_d + .. + A_n = |C|. Delsarte (1973): for every k the sum of A_i K_k(i) over i is
 at least 0, with the Krawtchouk polynomials K_k(x), the coefficients of z^k in (1 - z)^x (1 + z)^(n - x). And
 0 <= A_i <= T_i, where T_i bounds A(n, d, i), as the words at distance i from a word form, once that word is shifted to
-0, a code of constant weight i (Best, Brouwer, MacWilliams, Odlyzko and Sloane, Bounds for binary codes of length less
-than 25, IEEE Trans. Inf. Theory 24, 1978). Also theirs, in the simplest case: two words with zeros in a and b places
-differ in at most a + b, so there is at most one word of those weights j > i with 2n - i - j < d, call them E(i), and
-if there is one, there is none of weight i. Hence A_i / T_i + sum of A_j over E(i) <= 1. The largest sum of A_i under
-these constraints bounds A(n, d).
+0, a code of constant weight i (Best, Brouwer, MacWilliams, Odlyzko and Sloane, IEEE Trans. Inf. Theory 24, 1978). Also
+theirs: two words with zeros in a and b places differ in at most a + b, so there is at most one word of those weights
+j > i with 2n - i - j < d, call them E(i), and if there is one, there is none of weight i. Hence A_i / T_i + sum of A_j
+over E(i) <= 1. The largest sum of A_i under these constraints bounds A(n, d).
 
 **Certificate.** The solver computes in floats, and is not believed. Take any f_k >= 0 and f(x) = 1 + sum f_k K_k(x)
 over k from 1 to n/2. Then
 
     |C| <= sum_i A_i + sum_k f_k sum_i A_i K_k(i) = sum_i A_i f(i) <= f(0) + sum_{i >= d} A_i max(0, f(i)),
 
-where the first step adds terms that are at least 0 and the second drops terms that are at most 0. The last sum is at
-most sum_i T_i max(0, f(i)), or less, by the constraints on the A_i; see ``_most``. So every choice of f_k gives a
-bound, which is computed here in whole numbers; that it is the best one, more or less, is all that is asked of the
-solver, whose multipliers are the f_k. Beyond n/2 there is nothing to gain: at even x, K_{n-k}(x) = K_k(x).
+where the first step adds terms that are at least 0 and the second drops terms that are at most 0; ``_most`` bounds the
+last sum. So every choice of f_k gives a bound, which is computed here in whole numbers; the solver's multipliers are a
+good choice. Beyond n/2 there is nothing to gain: at even x, K_{n-k}(x) = K_k(x).
 
 **Sizes that are not multiples of four** (Best and others, 1978). For a word u of weight k let a(u) be the sum of
 (-1)^(u x) over the M words x of C. The sum of A_i K_k(i) over i is the sum of a(u)^2 / M over all u of weight k. If M
@@ -57,17 +55,14 @@ _NO_LIMIT = 1e9
 def delsarte(length: int, distance: int) -> int:
     """Return Delsarte's bound on A(n, d), sharpened by constant weights and parity, and proven in exact arithmetic.
 
-    Sharp to the last digit up to bounds of about a million and words of 257 bits. Beyond, the solver loses digits or
-    gives up, and the bound, still a bound, is weak.
+    Above a million, or 257 bits, the solver loses digits or gives up, and the bound, still a bound, is weak.
 
     >>> delsarte(24, 8)
     4096
     """
     n, d = even_form(length, distance)
-    if d > n:
-        return 1
-    if d == 2:
-        return 1 << n - 1
+    if d > n or d == 2:
+        return 1 if d > n else 1 << n - 1
     return certified_bound(n, d, multipliers(n, d))
 
 

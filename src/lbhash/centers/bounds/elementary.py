@@ -91,9 +91,8 @@ def elias(length: int, distance: int) -> int:
 def constant_weight(length: int, distance: int, weight: int) -> int:
     """Return Johnson's upper bound on A(n, d, w), the number of words with w ones each; 0 if there is no such word.
 
-    The least of what the recursion A(n, d, w) <= floor(n / w A(n - 1, d, w - 1)) (words that share a one),
-    <= floor(n / (n - w) A(n - 1, d, w)) (words that share a zero) and counting the ones column by column give.
-    MacWilliams and Sloane 17.2, Theorems 1 to 4.
+    It is the least of n / w A(n - 1, d, w - 1) (words that share a one), n / (n - w) A(n - 1, d, w) (words that share a
+    zero) and what counting the ones column by column gives. MacWilliams and Sloane 17.2, Theorems 1 to 4.
     """
     even_form(length, distance)
     if not 0 <= weight <= length:
@@ -143,15 +142,14 @@ def _by_columns(length: int, half: int, weight: int, bound: int) -> int:
     most (w - d/2) M (M - 1). It is least when the w M ones are spread evenly: q or q + 1 a column.
     """
     excess = weight * weight - weight * length + half * length
-    if excess > 0:
-        bound = min(bound, half * length // excess)
-        while True:
-            per_column, over = divmod(weight * bound, length)
-            shared = length * per_column * (per_column - 1) + 2 * per_column * over
-            if shared <= (weight - half) * bound * (bound - 1):
-                break
-            bound -= 1
-    return bound
+    if excess <= 0:
+        return bound
+    for size in range(min(bound, half * length // excess), 0, -1):
+        per_column, over = divmod(weight * size, length)
+        shared = length * per_column * (per_column - 1) + 2 * per_column * over
+        if shared <= (weight - half) * size * (size - 1):
+            return size
+    return 0
 
 
 def griesmer(dimension: int, distance: int) -> int:
@@ -167,7 +165,4 @@ def griesmer(dimension: int, distance: int) -> int:
 def griesmer_distance(length: int, dimension: int) -> int:
     """Return the largest d for which ``griesmer`` allows a linear [n, k, d] code."""
     check_int(dimension, "dimension", 1, length, "the length")
-    distance = 1
-    while griesmer(dimension, distance + 1) <= length:
-        distance += 1
-    return distance
+    return next(distance for distance in range(length, 0, -1) if griesmer(dimension, distance) <= length)

@@ -2,8 +2,8 @@
 
 Let alpha generate GF(2^m) and n = 2^m - 1. The BCH code of designed distance delta is the cyclic [n, k, d >= delta]
 code whose words, as polynomials over GF(2), have the roots alpha, alpha^2, ..., alpha^(delta - 1). Its generator
-polynomial g is the product of the minimal polynomials of these roots, one for each cyclotomic coset
-{i, 2i, 4i, ... mod n}, and k = n - deg g. One parity bit extends it to [n + 1, k, d + 1] for odd d.
+polynomial g is the product of the minimal polynomials of these roots, one for each cyclotomic coset, and k = n - deg g.
+One parity bit extends it to [n + 1, k, d + 1] for odd d.
 
 Source: Bose and Ray-Chaudhuri (1960), Hocquenghem (1959); Lin and Costello, Error Control Coding, 2nd ed. (2004),
 chapter 6; MacWilliams and Sloane (1977), chapters 7 and 9 and, for shortening and puncturing, section 1.9.
@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lbhash.centers.constructions.galois_field import GaloisField, galois_field
+from lbhash.centers.constructions.galois_field import GaloisField, coefficients, divide, galois_field, multiply
 from lbhash.centers.constructions.linear import MAX_GREEDY_DIMENSION, Generator, best_words, dimension_for
-from lbhash.centers.constructions.polynomials import coefficients, multiply
 from lbhash.centers.distance import Centers
 
 
@@ -91,13 +90,11 @@ def generator_matrix(code: BCHCode, extended: bool = False) -> Generator:
     without the parity bit the columns are in cyclic order.
     """
     checks = code.n - code.k
-    remainder = 1 << checks
+    remainder = 1 << checks >> 1
     rows = []
     for _ in range(code.k):  # x^checks, x^(checks + 1), ... modulo g
-        if remainder >> checks & 1:
-            remainder ^= code.generator_poly
+        remainder = divide(remainder << 1, code.generator_poly)[1]
         rows.append(coefficients(remainder, checks))
-        remainder <<= 1
     check_bits = np.array(rows)
     parity = (1 + check_bits.sum(axis=1, keepdims=True, dtype=np.uint8)) % 2
     return np.hstack([np.eye(code.k, dtype=np.uint8), parity[:, : int(extended)], check_bits])

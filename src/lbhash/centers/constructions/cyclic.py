@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from lbhash.centers.constructions.galois_field import coefficients, divide
 from lbhash.centers.constructions.linear import Generator
-from lbhash.centers.constructions.polynomials import coefficients, divide
 
 CHECKS: dict[tuple[int, int], tuple[int, int]] = {
     (51, 8): (24, 0x1F3),

@@ -1,8 +1,8 @@
-"""The finite fields GF(2^m), by tables of logarithms.
+"""The finite fields GF(2^m), by tables of logarithms, and polynomials over GF(2).
 
 An element is an integer from 0 to 2^m - 1 whose bit j is the coefficient of x^j of a polynomial over GF(2), taken
 modulo a primitive polynomial p(x) of degree m. Addition is XOR. The root alpha = x of p generates all 2^m - 1
-nonzero elements, so a product is a sum of logarithms to base alpha.
+nonzero elements, so a product is a sum of logarithms to base alpha. Polynomials are integers in the same way.
 
 Source: Lin and Costello, Error Control Coding, 2nd ed. (2004), sections 2.4-2.5; the primitive polynomials are those
 of its Table 2.7.
@@ -61,3 +61,34 @@ class GaloisField:
 
 
 galois_field = cache(GaloisField)
+
+
+def multiply(a: int, b: int) -> int:
+    """Return the product of two polynomials.
+
+    >>> bin(multiply(0b11, 0b111))  # (x + 1)(x^2 + x + 1) = x^3 + 1
+    '0b1001'
+    """
+    product = 0
+    for j in range(b.bit_length()):
+        if b >> j & 1:
+            product ^= a << j
+    return product
+
+
+def divide(dividend: int, divisor: int) -> tuple[int, int]:
+    """Return the quotient and the remainder of a division by a polynomial that is not 0.
+
+    >>> divide(0b1001, 0b11)
+    (7, 0)
+    """
+    quotient = 0
+    while (shift := dividend.bit_length() - divisor.bit_length()) >= 0:
+        quotient |= 1 << shift
+        dividend ^= divisor << shift
+    return quotient, dividend
+
+
+def coefficients(polynomial: int, count: int) -> npt.NDArray[np.uint8]:
+    """Return the coefficients of 1, x, ..., x^(count - 1)."""
+    return np.array([polynomial >> j & 1 for j in range(count)], np.uint8)

@@ -39,9 +39,9 @@ def hadamard_centers(classes: int, bits: int, seed: int = 0) -> Centers:
 def _kept_columns(bits: int) -> list[int]:
     """Return the columns of H that a shorter word keeps: 0 and then alpha^0, alpha^1, ... in GF(2^m), sorted.
 
-    In that order rows are maximum-length sequences, whose every stretch looks random; the first ``bits`` columns as
-    they stand would leave rows n/2 apart in number at distance ``bits - n/2``, down to 1. The first m powers are the
-    columns 1, 2, 4, ..., which together with column 0 tell all rows of H and -H apart, so centers stay distinct.
+    In that order rows are maximum-length sequences, whose every stretch looks random; the first ``bits`` columns would
+    leave some rows at distance ``bits - n/2``, down to 1. The first m powers are the columns 1, 2, 4, ..., which
+    together with column 0 tell all rows of H and -H apart, so centers stay distinct.
     """
     if bits <= 2:
         return list(range(bits))

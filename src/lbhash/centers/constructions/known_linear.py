@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lbhash.centers.constructions.galois_field import coefficients
 from lbhash.centers.constructions.linear import Generator
-from lbhash.centers.constructions.polynomials import coefficients
 
 
 class KnownCode(NamedTuple):

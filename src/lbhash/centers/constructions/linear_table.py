@@ -13,8 +13,7 @@ the public tables of best known codes:
     concatenation       (``reed_solomon.py``)
     construction X      [n, k, d] ⊃ [n, k', d'], [a, k - k', e] -> [n + a, k, min(d + e, d')]
 
-Construction X is applied to BCH codes alone. An entry is a node that knows its parts, and its generator matrix is built
-when it is asked for.
+An entry knows its parts, and its generator matrix is built when it is asked for.
 
 Source: MacWilliams and Sloane (1977), chapter 1, section 9, and chapter 18; Brouwer, Bounds on linear codes, in
 Handbook of Coding Theory (1998); Sloane, Reddy and Chen, New binary codes (1972), for construction X.
@@ -49,7 +48,7 @@ MAX_DIMENSION = 20
 
 
 class LinearCode(NamedTuple):
-    """An [n, k, d] code, the codes that it was made of, and the function that builds its generator matrix of theirs."""
+    """An [n, k, d] code, the codes that it was made of, and the function that makes its generator matrix of theirs."""
 
     n: int
     k: int
@@ -233,19 +232,16 @@ def _punctured(generator: Generator) -> Generator:
 
 def _shortened(generator: Generator) -> Generator:
     """Return the words that end with 0, without that bit."""
-    ends = np.flatnonzero(generator[:, -1])
-    if len(ends) == 0:
-        return generator[1:, :-1]
+    first, *others = np.flatnonzero(generator[:, -1]).tolist() or [0]
     matrix = generator.copy()
-    matrix[ends[1:]] ^= matrix[ends[0]]
-    return np.delete(matrix, ends[0], axis=0)[:, :-1]
+    matrix[others] ^= matrix[first]
+    return np.delete(matrix, first, axis=0)[:, :-1]
 
 
 def _subcode(generator: Generator) -> Generator:
     """Keep the word of ones if the code has it: then words come in opposite pairs, which balance the bits."""
     ones = np.ones((1, generator.shape[1]), np.uint8)
-    with_ones = np.concatenate([ones, generator])
-    if len(row_reduced(with_ones)) > len(generator):
+    if len(row_reduced(np.concatenate([ones, generator]))) > len(generator):
         return generator[:-1]
     # The word of ones is a sum of rows; it can stand in the place of the first of them.
     solved = row_reduced(generator)

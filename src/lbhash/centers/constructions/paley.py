@@ -1,8 +1,7 @@
 """Hadamard matrices by Paley's two constructions, by Sylvester's doubling and by Kronecker products of these.
 
-A Hadamard matrix H of order n has n rows of -1 and +1 with H Hᵀ = n I, so every two rows are n / 2 apart. Let chi be
-the quadratic character of GF(q), q an odd prime power, and Q = [chi(a - b)] the Jacobsthal matrix, a row and a column
-an element. With S = [[0, 1], [±1, Q]] bordered by ones, Hadamard matrices are
+A Hadamard matrix of order n has n rows of -1 and +1, every two n / 2 apart. Let chi be the quadratic character of
+GF(q), q an odd prime power, and Q = [chi(a - b)] the Jacobsthal matrix. With S = [[0, 1], [±1, Q]], they are
 
     I + S, of order q + 1, for q ≡ 3 (mod 4), where the lower border is -1                        (Paley I),
     S ⊗ [[1, 1], [1, -1]] + I ⊗ [[1, -1], [-1, -1]], of order 2 (q + 1), for q ≡ 1 (mod 4)        (Paley II).
