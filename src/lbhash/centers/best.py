@@ -46,11 +46,8 @@ PAPER = {"hadamard": hadamard_centers, "bch": bch_centers, "reed-solomon": reed_
 Chooser = Callable[[Centers, int], Centers]
 
 _QUICK = ("levenshtein", "conference", "kerdock")
-_MAX_COUNTED_CLASSES = 1024
-_MARGIN = 2
-_MAX_SEARCHED_CLASSES = 256
-_MAX_SEARCHED_BITS = 32
-_SEARCH_STEPS = 3000
+_MAX_COUNTED_CLASSES, _MARGIN = 1024, 2
+_MAX_SEARCHED_CLASSES, _MAX_SEARCHED_BITS, _SEARCH_STEPS = 256, 32, 3000
 
 
 def plan_for(kind: str, classes: int, bits: int) -> Plan | None:

@@ -17,11 +17,8 @@ from lbhash.codes import pack, unpack
 
 _OTHERS = {"lexicode": lexicode_centers, **PAPER, "random": bernoulli_centers}
 
-SEARCHED = {"best": best_centers, "best-ratio": best_ratio_centers}
-"""The kinds that search all constructions; their centers are cached."""
-
+SEARCHED = {"best": best_centers, "best-ratio": best_ratio_centers}  # of all constructions; they are cached
 KINDS = (*SEARCHED, *BLOCKS, *_OTHERS)
-"""All kinds; the last four are the paper's."""
 
 
 @dataclass(frozen=True, eq=False)

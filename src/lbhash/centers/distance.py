@@ -56,18 +56,15 @@ def pairwise_distances(centers: npt.ArrayLike) -> npt.NDArray[np.int16]:
 
 
 def minimum_distance(centers: npt.ArrayLike) -> int:
-    """Return the smallest Hamming distance between two centers ``[C, bits]``, counted over all pairs.
-
-    It is 0 if two are equal. One center has no pair; its minimum distance is ``bits``, the most that any set can have.
+    """Return the smallest Hamming distance between two centers ``[C, bits]``; ``bits`` for one, which has no pair.
 
     >>> minimum_distance([[1, 1, 1], [1, -1, -1], [-1, 1, -1]])
     2
     """
     words = check_centers(centers)
-    bits = words.shape[1]
-    smallest = bits
+    smallest = words.shape[1]
     for rows, block in _distance_blocks(words):
-        np.fill_diagonal(block[:, rows.start :], bits)
+        np.fill_diagonal(block[:, rows.start :], words.shape[1])
         smallest = min(smallest, int(block.min()))
     return smallest
 

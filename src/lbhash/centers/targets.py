@@ -13,8 +13,7 @@ from lbhash.centers import Centers, arrange, arrange_centers, center_kinds, clas
 from lbhash.utils.validation import check_choice
 
 ARRANGED = "arranged"
-DESIGNED = "best-ratio"
-"""The kind of centers that are arranged: far apart from each other, and none opposite another."""
+DESIGNED = "best-ratio"  # the kind that is arranged: far apart from each other, and none opposite another
 
 Confusion = Callable[[], npt.NDArray[np.floating]]
 

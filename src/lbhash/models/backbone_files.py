@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
     from lbhash.models.hash_model import HashModel
 
-FOLDER = "backbone"
-"""The folder within a model folder that has a backbone which was fine-tuned with the model."""
+FOLDER = "backbone"  # within a model folder, of the backbone that was fine-tuned with the model
 
 
 def own_backbone(folder: str | Path | None) -> Path | None:
@@ -81,8 +80,7 @@ def load_backbone(model: HashModel, folder: str | Path | None = None, *, device:
 def save_backbone(backbone: Backbone, folder: str | Path) -> None:
     """Write a backbone into a model folder: first under a temporary name, then renamed.
 
-    The model's configuration is written later and has the backbone's fingerprint, so if the process is killed in
-    between, loading the model finds that its files do not belong together.
+    The model's configuration, which is written later, has its fingerprint, so a save that was cut short is noticed.
     """
     target = Path(folder) / FOLDER
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -18,8 +18,7 @@ from lbhash.centers.distance import check_size
 
 __all__ = ["UpperBound", "bounds_table", "upper_bound"]
 
-SizeBound = Callable[[int, int], int]
-"""(n, d) to a number that is at least A(n, d)."""
+SizeBound = Callable[[int, int], int]  # (n, d) to a number that is at least A(n, d)
 
 
 class UpperBound(NamedTuple):

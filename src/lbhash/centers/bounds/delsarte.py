@@ -41,14 +41,9 @@ from operator import mul
 
 from lbhash.centers.bounds.elementary import constant_weight, even_form
 
-_PRECISION = 60
-"""Multipliers are rounded to multiples of 2^-60."""
-
-_STRETCHES = (60, 40, 30, 24, 20)
-"""Exponents e of the factors 1 + 2^-e that the multipliers are tried with."""
-
-_NO_LIMIT = 1e9
-"""Larger T_i are not passed to the solver: they do not bind where the bounds are of use, and spoil its scaling."""
+_PRECISION = 60  # multipliers are rounded to multiples of 2^-60
+_STRETCHES = (60, 40, 30, 24, 20)  # exponents e of the factors 1 + 2^-e that the multipliers are tried with
+_NO_LIMIT = 1e9  # larger T_i are not passed to the solver: they do not bind where it is of use, and spoil its scaling
 
 
 @lru_cache(maxsize=1024)

@@ -112,8 +112,7 @@ def constant_weight(length: int, distance: int, weight: int) -> int:
     return rows[length - distance][weight - distance // 2]
 
 
-_LOCK = Lock()
-"""Protects the rows of ``_constant_weight_rows``, which grow as they are asked for."""
+_LOCK = Lock()  # of the rows of _constant_weight_rows, which grow as they are asked for
 
 
 @lru_cache(maxsize=64)

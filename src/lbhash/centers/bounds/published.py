@@ -26,8 +26,7 @@ class PublishedBounds(NamedTuple):
     upper: int
 
 
-PUBLISHED_BITS = 28
-"""The table ends with words of 28 bits."""
+PUBLISHED_BITS = 28  # the last of the table
 
 
 @cache

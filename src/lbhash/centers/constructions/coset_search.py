@@ -24,8 +24,7 @@ from lbhash.centers.distance import Centers
 from lbhash.codes import as_words, unpack
 from lbhash.codes.popcount import popcount
 
-MAX_COSETS = 2048
-"""A random choice is searched if there are more cosets; the graph takes their square in bytes."""
+MAX_COSETS = 2048  # of more, a random choice is searched; the graph takes their square in bytes
 
 
 def coset_search(generator: Generator, classes: int, distance: int, steps: int, seed: int = 0) -> Centers | None:

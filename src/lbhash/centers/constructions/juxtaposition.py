@@ -17,8 +17,7 @@ import numpy as np
 
 from lbhash.centers.distance import Centers
 
-MAX_DROPPED = 8
-"""How many bits too long a sum of blocks may be."""
+MAX_DROPPED = 8  # how many bits too long a sum of blocks may be
 
 
 class Block(NamedTuple):

@@ -1,9 +1,8 @@
 """Kerdock codes, of which the first is the Nordstrom-Robinson code: nonlinear, and larger than any linear code.
 
-The Kerdock code of length 2^m, m even, has 4^m words at least 2^(m-1) - 2^((m-2)/2) apart: (16, 256, 6), (64, 4096, 28)
-and (256, 65536, 120). It is the Gray image of a linear code over the integers modulo 4. Let r = m - 1 (odd), and let xi
-be a root of order 2^r - 1 in the Galois ring GR(4^r). The words of the quaternary code are the sums, modulo 4, of the
-rows of
+The Kerdock code of length 2^m, m even, has 4^m words at least 2^(m-1) - 2^((m-2)/2) apart. It is the Gray image of a
+linear code over the integers modulo 4. Let r = m - 1 (odd), and let xi be a root of order 2^r - 1 in the Galois ring
+GR(4^r). The words of the quaternary code are the sums, modulo 4, of the rows of
 
     [ 1  1  1   1    ...  1          ]
     [ 0  1  xi  xi^2 ...  xi^(2^r - 2) ]    (an element of the ring as a column of its r coefficients)

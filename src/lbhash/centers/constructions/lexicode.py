@@ -19,8 +19,7 @@ from lbhash.centers.constructions.random import words_of
 from lbhash.centers.distance import Centers
 from lbhash.codes.popcount import popcount
 
-MAX_BITS = 20
-"""Longer words are too many to look through."""
+MAX_BITS = 20  # longer words are too many to look through
 
 
 def lexicode_centers(classes: int, bits: int, seed: int = 0) -> Centers:

@@ -18,11 +18,9 @@ from lbhash.centers.choose import farthest_first
 from lbhash.centers.distance import Centers
 from lbhash.codes import PackedCodes, hamming_distances, unpack
 
-Generator = npt.NDArray[np.uint8]
-"""Generator matrix ``uint8 [k, n]`` of 0 and 1, rows linearly independent unless said otherwise."""
+Generator = npt.NDArray[np.uint8]  # [k, n] of 0 and 1, rows linearly independent unless said otherwise
 
-MAX_GREEDY_DIMENSION = 12
-"""Codes of up to 2^12 = 4,096 words are searched by farthest-first choice; of larger ones the first words are taken."""
+MAX_GREEDY_DIMENSION = 12  # larger codes are not searched by farthest-first choice; their first words are taken
 
 
 def dimension_for(classes: int) -> int:

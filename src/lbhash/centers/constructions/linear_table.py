@@ -41,9 +41,7 @@ from lbhash.centers.constructions.reed_solomon import concatenated_generator
 from lbhash.centers.distance import Centers
 from lbhash.codes import unpack
 
-MAX_LENGTH = 288
-"""Codes of up to 256 bits are wanted; slightly longer ones are there to be punctured or shortened."""
-
+MAX_LENGTH = 288  # up to 256 bits are wanted; slightly longer codes are there to be punctured or shortened
 MAX_DIMENSION = 20
 
 
@@ -85,12 +83,9 @@ class LinearCode(NamedTuple):
 
 
 _MAX_NAME = 120  # longer names of parts say nothing to a reader
+_STEPS = ("punctured", "shortened", "subcode", "parity bit")  # the derivations from one code
 
-_STEPS = ("punctured", "shortened", "subcode", "parity bit")
-"""Names of the derivations from one code."""
-
-Table = dict[tuple[int, int], LinearCode]
-"""Codes by length and dimension."""
+Table = dict[tuple[int, int], LinearCode]  # by length and dimension
 
 
 def best_linear_code(n: int, k: int) -> LinearCode | None:

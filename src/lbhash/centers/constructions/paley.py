@@ -104,9 +104,10 @@ def _has_paley_2(order: int) -> bool:
 
 def _factor(order: int) -> int:
     """Return the smallest factor of the order for which both factors have Hadamard matrices; 0 if there is none."""
-    factors = (factor for factor in range(2, isqrt(order) + 1) if order % factor == 0)
-    both = (factor for factor in factors if has_hadamard_matrix(factor) and has_hadamard_matrix(order // factor))
-    return next(both, 0)
+    for factor in range(2, isqrt(order) + 1):
+        if order % factor == 0 and has_hadamard_matrix(factor) and has_hadamard_matrix(order // factor):
+            return factor
+    return 0
 
 
 def _bordered(core: Centers, sign: int) -> npt.NDArray[np.int8]:
