@@ -88,12 +88,11 @@ def _exchange(words: Centers, order: Numbers, count: int) -> Numbers:
 
 
 def farthest_first(distances_from: Callable[[int], Numbers], count: int, nearest: Numbers) -> Numbers:
-    """Choose candidates, each farthest from the nearest of those present or chosen before.
+    """Choose up to ``count`` different candidates, each farthest from the nearest of those present or chosen before.
 
     Ties go to the largest sum of distances to the chosen, then to the first candidate. ``distances_from(i)`` gives the
     distances ``[n]`` of all candidates from candidate i, ``nearest [n]`` those to the nearest word already present (any
-    constant if none is). There are fewer than ``count`` positions only if all other candidates equal a chosen word or
-    one that is present.
+    constant if none is).
     """
     nearest = nearest.astype(np.int64)
     total = np.zeros_like(nearest)

@@ -40,15 +40,12 @@ _NOTES = ("_name_or_path", "architectures", "dtype", "processor_class", "torch_d
 
 
 class Backbone:
-    """A vision model of Hugging Face ``transformers`` with its own preprocessing.
+    """A vision model of Hugging Face ``transformers``, in evaluation mode, with its own preprocessing.
 
-    The embedding (``pooled``) is the model's ``pooler_output`` if it has one. Otherwise it comes from the
-    ``last_hidden_state``: of ``[n, tokens, d]`` the class token, or the mean of the tokens if the model has no class
-    token; of ``[n, c, h, w]`` the mean over the image. A pooler whose weights the checkpoint lacks is not used: it
-    would be random. Of a model of images and text (CLIP, SigLIP) only the image tower is used, and its output before
-    the projection to the space that images share with text.
-
-    ``model`` is in evaluation mode, ``name`` is the name or folder that it was loaded from.
+    The embedding (``pooled``) is the model's ``pooler_output`` if it has one and the checkpoint has its weights.
+    Otherwise it comes from the ``last_hidden_state``: of ``[n, tokens, d]`` the class token, or the mean of the tokens
+    if the model has no class token; of ``[n, c, h, w]`` the mean over the image. Of a model of images and text (CLIP,
+    SigLIP) only the image tower is used, before the projection to the space that images share with text.
     """
 
     def __init__(self, model: Any, processor: Any, name: str) -> None:
@@ -145,10 +142,7 @@ class Backbone:
         return fingerprint({"model": config, "preprocessing": self.preprocessing()}, weights())
 
     def embed_pixels(self, pixels: Tensor, precision: Precision = "32") -> npt.NDArray[np.float32]:
-        """Return the embeddings ``float32 [n, dim]`` of preprocessed images ``[n, channels, height, width]``.
-
-        The precision "bf16" is mixed precision with bfloat16; its embeddings differ slightly from those of "32".
-        """
+        """Return the embeddings ``float32 [n, dim]`` of preprocessed images ``[n, channels, height, width]``."""
         import torch
 
         device = next(self.model.parameters()).device

@@ -128,14 +128,10 @@ class HashModel(
         """
         target = Path(save_directory)
         about = plain(self.about, "about")
-        config: dict[str, Any] = {
-            "dim": self.dim,
-            "bits": self.bits,
-            "hidden": self.hidden,
-            "dropout": self.dropout.probability,
-            "classifier": 0 if self.classifier is None else self.classifier.out_features,
-            "about": {**about, "fingerprint": self.fingerprint()},
-        }
+        config: dict[str, Any] = {name: getattr(self, name) for name in ("dim", "bits", "hidden")}
+        config["dropout"] = self.dropout.probability
+        config["classifier"] = 0 if self.classifier is None else self.classifier.out_features
+        config["about"] = {**about, "fingerprint": self.fingerprint()}
         embedding = f"an embedding of {self.dim} numbers"
         card = {
             "bits": self.bits,

@@ -68,8 +68,7 @@ def number_classes(labels: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64]
     """
     if labels.max() < max(len(labels), 1 << 16):
         return np.arange(labels.max() + 1), labels
-    classes, positions = np.unique(labels, return_inverse=True)
-    return classes, positions.astype(np.int64)
+    return np.unique(labels, return_inverse=True)
 
 
 def label_value(label: npt.ArrayLike) -> int | list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Collection
 from numbers import Real
 from typing import Any, TypeVar
@@ -52,9 +53,8 @@ def check_float(
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} is {value!r}; it must be a number, {limits}")
     number = float(value)
-    inside = (least is None or number >= least) and (most is None or number <= most)
-    inside = inside and (above is None or number > above) and (below is None or number < below)
-    if not inside or not math.isfinite(number):
+    checks = ((least, operator.ge), (most, operator.le), (above, operator.gt), (below, operator.lt))
+    if not math.isfinite(number) or not all(limit is None or holds(number, limit) for limit, holds in checks):
         raise ValueError(f"{name} is {value}; it must be {limits}")
     return number
 

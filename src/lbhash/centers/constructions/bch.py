@@ -32,11 +32,7 @@ class BCHCode(NamedTuple):
 
 
 def bch_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """Return the words with the largest counted minimum distance of the BCH codes of the smallest length >= ``bits``.
-
-    For every dimension that is enough for the classes, the code and its extension are tried. Each is punctured only,
-    or shortened as far as the classes allow and then punctured, at either end of the check bits.
-    """
+    """Return the words with the largest counted minimum distance that ``_variants`` of BCH codes give."""
     return best_words(_variants(classes, bits), classes)
 
 
@@ -101,7 +97,10 @@ def generator_matrix(code: BCHCode, extended: bool = False) -> Generator:
 
 
 def _variants(classes: int, bits: int) -> Iterator[Generator]:
-    """Yield generator matrices of codes of length ``bits`` with at least ``classes`` words."""
+    """Yield generator matrices of codes of length ``bits`` with at least ``classes`` words.
+
+    Of every code, extended or not, and punctured only, or shortened as far as the classes allow and then punctured.
+    """
     needed = dimension_for(classes)
     # 2^m reaches bits, and the largest code but the one of all words, [2^m, 2^m - 1, 2], reaches the dimension.
     m = max(2, (bits - 1).bit_length(), needed.bit_length())

@@ -63,10 +63,7 @@ def times(name: str, count: int) -> str:
 
 
 def best_plan(blocks: Iterable[Block], bits: int) -> Plan | None:
-    """Return the plan with the largest distance, and of these the one with the largest blocks; None if there is none.
-
-    Each block may be used any number of times.
-    """
+    """Return the plan with the largest distance, then the largest blocks, each used any number of times, or None."""
     longest = bits + MAX_DROPPED
     usable = sorted((block for block in blocks if block.length <= longest), key=lambda b: (b.distance, b.length))
     if not usable:

@@ -1,8 +1,7 @@
 """Lexicodes: all words, in the order of their numbers, that are far enough from the words taken before.
 
 The lexicode of a length and a distance is linear, so that a basis is enough: its next vector is the first word far
-enough from the span of those before. Lexicodes of small length are often best: the Hamming, the extended Hamming and
-the Golay code are among them.
+enough from the span of those before. The Hamming and the Golay code are among them.
 
 Source: Conway and Sloane, Lexicographic codes: error-correcting codes from game theory (1986).
 """

@@ -1,8 +1,5 @@
 """Random centers, and random words that fill up a set of centers.
 
-The bits of random words are independent fair coins. In expectation two words of h bits differ in h / 2 bits, with
-standard deviation sqrt(h) / 2; the minimum over many pairs is well below.
-
 Source: Yuan et al., Central Similarity Quantization for Efficient Image and Video Retrieval (CVPR 2020), algorithm 1,
 which uses random centers, with as many -1 as +1, where the Hadamard matrix has too few rows. ``fill_up`` takes the
 farthest of several random words instead.
