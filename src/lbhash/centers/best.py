@@ -103,7 +103,7 @@ def _farthest(classes: int, bits: int, choose: Chooser = choose_balanced) -> lis
 
 
 def merit(centers: Centers) -> tuple[int, float, float]:
-    """Return what centers are compared by; larger is better, and ``max`` takes the first of equals."""
+    """Return what centers are compared by; larger is better."""
     return minimum_distance(centers), mean_distance(centers), -bit_balance(centers)
 
 

@@ -63,7 +63,7 @@ def check_backbone(model: HashModel, backbone: Backbone) -> None:
 
 
 def load_backbone(model: HashModel, folder: str | Path | None = None, *, device: str = "auto") -> Backbone:
-    """Load the backbone that a model was trained with; errors are those of the three functions that this one calls."""
+    """Load the backbone that a model was trained with."""
     from lbhash.models.backbone import Backbone
 
     found = find_backbone(model, folder)

@@ -53,8 +53,8 @@ def check_label_pair(
         kinds = {1: "single-label (class numbers)", 2: "multi-label"}
         raise ValueError(f"{name} is {kinds[left.ndim]} and {other_name} is {kinds[right.ndim]}; both must be the same")
     if left.ndim == 2 and left.shape[1] != right.shape[1]:
-        columns = f"{name} has {left.shape[1]} label columns and {other_name} has {right.shape[1]}"
         if not (_is_list_of_lists(labels, name) and _is_list_of_lists(others, other_name)):
+            columns = f"{name} has {left.shape[1]} label columns and {other_name} has {right.shape[1]}"
             raise ValueError(f"{columns}; they must be equal")
         wide = max(left.shape[1], right.shape[1])
         left, right = (np.pad(side, ((0, 0), (0, wide - side.shape[1]))) for side in (left, right))

@@ -20,11 +20,7 @@ from lbhash.centers.distance import Centers
 
 
 def reed_solomon_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """Return the words of the Reed-Solomon code with the largest counted minimum distance.
-
-    Tried are all m whose field has n = ceil(``bits`` / m) points, with the smallest k that has words for all classes
-    and every larger k whose code is small enough to be searched. Surplus bits of the last symbol are cut off.
-    """
+    """Return the words with the largest counted minimum distance that ``_variants`` of Reed-Solomon codes give."""
     return best_words(_variants(classes, bits), classes)
 
 
@@ -61,7 +57,11 @@ def concatenated_generator(m: int, symbols: int, dimension: int, inner: Generato
 
 
 def _variants(classes: int, bits: int) -> Iterator[Generator]:
-    """Yield generator matrices of codes of length ``bits`` with at least ``classes`` words."""
+    """Yield generator matrices of codes of length ``bits`` with at least ``classes`` words.
+
+    Tried are all m whose field has n = ceil(``bits`` / m) points, with the smallest k that has words for all classes
+    and every larger k whose code is small enough to be searched. Surplus bits of the last symbol are cut off.
+    """
     needed = dimension_for(classes)
     for m in PRIMITIVE_POLYNOMIALS:
         n = -(-bits // m)
