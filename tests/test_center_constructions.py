@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from lbhash.centers import minimum_distance
 from lbhash.centers.choose import choose_balanced, choose_one_sided
 from lbhash.centers.constructions.anticode import anticode_generator, anticode_parameters, subspace_dimensions
-from lbhash.centers.constructions.concatenation import concatenated_generator
 from lbhash.centers.constructions.conference import conference_blocks, conference_words
 from lbhash.centers.constructions.coset_search import coset_search
 from lbhash.centers.constructions.cyclic import CHECKS, cyclic_generator
@@ -30,6 +29,7 @@ from lbhash.centers.constructions.linear_table import LinearCode, best_linear_co
 from lbhash.centers.constructions.paley import hadamard_matrix, has_hadamard_matrix, has_jacobsthal, jacobsthal
 from lbhash.centers.constructions.quadratic_residue import DISTANCES, quadratic_residue_generator
 from lbhash.centers.constructions.reed_muller import reed_muller_dimension, reed_muller_generator
+from lbhash.centers.constructions.reed_solomon import concatenated_generator
 from lbhash.centers.constructions.reed_solomon import generator_matrix as reed_solomon_generator
 from lbhash.codes import hamming_distances, unpack
 

@@ -11,8 +11,7 @@ from PIL import Image
 
 from image_tools import model_of, stripes, write_backbone
 from lbhash.data.images.preprocessing import preprocess
-from lbhash.models.backbone import Backbone
-from lbhash.models.tf_padding import drop_idle_padding
+from lbhash.models.backbone import Backbone, drop_idle_padding
 from lbhash.training.images import PixelValues, input_size, resized
 
 transformers = pytest.importorskip("transformers")

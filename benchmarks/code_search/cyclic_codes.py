@@ -14,9 +14,8 @@ from itertools import combinations
 
 from lbhash.centers.constructions.bch import cyclotomic_coset, minimal_polynomial
 from lbhash.centers.constructions.cyclic import cyclic_generator
-from lbhash.centers.constructions.galois_field import PRIMITIVE_POLYNOMIALS, galois_field
+from lbhash.centers.constructions.galois_field import PRIMITIVE_POLYNOMIALS, galois_field, multiply
 from lbhash.centers.constructions.linear import span
-from lbhash.centers.constructions.polynomials import multiply
 from lbhash.codes import hamming_distances
 
 

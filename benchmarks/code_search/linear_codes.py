@@ -36,8 +36,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.centers.constructions.galois_field import divide, multiply
 from lbhash.centers.constructions.linear import Generator, row_reduced
-from lbhash.centers.constructions.polynomials import divide, multiply
 
 Vectors = npt.NDArray[np.int64]
 """Vectors of GF(2)^k as integers, bit i the i-th coordinate; of a matrix, its columns."""

@@ -55,8 +55,8 @@ def class_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) ->
         bits: length h of a code.
         kind: one of ``center_kinds()``. "best" has the largest minimum distance that any of them has or a bounded
             search finds, then the largest mean distance, then the best bit balance; "best-ratio" the largest minimum
-            distance, then the smallest maximum distance. Centers of these two kinds are stored in the user's cache
-            folder (the environment variable ``LBHASH_CACHE`` names another).
+            distance, then the smallest maximum distance. Both are cached (the environment variable ``LBHASH_CACHE``
+            names another folder than the user's cache folder).
         seed: of the random numbers if a construction uses any ("hadamard" when it fills up, and "random").
 
     Returns:
@@ -100,14 +100,14 @@ def compare_centers(classes: int, bits: int, seed: int = 0) -> dict[str, Any]:
     classes, bits, _, seed = _checked(classes, bits, "best", seed)
     kinds: list[dict[str, Any]] = []
     for kind in KINDS:
-        row = {"kind": kind, "minimum_distance": None, "mean_distance": None, "bit_balance": None, "construction": None}
+        facts: dict[str, Any] = {"why_not": None}
         try:
-            centers, construction = make_centers(classes, bits, kind, seed)
+            centers, facts["construction"] = make_centers(classes, bits, kind, seed)
+            facts |= describe(centers)
         except ValueError as error:
-            kinds.append({**row, "why_not": str(error)})
-        else:
-            facts = {**describe(centers), "kind": kind, "construction": construction}
-            kinds.append({**{name: facts[name] for name in row}, "why_not": None})
+            facts["why_not"] = str(error)
+        names = ("minimum_distance", "mean_distance", "bit_balance", "construction", "why_not")
+        kinds.append({"kind": kind, **{name: facts.get(name) for name in names}})
     return {"classes": classes, "bits": bits, "kinds": kinds, "bounds": bounds_table(classes, bits)}
 
 

@@ -1,20 +1,17 @@
 """Arranging class centers so that frequently confused classes are neighbors.
 
-Centers that are merely far apart are given to the classes in any order. But a model confuses some classes more often
-than others: it takes a cat for a dog more often than for a ship. If the centers of cats and dogs are neighbors, the
-code of such a cat is still nearer to its own class than to most, its own class is found next behind the wrong one, and
-the two classes can share bits, each of which is then easier to learn.
+A model takes a cat for a dog more often than for a ship. If the centers of cats and dogs are neighbors, the code of
+such a cat is still nearer to its own class than to most, its own class is found next behind the wrong one, and the two
+classes can share bits, each of which is then easier to learn.
 
 With a_cd the share of the confusions that are between classes c and d, ā its mean and D̄ the mean distance, the centers
 are moved to minimize
 
     E = mean_cd (D(c, d) − D̄ (1 − κ (a_cd / ā − 1)))²
 
-The more often two classes are confused, the nearer are their centers; without differences in confusion, all pairs are
-equally far apart. The search is simulated annealing (Kirkpatrick, Gelatt, Vecchi, "Optimization by simulated
-annealing", Science 220, 1983). A move exchanges the centers of two classes, which alone would be a quadratic
-assignment (Koopmans, Beckmann, Econometrica 25, 1957), or flips a bit of one if the smallest distance D_inter stays
-large enough.
+by simulated annealing (Kirkpatrick, Gelatt, Vecchi, Science 220, 1983). A move exchanges the centers of two classes,
+which alone would be a quadratic assignment (Koopmans, Beckmann, Econometrica 25, 1957), or flips a bit of one if the
+smallest distance D_inter stays large enough.
 """
 
 from __future__ import annotations
@@ -28,14 +25,9 @@ import numpy.typing as npt
 from lbhash.centers.distance import Centers, check_centers, mean_distance, minimum_distance, pairwise_distances
 from lbhash.utils.validation import check_float
 
-SLACK = 0.125
-"""The share of the smallest distance that may be given up: one bit of 8, none of 6, four of 32."""
-
-PULL = 0.125
-"""κ: two classes that are confused nine times as often as average are pulled towards distance 0."""
-
-MOST_CLASSES = 4096
-"""The most classes that are arranged; the search takes memory for the square of their number."""
+SLACK = 0.125  # the share of the smallest distance that may be given up: one bit of 8, none of 6, four of 32
+PULL = 0.125  # κ: two classes that are confused nine times as often as average are pulled towards distance 0
+MOST_CLASSES = 4096  # that are arranged; the search takes memory for the square of their number
 
 _STEPS = 20_000  # tried moves per class
 _MOST_STEPS = 4_000_000
@@ -51,8 +43,7 @@ def arrange_centers(
         centers: ``[C, bits]`` of -1 and +1.
         confusion: confusion matrix ``[C, C]``, at least 0: how much of class c is taken for class d. Both directions
             are added, and the diagonal is left out.
-        slack: the share of D_inter, the smallest distance between two centers, that may be given up, from 0 to 1; with
-            0 D_inter stays the same.
+        slack: the share of D_inter, the smallest distance between two centers, that may be given up, from 0 to 1.
         pull: κ, at least 0.
         seed: of the search.
 

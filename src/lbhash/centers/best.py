@@ -1,9 +1,8 @@
 """The best centers of all constructions: the largest minimum distance, and among those the best by another measure.
 
 Theory gives a lower bound of every construction's distance beforehand (``Plan.distance``), so only those with the
-largest are made, or with up to two less, as the counted distance may exceed the bound. Of their words, as many as there
-are classes are chosen with balanced bits. If the distance is still below the upper bound and the words are few, a
-bounded search tries for one more.
+largest are made, or with up to two less, as the counted distance may exceed the bound. If the distance is still below
+the upper bound and the words are few, a bounded search tries for one more.
 """
 
 from __future__ import annotations
@@ -44,12 +43,11 @@ BLOCKS: dict[str, Callable[[int, int], Iterator[Block]]] = {
 PAPER = {"hadamard": hadamard_centers, "bch": bch_centers, "reed-solomon": reed_solomon_centers}
 """The paper's three constructions, each of which chooses its words itself."""
 
+Chooser = Callable[[Centers, int], Centers]
+
 _QUICK = ("levenshtein", "conference", "kerdock")
-_MAX_COUNTED_CLASSES = 1024
-_MARGIN = 2
-_MAX_SEARCHED_CLASSES = 256
-_MAX_SEARCHED_BITS = 32
-_SEARCH_STEPS = 3000
+_MAX_COUNTED_CLASSES, _MARGIN = 1024, 2
+_MAX_SEARCHED_CLASSES, _MAX_SEARCHED_BITS, _SEARCH_STEPS = 256, 32, 3000
 
 
 def plan_for(kind: str, classes: int, bits: int) -> Plan | None:
@@ -58,10 +56,7 @@ def plan_for(kind: str, classes: int, bits: int) -> Plan | None:
 
 
 def best_centers(classes: int, bits: int) -> tuple[Centers, str]:
-    """Return the centers with the largest minimum distance, then mean distance, then balance, and their construction.
-
-    The centers are ``int8 [classes, bits]`` of -1 and +1, distinct.
-    """
+    """Return the centers with the largest minimum distance, then mean distance, then balance; and how they are made."""
     for kind in _QUICK:
         plan = plan_for(kind, classes, bits)
         if plan is not None and plan.distance == upper_bound(classes, bits).distance:
@@ -76,18 +71,18 @@ def best_ratio_centers(classes: int, bits: int) -> tuple[Centers, str]:
     """Return the centers with the largest minimum distance, then the smallest maximum distance, and their construction.
 
     A code that is assigned to the wrong class lies at that class's center, so the largest distance between centers
-    bounds max D_intra, and with it the ratio min D_inter / max D_intra. Opposite words, which raise the mean distance,
-    hurt it most; they are avoided if there are enough other words.
+    bounds max D_intra, and with it the ratio min D_inter / max D_intra. Opposite words hurt it most.
     """
+
+    def ratio_merit(made: tuple[Centers, str]) -> tuple[float, ...]:
+        smallest, *others = merit(made[0])
+        return smallest, -maximum_distance(made[0]), *others
+
     found = _farthest(classes, bits, choose_one_sided)
-    if len(found) == 1:
-        return found[0]
-    return max(found + _farthest(classes, bits), key=lambda made: ratio_merit(made[0]))
+    return found[0] if len(found) == 1 else max(found + _farthest(classes, bits), key=ratio_merit)
 
 
-def _farthest(
-    classes: int, bits: int, choose: Callable[[Centers, int], Centers] = choose_balanced
-) -> list[tuple[Centers, str]]:
+def _farthest(classes: int, bits: int, choose: Chooser = choose_balanced) -> list[tuple[Centers, str]]:
     """Return centers of all constructions that may have the largest minimum distance, and the constructions' names."""
     plans = {plan.name: plan for plan in _plans(classes, bits) if plan is not None}
     farthest = max((plan.distance for plan in plans.values()), default=0)
@@ -101,25 +96,15 @@ def _farthest(
     if classes > _MAX_SEARCHED_CLASSES or bits > _MAX_SEARCHED_BITS:
         return made
     distance = max(minimum_distance(centers) for centers, _ in made)
-    while distance < upper_bound(classes, bits).distance:
-        better = _searched(classes, bits, distance + 1)
-        if better is None:
-            break
-        words, name = better
-        made.append((choose(words, classes), name))
+    while distance < upper_bound(classes, bits).distance and (better := _searched(classes, bits, distance + 1)):
+        made.append((choose(better[0], classes), better[1]))
         distance = minimum_distance(made[-1][0])
     return made
 
 
 def merit(centers: Centers) -> tuple[int, float, float]:
-    """Return what centers are compared by; larger is better, and ``max`` takes the first of equals."""
+    """Return what centers are compared by; larger is better."""
     return minimum_distance(centers), mean_distance(centers), -bit_balance(centers)
-
-
-def ratio_merit(centers: Centers) -> tuple[int, int, float, float]:
-    """Return ``merit`` with the maximum distance, the smaller the better, behind the minimum distance."""
-    smallest, mean, balance = merit(centers)
-    return smallest, -maximum_distance(centers), mean, balance
 
 
 def _plans(classes: int, bits: int) -> Iterator[Plan | None]:
@@ -136,10 +121,9 @@ def _searched(classes: int, bits: int, distance: int) -> tuple[Centers, str] | N
     odd = distance % 2
     for dimension in range(dimension_for(classes) - 1, 0, -1):
         code = best_linear_code(bits + odd, dimension)
-        if code is not None and code.d >= distance + odd:
-            generator = code.generator()
-            if (generator.sum(axis=1) % 2 == 0).all():
-                words = coset_search(generator, classes, distance + odd, _SEARCH_STEPS)
-                if words is not None:
-                    return words[:, :bits], f"search among cosets of {code}"
+        if code is None or code.d < distance + odd or (code.generator().sum(axis=1) % 2).any():
+            continue
+        words = coset_search(code.generator(), classes, distance + odd, _SEARCH_STEPS)
+        if words is not None:
+            return words[:, :bits], f"search among cosets of {code}"
     return None

@@ -3,10 +3,9 @@
 ``farthest_first`` is the rule of Gonzalez, Clustering to minimize the maximum intercluster distance, Theoretical
 Computer Science 38 (1985), which reaches at least half of the best possible minimum distance.
 
-A bit that is +1 in p of C centers differs in p (C - p) of their pairs, so the mean distance is largest when every p is
-C / 2: the balance of the bits and the mean distance are one aim. With S the sum of the chosen ±1 words, both are best
-where |S|² is least. A code that holds the negative of each of its words reaches that least value by pairs {w, -w}; of
-other codes, words are exchanged as long as |S|² falls.
+A bit that is +1 in p of C centers differs in p (C - p) of their pairs, so the balance of the bits and the mean distance
+are one aim. With S the sum of the chosen ±1 words, both are best where |S|² is least. A code that holds the negative of
+each of its words reaches that least value by pairs {w, -w}; of others, words are exchanged as long as |S|² falls.
 """
 
 from __future__ import annotations
@@ -27,16 +26,7 @@ _SAMPLES = 1000
 
 
 def choose_balanced(words: Centers, count: int, seed: int = 0) -> Centers:
-    """Choose words whose bits are balanced.
-
-    Args:
-        words: ``int8 [n, bits]`` of -1 and +1, distinct.
-        count: how many, at most n.
-        seed: of the random order in which words are tried.
-
-    Returns:
-        ``int8 [count, bits]``, distinct rows of ``words``.
-    """
+    """Choose ``count`` of the distinct words ``[n, bits]`` so that their bits are balanced, tried in a random order."""
     if count == len(words):
         return words.copy()
     rng = np.random.default_rng(seed)
@@ -49,10 +39,10 @@ def choose_balanced(words: Centers, count: int, seed: int = 0) -> Centers:
 
 
 def choose_one_sided(words: Centers, count: int, seed: int = 0) -> Centers:
-    """Choose balanced words of which no two are opposite, if there are enough; arguments as ``choose_balanced``.
+    """Choose balanced words of which no two are opposite, if there are enough: one of every pair {w, -w}.
 
-    One word of every pair {w, -w} is taken. The best of several random choices is the one with the least |S|², and
-    among equals, as all are for orthogonal words, the one whose worst bit is best balanced.
+    The best of several random choices is the one with the least |S|², and among equals, as all are for orthogonal
+    words, the one whose worst bit is best balanced.
     """
     opposite = _opposites(words)
     if opposite is None or 2 * count > len(words):
@@ -98,18 +88,11 @@ def _exchange(words: Centers, order: Numbers, count: int) -> Numbers:
 
 
 def farthest_first(distances_from: Callable[[int], Numbers], count: int, nearest: Numbers) -> Numbers:
-    """Choose candidates, each farthest from the nearest of those present or chosen before.
+    """Choose up to ``count`` different candidates, each farthest from the nearest of those present or chosen before.
 
-    Ties go to the largest sum of distances to the chosen, then to the first candidate.
-
-    Args:
-        distances_from: gives the distances ``[n]`` of all candidates from candidate i.
-        count: how many to choose.
-        nearest: ``[n]``, each candidate's distance to the nearest word already present; any constant if none is.
-
-    Returns:
-        Positions ``int64 [<= count]`` in the order of choice; fewer than ``count`` only if all remaining candidates
-        equal a word that is present or chosen.
+    Ties go to the largest sum of distances to the chosen, then to the first candidate. ``distances_from(i)`` gives the
+    distances ``[n]`` of all candidates from candidate i, ``nearest [n]`` those to the nearest word already present (any
+    constant if none is).
     """
     nearest = nearest.astype(np.int64)
     total = np.zeros_like(nearest)

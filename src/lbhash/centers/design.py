@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,20 +15,10 @@ from lbhash.centers.constructions.random import bernoulli_centers
 from lbhash.centers.distance import Centers, describe
 from lbhash.codes import pack, unpack
 
-_OTHERS: dict[str, Callable[[int, int, int], Centers]] = {
-    "lexicode": lexicode_centers,
-    **PAPER,
-    "random": bernoulli_centers,
-}
+_OTHERS = {"lexicode": lexicode_centers, **PAPER, "random": bernoulli_centers}
 
-SEARCHED: dict[str, Callable[[int, int], tuple[Centers, str]]] = {
-    "best": best_centers,
-    "best-ratio": best_ratio_centers,
-}
-"""The kinds that search all constructions; their centers are cached."""
-
+SEARCHED = {"best": best_centers, "best-ratio": best_ratio_centers}  # of all constructions; they are cached
 KINDS = (*SEARCHED, *BLOCKS, *_OTHERS)
-"""All kinds; the last four are the paper's."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,7 @@
 """Hamming distances between class centers, counted over all pairs.
 
 For ±1 words a, b of h bits the Hamming distance is (h - <a, b>) / 2, so all pairs come from a matrix product, which is
-exact in float32 (all values are whole and at most h <= 1,024). Products are taken in blocks of rows, so that only what
-is asked for has to fit in memory: for 20,000 centers ``pairwise_distances`` is 800 MB, ``minimum_distance`` and
-``describe`` need about 100 MB.
+exact in float32 (all values are whole and at most h <= 1,024) and is taken in blocks of rows to save memory.
 """
 
 from __future__ import annotations
@@ -58,18 +56,15 @@ def pairwise_distances(centers: npt.ArrayLike) -> npt.NDArray[np.int16]:
 
 
 def minimum_distance(centers: npt.ArrayLike) -> int:
-    """Return the smallest Hamming distance between two centers ``[C, bits]``, counted over all pairs.
-
-    It is 0 if two are equal. One center has no pair; its minimum distance is ``bits``, the most that any set can have.
+    """Return the smallest Hamming distance between two centers ``[C, bits]``; ``bits`` for one, which has no pair.
 
     >>> minimum_distance([[1, 1, 1], [1, -1, -1], [-1, 1, -1]])
     2
     """
     words = check_centers(centers)
-    bits = words.shape[1]
-    smallest = bits
+    smallest = words.shape[1]
     for rows, block in _distance_blocks(words):
-        np.fill_diagonal(block[:, rows.start :], bits)
+        np.fill_diagonal(block[:, rows.start :], words.shape[1])
         smallest = min(smallest, int(block.min()))
     return smallest
 
@@ -96,9 +91,8 @@ def largest_mean_distance(classes: int, bits: int) -> float:
     >>> largest_mean_distance(4, 6)
     4.0
     """
-    if classes == 1:
-        return float(bits)
-    return float(bits * (classes // 2) * ((classes + 1) // 2) / (classes * (classes - 1) / 2))
+    pairs = classes * (classes - 1) / 2
+    return float(bits * (classes // 2) * ((classes + 1) // 2) / pairs) if pairs else float(bits)
 
 
 def bit_balance(centers: npt.ArrayLike) -> float:
@@ -107,21 +101,18 @@ def bit_balance(centers: npt.ArrayLike) -> float:
 
 
 def describe(centers: npt.ArrayLike) -> dict[str, Any]:
-    """Describe a set of centers ``[C, bits]``.
+    """Return a dict that describes centers ``[C, bits]``.
 
-    Returns:
-        A dict with ``classes``, ``bits``, ``minimum_distance``, ``mean_distance``, ``bit_balance`` (0 is best) and
-        ``histogram`` (a dict from each distance that occurs to its number of pairs, by rising distance; empty for one
-        center).
+    It has ``classes``, ``bits``, ``minimum_distance``, ``mean_distance``, ``bit_balance`` (0 is best) and ``histogram``
+    (a dict from each distance that occurs to its number of pairs, by rising distance; empty for one center).
 
     >>> describe([[1, 1, 1], [1, -1, -1], [-1, 1, 1]])["histogram"]
     {1: 1, 2: 1, 3: 1}
     """
     words = check_centers(centers)
     classes, bits = words.shape
-    counts = np.zeros(bits + 1, np.int64)
-    for _, block in _distance_blocks(words):
-        counts += np.bincount(block.ravel().astype(np.intp), minlength=bits + 1)
+    blocks = [np.bincount(block.ravel().astype(int), minlength=bits + 1) for _, block in _distance_blocks(words)]
+    counts = np.sum(blocks, axis=0)
     counts[0] -= classes  # the diagonal
     return {
         "classes": classes,

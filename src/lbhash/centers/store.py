@@ -1,7 +1,6 @@
-"""A cache of class centers and bounds that take seconds to make, in the user's cache folder.
+"""A cache of class centers and bounds that take seconds to make, in the user's cache folder, if it can be written to.
 
-A file is named after what was asked for and after the sources that made it, so that another version of the
-constructions never reads what this one wrote. If the cache cannot be written or read, nothing is cached.
+A file's name has a fingerprint of the sources, so that another version never reads what this one wrote.
 """
 
 from __future__ import annotations

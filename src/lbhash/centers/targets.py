@@ -13,8 +13,7 @@ from lbhash.centers import Centers, arrange, arrange_centers, center_kinds, clas
 from lbhash.utils.validation import check_choice
 
 ARRANGED = "arranged"
-DESIGNED = "best-ratio"
-"""The kind of centers that are arranged: far apart from each other, and none opposite another."""
+DESIGNED = "best-ratio"  # the kind that is arranged: far apart from each other, and none opposite another
 
 Confusion = Callable[[], npt.NDArray[np.floating]]
 
@@ -32,38 +31,22 @@ def check_center_kind(kind: object) -> str:
 def task_centers(kind: str, classes: int, bits: int, seed: int, confusion: Confusion) -> Centers:
     """Return centers of one of ``task_center_kinds()``.
 
-    Args:
-        kind: "arranged" are those of the kind "best-ratio", moved so that frequently confused classes are neighbors
-            (``lbhash.centers.arrange_centers``), unless they are too many to be arranged
-            (``lbhash.centers.arrange.MOST_CLASSES``); all other kinds are those of ``lbhash.centers.class_centers``.
-        classes: C.
-        bits: length of a code.
-        seed: of the random numbers, if the kind uses any.
-        confusion: returns the confusion matrix ``[C, C]``; called only if the kind needs it.
-
-    Returns:
-        ``int8 [C, bits]`` of -1 and +1.
-
-    Raises:
-        ValueError: there is no such kind, or it has no such centers.
+    The kind "arranged" is "best-ratio", moved so that frequently confused classes are neighbors (``arrange_centers``),
+    unless they are too many to be arranged. ``confusion`` returns the confusion matrix ``[C, C]``, and is called only
+    if the kind needs it.
     """
     if check_center_kind(kind) != ARRANGED:
         return class_centers(classes, bits, kind=kind, seed=seed)
     designed = class_centers(classes, bits, kind=DESIGNED)
     if classes > arrange.MOST_CLASSES:
-        warnings.warn(
-            f"{classes} centers are too many to be arranged (at most {arrange.MOST_CLASSES}); they stay {DESIGNED!r}",
-            stacklevel=2,
-        )
+        limit = f"at most {arrange.MOST_CLASSES}"
+        warnings.warn(f"{classes} centers are too many to be arranged ({limit}); they stay {DESIGNED!r}", stacklevel=2)
         return designed
     return arrange_centers(designed, confusion(), seed=seed)
 
 
 def centers_fingerprint(classes: int, bits: int, kind: str, seed: int) -> str:
-    """Return a short name that follows from the centers themselves, for the names of runs that depend on them.
-
-    Arranged centers also depend on the rows, whose fingerprint is a separate part of a run's name.
-    """
+    """Return a short name that follows from the centers (without the rows by which they are arranged), for runs."""
     if kind == ARRANGED:
         return f"{centers_fingerprint(classes, bits, DESIGNED, seed)}-arranged{arrange.SLACK:g}-{arrange.PULL:g}"
     return f"centers{zlib.crc32(class_centers(classes, bits, kind, seed).tobytes()):08x}"

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
     from lbhash.models.hash_model import HashModel
 
-FOLDER = "backbone"
-"""The folder within a model folder that has a backbone which was fine-tuned with the model."""
+FOLDER = "backbone"  # within a model folder, of the backbone that was fine-tuned with the model
 
 
 def own_backbone(folder: str | Path | None) -> Path | None:
@@ -25,14 +24,10 @@ def own_backbone(folder: str | Path | None) -> Path | None:
 
 
 def find_backbone(model: HashModel, folder: str | Path | None = None) -> str:
-    """Return the folder or Hub id of a model's backbone.
+    """Return the folder or Hub id of the backbone of a model that was loaded from a folder, or from a Hub id.
 
-    Args:
-        model: the hash model; its metadata names its backbone.
-        folder: the folder that the model was loaded from; or its id on the Hub, from which its backbone is downloaded.
-
-    Raises:
-        ValueError: the model does not know its backbone, or the backbone that was fine-tuned with it is missing.
+    A backbone that was fine-tuned with the model is downloaded from its Hub id; raises ``ValueError`` if it is missing,
+    or if the model does not know its backbone.
     """
     own = own_backbone(folder)
     if own is not None:
@@ -54,11 +49,7 @@ def find_backbone(model: HashModel, folder: str | Path | None = None) -> str:
 
 
 def check_backbone(model: HashModel, backbone: Backbone) -> None:
-    """Raise ``ValueError`` unless a hash model can take the embeddings of a backbone.
-
-    If the model knows the backbone that it was trained with, the fingerprints must be the same; a folder may have
-    moved. In any case the embeddings must have the right length.
-    """
+    """Raise ``ValueError`` unless a backbone is the one that a hash model knows, and its embeddings have the length."""
     known = model.metadata.get("backbone")
     if known and known["fingerprint"] != backbone.fingerprint():
         raise ValueError(
@@ -66,13 +57,12 @@ def check_backbone(model: HashModel, backbone: Backbone) -> None:
             f"{known['name']!r} ({known['fingerprint']}); weights and preprocessing must be the same"
         )
     if backbone.dim != model.dim:
-        raise ValueError(
-            f"backbone is {backbone.name!r}, whose embeddings have {backbone.dim} numbers; the model takes {model.dim}"
-        )
+        found = f"whose embeddings have {backbone.dim} numbers"
+        raise ValueError(f"backbone is {backbone.name!r}, {found}; the model takes {model.dim}")
 
 
 def load_backbone(model: HashModel, folder: str | Path | None = None, *, device: str = "auto") -> Backbone:
-    """Load the backbone that a model was trained with; errors are those of the three functions that this one calls."""
+    """Load the backbone that a model was trained with."""
     from lbhash.models.backbone import Backbone
 
     found = find_backbone(model, folder)
@@ -89,8 +79,7 @@ def load_backbone(model: HashModel, folder: str | Path | None = None, *, device:
 def save_backbone(backbone: Backbone, folder: str | Path) -> None:
     """Write a backbone into a model folder: first under a temporary name, then renamed.
 
-    The model's configuration is written later and has the backbone's fingerprint, so if the process is killed in
-    between, loading the model finds that its files do not belong together.
+    The model's configuration, which is written later, has its fingerprint, so a save that was cut short is noticed.
     """
     target = Path(folder) / FOLDER
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -52,23 +52,14 @@ class HashModel(
     tags=["learning-to-hash", "image-retrieval"],
     model_card_template=MODEL_CARD,
 ):
-    """Standardization of the input, then a linear head or one with a hidden layer.
+    """Standardization of the input, then a linear head (``hidden`` 0) or one with a hidden layer.
 
     ℓ = W2 · relu(W1 · dropout((x − mean) / scale) + b1) + b2,  code = sign ℓ with bin(0) = +1
 
-    Args:
-        dim: length of an embedding.
-        bits: h, length of a code.
-        hidden: width of the hidden layer; 0 for a linear head.
-        dropout: probability that an input is dropped in training. Embeddings have many numbers and the protocols
-            few training rows, so a head without dropout overfits.
-        classifier: number of classes of the method's own linear classifier on codes, stored beside the head; 0 if
-            the method has none.
-        metadata: what made the model (method, seed, data …), stored in the configuration; JSON must be able to hold it.
-        about: the metadata of a configuration of before, whose keys had spaces.
-
-    Shape:
-        ``forward(x [n, dim])`` gives ``[n, bits]``. Raw embeddings go in: the standardization is part of the model.
+    Inputs are dropped in training, because the protocols have few rows, of many numbers each. ``classifier`` is the
+    number of classes of the method's own linear classifier on codes, stored beside the head; 0 if it has none.
+    ``metadata`` is what made the model (method, seed, data …), for the configuration, so JSON must be able to hold it;
+    ``about`` is what configurations of before call it, with spaces in the keys.
     """
 
     mean: Tensor
@@ -92,11 +83,8 @@ class HashModel(
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
         self.dropout = Dropout(dropout)
-        self.head: nn.Module = (
-            nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, bits))
-            if hidden
-            else nn.Linear(dim, bits)
-        )
+        layers = (nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, bits)) if hidden else ()
+        self.head: nn.Module = nn.Sequential(*layers) if hidden else nn.Linear(dim, bits)
         self.classifier = nn.Linear(bits, classifier, bias=False) if classifier else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -139,23 +127,15 @@ class HashModel(
         """Write ``model.safetensors``, ``config.json`` and a model card; whole files, renamed into place.
 
         The configuration is written last and holds the fingerprint of the weights, so that loading the model finds out
-        if a save was cut short.
-
-        Args:
-            save_directory: the folder.
-            kwargs: ``push_to_hub=True`` pushes the model to the Hub, under ``repo_id`` or the folder's name; the other
-                arguments are then those of ``push_to_hub`` (``private``, ``token`` …).
+        if a save was cut short. ``push_to_hub=True`` pushes the model to the Hub, under ``repo_id`` or the folder's
+        name; the other arguments are then those of ``push_to_hub`` (``private``, ``token`` …).
         """
         target = Path(save_directory)
         metadata = plain(self.metadata, "metadata")
-        config: dict[str, Any] = {
-            "dim": self.dim,
-            "bits": self.bits,
-            "hidden": self.hidden,
-            "dropout": self.dropout.probability,
-            "classifier": 0 if self.classifier is None else self.classifier.out_features,
-            "metadata": {**metadata, "fingerprint": self.fingerprint()},
-        }
+        config: dict[str, Any] = {name: getattr(self, name) for name in ("dim", "bits", "hidden")}
+        config["dropout"] = self.dropout.probability
+        config["classifier"] = 0 if self.classifier is None else self.classifier.out_features
+        config["metadata"] = {**metadata, "fingerprint": self.fingerprint()}
         embedding = f"an embedding of {self.dim} numbers"
         card = {
             "bits": self.bits,
@@ -177,10 +157,7 @@ class HashModel(
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, **kwargs: Any) -> HashModel:
-        """Load all tensors from safetensors; a folder that has a pickle is refused.
-
-        The weights must have the fingerprint that the configuration has, if it has one.
-        """
+        """Load all tensors from safetensors; the weights must have the configuration's fingerprint, if it has one."""
         folder = Path(model_id)
         with torch.random.fork_rng(devices=[]):  # the random weights of a new model must not change the caller's state
             if folder.is_dir():
@@ -210,10 +187,8 @@ def check_model_folder(folder: str | Path, name: str = "model") -> Path:
         raise ValueError(f"{name} is {str(folder)!r}, and there is no such folder")
     pickles = sorted(file.name for file in path.iterdir() if file.suffix in PICKLES)
     if pickles:
-        raise ValueError(
-            f"{name} is {str(folder)!r}, which holds a pickle ({pickles[0]}); lbhash loads safetensors only, because "
-            "a pickle can run code: remove the file if you trust the rest"
-        )
+        why = "lbhash loads safetensors only, because a pickle can run code: remove the file if you trust the rest"
+        raise ValueError(f"{name} is {str(folder)!r}, which holds a pickle ({pickles[0]}); {why}")
     for file in ("config.json", "model.safetensors"):
         if not (path / file).is_file():
             raise ValueError(f"{name} is {str(folder)!r}, which has no {file}; it must be a folder that lbhash wrote")
@@ -221,14 +196,9 @@ def check_model_folder(folder: str | Path, name: str = "model") -> Path:
 
 
 def load_model(directory: str | Path, *, hub: bool = False) -> HashModel:
-    """Load a model folder; nothing is unpickled.
+    """Load a model folder or, if ``hub``, a model of the Hub (``user/name``); nothing is unpickled.
 
-    Args:
-        directory: the folder.
-        hub: whether ``directory`` may also be the id of a model on the Hub, ``user/name``.
-
-    Raises:
-        ValueError: there is no such model, or it cannot be loaded.
+    Raises ``ValueError`` if there is no such model, or it cannot be loaded.
     """
     if not hub or Path(directory).exists() or str(directory).count("/") != 1:
         check_model_folder(directory)

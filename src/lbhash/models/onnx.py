@@ -6,7 +6,7 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,17 +25,12 @@ from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
-    from PIL import Image
+    pass
 
 
-OPSET = 18
-"""The default version of ONNX's operators: the oldest that PyTorch writes, and thus the one that most engines read."""
-
-LIMIT = 1e-4
-"""The allowed difference of a raw output from the library's, relative to the largest output or 1, whichever is more."""
-
-MAX_BYTES = 2_000_000_000
-"""The most bytes of weights: an ONNX file is a Protocol Buffers message, which must be smaller than 2^31 bytes."""
+OPSET = 18  # the oldest version of ONNX's operators that PyTorch writes, and thus the one that most engines read
+LIMIT = 1e-4  # the allowed difference of a raw output, relative to the largest output or 1, whichever is more
+MAX_BYTES = 2_000_000_000  # of weights: an ONNX file is a Protocol Buffers message, which must be below 2^31 bytes
 
 _CHECKED_IMAGES = ((1, 64, 64), (3, 96, 72), (4, 80, 112))  # number, width and height of each batch
 _CHECKED_ROWS = (1, 7, 248)  # number of embeddings in each batch
@@ -44,13 +39,8 @@ _CHECKED_ROWS = (1, 7, 248)  # number of embeddings in each batch
 class CodeNetwork(nn.Module):
     """A hash model, after its backbone if there is one, that returns packed codes.
 
-    Args:
-        model: the hash model.
-        backbone: the vision model whose embeddings it takes.
-
-    Shape:
-        ``forward`` takes ``[n, dim]``, or ``[n, 3, height, width]`` if there is a backbone, and returns codes,
-        ``uint8 [n, ceil(bits / 8)]``, and raw outputs ℓ, ``float32 [n, bits]``.
+    ``forward`` takes ``[n, dim]``, or ``[n, 3, height, width]`` if there is a backbone, and returns codes, ``uint8 [n,
+    ceil(bits / 8)]``, and raw outputs ℓ, ``float32 [n, bits]``.
     """
 
     byte_values: Tensor
@@ -82,9 +72,8 @@ def export_model(
     ``float32 [n, bits]``. n is free, from 1 on; so are height and width if the preprocessing does not fix them. Its
     metadata describe the codes: see ``docs/export.md``.
 
-    Two engines sum in different orders, so the last digits of ℓ differ. The file is written only if no ℓ of a check
-    batch differs from the library's by more than ``LIMIT``, and every code is the packed signs of its own ℓ. A bit can
-    then differ only if ℓ is as close to 0 as that.
+    Two engines sum in different orders. The file is written only if no ℓ of a check batch differs from the library's
+    by more than ``LIMIT``, and every code is the packed signs of its own ℓ; else ``ValueError`` is raised.
 
     Args:
         model: a model folder. If it has a folder ``backbone``, that is its backbone.
@@ -96,17 +85,14 @@ def export_model(
         A description of the file and of the comparison: ``out``, ``bytes``, ``opset``, ``inputs`` and ``outputs``
         (name, type and shape of each), ``metadata``, ``onnxruntime`` (its version), ``rows`` (compared),
         ``largest_difference`` of logits and ``differing_bits``.
-
-    Raises:
-        ValueError: there is no such model folder, the file name or the opset is wrong, the backbone is not the
-            model's, a package is missing, the model cannot be exported, or the outputs differ.
-        TypeError: the opset is not an integer.
-        OSError: the file cannot be written.
     """
     check_packages("export", "onnx", "onnx", "onnxscript", "onnxruntime")
     import onnx
 
-    file = _check_out(out)
+    file = Path(out)
+    if file.suffix != ".onnx" or file.is_dir():
+        wrong = "; it must end in .onnx" if file.suffix != ".onnx" else ", which is a folder; it must be a file"
+        raise ValueError(f"out is {str(out)!r}{wrong}")
     opset = check_int(OPSET if opset is None else opset, "opset", OPSET, onnx.defs.onnx_opset_version())
     loaded = load_model(model)
     where = own_backbone(model) if backbone is None else backbone
@@ -114,7 +100,10 @@ def export_model(
     if vision is not None:
         check_backbone(loaded, vision)
     network = CodeNetwork(loaded, None if vision is None else vision.model).eval()
-    _check_size(network)
+    size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
+    if size > MAX_BYTES:
+        found = f"the weights of model and backbone have {size:,} bytes"
+        raise ValueError(f"{found}; an ONNX file holds {MAX_BYTES:,} at most")
     batches = _embedding_batches(loaded) if vision is None else _image_batches(vision)
     with replacing(file) as temporary:  # first, so that a file that cannot be written fails at once
         proto = _exported(network, batches, opset)
@@ -141,15 +130,13 @@ def _exported(network: CodeNetwork, batches: list[Tensor], opset: int) -> Any:
     name = "embeddings" if network.backbone is None else "pixel_values"
     try:
         with _quiet():
+            names: dict[str, Any] = {
+                "input_names": [name],
+                "output_names": ["codes", "logits"],
+                "dynamic_shapes": (free,),
+            }
             program = torch.onnx.export(
-                network,
-                (batches[1],),
-                input_names=[name],
-                output_names=["codes", "logits"],
-                opset_version=opset,
-                dynamo=True,
-                dynamic_shapes=(free,),
-                verbose=False,
+                network, (batches[1],), opset_version=opset, dynamo=True, verbose=False, **names
             )
     except torch.onnx.OnnxExporterError as error:
         what = "the model" if network.backbone is None else f"the backbone, a {type(network.backbone).__name__},"
@@ -167,10 +154,9 @@ def _describe(proto: Any, metadata: dict[str, str]) -> None:
     """Add the metadata to the file, and remove the exporter's notes about the paths of the code."""
     import onnx
 
-    for notes in (proto.graph, *proto.graph.node, *proto.graph.value_info, *proto.graph.input, *proto.graph.output):
+    graph = proto.graph
+    for notes in (graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer):
         notes.ClearField("metadata_props")
-    for tensor in proto.graph.initializer:
-        tensor.ClearField("metadata_props")
     proto.producer_name, proto.producer_version = "lbhash", __version__
     onnx.helper.set_model_props(proto, metadata)
 
@@ -192,11 +178,10 @@ def _signature(values: Any) -> list[dict[str, Any]]:
     import onnx
 
     found = []
-    for value in values:
-        kind = value.type.tensor_type
+    for name, kind in ((value.name, value.type.tensor_type) for value in values):
         shape = [length.dim_param or length.dim_value for length in kind.shape.dim]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
-        found.append({"name": value.name, "type": str(dtype), "shape": shape})
+        found.append({"name": name, "type": str(dtype), "shape": shape})
     return found
 
 
@@ -212,13 +197,12 @@ def _image_batches(backbone: Backbone) -> list[Tensor]:
     from PIL import Image
 
     rng = np.random.default_rng(0)
-
-    def image(width: int, height: int) -> Image.Image:
-        coarse = Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8))
-        return coarse.resize((width, height), Image.Resampling.BICUBIC)
-
-    made = [[image(width, height) for _ in range(count)] for count, width, height in _CHECKED_IMAGES]
-    return [preprocess(backbone.processor, batch, backbone.name).float() for batch in made]
+    batches = []
+    for count, width, height in _CHECKED_IMAGES:
+        coarse = [Image.fromarray(values) for values in rng.integers(0, 256, (count, 8, 8, 3), dtype=np.uint8)]
+        images = [image.resize((width, height), Image.Resampling.BICUBIC) for image in coarse]
+        batches.append(preprocess(backbone.processor, images, backbone.name).float())
+    return batches
 
 
 def _compare(network: CodeNetwork, batches: list[Tensor], file: Path) -> dict[str, Any]:
@@ -243,51 +227,27 @@ def _compare(network: CodeNetwork, batches: list[Tensor], file: Path) -> dict[st
         expected = np.concatenate([network(batch)[1].numpy() for batch in batches])
     limit = LIMIT * max(1.0, float(np.abs(expected).max()))
     largest = float(np.abs(logits - expected).max())
+    of_what = f"of the exported model under onnxruntime {version}"
     if not largest <= limit:  # nor NaN
-        raise ValueError(
-            f"the outputs of the exported model under onnxruntime {version} are up to {largest:.2g} from the "
-            f"library's ({limit:.2g} is allowed); the file is not written"
-        )
+        far = f"up to {largest:.2g} from the library's ({limit:.2g} is allowed)"
+        raise ValueError(f"the outputs {of_what} are {far}; the file is not written")
     if not np.array_equal(codes, pack(logits)):
-        raise ValueError(
-            f"the codes of the exported model under onnxruntime {version} are not the packed signs of its outputs; "
-            "the file is not written"
-        )
+        raise ValueError(f"the codes {of_what} are not the packed signs of its outputs; the file is not written")
     bits = int(np.unpackbits(codes ^ pack(expected)).sum())
     return {"onnxruntime": version, "rows": len(codes), "largest_difference": largest, "differing_bits": bits}
-
-
-def _check_out(out: str | Path) -> Path:
-    file = Path(out)
-    if file.suffix != ".onnx":
-        raise ValueError(f"out is {str(out)!r}; it must end in .onnx")
-    if file.is_dir():
-        raise ValueError(f"out is {str(out)!r}, which is a folder; it must be a file")
-    return file
-
-
-def _check_size(network: CodeNetwork) -> None:
-    size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
-    if size > MAX_BYTES:
-        raise ValueError(
-            f"the weights of model and backbone have {size:,} bytes; an ONNX file holds {MAX_BYTES:,} at most"
-        )
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silence the exporter's notes and warnings while the block runs."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL)
+        yield
 
 
 def _line(error: BaseException) -> str:

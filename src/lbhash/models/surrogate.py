@@ -26,19 +26,10 @@ from lbhash.utils.validation import check_float, check_int
 
 
 class Surrogate(nn.Module):
-    """The posterior of each block of bits, all blocks in one batched computation.
+    """The posterior of each block of ``block_bits`` bits, all blocks in one batched computation.
 
-    Args:
-        bits: h, the length of a code. If it is not a multiple of ``block_bits``, the last block is smaller: its missing
-            inputs are zero and its impossible outcomes have probability 0.
-        block_bits: r, bits in a block; a block has 2^r joint probabilities.
-        hidden: width of the hidden layer.
-        dropout: probability that a hidden unit is dropped in training.
-
-    Shape:
-        ``forward(logits [n, bits])`` gives the logits of the joint probabilities, ``[n, blocks, 2**block_bits]``.
-
-    Source: the paper's Algorithm 1 (8 → 256, SiLU, dropout 0.5, 256 → 256).
+    If ``bits`` is not a multiple of ``block_bits``, the last block is smaller: its missing inputs are zero and its
+    impossible outcomes have probability 0. The defaults are the paper's (8 → 256, SiLU, dropout 0.5, 256 → 256).
     """
 
     impossible: Tensor
@@ -67,12 +58,8 @@ class Surrogate(nn.Module):
         """Initialize the weights as ``nn.Linear`` does: uniform within ± 1 / √(fan in), block by block."""
         for block in range(self.blocks):
             inputs = min(self.block_bits, self.bits - block * self.block_bits)
-            for parameter, fan_in in (
-                (self.weight1, inputs),
-                (self.bias1, inputs),
-                (self.weight2, self.hidden),
-                (self.bias2, self.hidden),
-            ):
+            parameters = (self.weight1, self.bias1, self.weight2, self.bias2)
+            for parameter, fan_in in zip(parameters, (inputs, inputs, self.hidden, self.hidden), strict=True):
                 nn.init.uniform_(parameter[block], -(fan_in**-0.5), fan_in**-0.5)
 
     def forward(self, logits: Tensor) -> Tensor:
@@ -98,14 +85,9 @@ class Surrogate(nn.Module):
 
         L_π = 1/n Σ_i Σ_j −log P_j(b_i | ℓ_i), whose gradient reaches the surrogate only, and
         L_θ = 1/n Σ_p Σ_j −log P_j(c_p | ℓ_{rows(p)}), whose gradient reaches the logits only,
-        so that one backward pass over L_π + L_θ is Algorithm 1's two updates.
-
-        Args:
-            logits: ℓ, ``[n, bits]``.
-            codes: block indices of the rows' codes, ``int64 [n, blocks]``.
-            centers: block indices of the rows' centers, ``int64 [pairs, blocks]``.
-            rows: the row of ``logits`` of each of these centers, ``int64 [pairs]``; a row with several labels has
-                several centers.
+        so that one backward pass over L_π + L_θ is Algorithm 1's two updates. ``codes [n, blocks]`` and ``centers
+        [pairs, blocks]`` are block indices; ``rows [pairs]`` has the row of ``logits [n, bits]`` of each center, as a
+        row with several labels has several.
         """
         shape = (self.blocks, len(logits), self.hidden)
         keep = keep_mask(self.dropout, shape, logits) if self.training else None
@@ -126,19 +108,8 @@ class _RoutedLosses(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        w1: Tensor,
-        b1: Tensor,
-        w2: Tensor,
-        b2: Tensor,
-        impossible: Tensor,
-        keep: Tensor | None,
-        codes: Tensor,
-        centers: Tensor,
-        rows: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        x, w1, b1, w2, b2, impossible, keep, codes, centers, rows = inputs
         z = torch.baddbmm(b1, x, w1)
         a = F.silu(z)
         if keep is not None:
@@ -178,29 +149,3 @@ class _RoutedLosses(torch.autograd.Function):
             dw1 = torch.bmm(x.transpose(1, 2), dz)
             db1 = dz.sum(1, keepdim=True)
         return dx, dw1, db1, dw2, db2, None, None, None, None, None
-
-
-def product_of_marginals(marginals: Tensor) -> Tensor:
-    """Return the joint distribution of independent bits, the naive estimate of a posterior.
-
-    p(b) = Π_k m_k^{1{b_k > 0}} (1 − m_k)^{1{b_k < 0}}
-
-    Args:
-        marginals: ``[..., r]``, probability that each bit is +1.
-
-    Returns:
-        ``[..., 2**r]``, by outcome index Σ_k 1{b_k > 0}·2^(k-1).
-    """
-    joint = torch.ones_like(marginals[..., :1])
-    for k in range(marginals.shape[-1]):
-        bit = marginals[..., k : k + 1]
-        joint = torch.cat([joint * (1 - bit), joint * bit], dim=-1)
-    return joint
-
-
-def kl_divergence(truth: Tensor, estimate: Tensor) -> Tensor:
-    """Return the Kullback-Leibler divergence Σ_b p(b) log(p(b) / q(b)) over the last axis, in nats.
-
-    Outcomes with p(b) = 0 count 0; where q(b) = 0 < p(b) the divergence is infinite.
-    """
-    return (torch.xlogy(truth, truth) - torch.xlogy(truth, estimate)).sum(-1)

@@ -37,12 +37,10 @@ def signs(outcomes: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.float32]
 
 
 def divergence(truth: Joint, estimate: Joint) -> float:
-    """Return KL(truth ‖ estimate) in nats."""
-    import torch
+    """Return KL(truth ‖ estimate) in nats; infinite if the estimate excludes an outcome that can happen."""
+    from scipy.special import rel_entr
 
-    from lbhash.models.surrogate import kl_divergence
-
-    return float(kl_divergence(torch.from_numpy(truth), torch.from_numpy(estimate)))
+    return float(rel_entr(truth, estimate).sum())
 
 
 def marginals(joint: Joint) -> Joint:
@@ -53,11 +51,14 @@ def marginals(joint: Joint) -> Joint:
 
 def independent_bits(joint: Joint) -> Joint:
     """Return the product of the marginals, which takes the bits as independent."""
-    import torch
+    return product_of_marginals(marginals(joint))
 
-    from lbhash.models.surrogate import product_of_marginals
 
-    return product_of_marginals(torch.from_numpy(marginals(joint))).numpy()
+def product_of_marginals(marginals: npt.NDArray[np.floating]) -> Joint:
+    """Return the joint probabilities ``[..., 2**bits]`` of independent bits with these probabilities of +1."""
+    bits = marginals.shape[-1]
+    ones = np.arange(2**bits)[:, None] >> np.arange(bits) & 1
+    return np.where(ones, marginals[..., None, :], 1 - marginals[..., None, :]).prod(axis=-1)
 
 
 def independent_blocks(joint: Joint, first: int) -> Joint:

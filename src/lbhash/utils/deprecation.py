@@ -12,10 +12,7 @@ T = TypeVar("T")
 
 
 def renamed(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Let a function take arguments by their old names, too, with a ``DeprecationWarning``.
-
-    Args:
-        names: the new name of each old one.
+    """Let a function take arguments by their old names, too (old to new), with a ``DeprecationWarning``.
 
     >>> @renamed(at="top_k")
     ... def double(top_k): return 2 * top_k

@@ -14,9 +14,8 @@ import numpy as np
 def fingerprint(*parts: Any) -> str:
     """Return 16 hexadecimal digits of the SHA-256 of all parts, one after the other.
 
-    Args:
-        parts: bytes, text, NumPy arrays (their bytes in C order; neither shape nor type), or anything else that JSON
-            can hold, with its keys sorted. An iterator stands for the parts that it gives, taken one at a time.
+    Parts are bytes, text, NumPy arrays (their bytes in C order; neither shape nor type), or anything else that JSON can
+    hold, with its keys sorted. An iterator stands for the parts that it gives, taken one at a time.
 
     >>> fingerprint("csq", {"bits": 16}) == fingerprint("csq", {"bits": 16})
     True

@@ -1,8 +1,4 @@
-"""Labels: the forms that users may give, and the two forms that the library works with.
-
-Single-label data is a vector of class numbers, ``int64 [n]``. Multi-label data is a multi-hot matrix,
-``uint8 [n, classes]``, 1 if a row has the label. Every function that takes labels passes them through ``check_labels``
-first, so that a mistake is reported early and in one line.
+"""Labels: class numbers ``int64 [n]``, or a multi-hot matrix ``uint8 [n, classes]``, from any form that users give.
 
 An array of one column, ``[n, 1]``, could be either. It is a column of class numbers if it holds anything but 0 and 1,
 and multi-hot of a single class if it does not.
@@ -18,8 +14,7 @@ import numpy.typing as npt
 
 from lbhash.utils.validation import check_int
 
-Labels = npt.NDArray[Any]
-"""``int64 [n]`` or ``uint8 [n, classes]``, as ``check_labels`` returns them."""
+Labels = npt.NDArray[Any]  # int64 [n] or uint8 [n, classes], as check_labels returns them
 
 _MAY_BE = "class numbers [n], a multi-hot array [n, classes] or a list of lists of class numbers"
 
@@ -27,18 +22,9 @@ _MAY_BE = "class numbers [n], a multi-hot array [n, classes] or a list of lists 
 def check_labels(labels: Any, name: str = "labels", classes: int | None = None) -> Labels:
     """Return class numbers as ``int64 [n]``, and labels of any other form as ``uint8 [n, classes]``.
 
-    Args:
-        labels: class numbers ``[n]`` or ``[n, 1]`` (integers, or floats that are whole numbers), at least 0; or
-            multi-hot ``[n, classes]`` of 0 and 1; or a list of n lists of class numbers. In the last two forms a row
-            may have no label.
-        name: name of the argument in an error message.
-        classes: the number of classes. If None, the columns of a multi-hot array, or 1 + the largest class number of a
-            list of lists.
-
-    Raises:
-        TypeError: a value is not a number (a string, ``None``), or rows are of mixed kinds.
-        ValueError: a value is negative, not whole, NaN, or not below ``classes``; a list names a class twice; a
-            multi-hot value is neither 0 nor 1; the array has no or too many dimensions.
+    Labels are class numbers ``[n]`` or ``[n, 1]`` from 0 on (integers, or floats that are whole numbers), multi-hot
+    ``[n, classes]`` of 0 and 1, or a list of n lists of class numbers; in the last two forms a row may have no label.
+    If ``classes`` is None, it is the columns of a multi-hot array, or 1 + the largest class number of a list of lists.
 
     >>> check_labels([[0, 2], [1]]).tolist()
     [[1, 0, 1], [0, 1, 0]]
@@ -48,12 +34,8 @@ def check_labels(labels: Any, name: str = "labels", classes: int | None = None) 
     if _is_list_of_lists(labels, name):
         return _multi_hot_of_lists(labels, name, classes)
     array = _as_numbers(labels, name)
-    if is_class_column(array):
-        array = array.ravel()
-    if array.ndim == 1:
-        numbers = _class_numbers(array, name)
-        _check_below(numbers, np.arange(len(numbers)), name, classes)
-        return numbers
+    if array.ndim == 1 or is_class_column(array):
+        return _class_numbers(array.ravel(), name, classes)
     if array.ndim == 2 and array.shape[1] > 0:
         return _multi_hot(array, name, classes)
     raise ValueError(f"{name} has shape {array.shape}; it must be {_MAY_BE}")
@@ -64,8 +46,7 @@ def check_label_pair(
 ) -> tuple[Labels, Labels]:
     """Check two sets of labels that are compared with each other, for example those of queries and of the base.
 
-    Two lists of lists get the same number of classes, that of the larger. Besides the errors of ``check_labels``,
-    raises ``ValueError`` if only one set is single-label, or if the numbers of classes differ.
+    Two lists of lists get the same number of classes, that of the larger.
     """
     left, right = check_labels(labels, name), check_labels(others, other_name)
     if left.ndim != right.ndim:
@@ -73,25 +54,21 @@ def check_label_pair(
         raise ValueError(f"{name} is {kinds[left.ndim]} and {other_name} is {kinds[right.ndim]}; both must be the same")
     if left.ndim == 2 and left.shape[1] != right.shape[1]:
         if not (_is_list_of_lists(labels, name) and _is_list_of_lists(others, other_name)):
-            raise ValueError(
-                f"{name} has {left.shape[1]} label columns and {other_name} has {right.shape[1]}; they must be equal"
-            )
+            columns = f"{name} has {left.shape[1]} label columns and {other_name} has {right.shape[1]}"
+            raise ValueError(f"{columns}; they must be equal")
         wide = max(left.shape[1], right.shape[1])
-        left = np.pad(left, ((0, 0), (0, wide - left.shape[1])))
-        right = np.pad(right, ((0, 0), (0, wide - right.shape[1])))
+        left, right = (np.pad(side, ((0, 0), (0, wide - side.shape[1]))) for side in (left, right))
     return left, right
 
 
 def number_classes(labels: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the classes, and for each row the position of its class among them.
 
-    The positions are the class numbers themselves, unless these are far apart, such as product numbers. Then only the
-    classes that occur are returned, so that counts by class do not grow with the numbers.
+    If class numbers are far apart, such as product numbers, only the classes that occur are returned.
     """
     if labels.max() < max(len(labels), 1 << 16):
         return np.arange(labels.max() + 1), labels
-    classes, positions = np.unique(labels, return_inverse=True)
-    return classes, positions.astype(np.int64)
+    return np.unique(labels, return_inverse=True)
 
 
 def label_value(label: npt.ArrayLike) -> int | list[int]:
@@ -108,10 +85,7 @@ def check_single(labels: Any, name: str = "labels") -> npt.NDArray[np.int64]:
 
 
 def fit_columns(labels: Any, like: Labels) -> Any:
-    """Return a list of lists as a multi-hot array with the columns of ``like``, and any other labels unchanged.
-
-    Classes beyond these columns occur in no row of ``like`` and are left out.
-    """
+    """Return a list of lists as a multi-hot array with the columns of ``like``, and any other labels unchanged."""
     if like.ndim == 1 or not _is_list_of_lists(labels, "labels"):
         return labels
     hot = check_labels(labels)[:, : like.shape[1]]
@@ -136,11 +110,8 @@ def one_hot(labels: Any, classes: int | None = None) -> npt.NDArray[np.uint8]:
     array = check_labels(labels, classes=classes)
     if array.ndim == 2:
         return array
-    if classes is None:
-        classes = int(array.max(initial=-1)) + 1
-    hot = np.zeros((len(array), classes), np.uint8)
-    hot[np.arange(len(array)), array] = 1
-    return hot
+    numbers = np.arange(array.max(initial=-1) + 1 if classes is None else classes)
+    return (array[:, None] == numbers).view(np.uint8)
 
 
 def _is_list_of_lists(labels: Any, name: str) -> bool:
@@ -159,25 +130,20 @@ def _as_numbers(labels: Any, name: str) -> npt.NDArray[Any]:
     except ValueError as error:
         raise TypeError(f"{name} is ragged; it must be {_MAY_BE}") from error
     if array.dtype == object:
-        array = _from_objects(array, name)
+        for index, value in np.ndenumerate(array):
+            if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+                what = "missing (None)" if value is None else f"{value!r}"
+                raise TypeError(f"{name} is {what} in row {index[0] if index else 0}; it must be {_MAY_BE}")
+        array = np.array(array.tolist())
+        if array.dtype == object:
+            raise ValueError(f"{name} holds a number that is too large; it must be {_MAY_BE}")
     if array.dtype.kind not in "biuf":
-        what = "strings" if array.dtype.kind in "US" else array.dtype
+        what = "strings" if array.dtype.kind in "US" else str(array.dtype)
         raise TypeError(f"{name} holds {what}; it must be {_MAY_BE}")
     return array
 
 
-def _from_objects(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    for index, value in np.ndenumerate(array):
-        if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
-            what = "missing (None)" if value is None else f"{value!r}"
-            raise TypeError(f"{name} is {what} in row {index[0] if index else 0}; it must be {_MAY_BE}")
-    numbers = np.array(array.tolist())
-    if numbers.dtype == object:
-        raise ValueError(f"{name} holds a number that is too large; it must be {_MAY_BE}")
-    return numbers
-
-
-def _class_numbers(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
+def _class_numbers(array: npt.NDArray[Any], name: str, classes: int | None) -> npt.NDArray[np.int64]:
     wrong = {"at least 0": array < 0, "below 2**63": array >= 2**63}
     if array.dtype.kind == "f":
         wrong = {"integers from 0": array != np.floor(array), **wrong}  # NaN too
@@ -185,13 +151,16 @@ def _class_numbers(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
         if (row := _first(rows)) is not None:
             value = str(array[row]).replace("nan", "NaN")
             raise ValueError(f"{name} is {value} in row {row}; class numbers must be {limits}")
-    return np.ascontiguousarray(array, dtype=np.int64)
+    numbers = np.ascontiguousarray(array, dtype=np.int64)
+    _check_below(numbers, np.arange(len(numbers)), name, classes)
+    return numbers
 
 
 def _multi_hot(array: npt.NDArray[Any], name: str, classes: int | None) -> npt.NDArray[np.uint8]:
     binary = array.dtype.kind == "b" or (array.dtype == np.uint8 and array.max(initial=0) <= 1)
-    if not binary and (row := _first(((array != 0) & (array != 1)).any(axis=1))) is not None:
-        value = array[row][(array[row] != 0) & (array[row] != 1)][0]
+    if not binary and len(wrong := np.argwhere((array != 0) & (array != 1))):
+        row, column = wrong[0]
+        value = array[row, column]
         raise ValueError(f"{name} is {value} in row {row}; a multi-hot array [n, classes] holds only 0 and 1")
     if classes is not None and array.shape[1] != classes:
         raise ValueError(f"{name} has {array.shape[1]} columns; with classes {classes} it must have {classes}")
@@ -212,18 +181,15 @@ def _multi_hot_of_lists(rows: Sequence[Any], name: str, classes: int | None) -> 
             raise ValueError(f"{name} names a class twice in row {index}; if it is multi-hot, it must be an array")
     numbers = np.array(flat, dtype=np.int64)
     _check_below(numbers, where, name, classes)
-    if classes is None:
-        classes = int(numbers.max(initial=0)) + 1
-    hot = np.zeros((len(rows), classes), np.uint8)
+    hot = np.zeros((len(rows), classes or int(numbers.max(initial=0)) + 1), np.uint8)
     hot[where, numbers] = 1
     return hot
 
 
 def _check_below(numbers: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], name: str, classes: int | None) -> None:
     if classes is not None and (at := _first(numbers >= classes)) is not None:
-        raise ValueError(
-            f"{name} is {numbers[at]} in row {rows[at]}; with classes {classes} it must be below {classes}"
-        )
+        where = f"{name} is {numbers[at]} in row {rows[at]}"
+        raise ValueError(f"{where}; with classes {classes} it must be below {classes}")
 
 
 def _first(wrong: npt.NDArray[np.bool_]) -> int | None:

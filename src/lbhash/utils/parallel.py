@@ -1,8 +1,4 @@
-"""Tasks in processes of their own, a few at a time, with one thread each.
-
-``concurrent.futures`` does the work. Neither it nor joblib ends the processes of a program that is killed, which is
-added here.
-"""
+"""Tasks in processes of their own, a few at a time, with one thread each, which end with this process."""
 
 from __future__ import annotations
 
@@ -70,17 +66,10 @@ def run_missing(
     workers: int,
     say: Callable[[dict[str, Any]], str],
 ) -> tuple[dict[str, dict[str, Any]], float | None]:
-    """Run the runs of a table that have no file yet; each leaves a JSON file.
+    """Run ``execute`` with the arguments of each run that has no JSON file in the folder yet, and leave one.
 
-    Args:
-        runs: the arguments of ``execute`` by the run's name, which is its file's.
-        execute: a function that makes a run's result, in a process of its own with one thread.
-        folder: the folder of the files.
-        workers: how many runs are made at a time.
-        say: a function that says in a few words what a result is.
-
-    Returns:
-        All results by name, and the minutes they took if all of them were missing, else None.
+    ``say`` says in a few words what a result is. Returns all results by name, and the minutes they took if all of them
+    were missing, else None.
     """
     missing = {name: arguments for name, arguments in runs.items() if not (folder / f"{name}.json").exists()}
     started = time.perf_counter()

@@ -14,14 +14,19 @@ if TYPE_CHECKING:
 
 def new_figure(width: float, height: float, *widths: float, **options: Any) -> tuple[Figure, list[Axes]]:
     """Return a figure of a size in inches, and its axes side by side with these relative widths (default: one)."""
-    ratios = widths or (1,)
-    figure, grid = _subplots(1, len(ratios), width, height, gridspec_kw={"width_ratios": ratios}, **options)
+    columns = len(widths) or 1
+    figure, grid = new_grid(1, columns, width / columns, height, width_ratios=widths or None, **options)
     return figure, list(grid[0])
 
 
 def new_grid(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, npt.NDArray]:
     """Return a figure of panels of a size in inches each, and its axes ``[rows, columns]``."""
-    return _subplots(rows, columns, width * columns, height * rows, **options)
+    import seaborn as sns
+    from matplotlib.figure import Figure
+
+    with sns.axes_style("whitegrid"):
+        figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+        return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
 def new_panels(count: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
@@ -45,12 +50,3 @@ def palette(count: int) -> list[Any]:
     import seaborn as sns
 
     return list(sns.color_palette("colorblind", count))
-
-
-def _subplots(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, npt.NDArray]:
-    import seaborn as sns
-    from matplotlib.figure import Figure
-
-    with sns.axes_style("whitegrid"):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        return figure, figure.subplots(rows, columns, squeeze=False, **options)

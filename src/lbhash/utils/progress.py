@@ -12,12 +12,7 @@ def counted(
 ) -> Iterator[Callable[[int], None]]:
     """Show a progress bar on standard error while the block runs; yields the function that advances it.
 
-    Args:
-        title: the text before the bar.
-        total: the amount of work; None if it is unknown.
-        unit: what is counted, in the plural.
-        done: the amount of work that was done before.
-        show: whether to show the bar.
+    The unit is in the plural, ``total`` is None if it is unknown, and ``done`` is what was done before.
     """
     from rich import progress
     from rich.console import Console

@@ -15,9 +15,7 @@ _MAY_BE = "it must be a finite number, a string, None, or a list or a dict of th
 def plain(value: Any, name: str) -> Any:
     """Return a value in Python's own types: NumPy's numbers become Python's, and tuples become lists.
 
-    Raises:
-        TypeError: the value holds something that JSON cannot hold; the message says where.
-        ValueError: a number is NaN or infinite.
+    Raises ``TypeError`` or, if a number is NaN or infinite, ``ValueError`` for what JSON cannot hold, and says where.
 
     >>> plain({"alpha": np.float32(0.5), "steps": (1, 2)}, "options")
     {'alpha': 0.5, 'steps': [1, 2]}

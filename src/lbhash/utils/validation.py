@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Collection
 from numbers import Real
 from typing import Any, TypeVar
@@ -10,21 +11,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 T = TypeVar("T")
+Limit = float | None
 
 
 def check_int(value: Any, name: str, least: int = 0, most: int | None = None, of: str = "") -> int:
-    """Return an integer as an ``int``.
+    """Return an integer as an ``int``; NumPy's integers are taken, Booleans are not.
 
-    Args:
-        value: what was given; NumPy's integers are taken, Booleans are not.
-        name: of the argument, for the message.
-        least: the smallest that it may be.
-        most: the largest that it may be; if None, there is no limit.
-        of: what ``most`` is, for the message, such as "the size of the base".
-
-    Raises:
-        TypeError: it is not an integer.
-        ValueError: it is out of range.
+    ``of`` says for the message what ``most`` is. Raises ``TypeError`` or, if it is out of range, ``ValueError``.
 
     >>> check_int(12, "k", 1, 10, "the size of the base")
     Traceback (most recent call last):
@@ -39,27 +32,11 @@ def check_int(value: Any, name: str, least: int = 0, most: int | None = None, of
 
 
 def check_float(
-    value: Any,
-    name: str,
-    least: float | None = None,
-    most: float | None = None,
-    *,
-    above: float | None = None,
-    below: float | None = None,
+    value: Any, name: str, least: Limit = None, most: Limit = None, *, above: Limit = None, below: Limit = None
 ) -> float:
-    """Return a finite number as a ``float``.
+    """Return a finite number from ``least`` to ``most``, ``above`` and ``below`` limits, as a ``float``.
 
-    Args:
-        value: what was given; Booleans are not taken.
-        name: of the argument, for the message.
-        least: the smallest that it may be.
-        most: the largest that it may be.
-        above: it must be larger than this.
-        below: it must be smaller than this.
-
-    Raises:
-        TypeError: it is not a number.
-        ValueError: it is out of range, infinite or NaN.
+    Raises ``TypeError`` if it is not a number, or a Boolean, and ``ValueError`` if it is out of range.
 
     >>> check_float(0, "lr", above=0)
     Traceback (most recent call last):
@@ -76,9 +53,8 @@ def check_float(
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} is {value!r}; it must be a number, {limits}")
     number = float(value)
-    inside = (least is None or number >= least) and (most is None or number <= most)
-    inside = inside and (above is None or number > above) and (below is None or number < below)
-    if not inside or not math.isfinite(number):
+    checks = ((least, operator.ge), (most, operator.le), (above, operator.gt), (below, operator.lt))
+    if not math.isfinite(number) or not all(limit is None or holds(number, limit) for limit, holds in checks):
         raise ValueError(f"{name} is {value}; it must be {limits}")
     return number
 

@@ -1,8 +1,7 @@
 """Upper bounds on the minimum distance of C binary words of h bits.
 
-A construction of class centers is the better, the closer its distance is to these. If A(h, d), the largest number of
-words of h bits with minimum distance d, is proven to be below C, then no C words have minimum distance d or more. So
-every bound on A(h, d) is a bound on the distance: one less than the smallest d at which it is below C.
+Every bound on A(h, d), the largest number of words of h bits with minimum distance d, is a bound on the distance: one
+less than the smallest d at which it is below C.
 """
 
 from __future__ import annotations
@@ -19,16 +18,14 @@ from lbhash.centers.distance import check_size
 
 __all__ = ["UpperBound", "bounds_table", "upper_bound"]
 
-SizeBound = Callable[[int, int], int]
-"""(n, d) to a number that is at least A(n, d)."""
+SizeBound = Callable[[int, int], int]  # (n, d) to a number that is at least A(n, d)
 
 
 class UpperBound(NamedTuple):
-    """No C words of h bits are all more than ``distance`` apart."""
+    """No C words of h bits are all more than ``distance`` apart, which the bound ``source`` proves."""
 
     distance: int
     source: str
-    """The simplest bound that proves it, for example "Plotkin" or "A(17, 8) = 36, Brouwer's table"."""
 
 
 def _published_size(length: int, distance: int) -> int:
@@ -55,8 +52,7 @@ _SIZE_BOUNDS: dict[str, SizeBound] = {
 def upper_bound(classes: int, bits: int) -> UpperBound:
     """Return the least of all upper bounds on the minimum distance, and the simplest bound that proves it.
 
-    There are from 1 to ``2**bits`` words (classes). One word has no pair; by convention its distance is ``bits``, as
-    in ``minimum_distance``.
+    One word has no pair; by convention its distance is ``bits``, as in ``minimum_distance``.
 
     >>> upper_bound(10, 32)
     UpperBound(distance=17, source='Plotkin')
@@ -76,27 +72,22 @@ def upper_bound(classes: int, bits: int) -> UpperBound:
 def bounds_table(classes: int, bits: int) -> dict[str, int]:
     """Return the largest minimum distance that each bound by itself leaves possible, by the bound's name.
 
-    Arguments are those of ``upper_bound``. "published" is missing above 28 bits, where the table ends. "Griesmer
-    (linear codes only)" holds for all words of a linear code of the smallest dimension that has C words; C of them, or
-    other words, can be further apart.
+    "published" is missing above 28 bits, where the table ends. "Griesmer (linear codes only)" holds for all words of a
+    linear code of the smallest dimension that has C words; C of them, or other words, can be further apart.
     """
     classes, bits = check_size(classes, bits)
-    table = {
-        name: bits if classes == 1 else _least_excluded(bound, classes, bits, bits + 1) - 1
-        for name, bound in _SIZE_BOUNDS.items()
-    }
+    table = {name: _least_excluded(bound, classes, bits, bits + 1) - 1 for name, bound in _SIZE_BOUNDS.items()}
     if bits > PUBLISHED_BITS:
         del table[_PUBLISHED]
-    table["Griesmer (linear codes only)"] = bits if classes == 1 else griesmer_distance(bits, dimension_for(classes))
-    return table
+    table["Griesmer (linear codes only)"] = griesmer_distance(bits, dimension_for(classes))
+    return table if classes > 1 else dict.fromkeys(table, bits)
 
 
 def _least_excluded(bound: SizeBound, classes: int, bits: int, excluded: int) -> int:
     """Return the smallest d at which the bound is below ``classes``; ``excluded`` must be such a d.
 
-    Looks 1, 2, 4 .. below until the bound fails, then halves the gap: linear programs are few, and none is far from
-    where it can decide. That a bound falls as d grows is used to find d, not to prove it: A(h, d) does fall, so any d
-    with a bound below C excludes all larger distances.
+    Looks 1, 2, 4 .. below until the bound fails, then halves the gap, so that linear programs are few. That a bound
+    falls as d grows only finds d: A(h, d) does fall, so any d with a bound below C excludes all larger distances.
     """
     step = 1
     while excluded > 1 and bound(bits, max(1, excluded - step)) < classes:

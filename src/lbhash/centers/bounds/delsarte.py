@@ -4,21 +4,19 @@ Let C be a code of length n with even distances only, all at least d, and A_i th
 lie at distance i; A_0 = 1 and A_0 + A_d + .. + A_n = |C|. Delsarte (1973): for every k the sum of A_i K_k(i) over i is
 at least 0, with the Krawtchouk polynomials K_k(x), the coefficients of z^k in (1 - z)^x (1 + z)^(n - x). And
 0 <= A_i <= T_i, where T_i bounds A(n, d, i), as the words at distance i from a word form, once that word is shifted to
-0, a code of constant weight i (Best, Brouwer, MacWilliams, Odlyzko and Sloane, Bounds for binary codes of length less
-than 25, IEEE Trans. Inf. Theory 24, 1978). Also theirs, in the simplest case: two words with zeros in a and b places
-differ in at most a + b, so there is at most one word of those weights j > i with 2n - i - j < d, call them E(i), and
-if there is one, there is none of weight i. Hence A_i / T_i + sum of A_j over E(i) <= 1. The largest sum of A_i under
-these constraints bounds A(n, d).
+0, a code of constant weight i (Best, Brouwer, MacWilliams, Odlyzko and Sloane, IEEE Trans. Inf. Theory 24, 1978). Also
+theirs: two words with zeros in a and b places differ in at most a + b, so there is at most one word of those weights
+j > i with 2n - i - j < d, call them E(i), and if there is one, there is none of weight i. Hence A_i / T_i + sum of A_j
+over E(i) <= 1. The largest sum of A_i under these constraints bounds A(n, d).
 
 **Certificate.** The solver computes in floats, and is not believed. Take any f_k >= 0 and f(x) = 1 + sum f_k K_k(x)
 over k from 1 to n/2. Then
 
     |C| <= sum_i A_i + sum_k f_k sum_i A_i K_k(i) = sum_i A_i f(i) <= f(0) + sum_{i >= d} A_i max(0, f(i)),
 
-where the first step adds terms that are at least 0 and the second drops terms that are at most 0. The last sum is at
-most sum_i T_i max(0, f(i)), or less, by the constraints on the A_i; see ``_most``. So every choice of f_k gives a
-bound, which is computed here in whole numbers; that it is the best one, more or less, is all that is asked of the
-solver, whose multipliers are the f_k. Beyond n/2 there is nothing to gain: at even x, K_{n-k}(x) = K_k(x).
+where the first step adds terms that are at least 0 and the second drops terms that are at most 0; ``_most`` bounds the
+last sum. So every choice of f_k gives a bound, which is computed here in whole numbers; the solver's multipliers are a
+good choice. Beyond n/2 there is nothing to gain: at even x, K_{n-k}(x) = K_k(x).
 
 **Sizes that are not multiples of four** (Best and others, 1978). For a word u of weight k let a(u) be the sum of
 (-1)^(u x) over the M words x of C. The sum of A_i K_k(i) over i is the sum of a(u)^2 / M over all u of weight k. If M
@@ -39,42 +37,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import comb
+from operator import mul
 
 from lbhash.centers.bounds.elementary import constant_weight, even_form
 
-_PRECISION = 60
-"""Multipliers are rounded to multiples of 2^-60."""
-
-_STRETCHES = (60, 40, 30, 24, 20)
-"""Exponents e of the factors 1 + 2^-e that the multipliers are tried with; see ``certified_bound``."""
-
-_NO_LIMIT = 1e9
-"""Larger T_i are not passed to the solver: they do not bind where the bounds are of use, and spoil its scaling."""
+_PRECISION = 60  # multipliers are rounded to multiples of 2^-60
+_STRETCHES = (60, 40, 30, 24, 20)  # exponents e of the factors 1 + 2^-e that the multipliers are tried with
+_NO_LIMIT = 1e9  # larger T_i are not passed to the solver: they do not bind where it is of use, and spoil its scaling
 
 
 @lru_cache(maxsize=1024)
 def delsarte(length: int, distance: int) -> int:
     """Return Delsarte's bound on A(n, d), sharpened by constant weights and parity, and proven in exact arithmetic.
 
-    Sharp to the last digit up to bounds of about a million and words of 257 bits. Beyond, the solver loses digits or
-    gives up, and the bound, still a bound, is weak.
+    Above a million, or 257 bits, the solver loses digits or gives up, and the bound, still a bound, is weak.
 
     >>> delsarte(24, 8)
     4096
     """
     n, d = even_form(length, distance)
-    if d > n:
-        return 1
-    if d == 2:
-        return 1 << n - 1
+    if d > n or d == 2:
+        return 1 if d > n else 1 << n - 1
     return certified_bound(n, d, multipliers(n, d))
 
 
 def multipliers(length: int, distance: int) -> list[float]:
     """Return the linear program's multipliers f_k C(n, k) for k = 1 .. n/2, in floats; ``distance`` is even.
 
-    Divided by C(n, k) = K_k(0), the values of the polynomials lie between -1 and 1 and the multipliers add up to the
-    bound less one; undivided, they would span a hundred orders of magnitude.
+    Without the factor C(n, k) they would span a hundred orders of magnitude.
     """
     import numpy as np
     from scipy.optimize import linprog
@@ -101,28 +91,18 @@ def multipliers(length: int, distance: int) -> list[float]:
 
 
 def certified_bound(length: int, distance: int, multipliers: Sequence[float], *, parity: bool = True) -> int:
-    """Return the bound on A(n, d) that the given multipliers prove, in exact arithmetic, for ``distance`` even.
+    """Return the bound on A(n, d), d even, that multipliers f_k C(n, k) for k = 1 .. n/2 prove, in exact arithmetic.
 
-    Where the solver meant f(i) = 0, rounding leaves it a little above, and T_i may be large. So f is also tried with
-    all f_k a little larger, which puts these f(i) below 0 at the cost of a slightly larger f(0).
-
-    Args:
-        length: n.
-        distance: d, even.
-        multipliers: f_k C(n, k) for k = 1 .. n/2. Any finite numbers will do; negative ones count as 0.
-        parity: whether to exclude sizes that are not multiples of four.
+    Any finite multipliers will do; negative ones count as 0. Where the solver meant f(i) = 0, rounding leaves it a
+    little above, and T_i may be large. So f is also tried with all f_k a little larger, which puts these f(i) below 0
+    at the cost of a slightly larger f(0). Without ``parity``, sizes that are not multiples of four are not excluded.
     """
     # f_k = weights[k - 1] / unit. With n more binary digits than the multipliers, dividing by C(n, k) loses nothing.
     unit = 1 << (_PRECISION + length)
-    weights = [
-        (max(0, int(value * 2.0**_PRECISION)) << length) // comb(length, k) for k, value in enumerate(multipliers, 1)
-    ]
-
-    def total(i: int) -> int:
-        """Return f(i) - 1, in units of 1 / unit."""
-        return sum(weight * value for weight, value in zip(weights, krawtchouk(length, i)[1:], strict=True) if weight)
-
-    totals = {i: total(i) for i in range(0, length + 1, 2)}
+    rounded = (max(0, int(value * 2.0**_PRECISION)) for value in multipliers)
+    weights = [(value << length) // comb(length, k) for k, value in enumerate(rounded, 1)]
+    # f(i) - 1, in units of 1 / unit
+    totals = {i: sum(map(mul, weights, krawtchouk(length, i)[1:])) for i in range(0, length + 1, 2)}
     limits = {i: constant_weight(length, distance, i) for i in range(distance, length + 1, 2)}
     best = 1 << length
     for exponent in _STRETCHES:

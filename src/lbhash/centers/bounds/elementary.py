@@ -2,11 +2,10 @@
 
 A(n, d) is the largest number of binary words of length n that pairwise differ in at least d places, A(n, d, w) the
 same for words with w ones each. Every function returns a whole number that is at least A(n, d); ``griesmer`` is the
-one for linear codes only. All are computed in exact integers.
+one for linear codes only.
 
-One word more is used throughout: a parity bit makes every odd distance of a code larger by one and deleting a column
-takes at most one off, so A(n, 2e - 1) = A(n + 1, 2e) (MacWilliams and Sloane, 2.2, Theorem 1). For even d there is
-therefore a best code in which all words have even weight, hence all distances are even.
+A parity bit makes every odd distance of a code larger by one and deleting a column takes at most one off, so
+A(n, 2e - 1) = A(n + 1, 2e) (MacWilliams and Sloane, 2.2, Theorem 1): for even d all distances of a best code are even.
 
 Source: MacWilliams and Sloane, The Theory of Error-Correcting Codes (1977), chapters 1, 2 and 17.
 """
@@ -46,8 +45,7 @@ def plotkin(length: int, distance: int) -> int:
 
     A(n, d) <= 2 floor(d / (2d - n)) if 2d > n, and A(2d, d) <= 4d: the distances are counted column by column, where
     M words give at most M^2 / 4 pairs that differ. Longer words by A(n, d) <= 2 A(n - 1, d): half of the words or
-    more agree in a column. For odd d the parity bit makes these the odd forms, A(2d + 1, d) <= 4d + 4 among them.
-    MacWilliams and Sloane 2.2, Theorem 11 and its corollary.
+    more agree in a column. MacWilliams and Sloane 2.2, Theorem 11 and its corollary.
     """
     n, d = even_form(length, distance)
     if d > n:
@@ -63,8 +61,8 @@ def johnson(length: int, distance: int) -> int:
     For d = 2t + 1,
     A(n, d) (C(n, 0) + .. + C(n, t) + (C(n, t + 1) - C(d, t) A(n, d + 1, d)) / floor(n / (t + 1))) <= 2^n.
     Of the C(n, t + 1) words at distance t + 1 from a word of the code, at most C(d, t) A(n, d + 1, d) lie in the ball
-    of another, and the others are so far from at most floor(n / (t + 1)) words of the code each. A bound in place of
-    A(n, d + 1, d) only makes less of what is counted. MacWilliams and Sloane 17.3, Theorem 13.
+    of another, and the others are so far from at most floor(n / (t + 1)) words each. MacWilliams and Sloane 17.3,
+    Theorem 13.
     """
     n, d = even_form(length, distance)
     if d > n:
@@ -93,9 +91,8 @@ def elias(length: int, distance: int) -> int:
 def constant_weight(length: int, distance: int, weight: int) -> int:
     """Return Johnson's upper bound on A(n, d, w), the number of words with w ones each; 0 if there is no such word.
 
-    The least of what the recursion A(n, d, w) <= floor(n / w A(n - 1, d, w - 1)) (words that share a one),
-    <= floor(n / (n - w) A(n - 1, d, w)) (words that share a zero) and counting the ones column by column give.
-    MacWilliams and Sloane 17.2, Theorems 1 to 4.
+    It is the least of n / w A(n - 1, d, w - 1) (words that share a one), n / (n - w) A(n - 1, d, w) (words that share a
+    zero) and what counting the ones column by column gives. MacWilliams and Sloane 17.2, Theorems 1 to 4.
     """
     even_form(length, distance)
     if not 0 <= weight <= length:
@@ -115,8 +112,7 @@ def constant_weight(length: int, distance: int, weight: int) -> int:
     return rows[length - distance][weight - distance // 2]
 
 
-_LOCK = Lock()
-"""Protects the rows of ``_constant_weight_rows``, which grow as they are asked for."""
+_LOCK = Lock()  # of the rows of _constant_weight_rows, which grow as they are asked for
 
 
 @lru_cache(maxsize=64)
@@ -145,15 +141,14 @@ def _by_columns(length: int, half: int, weight: int, bound: int) -> int:
     most (w - d/2) M (M - 1). It is least when the w M ones are spread evenly: q or q + 1 a column.
     """
     excess = weight * weight - weight * length + half * length
-    if excess > 0:
-        bound = min(bound, half * length // excess)
-        while True:
-            per_column, over = divmod(weight * bound, length)
-            shared = length * per_column * (per_column - 1) + 2 * per_column * over
-            if shared <= (weight - half) * bound * (bound - 1):
-                break
-            bound -= 1
-    return bound
+    if excess <= 0:
+        return bound
+    for size in range(min(bound, half * length // excess), 0, -1):
+        per_column, over = divmod(weight * size, length)
+        shared = length * per_column * (per_column - 1) + 2 * per_column * over
+        if shared <= (weight - half) * size * (size - 1):
+            return size
+    return 0
 
 
 def griesmer(dimension: int, distance: int) -> int:
@@ -169,7 +164,4 @@ def griesmer(dimension: int, distance: int) -> int:
 def griesmer_distance(length: int, dimension: int) -> int:
     """Return the largest d for which ``griesmer`` allows a linear [n, k, d] code."""
     check_int(dimension, "dimension", 1, length, "the length")
-    distance = 1
-    while griesmer(dimension, distance + 1) <= length:
-        distance += 1
-    return distance
+    return next(distance for distance in range(length, 0, -1) if griesmer(dimension, distance) <= length)

@@ -1,7 +1,4 @@
-"""Published bounds on A(n, d) for words of up to 28 bits.
-
-They are bounds that need semidefinite programs or exhaustive search, which are not repeated here, and the sizes of the
-best codes known, which tell how close to the truth a bound is.
+"""Published bounds on A(n, d) for words of up to 28 bits, and the sizes of the best codes known.
 
 Sources, as stored copies of the pages tell them:
 
@@ -29,8 +26,7 @@ class PublishedBounds(NamedTuple):
     upper: int
 
 
-PUBLISHED_BITS = 28
-"""The table ends with words of 28 bits."""
+PUBLISHED_BITS = 28  # the last of the table
 
 
 @cache
@@ -43,9 +39,6 @@ def _table() -> dict[tuple[int, int], PublishedBounds]:
 
 def published(length: int, distance: int) -> PublishedBounds | None:
     """Return published bounds on A(n, d); None from n = 29 on (28 if d is odd), where the table ends.
-
-    Raises:
-        ValueError: ``length`` or ``distance`` is below 1.
 
     >>> published(17, 6)
     PublishedBounds(lower=258, upper=340)

@@ -9,6 +9,7 @@ Source: Solomon and Stiffler, Algebraically punctured cyclic codes (1965); MacWi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 import numpy as np
 
@@ -38,9 +39,6 @@ def anticode_parameters(k: int, removed: tuple[int, ...]) -> tuple[int, int]:
 def anticode_generator(k: int, removed: tuple[int, ...]) -> Generator:
     """Return the generator matrix ``[k, length]``; a column is the binary digits of its number."""
     columns = np.arange(1, 2**k)
-    start = 0
-    for u in removed:
-        inside = ((2**u - 1) << start) & columns == columns
-        columns = columns[~inside]
-        start += u
+    for u, end in zip(removed, accumulate(removed), strict=True):
+        columns = columns[columns & ~((2**u - 1) << end - u) != 0]
     return (columns >> np.arange(k)[:, None] & 1).astype(np.uint8)

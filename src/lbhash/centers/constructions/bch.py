@@ -2,8 +2,8 @@
 
 Let alpha generate GF(2^m) and n = 2^m - 1. The BCH code of designed distance delta is the cyclic [n, k, d >= delta]
 code whose words, as polynomials over GF(2), have the roots alpha, alpha^2, ..., alpha^(delta - 1). Its generator
-polynomial g is the product of the minimal polynomials of these roots, one for each cyclotomic coset
-{i, 2i, 4i, ... mod n}, and k = n - deg g. One parity bit extends it to [n + 1, k, d + 1] for odd d.
+polynomial g is the product of the minimal polynomials of these roots, one for each cyclotomic coset, and k = n - deg g.
+One parity bit extends it to [n + 1, k, d + 1] for odd d.
 
 Source: Bose and Ray-Chaudhuri (1960), Hocquenghem (1959); Lin and Costello, Error Control Coding, 2nd ed. (2004),
 chapter 6; MacWilliams and Sloane (1977), chapters 7 and 9 and, for shortening and puncturing, section 1.9.
@@ -17,30 +17,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lbhash.centers.constructions.galois_field import GaloisField, galois_field
+from lbhash.centers.constructions.galois_field import GaloisField, coefficients, divide, galois_field, multiply
 from lbhash.centers.constructions.linear import MAX_GREEDY_DIMENSION, Generator, best_words, dimension_for
-from lbhash.centers.constructions.polynomials import coefficients, multiply
 from lbhash.centers.distance import Centers
 
 
 class BCHCode(NamedTuple):
-    """A narrow-sense primitive binary [n, k] BCH code, n = 2^m - 1."""
+    """A narrow-sense primitive binary [n, k] BCH code of the largest designed distance delta, with g(x) as bits."""
 
     n: int
     k: int
     delta: int
-    """The largest designed distance of the code (its Bose distance); d >= delta."""
     generator_poly: int
-    """g(x), bit j the coefficient of x^j."""
 
 
 def bch_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """Return the words of the BCH code with the largest counted minimum distance.
-
-    The parent code has the smallest length that reaches ``bits``. For every dimension that is enough for the classes,
-    the code and its extension are tried. Each is punctured only, or shortened as far as the classes allow and then
-    punctured, at either end of the check bits.
-    """
+    """Return the words with the largest counted minimum distance that ``_variants`` of BCH codes give."""
     return best_words(_variants(classes, bits), classes)
 
 
@@ -57,11 +49,9 @@ def bch_codes(m: int) -> list[BCHCode]:
     roots: set[int] = set()
     generator_poly = 1
     for i in range(1, n + 1):
-        if i in roots:
-            continue
-        # The roots so far include alpha, ..., alpha^(i - 1) and not alpha^i.
-        codes.append(BCHCode(n, n - len(roots), i, generator_poly))
-        if i < n:
+        if i not in roots:
+            # The roots so far include alpha, ..., alpha^(i - 1) and not alpha^i.
+            codes.append(BCHCode(n, n - len(roots), i, generator_poly))
             coset = cyclotomic_coset(i, n)
             roots.update(coset)
             generator_poly = multiply(generator_poly, minimal_polynomial(coset, field))
@@ -96,20 +86,21 @@ def generator_matrix(code: BCHCode, extended: bool = False) -> Generator:
     without the parity bit the columns are in cyclic order.
     """
     checks = code.n - code.k
-    remainder = 1 << checks
+    remainder = 1 << checks >> 1
     rows = []
     for _ in range(code.k):  # x^checks, x^(checks + 1), ... modulo g
-        if remainder >> checks & 1:
-            remainder ^= code.generator_poly
+        remainder = divide(remainder << 1, code.generator_poly)[1]
         rows.append(coefficients(remainder, checks))
-        remainder <<= 1
     check_bits = np.array(rows)
     parity = (1 + check_bits.sum(axis=1, keepdims=True, dtype=np.uint8)) % 2
     return np.hstack([np.eye(code.k, dtype=np.uint8), parity[:, : int(extended)], check_bits])
 
 
 def _variants(classes: int, bits: int) -> Iterator[Generator]:
-    """Yield generator matrices of codes of length ``bits`` with at least ``classes`` words."""
+    """Yield generator matrices of codes of length ``bits`` with at least ``classes`` words.
+
+    Of every code, extended or not, and punctured only, or shortened as far as the classes allow and then punctured.
+    """
     needed = dimension_for(classes)
     # 2^m reaches bits, and the largest code but the one of all words, [2^m, 2^m - 1, 2], reaches the dimension.
     m = max(2, (bits - 1).bit_length(), needed.bit_length())
@@ -129,8 +120,7 @@ def _variants(classes: int, bits: int) -> Iterator[Generator]:
 def _punctured(matrix: Generator, count: int, checks: int) -> Iterator[Generator]:
     """Drop ``count`` columns, from either end of the last ``checks`` columns.
 
-    Message bits go last. A code shortened to the dimension that is needed therefore keeps them, and with them its
-    words distinct. Which check bits go can change the minimum distance by one or two.
+    Message bits go last, so that the words of a code shortened to the dimension that is needed stay distinct.
     """
     kept = matrix.shape[1] - count
     yield matrix[:, :kept]

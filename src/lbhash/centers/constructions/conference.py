@@ -2,8 +2,7 @@
 
 For q ≡ 1 (mod 4) a power of a prime, the Jacobsthal matrix Q of GF(q) is symmetric, and Q Qᵀ = q I - J. The
 rows of (Q + I + J) / 2 and of (-Q + I + J) / 2, the zero word and the word of ones are a (q, 2 (q + 1), (q - 1) / 2)
-code: (9, 20, 4) and (13, 28, 6) are the first. They serve between the Hadamard codes, of h bits and 2h words, and the
-larger linear codes.
+code: (9, 20, 4) and (13, 28, 6) are the first.
 
 Source: Sloane and Seidel, A new family of nonlinear codes obtained from conference matrices (1970); MacWilliams and
 Sloane (1977), section 2.4.
@@ -32,7 +31,5 @@ def conference_words(q: int) -> Centers:
     """Return the words of the code of length q, ``int8 [2 (q + 1), q]`` of -1 and +1."""
     if q % 4 != 1 or not has_jacobsthal(q):
         raise ValueError(f"q is {q}; it must be 1 modulo 4 and a power of a prime")
-    core = jacobsthal(q)
-    unit = np.eye(q, dtype=np.int8)
-    ones = np.ones((1, q), np.int8)
+    core, unit, ones = jacobsthal(q), np.eye(q, dtype=np.int8), np.ones((1, q), np.int8)
     return np.concatenate([core + unit, unit - core, -ones, ones])

@@ -2,8 +2,7 @@
 
 Let L be a linear code of minimum distance at least d. The union of cosets x_1 + L, x_2 + L, ... has minimum distance d
 where every two cosets are at least d apart, that is where each word of x_i + x_j + L has weight d or more. With the
-cosets as the nodes of a graph and an edge between two that are far enough apart, such a union is a clique. Many of the
-best known nonlinear codes are of this kind, the Nordstrom-Robinson code among them.
+cosets as the nodes of a graph and an edge between two that are far enough apart, such a union is a clique.
 
 Cliques are searched for by adding a node joined to all, else exchanging one for a node joined to all but it, else
 dropping one; a node that was dropped rests for a while.
@@ -25,43 +24,30 @@ from lbhash.centers.distance import Centers
 from lbhash.codes import as_words, unpack
 from lbhash.codes.popcount import popcount
 
-MAX_COSETS = 2048
-"""A random choice is searched if there are more cosets; the graph takes their square in bytes."""
+MAX_COSETS = 2048  # of more, a random choice is searched; the graph takes their square in bytes
 
 
 def coset_search(generator: Generator, classes: int, distance: int, steps: int, seed: int = 0) -> Centers | None:
-    """Search for a union of cosets with enough words.
+    """Return a union of cosets with at least ``classes`` words, ``int8 [n, bits]`` of -1 and +1, or None.
 
+    The generator ``[r, bits]`` is that of L, whose words have an even weight of at least ``distance``, which is even.
     Only words of even weight are looked at, which is no loss: a code of odd distance is one of the next even distance
-    without its parity bit.
-
-    Args:
-        generator: of the linear code L, ``uint8 [r, bits]``, words of even weight of at least ``distance``.
-        classes: the least number of words; the result has a multiple of 2^r.
-        distance: minimum distance d, even.
-        steps: how many times a node is added, exchanged or dropped.
-        seed: of the random choices.
-
-    Returns:
-        ``int8 [n, bits]`` of -1 and +1, or None if none was found.
+    without its parity bit. ``steps`` is how many times a node is added, exchanged or dropped.
     """
     bits = generator.shape[1]
     rng = np.random.default_rng(seed)
     kernel = span(generator)
-    leaders = _leaders(generator, rng)
-    words, inner = as_words(leaders), as_words(kernel)
-    zero = np.zeros((1, words.shape[1]), np.uint64)
-    far = _far_apart(words, zero, inner, distance)[:, 0]
-    words = np.concatenate([zero, words[far]])[:MAX_COSETS]
+    leaders, zero = _leaders(generator, rng), kernel[:1]
+    far = _far_apart(as_words(leaders), as_words(zero), as_words(kernel), distance)[:, 0]
+    leaders = np.concatenate([zero, leaders[far]])[:MAX_COSETS]
     wanted = -(-classes // len(kernel))
-    if len(words) < wanted:
+    if len(leaders) < wanted:
         return None
-    joined = _far_apart(words, words, inner, distance)
+    joined = _far_apart(as_words(leaders), as_words(leaders), as_words(kernel), distance)
     clique = _clique(joined, wanted, steps, int(rng.integers(2**31)))
     if len(clique) < wanted:
         return None
-    chosen = np.concatenate([np.zeros((1, kernel.shape[1]), np.uint8), leaders[far]])[clique]
-    return unpack((chosen[:, None] ^ kernel).reshape(-1, kernel.shape[1]), bits)
+    return unpack((leaders[clique][:, None] ^ kernel).reshape(-1, kernel.shape[1]), bits)
 
 
 def _leaders(generator: Generator, rng: np.random.Generator) -> npt.NDArray[np.uint8]:

@@ -1,9 +1,7 @@
 """Cyclic codes that are better than what BCH codes and the derivations from them give.
 
 A cyclic [n, k] code, n odd, is fixed by its check polynomial h(x), a divisor of x^n - 1 of degree k; it holds the
-multiples of g(x) = (x^n - 1) / h(x). Of the cyclic codes of odd length below 128 with k <= 11 and at
-most three irreducible factors in h, the table has the best where it beats the other codes.
-``benchmarks.code_search.cyclic_codes`` enumerates them, and the tests count their distances.
+multiples of g(x) = (x^n - 1) / h(x). ``benchmarks.code_search.cyclic_codes`` found those of the table.
 
 Source: MacWilliams and Sloane (1977), chapter 7.
 """
@@ -12,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from lbhash.centers.constructions.galois_field import coefficients, divide
 from lbhash.centers.constructions.linear import Generator
-from lbhash.centers.constructions.polynomials import coefficients, divide
 
 CHECKS: dict[tuple[int, int], tuple[int, int]] = {
     (51, 8): (24, 0x1F3),

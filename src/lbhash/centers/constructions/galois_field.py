@@ -1,8 +1,8 @@
-"""The finite fields GF(2^m), by tables of logarithms.
+"""The finite fields GF(2^m), by tables of logarithms, and polynomials over GF(2).
 
 An element is an integer from 0 to 2^m - 1 whose bit j is the coefficient of x^j of a polynomial over GF(2), taken
 modulo a primitive polynomial p(x) of degree m. Addition is XOR. The root alpha = x of p generates all 2^m - 1
-nonzero elements, so a product is a sum of logarithms to base alpha.
+nonzero elements, so a product is a sum of logarithms to base alpha. Polynomials are integers in the same way.
 
 Source: Lin and Costello, Error Control Coding, 2nd ed. (2004), sections 2.4-2.5; the primitive polynomials are those
 of its Table 2.7.
@@ -19,30 +19,15 @@ from lbhash.utils.validation import check_int
 
 Elements = npt.NDArray[np.int64]
 
-PRIMITIVE_POLYNOMIALS = {
-    1: 0b11,
-    2: 0b111,
-    3: 0b1011,
-    4: 0b10011,
-    5: 0b100101,
-    6: 0b1000011,
-    7: 0b10001001,
-    8: 0b100011101,
-    9: 0b1000010001,
-    10: 0b10000001001,
-    11: 0b100000000101,
-}
+PRIMITIVE_POLYNOMIALS = dict(enumerate((0x3, 0x7, 0xB, 0x13, 0x25, 0x43, 0x89, 0x11D, 0x211, 0x409, 0x805), start=1))
 """One primitive polynomial over GF(2) of every degree m; bit j is the coefficient of x^j."""
 
 
 class GaloisField:
     """GF(2^m), m from 1 to 11; ``galois_field`` builds each once.
 
-    Attributes:
-        m: degree over GF(2).
-        order: number of nonzero elements, 2^m - 1, which is also the order of alpha.
-        exp: ``int64 [2 * order]``, alpha^i, twice around so that a sum of two logarithms needs no remainder.
-        log: ``int64 [2^m]``, the i with alpha^i = element; ``log[0]`` has no meaning.
+    ``order`` is the number of nonzero elements, 2^m - 1; ``exp [2 * order]`` has alpha^i, twice around so that a sum of
+    two logarithms needs no remainder; ``log [2^m]`` has the i with alpha^i = element, and ``log[0]`` has no meaning.
 
     >>> field = galois_field(3)
     >>> field.multiply(3, 7).item()  # (x + 1)(x^2 + x + 1) = x^3 + 1 = x
@@ -76,3 +61,34 @@ class GaloisField:
 
 
 galois_field = cache(GaloisField)
+
+
+def multiply(a: int, b: int) -> int:
+    """Return the product of two polynomials.
+
+    >>> bin(multiply(0b11, 0b111))  # (x + 1)(x^2 + x + 1) = x^3 + 1
+    '0b1001'
+    """
+    product = 0
+    for j in range(b.bit_length()):
+        if b >> j & 1:
+            product ^= a << j
+    return product
+
+
+def divide(dividend: int, divisor: int) -> tuple[int, int]:
+    """Return the quotient and the remainder of a division by a polynomial that is not 0.
+
+    >>> divide(0b1001, 0b11)
+    (7, 0)
+    """
+    quotient = 0
+    while (shift := dividend.bit_length() - divisor.bit_length()) >= 0:
+        quotient |= 1 << shift
+        dividend ^= divisor << shift
+    return quotient, dividend
+
+
+def coefficients(polynomial: int, count: int) -> npt.NDArray[np.uint8]:
+    """Return the coefficients of 1, x, ..., x^(count - 1)."""
+    return np.array([polynomial >> j & 1 for j in range(count)], np.uint8)

@@ -21,11 +21,10 @@ from lbhash.centers.distance import Centers
 def hadamard_centers(classes: int, bits: int, seed: int = 0) -> Centers:
     """Return rows of H and -H, chosen farthest-first, with n the smallest power of two >= ``bits``.
 
-    This departs from CSQ in two ways, as CSQ takes the rows in their order and lengths n only. The first rows of H
-    have a bit that never changes; taking a row together with its negative keeps the minimum distance, balances the
-    bits and raises the mean distance. And for other lengths n - ``bits`` columns are dropped, which costs at most as
-    much distance. More than 2n classes are filled up with random words far from those present, as in CSQ; only these
-    depend on the seed.
+    CSQ takes the rows in their order and lengths n only. But the first rows of H have a bit that never changes; taking
+    a row together with its negative keeps the minimum distance, balances the bits and raises the mean distance. And
+    for other lengths n - ``bits`` columns are dropped, which costs at most as much distance. More than 2n classes are
+    filled up with random words far from those present, as in CSQ; only these depend on the seed.
     """
     from scipy.linalg import hadamard
 
@@ -40,9 +39,9 @@ def hadamard_centers(classes: int, bits: int, seed: int = 0) -> Centers:
 def _kept_columns(bits: int) -> list[int]:
     """Return the columns of H that a shorter word keeps: 0 and then alpha^0, alpha^1, ... in GF(2^m), sorted.
 
-    In that order rows are maximum-length sequences, whose every stretch looks random; the first ``bits`` columns as
-    they stand would leave rows n/2 apart in number at distance ``bits - n/2``, down to 1. The first m powers are the
-    columns 1, 2, 4, ..., which together with column 0 tell all rows of H and -H apart, so centers stay distinct.
+    In that order rows are maximum-length sequences, whose every stretch looks random; the first ``bits`` columns would
+    leave some rows at distance ``bits - n/2``, down to 1. The first m powers are the columns 1, 2, 4, ..., which
+    together with column 0 tell all rows of H and -H apart, so centers stay distinct.
     """
     if bits <= 2:
         return list(range(bits))

@@ -1,8 +1,7 @@
 """Codes side by side: lengths and distances add, and there are as many words as the smallest code has.
 
-For a number of classes every construction offers blocks, which are codes with enough words. To find the blocks that,
-side by side, reach the largest distance for a length is a knapsack problem, solved by dynamic programming over the
-length. A sum that is a little too long serves too: dropping a bit costs at most one of distance.
+To find the blocks that, side by side, reach the largest distance for a length is a knapsack problem, solved by dynamic
+programming over the length. A sum that is a little too long serves too: dropping a bit costs at most one of distance.
 
 Source: MacWilliams and Sloane (1977), section 2.3 (Levenshtein's construction) and section 1.9 (puncturing).
 """
@@ -11,25 +10,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import starmap
 from typing import NamedTuple
 
 import numpy as np
 
 from lbhash.centers.distance import Centers
 
-MAX_DROPPED = 8
-"""How many bits too long a sum of blocks may be."""
+MAX_DROPPED = 8  # how many bits too long a sum of blocks may be
 
 
 class Block(NamedTuple):
-    """A code that can stand beside others, by its name in the literature."""
+    """A code of at least ``distance`` that can stand beside others; makes its words, ``int8 [n, length]`` of ±1."""
 
     name: str
     length: int
     distance: int
-    """A lower bound of its minimum distance, by theory."""
     words: Callable[[], Centers]
-    """Makes the words, ``int8 [n, length]`` of -1 and +1."""
 
 
 class Plan(NamedTuple):
@@ -42,8 +39,7 @@ class Plan(NamedTuple):
     @property
     def name(self) -> str:
         """Return the blocks' names, with the numbers of copies."""
-        counts = Counter(block.name for block in self.blocks)
-        name = " + ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
+        name = " + ".join(starmap(times, Counter(block.name for block in self.blocks).items()))
         dropped = sum(block.length for block in self.blocks) - self.bits
         if dropped == 0:
             return name
@@ -61,13 +57,13 @@ class Plan(NamedTuple):
         return np.concatenate([words, signs], axis=1)
 
 
-def best_plan(blocks: Iterable[Block], bits: int) -> Plan | None:
-    """Return the plan with the largest distance, and of these the one with the largest blocks; None if there is none.
+def times(name: str, count: int) -> str:
+    """Return the name of one or several equal codes: "3 × name"."""
+    return name if count == 1 else f"{count} × {name}"
 
-    Args:
-        blocks: each may be used any number of times.
-        bits: length of the words wanted.
-    """
+
+def best_plan(blocks: Iterable[Block], bits: int) -> Plan | None:
+    """Return the plan with the largest distance, then the largest blocks, each used any number of times, or None."""
     longest = bits + MAX_DROPPED
     usable = sorted((block for block in blocks if block.length <= longest), key=lambda b: (b.distance, b.length))
     if not usable:

@@ -1,9 +1,8 @@
 """Kerdock codes, of which the first is the Nordstrom-Robinson code: nonlinear, and larger than any linear code.
 
-The Kerdock code of length 2^m, m even, has 4^m words at least 2^(m-1) - 2^((m-2)/2) apart: (16, 256, 6), (64, 4096, 28)
-and (256, 65536, 120). It is the Gray image of a linear code over the integers modulo 4. Let r = m - 1 (odd), and let xi
-be a root of order 2^r - 1 in the Galois ring GR(4^r). The words of the quaternary code are the sums, modulo 4, of the
-rows of
+The Kerdock code of length 2^m, m even, has 4^m words at least 2^(m-1) - 2^((m-2)/2) apart. It is the Gray image of a
+linear code over the integers modulo 4. Let r = m - 1 (odd), and let xi be a root of order 2^r - 1 in the Galois ring
+GR(4^r). The words of the quaternary code are the sums, modulo 4, of the rows of
 
     [ 1  1  1   1    ...  1          ]
     [ 0  1  xi  xi^2 ...  xi^(2^r - 2) ]    (an element of the ring as a column of its r coefficients)
@@ -22,9 +21,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.centers.constructions.galois_field import PRIMITIVE_POLYNOMIALS
+from lbhash.centers.constructions.galois_field import PRIMITIVE_POLYNOMIALS, coefficients
 from lbhash.centers.constructions.juxtaposition import Block
-from lbhash.centers.constructions.polynomials import coefficients
 from lbhash.centers.distance import Centers
 from lbhash.utils.validation import check_choice
 
@@ -35,12 +33,11 @@ DISTANCES = {16: 6, 64: 28, 256: 120}
 def kerdock_blocks(classes: int, length: int) -> Iterator[Block]:
     """Yield the codes, whole and shortened, with at least ``classes`` words of at most ``length`` bits."""
     for full, distance in DISTANCES.items():
+        name = "Nordstrom-Robinson code" if full == 16 else f"Kerdock code of length {full}"
         for dropped in range(2 * full.bit_length() - 2):
             if full * full >> dropped >= classes and full - dropped <= length:
-                name = "Nordstrom-Robinson code" if full == 16 else f"Kerdock code of length {full}"
                 suffix = f", shortened by {dropped}" if dropped else ""
-                words = partial(shortened_kerdock, full, dropped)
-                yield Block(name + suffix, full - dropped, distance, words)
+                yield Block(name + suffix, full - dropped, distance, partial(shortened_kerdock, full, dropped))
 
 
 def shortened_kerdock(bits: int, dropped: int) -> Centers:
@@ -68,8 +65,7 @@ def quaternary_generator(r: int) -> npt.NDArray[np.uint8]:
     lifted = hensel_lift(PRIMITIVE_POLYNOMIALS[r], r)
     matrix = np.zeros((r + 1, 2**r), np.uint8)
     matrix[0] = 1
-    element = np.zeros(r, np.int64)
-    element[0] = 1
+    element = np.eye(r, dtype=np.int64)[0]
     for column in range(1, 2**r):
         matrix[1:, column] = element
         # Times xi; the lifted polynomial is monic, so xi^r is minus its lower coefficients.
@@ -83,9 +79,7 @@ def hensel_lift(polynomial: int, degree: int) -> npt.NDArray[np.int64]:
     Graeffe's method: with f = e - o, its even and its odd powers, the lift g is g(x²) = ±(e(x)² - o(x)²). The result
     is ``int64 [r + 1]``, the coefficient of x^j at j.
     """
-    even = coefficients(polynomial, degree + 1).astype(np.int64)
-    odd = even.copy()
-    even[1::2] = 0
-    odd[::2] = 0
+    given, is_odd = coefficients(polynomial, degree + 1).astype(np.int64), np.arange(degree + 1) % 2
+    even, odd = given * (1 - is_odd), given * is_odd
     lifted = (np.convolve(even, even) - np.convolve(odd, odd))[::2]
     return lifted * lifted[-1] % 4

@@ -1,16 +1,11 @@
 """Generators of binary linear codes that no simple construction gives, found by search.
 
-They reach the lower bounds on linear codes in Brouwer's tables as of May 2006, read in GUAVA, a package of GAP. The
-columns of each are whole orbits of a matrix of small order, which makes most of the codes quasi-cyclic; the orbits
-were chosen by tabu search, or greedily for a parity-check matrix, as ``benchmarks.code_search.linear_codes`` says.
+They reach the lower bounds on linear codes in Brouwer's tables as of May 2006, read in GUAVA, a package of GAP.
+``benchmarks.code_search.linear_codes`` tells the method and its sources;
 
     python -m benchmarks.code_search.linear_codes --length N --dimension K --distance D OPTIONS
 
-with the options of a code in ``known_linear.json`` finds its rows again. ``tests/test_known_linear.py`` counts every
-distance over all words.
-
-Source of the method: Gulliver and Bhargava, IEEE Trans. Inform. Theory 37 (1991) 552-555; Braun, Kohnert and
-Wassermann, IEEE Trans. Inform. Theory 51 (2005) 4247-4251.
+with the options of a code in ``known_linear.json`` finds its rows again.
 """
 
 from __future__ import annotations
@@ -22,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lbhash.centers.constructions.galois_field import coefficients
 from lbhash.centers.constructions.linear import Generator
-from lbhash.centers.constructions.polynomials import coefficients
 
 
 class KnownCode(NamedTuple):

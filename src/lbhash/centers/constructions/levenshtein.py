@@ -6,9 +6,8 @@ A Hadamard matrix of order m, normalized, gives three codes (length, words, dist
     A'_m  (m - 2, m / 2, m / 2)  the rows of A_m that begin with +1, without that bit,
     C_m   (m, 2m, m / 2)         the rows and their negatives.
 
-Levenshtein proved that A_m and A'_m side by side have as many words as the Plotkin bound allows, 2 floor(d / (2d - n))
-for even d < n < 2d, wherever the Hadamard matrices exist. He gives the numbers of copies in closed form;
-``juxtaposition.best_plan`` finds them, and others where an order is missing.
+Side by side they have as many words as the Plotkin bound allows, 2 floor(d / (2d - n)) for even d < n < 2d, wherever
+the Hadamard matrices exist; ``juxtaposition.best_plan`` finds the numbers of copies.
 
 Source: Levenshtein, The application of Hadamard matrices to a problem in coding (1961); MacWilliams and Sloane (1977),
 section 2.3, theorem 8.
@@ -40,8 +39,6 @@ def hadamard_blocks(classes: int, length: int) -> Iterator[Block]:
 def hadamard_code(kind: str, order: int) -> Centers:
     """Return the words of the code "A", "A'" or "C" of an order, ``int8 [words, length]`` of -1 and +1."""
     matrix = hadamard_matrix(order)
-    if kind == "A":
-        return matrix[:, 1:]
-    if kind == "A'":
-        return matrix[matrix[:, 1] > 0, 2:]
-    return np.concatenate([matrix, -matrix])
+    if kind == "C":
+        return np.concatenate([matrix, -matrix])
+    return matrix[:, 1:] if kind == "A" else matrix[matrix[:, 1] > 0, 2:]

@@ -1,8 +1,7 @@
 """Lexicodes: all words, in the order of their numbers, that are far enough from the words taken before.
 
 The lexicode of a length and a distance is linear, so that a basis is enough: its next vector is the first word far
-enough from the span of those before. Lexicodes of small length are often best: the Hamming, the extended Hamming and
-the Golay code are among them.
+enough from the span of those before. The Hamming and the Golay code are among them.
 
 Source: Conway and Sloane, Lexicographic codes: error-correcting codes from game theory (1986).
 """
@@ -19,16 +18,11 @@ from lbhash.centers.constructions.random import words_of
 from lbhash.centers.distance import Centers
 from lbhash.codes.popcount import popcount
 
-MAX_BITS = 20
-"""Longer words are too many to look through."""
+MAX_BITS = 20  # longer words are too many to look through
 
 
 def lexicode_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """Return the first words of the lexicode with the largest distance that has enough words.
-
-    Raises:
-        ValueError: ``bits`` is more than ``MAX_BITS``.
-    """
+    """Return the first words of the lexicode with the largest distance that has enough words."""
     if bits > MAX_BITS:
         raise ValueError(f"bits is {bits}; a lexicode is searched for up to {MAX_BITS} bits")
     dimension = dimension_for(classes)
@@ -50,14 +44,10 @@ def lexicode_basis(bits: int, distance: int, dimension: int) -> list[int]:
     """
     span = np.zeros(1, np.uint64)
     basis: list[int] = []
-    start = 1
-    while len(basis) < dimension:
-        found = _first_far(span, start, 1 << bits, distance)
-        if found < 0:
-            break
+    found = 0
+    while len(basis) < dimension and (found := _first_far(span, found + 1, 1 << bits, distance)) > 0:
         basis.append(int(found))
         span = np.concatenate([span, span ^ np.uint64(found)])
-        start = found + 1
     return basis
 
 
@@ -65,12 +55,9 @@ def lexicode_basis(bits: int, distance: int, dimension: int) -> list[int]:
 def _first_far(span: Any, start: int, stop: int, distance: int) -> int:
     """Return the first number from ``start`` on that is at least ``distance`` from the whole span, or -1."""
     for number in range(start, stop):
-        word = np.uint64(number)
-        near = False
         for other in span:
-            if popcount(word ^ other) < distance:
-                near = True
+            if popcount(np.uint64(number) ^ other) < distance:
                 break
-        if not near:
+        else:
             return number
     return -1

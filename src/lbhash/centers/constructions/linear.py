@@ -18,11 +18,9 @@ from lbhash.centers.choose import farthest_first
 from lbhash.centers.distance import Centers
 from lbhash.codes import PackedCodes, hamming_distances, unpack
 
-Generator = npt.NDArray[np.uint8]
-"""Generator matrix ``uint8 [k, n]`` of 0 and 1, rows linearly independent unless said otherwise."""
+Generator = npt.NDArray[np.uint8]  # [k, n] of 0 and 1, rows linearly independent unless said otherwise
 
-MAX_GREEDY_DIMENSION = 12
-"""Codes of up to 2^12 = 4,096 words are searched by farthest-first choice; of larger ones the first words are taken."""
+MAX_GREEDY_DIMENSION = 12  # larger codes are not searched by farthest-first choice; their first words are taken
 
 
 def dimension_for(classes: int) -> int:
@@ -40,11 +38,7 @@ def span(generator: Generator) -> PackedCodes:
 
 
 def choose_by_weight(weights: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
-    """Choose ``count`` words of a linear code farthest-first, the zero word first.
-
-    ``weights [2^k]`` are those of the words in the order of ``span``. There are fewer positions if the code has fewer
-    distinct words.
-    """
+    """Choose up to ``count`` words of a linear code farthest-first, by the weights of all its words as in ``span``."""
     index = np.arange(len(weights))
     return farthest_first(lambda i: weights[index ^ i], count, np.full(len(weights), weights.max() + 1))
 
@@ -52,13 +46,8 @@ def choose_by_weight(weights: npt.NDArray[np.int64], count: int) -> npt.NDArray[
 def best_words(generators: Iterable[Generator], classes: int) -> Centers:
     """Return the ``classes`` words with the largest minimum distance that any of the codes gives, the first on a tie.
 
-    Args:
-        generators: codes of one length n and of dimension at least ``dimension_for(classes)``. Rows may be dependent,
-            as puncturing can leave them, as long as one code has enough words.
-        classes: number of words C.
-
-    Returns:
-        ``int8 [C, n]`` of -1 and +1, distinct.
+    The codes are of one length and of dimension at least ``dimension_for(classes)``. Rows may be dependent, as
+    puncturing can leave them, as long as one code has enough words.
     """
     needed = dimension_for(classes)
     best: PackedCodes | None = None
@@ -76,18 +65,16 @@ def best_words(generators: Iterable[Generator], classes: int) -> Centers:
         chosen = choose_by_weight(weights, classes) if len(rows) <= MAX_GREEDY_DIMENSION else np.arange(classes)
         if len(chosen) < classes:
             continue
-        distance = least if 2 * classes > len(words) else _least_distance(weights, chosen)
+        if 2 * classes > len(words):
+            distance = least
+        else:  # one word has no pair
+            pairs = (weights[chosen[:i] ^ chosen[i]].min() for i in range(1, classes))
+            distance = int(min(pairs, default=weights.max()))
         if distance > best_distance:
             best, best_distance = words[chosen], distance
     if best is None:
         raise ValueError(f"classes is {classes}; none of the codes has as many distinct words")
     return unpack(best, bits)
-
-
-def _least_distance(weights: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]) -> int:
-    """Return the smallest distance between two chosen words; for one word, which has no pair, the largest weight."""
-    pairs = (weights[chosen[:i] ^ chosen[i]].min() for i in range(1, len(chosen)))
-    return int(min(pairs, default=weights.max()))
 
 
 def row_reduced(generator: Generator) -> Generator:

@@ -10,11 +10,10 @@ the public tables of best known codes:
     a subcode           [n, k, d]                   -> [n, k - 1, d]
     juxtaposition       [n, k, d], [n', k, d']      -> [n + n', k, d + d']
     u | u + v           [n, k, d], [n, k', d']      -> [2n, k + k', min(2d, d')]
-    concatenation       (``concatenation.py``)
+    concatenation       (``reed_solomon.py``)
     construction X      [n, k, d] ⊃ [n, k', d'], [a, k - k', e] -> [n + a, k, min(d + e, d')]
 
-Construction X is applied to BCH codes alone. An entry is a node that knows its parts, and its generator matrix is built
-when it is asked for.
+An entry knows its parts, and its generator matrix is built when it is asked for.
 
 Source: MacWilliams and Sloane (1977), chapter 1, section 9, and chapter 18; Brouwer, Bounds on linear codes, in
 Handbook of Coding Theory (1998); Sloane, Reddy and Chen, New binary codes (1972), for construction X.
@@ -25,31 +24,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from itertools import groupby
+from itertools import groupby, starmap
 from typing import NamedTuple
 
 import numpy as np
 
 from lbhash.centers.constructions import bch
 from lbhash.centers.constructions.anticode import anticode_generator, anticode_parameters, subspace_dimensions
-from lbhash.centers.constructions.concatenation import concatenated_generator
 from lbhash.centers.constructions.cyclic import CHECKS, cyclic_generator
-from lbhash.centers.constructions.juxtaposition import Block
+from lbhash.centers.constructions.juxtaposition import Block, times
 from lbhash.centers.constructions.known_linear import known_codes
 from lbhash.centers.constructions.linear import Generator, dimension_for, row_reduced, span
 from lbhash.centers.constructions.quadratic_residue import DISTANCES, quadratic_residue_generator
 from lbhash.centers.constructions.reed_muller import reed_muller_dimension, reed_muller_generator
+from lbhash.centers.constructions.reed_solomon import concatenated_generator
 from lbhash.centers.distance import Centers
 from lbhash.codes import unpack
 
-MAX_LENGTH = 288
-"""Codes of up to 256 bits are wanted; slightly longer ones are there to be punctured or shortened."""
-
+MAX_LENGTH = 288  # up to 256 bits are wanted; slightly longer codes are there to be punctured or shortened
 MAX_DIMENSION = 20
 
 
 class LinearCode(NamedTuple):
-    """An [n, k, d] code, the codes that it was made of, and the function that builds its generator matrix of theirs."""
+    """An [n, k, d] code, the codes that it was made of, and the function that makes its generator matrix of theirs."""
 
     n: int
     k: int
@@ -72,11 +69,9 @@ class LinearCode(NamedTuple):
             code = code.parts[0]
         start = f"{code.name} [{code.n}, {code.k}, {code.d}]"
         if code.parts:
-            parts = Counter(f"({part})" for part in code._joined())
-            inside = " | ".join(part if count == 1 else f"{count} × {part}" for part, count in parts.items())
+            inside = " | ".join(starmap(times, Counter(f"({part})" for part in code._joined()).items()))
             start += f" of {inside if len(inside) <= _MAX_NAME else 'codes joined in turn'}"
-        counted = [(step, len(list(same))) for step, same in groupby(steps)]
-        return ", ".join([start, *(step if count == 1 else f"{count} × {step}" for step, count in counted)])
+        return ", ".join([start, *(times(step, len(list(same))) for step, same in groupby(steps))])
 
     def _joined(self) -> Iterator[LinearCode]:
         """Yield the parts; within a juxtaposition, the parts of a juxtaposition take its place."""
@@ -87,21 +82,14 @@ class LinearCode(NamedTuple):
                 yield part
 
 
-_MAX_NAME = 120
-"""Names of parts longer than this say nothing to a reader."""
+_MAX_NAME = 120  # longer names of parts say nothing to a reader
+_STEPS = ("punctured", "shortened", "subcode", "parity bit")  # the derivations from one code
 
-_STEPS = ("punctured", "shortened", "subcode", "parity bit")
-"""Names of the derivations from one code."""
-
-Table = dict[tuple[int, int], LinearCode]
-"""Codes by length and dimension."""
+Table = dict[tuple[int, int], LinearCode]  # by length and dimension
 
 
 def best_linear_code(n: int, k: int) -> LinearCode | None:
-    """Return the best code of a length and a dimension; None if k is 0, above n or above ``MAX_DIMENSION``.
-
-    Codes longer than ``MAX_LENGTH`` are two of half the length, side by side.
-    """
+    """Return the best code; None if k is 0, above n or above ``MAX_DIMENSION``. Longer ones are two side by side."""
     if n <= MAX_LENGTH:
         return _table().get((n, k))
     left, right = best_linear_code(n // 2, k), best_linear_code(n - n // 2, k)
@@ -180,8 +168,7 @@ def _construction_x(table: Table) -> None:
                     # A parity bit makes the odd distance of a narrow-sense BCH code even.
                     d, d_small = (code.delta + (extended and code.delta % 2) for code in (large, small))
                     for length in range(1, 33):
-                        tail = table.get((length, large.k - small.k))
-                        if tail is not None and d + tail.d <= d_small:
+                        if (tail := table.get((length, large.k - small.k))) and d + tail.d <= d_small:
                             make = partial(_with_tail, large, small, extended)
                             name = f"construction X of BCH {large.k} over {small.k}"
                             _offer(table, large.n + extended + length, large.k, d + tail.d, name, (tail,), make)
@@ -190,8 +177,7 @@ def _construction_x(table: Table) -> None:
 def _derive_from_one(table: Table) -> None:
     for n in range(MAX_LENGTH, 0, -1):
         for k in range(MAX_DIMENSION, 0, -1):
-            code = table.get((n, k))
-            if code is not None:
+            if code := table.get((n, k)):
                 _offer(table, n - 1, k, code.d - 1, "punctured", (code,), _punctured)
                 _offer(table, n - 1, k - 1, code.d, "shortened", (code,), _shortened)
                 _offer(table, n, k - 1, code.d, "subcode", (code,), _subcode)
@@ -210,14 +196,13 @@ def _juxtapose(table: Table) -> None:
 
 
 def _juxtaposed(left: LinearCode, right: LinearCode) -> LinearCode:
-    return LinearCode(left.n + right.n, left.k, left.d + right.d, "juxtaposition", (left, right), _side_by_side)
+    return LinearCode(left.n + right.n, left.k, left.d + right.d, "juxtaposition", (left, right), _beside)
 
 
 def _add_plotkin_sums(table: Table) -> None:
     for (n, k), u in [(key, code) for key, code in table.items() if 2 * key[0] <= MAX_LENGTH]:
         for k_v in range(1, MAX_DIMENSION - k + 1):
-            v = table.get((n, k_v))
-            if v is not None:
+            if v := table.get((n, k_v)):
                 d = min(2 * u.d, v.d)
                 present = table.get((2 * n, k + k_v))
                 if present is None or d > present.d:  # asked here too, for speed: this is the innermost loop
@@ -228,12 +213,11 @@ def _concatenate(table: Table) -> None:
     for m in range(2, 11):
         for dimension in range(1, MAX_DIMENSION // m + 1):
             for symbols in range(dimension + 1, min(2**m, MAX_LENGTH // m) + 1):
+                name = f"concatenation under Reed-Solomon [{symbols}, {dimension}] over GF({2**m})"
+                make = partial(concatenated_generator, m, symbols, dimension)
                 for n in range(m, MAX_LENGTH // symbols + 1):
-                    inner = table.get((n, m))
-                    if inner is not None:
+                    if inner := table.get((n, m)):
                         d = (symbols - dimension + 1) * inner.d
-                        name = f"concatenation under Reed-Solomon [{symbols}, {dimension}] over GF({2**m})"
-                        make = partial(concatenated_generator, m, symbols, dimension)
                         _offer(table, symbols * n, dimension * m, d, name, (inner,), make)
 
 
@@ -243,19 +227,16 @@ def _punctured(generator: Generator) -> Generator:
 
 def _shortened(generator: Generator) -> Generator:
     """Return the words that end with 0, without that bit."""
-    ends = np.flatnonzero(generator[:, -1])
-    if len(ends) == 0:
-        return generator[1:, :-1]
+    first, *others = np.flatnonzero(generator[:, -1]).tolist() or [0]
     matrix = generator.copy()
-    matrix[ends[1:]] ^= matrix[ends[0]]
-    return np.delete(matrix, ends[0], axis=0)[:, :-1]
+    matrix[others] ^= matrix[first]
+    return np.delete(matrix, first, axis=0)[:, :-1]
 
 
 def _subcode(generator: Generator) -> Generator:
     """Keep the word of ones if the code has it: then words come in opposite pairs, which balance the bits."""
     ones = np.ones((1, generator.shape[1]), np.uint8)
-    with_ones = np.concatenate([ones, generator])
-    if len(row_reduced(with_ones)) > len(generator):
+    if len(row_reduced(np.concatenate([ones, generator]))) > len(generator):
         return generator[:-1]
     # The word of ones is a sum of rows; it can stand in the place of the first of them.
     solved = row_reduced(generator)
@@ -263,11 +244,11 @@ def _subcode(generator: Generator) -> Generator:
 
 
 def _extended(generator: Generator) -> Generator:
-    return np.concatenate([generator, generator.sum(axis=1, keepdims=True, dtype=np.uint8) % 2], axis=1)
+    return _beside(generator, generator.sum(axis=1, keepdims=True, dtype=np.uint8) % 2)
 
 
-def _side_by_side(left: Generator, right: Generator) -> Generator:
-    return np.concatenate([left, right], axis=1)
+def _beside(*generators: Generator) -> Generator:
+    return np.concatenate(generators, axis=1)
 
 
 def _plotkin_sum(u: Generator, v: Generator) -> Generator:
@@ -284,17 +265,15 @@ def _with_tail(large: bch.BCHCode, small: bch.BCHCode, extended: bool, tail: Gen
 
 def _cyclic_order(generator: Generator, code: bch.BCHCode) -> Generator:
     """Reorder the columns of ``bch.generator_matrix`` by the powers of x, with the parity bit last."""
-    checks = code.n - code.k
-    parity = generator[:, code.k : generator.shape[1] - checks]
-    return np.concatenate([generator[:, generator.shape[1] - checks :], generator[:, : code.k], parity], axis=1)
+    message, parity, checks = np.split(generator, [code.k, generator.shape[1] - (code.n - code.k)], axis=1)
+    return _beside(checks, message, parity)
 
 
 def linear_blocks(classes: int, length: int) -> Iterator[Block]:
     """Yield the best code of every length up to ``length``; the dimension is the smallest that has enough words."""
     k = dimension_for(classes)
     for n in range(k, length + 1):
-        code = best_linear_code(n, k)
-        if code is not None:
+        if code := best_linear_code(n, k):
             yield Block(str(code), n, code.d, partial(linear_words, code))
 
 

@@ -1,8 +1,7 @@
 """Hadamard matrices by Paley's two constructions, by Sylvester's doubling and by Kronecker products of these.
 
-A Hadamard matrix H of order n has n rows of -1 and +1 with H Hᵀ = n I, so every two rows are n / 2 apart. Let chi be
-the quadratic character of GF(q), q an odd prime power, and Q = [chi(a - b)] the Jacobsthal matrix, a row and a column
-an element. With S = [[0, 1], [±1, Q]] bordered by ones, Hadamard matrices are
+A Hadamard matrix of order n has n rows of -1 and +1, every two n / 2 apart. Let chi be the quadratic character of
+GF(q), q an odd prime power, and Q = [chi(a - b)] the Jacobsthal matrix. With S = [[0, 1], [±1, Q]], they are
 
     I + S, of order q + 1, for q ≡ 3 (mod 4), where the lower border is -1                        (Paley I),
     S ⊗ [[1, 1], [1, -1]] + I ⊗ [[1, -1], [-1, -1]], of order 2 (q + 1), for q ≡ 1 (mod 4)        (Paley II).
@@ -24,11 +23,7 @@ _SYLVESTER = np.array([[1, 1], [1, -1]], np.int8)
 
 
 def hadamard_matrix(order: int) -> Centers:
-    """Return a Hadamard matrix ``int8 [order, order]`` whose first row and column are +1.
-
-    Raises:
-        ValueError: none of the constructions has the order (``has_hadamard_matrix``).
-    """
+    """Return a Hadamard matrix ``int8 [order, order]`` whose first row and column are +1."""
     if not has_hadamard_matrix(order):
         raise ValueError(f"order is {order}; there is no construction of a Hadamard matrix of that order here")
     if order <= 2:
@@ -48,11 +43,7 @@ def hadamard_matrix(order: int) -> Centers:
 
 @cache
 def has_hadamard_matrix(order: int) -> bool:
-    """Return whether one of the constructions has the order.
-
-    Orders are 1, 2 and multiples of 4; those up to 256 that exist and are missed are 92, 116, 156, 172, 184, 188, 232
-    and 236.
-    """
+    """Return whether one of the constructions has the order; up to 256, eight that exist are missed, the first 92."""
     if order < 4 or order % 4:
         return order in (1, 2)
     return has_jacobsthal(order - 1) or _has_paley_2(order) or _factor(order) > 0
@@ -60,9 +51,6 @@ def has_hadamard_matrix(order: int) -> bool:
 
 def jacobsthal(q: int) -> Centers:
     """Return the Jacobsthal matrix of GF(q): ``int8 [q, q]`` of chi(a - b), 0 on the diagonal.
-
-    Raises:
-        ValueError: q is not the power of an odd prime.
 
     >>> jacobsthal(3).tolist()
     [[0, -1, 1], [1, 0, -1], [-1, 1, 0]]
@@ -94,9 +82,8 @@ def _prime_power(q: int) -> tuple[int, int]:
 def _squares(digits: npt.NDArray[np.int64], p: int) -> npt.NDArray[np.int64]:
     """Return the numbers of the squares of all elements of GF(p^k) = GF(p)[t] / f(t).
 
-    An element's number has the p-ary ``digits [q, k]``. The first f = t^k - Σ a_i t^i is taken that makes a field: then
-    0 alone has the square 0, and there are (q + 1) / 2 squares. A ring that is no field has fewer, or more elements
-    with the square 0.
+    An element's number has the p-ary ``digits [q, k]``. The first f = t^k - Σ a_i t^i is taken that makes a field: only
+    then 0 alone has the square 0, and there are (q + 1) / 2 squares.
     """
     q, k = digits.shape
     for reduction in digits:
@@ -117,9 +104,10 @@ def _has_paley_2(order: int) -> bool:
 
 def _factor(order: int) -> int:
     """Return the smallest factor of the order for which both factors have Hadamard matrices; 0 if there is none."""
-    factors = (factor for factor in range(2, isqrt(order) + 1) if order % factor == 0)
-    both = (factor for factor in factors if has_hadamard_matrix(factor) and has_hadamard_matrix(order // factor))
-    return next(both, 0)
+    for factor in range(2, isqrt(order) + 1):
+        if order % factor == 0 and has_hadamard_matrix(factor) and has_hadamard_matrix(order // factor):
+            return factor
+    return 0
 
 
 def _bordered(core: Centers, sign: int) -> npt.NDArray[np.int8]:

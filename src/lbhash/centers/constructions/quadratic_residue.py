@@ -22,8 +22,5 @@ DISTANCES = {7: 3, 17: 5, 23: 7, 31: 7, 41: 9, 47: 11}
 
 def quadratic_residue_generator(p: int) -> Generator:
     """Return the row-reduced generator matrix ``[(p + 1) / 2, p]`` of the code of length p, a key of ``DISTANCES``."""
-    squares = np.unique(np.arange(1, p) ** 2 % p)
-    idempotent = np.zeros(p, np.uint8)
-    idempotent[squares] = 1
-    shifts = np.array([np.roll(idempotent, shift) for shift in range(p)])
-    return row_reduced(np.concatenate([np.ones((1, p), np.uint8), shifts]))
+    idempotent = np.isin(np.arange(p), np.arange(1, p) ** 2 % p).astype(np.uint8)
+    return row_reduced(np.array([np.ones(p, np.uint8), *(np.roll(idempotent, shift) for shift in range(p))]))

@@ -1,12 +1,8 @@
 """Random centers, and random words that fill up a set of centers.
 
-The bits of random words are independent fair coins. In expectation two words of h bits differ in h / 2 bits, with
-standard deviation sqrt(h) / 2; the minimum over many pairs is well below.
-
 Source: Yuan et al., Central Similarity Quantization for Efficient Image and Video Retrieval (CVPR 2020), algorithm 1,
-which uses random centers, with as many -1 as +1, where the Hadamard matrix has too few rows. Public implementations
-of it sample all of these centers again, a few times, until the smallest distance exceeds bits / 4; ``fill_up`` takes
-the farthest of several random words instead.
+which uses random centers, with as many -1 as +1, where the Hadamard matrix has too few rows. ``fill_up`` takes the
+farthest of several random words instead.
 """
 
 from __future__ import annotations
@@ -40,11 +36,6 @@ def fill_up(words: Centers, classes: int, rng: np.random.Generator) -> Centers:
 
     Words are added in batches of up to 64, chosen farthest-first among up to 32 times as many random words. The
     factor falls as 2^15 / ``classes``, which keeps the time nearly linear in the classes.
-
-    Args:
-        words: ``int8 [n, bits]`` of -1 and +1, distinct, n <= ``classes``; they come first in the result.
-        classes: number of words wanted, at most ``2**bits``.
-        rng: source of the random words.
     """
     bits = words.shape[1]
     if 2 * classes > 2**bits:

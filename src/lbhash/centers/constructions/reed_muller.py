@@ -1,7 +1,6 @@
 """Reed-Muller codes RM(r, m): the polynomials of degree at most r in m binary variables, written as their values.
 
-RM(r, m) is [2^m, sum of C(m, i) for i <= r, 2^(m - r)]. RM(1, m) are the rows of the Hadamard matrix of order 2^m and
-their negatives.
+RM(r, m) is [2^m, sum of C(m, i) for i <= r, 2^(m - r)].
 
 Source: Muller (1954), Reed (1954); MacWilliams and Sloane (1977), chapter 13.
 """

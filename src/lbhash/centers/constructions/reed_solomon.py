@@ -4,8 +4,8 @@ A word of the Reed-Solomon code [n, k, n - k + 1] over GF(2^m) holds the values 
 distinct points of the field, n <= 2^m. Written in bits it is a binary linear [nm, km] code. Two words differ in at
 least n - k + 1 symbols, hence in as many bits; how many more is counted.
 
-Source: Reed and Solomon, Polynomial codes over certain finite fields (1960); MacWilliams and Sloane (1977), chapter
-10, section 10.5 for the binary image.
+Source: Reed and Solomon, Polynomial codes over certain finite fields (1960); Forney, Concatenated Codes (1966);
+MacWilliams and Sloane (1977), chapter 10, sections 10.5 for the binary image and 10.11 for concatenated codes.
 """
 
 from __future__ import annotations
@@ -20,24 +20,16 @@ from lbhash.centers.distance import Centers
 
 
 def reed_solomon_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """Return the words of the Reed-Solomon code with the largest counted minimum distance.
-
-    Tried are all m whose field has n = ceil(``bits`` / m) points, with the smallest k that has words for all classes
-    and every larger k whose code is small enough to be searched. Surplus bits of the last symbol are cut off.
-    """
+    """Return the words with the largest counted minimum distance that ``_variants`` of Reed-Solomon codes give."""
     return best_words(_variants(classes, bits), classes)
 
 
 def generator_matrix(m: int, n: int, k: int) -> Generator:
     """Return the systematic binary generator matrix ``[k m, n m]``; the first km bits are the message.
 
-    The points are 0, alpha^0, alpha^1, ...; bit j of a symbol is the coefficient of x^j. Row im + j belongs to the
-    polynomial that is x^j at point i and 0 at the other points below k.
-
-    Args:
-        m: bits of a symbol, 1 to 11.
-        n: symbols of a word, at most 2^m.
-        k: symbols of a message, at most n.
+    A message of k symbols of m bits becomes a word of n symbols. The points are 0, alpha^0, alpha^1, ...; bit j of a
+    symbol is the coefficient of x^j. Row im + j belongs to the polynomial that is x^j at point i and 0 at the other
+    points below k.
     """
     if not 1 <= k <= n <= 2**m:
         raise ValueError(f"n is {n} and k is {k}; over GF(2^{m}) they must be 1 <= k <= n <= {2**m}")
@@ -55,8 +47,21 @@ def generator_matrix(m: int, n: int, k: int) -> Generator:
     return matrix.reshape(k * m, n * m)
 
 
+def concatenated_generator(m: int, symbols: int, dimension: int, inner: Generator) -> Generator:
+    """Return the generator matrix of a Reed-Solomon code [N, K] whose symbols are words of a binary code [n, m, d].
+
+    It is ``[K m, N n]``, and its distance at least (N - K + 1) d; N is ``symbols``, K is ``dimension``.
+    """
+    outer = generator_matrix(m, symbols, dimension).reshape(dimension * m, symbols, m)
+    return (outer @ inner % 2).reshape(dimension * m, -1)
+
+
 def _variants(classes: int, bits: int) -> Iterator[Generator]:
-    """Yield generator matrices of codes of length ``bits`` with at least ``classes`` words."""
+    """Yield generator matrices of codes of length ``bits`` with at least ``classes`` words.
+
+    Tried are all m whose field has n = ceil(``bits`` / m) points, with the smallest k that has words for all classes
+    and every larger k whose code is small enough to be searched. Surplus bits of the last symbol are cut off.
+    """
     needed = dimension_for(classes)
     for m in PRIMITIVE_POLYNOMIALS:
         n = -(-bits // m)
