@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS, Dataset
 from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS
-from lbhash.data.split import EmbeddingSplit, Split
+from lbhash.data.split import EmbeddingSplit, SplitT
 from lbhash.utils.validation import check_choice
-
-SplitT = TypeVar("SplitT", bound=Split)
 
 
 class Table(ABC, Generic[SplitT]):
@@ -49,16 +47,13 @@ class Table(ABC, Generic[SplitT]):
     def split_rows(
         self, protocol: str | None = None, seed: int = 0, usable: npt.NDArray[np.bool_] | None = None
     ) -> tuple[str, dict[str, npt.NDArray[np.int64]]]:
-        """Return the protocol, and the train, base and query rows that it takes.
+        """Return the name of the protocol, and the train, base and query rows that it takes.
 
         Args:
             protocol: a name of ``PROTOCOLS``, or for a table with a published test set of ``TRAIN_TEST_PROTOCOLS``.
                 If None, the table's flags count; if it has none, its own protocol.
             seed: of the sample.
             usable: ``bool [n]``, false for a row that must be in no split; if None, every row may be.
-
-        Raises:
-            ValueError: no such protocol, no labels, flags that overlap, or too few rows.
         """
         check_protocol(protocol)
         if self.labels is None:
@@ -83,15 +78,14 @@ class Table(ABC, Generic[SplitT]):
         except ValueError as error:
             if protocol is not None:
                 raise
-            raise ValueError(
-                f"protocol is {chosen!r}, the default of such data: {error} (or another protocol)"
-            ) from None
+            said = f"protocol is {chosen!r}, the default of such data: {error} (or another protocol)"
+            raise ValueError(said) from None
         return chosen, {split: rows[found[split]] for split in SPLITS}
 
     def dataset(
         self, protocol: str | None = None, seed: int = 0, usable: npt.NDArray[np.bool_] | None = None
     ) -> Dataset[SplitT]:
-        """Return train, base and query; arguments and errors are those of ``split_rows`` and ``Dataset``."""
+        """Return train, base and query by the arguments of ``split_rows``."""
         chosen, rows = self.split_rows(protocol, seed, usable)
         return Dataset(self.name, chosen, *(self.split(rows[split]) for split in SPLITS))
 
@@ -112,14 +106,9 @@ class Table(ABC, Generic[SplitT]):
 
 @dataclass(frozen=True)
 class EmbeddingTable(Table[EmbeddingSplit]):
-    """Rows of embeddings.
+    """Rows of embeddings ``[n, dim]``: in memory, memory-mapped, or ``lbhash.data.readers.StreamedEmbeddings``.
 
-    Attributes:
-        embeddings: ``[n, dim]`` of uint8, float16 or float32, in memory, memory-mapped, or read from a file when they
-            are looked at (``lbhash.data.readers.StreamedEmbeddings``). Other number types are taken and cast to float32
-            as they are used, so that float64 keeps seven digits: center numbers that vary less than that before they
-            come here.
-        labels: see ``Table``, as for ``name``, ``flags`` and ``protocol``.
+    They are used as float32, so that float64 keeps seven digits: center numbers that vary less than that before.
     """
 
     embeddings: npt.NDArray
