@@ -63,31 +63,16 @@ def _class_names(file: Path, hundred: bool) -> tuple[str, ...]:
 
 
 def read_pickle(file: Path) -> Any:
-    """Return what a pickle of text, numbers, lists, dictionaries and arrays of bytes holds; text comes as bytes.
-
-    Raises:
-        ValueError: it holds anything else, or is damaged.
-    """
+    """Return what a pickle of text, numbers, lists, dictionaries and arrays of bytes holds; text comes as bytes."""
+    data = file.read_bytes()
     try:
-        data = file.read_bytes()
         _check_memo(data)
         content = _Unpickler(BytesIO(data), encoding="bytes").load()
         if isinstance(content, dict):
             content = {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}
             content = {key: value.values if isinstance(value, _Array) else value for key, value in content.items()}
         return content
-    except (
-        ArithmeticError,
-        AttributeError,
-        EOFError,
-        ImportError,
-        LookupError,
-        MemoryError,
-        pickle.UnpicklingError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except Exception as error:  # bytes that lie lead the unpickler to nearly any exception
         raise ValueError(f"batch {str(file)!r} is damaged, or no batch of CIFAR: {one_line(error)}") from None
 
 
@@ -138,7 +123,6 @@ _ADMITTED: dict[tuple[str, str], Any] = {
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Return what a pickle may call while it is read: a stand-in of this module, and nothing else."""
-        try:
-            return _ADMITTED[module, name]
-        except KeyError:
-            raise pickle.UnpicklingError(f"it would run {module}.{name}, which no batch needs") from None
+        if (module, name) not in _ADMITTED:
+            raise pickle.UnpicklingError(f"it would run {module}.{name}, which no batch needs")
+        return _ADMITTED[module, name]

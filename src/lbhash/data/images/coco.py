@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +39,12 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
             content = json.loads(file.read_text(encoding="utf-8"))
             named = {int(one["id"]): str(one["name"]) for one in content["categories"]}
             file_names = {int(one["id"]): str(one["file_name"]) for one in content["images"]}
-            objects = _categories_by_image(content["annotations"], set(named))
+            objects: dict[int, set[int]] = {}
+            for one in content["annotations"]:
+                objects.setdefault(int(one["image_id"]), set()).add(int(one["category_id"]))
+            unknown = set().union(*objects.values()) - named.keys()
+            if unknown:
+                raise ValueError(f"an object has the category {min(unknown)}, which is none")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             line = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else one_line(error)
             raise ValueError(f"{file.name} of {name} is no file of COCO's instances: {line}") from None
@@ -56,17 +60,5 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
     for row, present in enumerate(rows):
         labels[row, [column[category] for category in present]] = 1
     names = tuple(categories[category] for category in column)
-    return ImageTable(
-        FileImages(Path(images) if images else root, files), labels, root.name, protocol="coco", classes=names
-    )
-
-
-def _categories_by_image(annotations: Any, known: set[int]) -> dict[int, set[int]]:
-    """Return the categories of each image that has an object."""
-    found: dict[int, set[int]] = {}
-    for one in annotations:
-        category = int(one["category_id"])
-        if category not in known:
-            raise ValueError(f"an object has the category {category}, which is none")
-        found.setdefault(int(one["image_id"]), set()).add(category)
-    return found
+    store = FileImages(Path(images) if images else root, files)
+    return ImageTable(store, labels, root.name, protocol="coco", classes=names)

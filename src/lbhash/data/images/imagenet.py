@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -69,8 +70,8 @@ def _listed(classes: str | Path | Sequence[str], known: list[str]) -> list[str]:
         listed, said = list(classes), "a list"
     if not listed:
         raise ValueError(f"classes is {said}, which lists none")
-    if len(set(listed)) < len(listed):
-        twice = next(label for label in listed if listed.count(label) > 1)
+    twice = next((label for label, count in Counter(listed).items() if count > 1), None)
+    if twice is not None:
         raise ValueError(f"classes is {said}, which lists {twice} twice")
     absent = [label for label in listed if label not in set(known)]
     if absent:
@@ -81,23 +82,22 @@ def _listed(classes: str | Path | Sequence[str], known: list[str]) -> list[str]:
 def _some_classes(folder: Path, classes: list[str], name: str) -> dict[str, list[str]]:
     """Return the images of some classes, without a look at the other folders."""
     found = {label: images_in(folder / label) for label in classes}
-    _check_none_empty(found, f"{name} has no image of class", f" in {folder.name}")
-    return found
+    return _none_empty(found, f"{name} has no image of class", f" in {folder.name}")
 
 
-def _check_none_empty(found: dict[str, list[str]], said: str, where: str = "") -> None:
+def _none_empty(found: dict[str, list[str]], said: str, where: str = "") -> dict[str, list[str]]:
     empty = [label for label, images in found.items() if not images]
     if empty:
         raise ValueError(f"{said} {empty[0]}{where} ({len(empty)} classes have none)")
+    return found
 
 
 def _flat_val(root: Path, known: list[str], classes: list[str], name: str) -> dict[str, list[str]]:
     """Return the validation images of each class by ``val.txt``."""
     list_file = next((file for file in (root / "val.txt", root / "val" / "val.txt") if file.is_file()), None)
     if list_file is None:
-        raise ValueError(
-            f"the val of {name} has no folder for each class, and there is no val.txt to say which image is of which"
-        )
+        said = f"the val of {name} has no folder for each class"
+        raise ValueError(f"{said}, and there is no val.txt to say which image is of which")
     found: dict[str, list[str]] = {label: [] for label in classes}
     position = {str(at): label for at, label in enumerate(known)} | {label: label for label in known}
     for where, line in numbered_lines(list_file):
@@ -107,5 +107,4 @@ def _flat_val(root: Path, known: list[str], classes: list[str], name: str) -> di
         label = position[words[1]]
         if label in found:
             found[label].append(words[0])
-    _check_none_empty(found, "val.txt has no image of class")
-    return found
+    return _none_empty(found, "val.txt has no image of class")

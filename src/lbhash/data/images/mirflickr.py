@@ -28,14 +28,17 @@ def read_mirflickr(path: str | Path, images: str | Path | None = None, name: str
     """
     root = Path(path)
     folder = next((found for found in sorted(root.glob(ANNOTATIONS)) if found.is_dir()), root)
-    found = [
-        file
-        for file in sorted(folder.glob("*.txt"))
-        if not file.stem.endswith("_r1") and file.stem.lower() not in ("readme", "license")
-    ]
+    others = ("_r1", "readme", "license")
+    found = [file for file in sorted(folder.glob("*.txt")) if not file.stem.lower().endswith(others)]
     if not found:
         raise ValueError(f"{name} is {str(path)!r}, which has no {ANNOTATIONS}/LABEL.txt")
-    members = [_numbers(file) for file in found]
+    members: list[set[int]] = []
+    for file in found:
+        lines = dict(numbered_lines(file))
+        wrong = next((where for where, line in lines.items() if not line.strip().isdecimal()), None)
+        if wrong is not None:
+            raise ValueError(f"{wrong} is {lines[wrong][:80]!r}; it must be the number of an image")
+        members.append(set(map(int, lines.values())))
     numbers = sorted(set().union(*members))
     labels = np.array([[number in member for member in members] for number in numbers], np.uint8)
     folder = Path(images) if images else root / "mirflickr" if (root / "mirflickr").is_dir() else root
@@ -46,12 +49,3 @@ def read_mirflickr(path: str | Path, images: str | Path | None = None, name: str
         protocol="mirflickr25k",
         classes=tuple(file.stem for file in found),
     )
-
-
-def _numbers(file: Path) -> set[int]:
-    found = set()
-    for where, line in numbered_lines(file):
-        if not line.strip().isdecimal():
-            raise ValueError(f"{where} is {line[:80]!r}; it must be the number of an image")
-        found.add(int(line))
-    return found
