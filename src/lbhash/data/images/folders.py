@@ -37,17 +37,11 @@ def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
     classes = sorted({label for _, label, _ in found})
     counts = [len(files) for _, _, files in found]
     masks = {top: np.repeat([of == top for of, _, _ in found], counts) for top in tops}
-    flags = masks if tops == SPLITS else {}
-    test_rows = None if flags or tops == ("",) else ~masks["train"]
-    return ImageTable(
-        FileImages(root, [os.path.join(top, label, file) for top, label, files in found for file in files]),
-        np.repeat([classes.index(label) for _, label, _ in found], counts),
-        root.name,
-        flags,
-        test_rows,
-        "holdout" if test_rows is None else "official",
-        tuple(classes),
-    )
+    store = FileImages(root, [os.path.join(top, label, file) for top, label, files in found for file in files])
+    labels = np.repeat([classes.index(label) for _, label, _ in found], counts)
+    if tops in (SPLITS, ("",)):
+        return ImageTable(store, labels, root.name, masks if tops == SPLITS else {}, classes=tuple(classes))
+    return ImageTable(store, labels, root.name, {}, ~masks["train"], "official", tuple(classes))
 
 
 def read_image_files(path: str | Path, name: str = "data") -> ImageTable:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
 from lbhash.utils.files import existing_file
 
-WORDNET_ID = re.compile(r"n\d{8}")
+WORDNET_ID = "n" + 8 * "[0-9]"  # as glob has patterns
 
 
 def read_imagenet(
