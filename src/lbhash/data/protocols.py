@@ -18,20 +18,13 @@ class Protocol:
     With several labels a row a sample by class has no meaning, so that as many rows are sampled from all. If that
     leaves a label without a query, one of its rows takes the place of a query that can be spared. (The only row of a
     label is then a query, and nothing is trained for the label.)
-
-    Attributes:
-        summary: the rule in words.
-        query: rows of each class that are queries; if below 1, a fraction of the class.
-        train: rows of each class to train on; if None, the whole base.
-        disjoint: whether the training rows are kept out of the base.
-        whole: whether ``query`` and ``train`` count rows of the whole data set, and not of each class.
     """
 
-    summary: str
-    query: float
-    train: int | None
-    disjoint: bool = False
-    whole: bool = False
+    summary: str  # the rule in words
+    query: float  # rows of each class that are queries; if below 1, a fraction of the class
+    train: int | None  # rows of each class to train on; if None, the whole base
+    disjoint: bool = False  # whether the training rows are kept out of the base
+    whole: bool = False  # whether query and train count rows of the whole data set, and not of each class
 
     def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
         """Return the positions of the train, base and query rows, in the order of the rows.
@@ -80,19 +73,12 @@ PROTOCOLS = {
 
 @dataclass(frozen=True)
 class TrainTestProtocol:
-    """A rule for data sets that were published as a training set and a test or validation set.
+    """A rule for data sets that were published as a training set and a test or validation set."""
 
-    Attributes:
-        summary: the rule in words.
-        base: which of the two published sets is the base. The training rows come from the training set.
-        train: rows of each class that are sampled for training; ``None`` for all.
-        query: rows of each class that are sampled from the test set as queries; ``None`` for all of it.
-    """
-
-    summary: str
-    base: Literal["train", "test"]
-    train: int | None = None
-    query: int | None = None
+    summary: str  # the rule in words
+    base: Literal["train", "test"]  # which of the two published sets is the base
+    train: int | None = None  # rows of each class of the training set that are trained on; if None, all
+    query: int | None = None  # rows of each class of the test set that are queries; if None, all
 
     def split(
         self, labels: npt.NDArray, test_rows: npt.NDArray[np.bool_], seed: int

@@ -52,17 +52,11 @@ class TrainingRows(Protocol):
 
 
 class Split(ABC):
-    """Some rows of a table, in an order of their own, without a copy of what the table holds: a frozen dataclass.
+    """Some rows of a table, in an order of their own, without a copy of what the table holds: a frozen dataclass."""
 
-    Attributes:
-        rows: the rows' positions in the table, ``int64 [n]``.
-        labels: the labels of these rows, ``int64 [n]`` or multi-hot ``uint8 [n, C]``; ``None`` if there are none.
-        needs_backbone: whether its rows are images, which need a backbone to become embeddings.
-    """
-
-    rows: npt.NDArray[np.int64]
-    labels: npt.NDArray | None
-    needs_backbone: ClassVar[bool]
+    rows: npt.NDArray[np.int64]  # their positions in the table, [n]
+    labels: npt.NDArray | None  # of these rows, int64 [n] or multi-hot uint8 [n, C]; None if there are none
+    needs_backbone: ClassVar[bool]  # whether its rows are images, which need a backbone to become embeddings
 
     def __len__(self) -> int:
         return len(self.rows)

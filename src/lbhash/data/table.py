@@ -16,22 +16,13 @@ from lbhash.utils.validation import check_choice
 
 
 class Table(ABC, Generic[SplitT]):
-    """Rows of embeddings or of images, as a file or a folder holds them.
+    """Rows of embeddings or of images, as a file or a folder holds them."""
 
-    Attributes:
-        labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``; ``None`` if there are none.
-        name: where the rows come from, for messages.
-        flags: split name to ``bool [n]``, if the data say which rows are train, base and query.
-        test_rows: which rows are the test or validation set that the data set was published with, ``bool [n]``;
-            ``None`` if it was published in one.
-        protocol: the protocol if neither flags nor the user say which rows are train, base and query.
-    """
-
-    labels: npt.NDArray | None
-    name: str
-    flags: dict[str, npt.NDArray[np.bool_]]
-    test_rows: npt.NDArray[np.bool_] | None = None
-    protocol: str = "holdout"
+    labels: npt.NDArray | None  # int64 [n], or multi-hot uint8 [n, C]; None if there are none
+    name: str  # where the rows come from, for messages
+    flags: dict[str, npt.NDArray[np.bool_]]  # of each split bool [n], if the data say which rows are in it
+    test_rows: npt.NDArray[np.bool_] | None = None  # [n], the test or validation set that the data were published with
+    protocol: str = "holdout"  # if neither flags nor the user say which rows are train, base and query
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -57,9 +48,8 @@ class Table(ABC, Generic[SplitT]):
         """
         check_protocol(protocol)
         if self.labels is None:
-            raise ValueError(
-                f"{self.name} has no labels, and splits need them; give them as a column, an array or a file"
-            )
+            said = f"{self.name} has no labels, and splits need them"
+            raise ValueError(f"{said}; give them as a column, an array or a file")
         rows = np.arange(len(self)) if usable is None else np.flatnonzero(usable)
         if protocol is None and self.flags:
             self._check_flags()
@@ -92,16 +82,13 @@ class Table(ABC, Generic[SplitT]):
     def _check_flags(self) -> None:
         missing = [split for split in SPLITS if split not in self.flags]
         if missing:
-            raise ValueError(
-                f"{self.name} has no flag in_{missing[0]}; it must have one for train, base and query, or none"
-            )
+            said = f"{self.name} has no flag in_{missing[0]}"
+            raise ValueError(f"{said}; it must have one for train, base and query, or none")
         for split in ("train", "base"):
             both = self.flags["query"] & self.flags[split]
             if both.any():
-                raise ValueError(
-                    f"{self.where(int(np.argmax(both)))} is in query and in {split} ({both.sum()} rows are); "
-                    "a query must be in no other split, or it finds itself"
-                )
+                said = f"{self.where(int(np.argmax(both)))} is in query and in {split} ({both.sum()} rows are)"
+                raise ValueError(f"{said}; a query must be in no other split, or it finds itself")
 
 
 @dataclass(frozen=True)

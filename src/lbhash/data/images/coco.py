@@ -21,11 +21,10 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
     Protocol ``coco`` is HashNet's: 5,000 queries, the rest base, 10,000 of it to train. Of the 2014 release 122,218
     images have an object.
 
-    Source: T.-Y. Lin et al., Microsoft COCO: Common Objects in Context, ECCV 2014.
+    The folder has ``annotations/instances_NAME.json``, one or more, and the images of each in ``NAME``, unless the
+    folders ``NAME`` are in ``images``.
 
-    Args:
-        path: the folder with ``annotations/instances_NAME.json``, one or more, and the images of each in ``NAME``.
-        images: the folder that holds the folders ``NAME``; if None, ``path``.
+    Source: T.-Y. Lin et al., Microsoft COCO: Common Objects in Context, ECCV 2014.
     """
     root = Path(path)
     found = sorted((root / "annotations").glob(f"{PREFIX}*.json"))

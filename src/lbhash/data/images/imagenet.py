@@ -27,11 +27,9 @@ def read_imagenet(
     as base, 100 a class of which train; ``imagenet1000`` trains on all of ``train``, and of ``val`` 5 a class are
     queries and 45 the base.
 
-    Args:
-        path: the folder with ``train/WORDNET_ID/…`` and ``val/WORDNET_ID/…``; or with the images of ``val`` side by
-            side, and a ``val.txt`` of lines ``FILE CLASS``, the class a WordNet id or its position among all of
-            ``train`` in the order of their names, counted from 0.
-        classes: a file that lists WordNet ids, the first word of each line; or the ids themselves.
+    The folder has ``train/WORDNET_ID/…`` and ``val/WORDNET_ID/…``; or the images of ``val`` side by side, and a
+    ``val.txt`` of lines ``FILE CLASS``, the class a WordNet id or its position among all of ``train`` in the order of
+    their names, counted from 0. The list is a file of WordNet ids, the first word of each line; or the ids themselves.
     """
     root = Path(path)
     for folder in ("train", "val"):

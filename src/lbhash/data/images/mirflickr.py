@@ -19,12 +19,10 @@ def read_mirflickr(path: str | Path, images: str | Path | None = None, name: str
     The files ``LABEL_r1.txt``, which name the images where a label is the main subject, are left out, as is usual.
     Protocol ``mirflickr25k`` has 2,000 queries, the rest base, 5,000 of it to train; 24,581 images have a label.
 
-    Source: M. J. Huiskes and M. S. Lew, The MIR Flickr Retrieval Evaluation, MIR 2008.
+    The folder has ``mirflickr25k_annotations_v080/LABEL.txt``, with the number of an image a line, and
+    ``mirflickr/im1.jpg`` …; both may also lie in it itself, and the images in the folder ``images``.
 
-    Args:
-        path: the folder with ``mirflickr/im1.jpg`` … and ``mirflickr25k_annotations_v080/LABEL.txt`` (the number of a
-            image a line); these may also lie in ``path`` itself.
-        images: the folder of the images; if None, ``mirflickr`` in ``path`` if it exists, else ``path``.
+    Source: M. J. Huiskes and M. S. Lew, The MIR Flickr Retrieval Evaluation, MIR 2008.
     """
     root = Path(path)
     folder = next((found for found in sorted(root.glob(ANNOTATIONS)) if found.is_dir()), root)

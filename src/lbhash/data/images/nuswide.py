@@ -26,14 +26,11 @@ def read_nuswide(path: str | Path, images: str | Path | None = None, name: str =
     Of the 269,648 images these are 195,834; protocol ``nuswide21`` makes them 2,100 queries and a base of 193,734,
     with 10,500 of the base to train.
 
+    The folder has ``Groundtruth/AllLabels/Labels_*.txt`` (a 0 or 1 a line) and ``ImageList/Imagelist.txt`` (a path a
+    line, seen from ``images``; if None, from the folder's ``Flickr`` or ``images`` if there is one).
+
     Source: T.-S. Chua et al., NUS-WIDE: A Real-World Web Image Database from National University of Singapore, CIVR
     2009.
-
-    Args:
-        path: the folder with ``Groundtruth/AllLabels/Labels_*.txt`` (a 0 or 1 a line) and ``ImageList/Imagelist.txt``
-            (a path a line).
-        images: the folder that the list's paths are seen from; if None, ``Flickr`` or ``images`` in ``path`` if one
-            exists, else ``path`` itself.
     """
     root = Path(path)
     lines = numbered_lines(existing_file(root / LIST, f"the image list of {name}"))
