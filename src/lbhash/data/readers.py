@@ -20,8 +20,7 @@ from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels
 
 SUFFIXES = (".parquet", ".npz", ".npy")
-FLAGS = {f"in_{split}": split for split in SPLITS}
-"""The columns or arrays that say which rows are train, base and query."""
+FLAGS = {f"in_{split}": split for split in SPLITS}  # the columns or arrays that say which rows are in a split
 
 
 def read_table(

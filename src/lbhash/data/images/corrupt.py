@@ -18,12 +18,9 @@ from lbhash.utils.validation import check_choice, check_int
 if TYPE_CHECKING:
     from lbhash.data.images.table import ImageTable
 
-Damaged = Literal["refuse", "skip"]
-"""What becomes of images that are missing or damaged."""
+Damaged = Literal["refuse", "skip"]  # what becomes of images that are missing or damaged
 
-MEND = "mend or remove them, or skip them (damaged 'skip')"
-"""The advice if images are refused."""
-
+MEND = "mend or remove them, or skip them (damaged 'skip')"  # the advice if they are refused
 _BATCH = 256  # images that a worker decodes at a time
 
 

@@ -26,7 +26,6 @@ HUB_DATASETS = {
     "cifar10": HubDataset("uoft-cs/cifar10", "cifar10", "cifar-10-batches-py"),
     "cifar100": HubDataset("uoft-cs/cifar100", "official", "cifar-100-python"),
 }
-"""The data sets by name."""
 
 
 def read_hub_dataset(name: str) -> ImageTable:

@@ -49,14 +49,9 @@ def read_imagenet(
         files += [os.path.join("train", label, file) for file in train[label]]
         files += [os.path.join("val", file) for file in val[label]]
         counts += [len(train[label]), len(val[label])]
-    return ImageTable(
-        FileImages(root, files),
-        np.repeat(np.arange(2 * len(chosen)) // 2, counts),
-        root.name,
-        test_rows=np.repeat(np.arange(2 * len(chosen)) % 2 == 1, counts),
-        protocol="imagenet1000" if classes is None else "imagenet100",
-        classes=tuple(chosen),
-    )
+    published = np.repeat(np.arange(2 * len(chosen)), counts)  # of each image: two a class, training and validation set
+    store, protocol = FileImages(root, files), "imagenet1000" if classes is None else "imagenet100"
+    return ImageTable(store, published // 2, root.name, {}, published % 2 == 1, protocol, tuple(chosen))
 
 
 def _listed(classes: str | Path | Sequence[str], known: list[str]) -> list[str]:

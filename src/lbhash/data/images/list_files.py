@@ -14,8 +14,6 @@ from lbhash.utils.files import existing_file
 from lbhash.utils.labels import check_labels
 
 LISTS = {"train": "train.txt", "base": "database.txt", "query": "test.txt"}
-"""The file of each split."""
-
 _LINE = re.compile(r"(.*?\S)\s+(\d+(?:\s+\d+)*)\s*")
 
 

@@ -40,10 +40,6 @@ def read_mirflickr(path: str | Path, images: str | Path | None = None, name: str
     numbers = sorted(set().union(*members))
     labels = np.array([[number in member for member in members] for number in numbers], np.uint8)
     folder = Path(images) if images else root / "mirflickr" if (root / "mirflickr").is_dir() else root
-    return ImageTable(
-        FileImages(folder, [f"im{number}.jpg" for number in numbers]),
-        labels.reshape(len(numbers), len(found)),
-        root.name,
-        protocol="mirflickr25k",
-        classes=tuple(file.stem for file in found),
-    )
+    labels = labels.reshape(len(numbers), len(found))  # also of no number
+    store, classes = FileImages(folder, [f"im{number}.jpg" for number in numbers]), tuple(file.stem for file in found)
+    return ImageTable(store, labels, root.name, protocol="mirflickr25k", classes=classes)

@@ -14,9 +14,7 @@ from lbhash.utils.files import existing_file
 
 LABELS = Path("Groundtruth") / "AllLabels"
 LIST = Path("ImageList") / "Imagelist.txt"
-FOLDERS = ("Flickr", "images", "Images")
-"""The folders in which copies of the data set have the images."""
-
+FOLDERS = ("Flickr", "images", "Images")  # in which copies of the data set have the images
 MOST_FREQUENT = 21  # labels that are read; of equally frequent ones the first by name
 
 
@@ -45,13 +43,9 @@ def read_nuswide(path: str | Path, images: str | Path | None = None, name: str =
     chosen = np.sort(np.argsort(-hot.sum(axis=0, dtype=np.int64), kind="stable")[:MOST_FREQUENT])
     rows = np.flatnonzero(hot[:, chosen].any(axis=1))
     folder = Path(images) if images else next((root / top for top in FOLDERS if (root / top).is_dir()), root)
-    return ImageTable(
-        FileImages(folder, [files[row] for row in rows]),
-        np.ascontiguousarray(hot[rows][:, chosen]),
-        root.name,
-        protocol="nuswide21",
-        classes=tuple(found[label].stem.removeprefix("Labels_") for label in chosen),
-    )
+    store, labels = FileImages(folder, [files[row] for row in rows]), np.ascontiguousarray(hot[rows][:, chosen])
+    classes = tuple(found[label].stem.removeprefix("Labels_") for label in chosen)
+    return ImageTable(store, labels, root.name, protocol="nuswide21", classes=classes)
 
 
 def _zeros_and_ones(file: Path, count: int) -> npt.NDArray[np.uint8]:

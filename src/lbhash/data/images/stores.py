@@ -1,7 +1,4 @@
-"""Where the images of a table lie: in files of their own, in memory, or copied to a temporary file.
-
-For Parquet see ``parquet.py``.
-"""
+"""Where images lie: in files of their own, in memory, or copied to a temporary file (Parquet: see ``parquet.py``)."""
 
 from __future__ import annotations
 
