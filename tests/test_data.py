@@ -540,8 +540,8 @@ def test_ragged_embeddings(folder, rows, row, length):
     ("rows", "error", "message"),
     [
         ([1, 2], TypeError, "column 'embedding' of data holds int64; it must hold lists of numbers"),
-        ([["a"]], TypeError, "column 'embedding' of data holds list<.*string>; it must hold numbers"),
-        ([[True]], TypeError, "column 'embedding' of data holds list<.*bool>; it must hold numbers"),
+        ([["a"]], TypeError, "column 'embedding' of data holds list<.*string>; it must hold lists of numbers"),
+        ([[True]], TypeError, "column 'embedding' of data holds list<.*bool>; it must hold lists of numbers"),
         ([{"a": 1.0}], TypeError, "column 'embedding' of data holds struct<a: double>; it must hold lists of numbers"),
         (pa.array([], pa.list_(pa.float32())), ValueError, "data is 'd.parquet', which has no row"),
         (pa.array([[], []], pa.list_(pa.float32())), ValueError, r"embeddings of data has shape \(2, 0\)"),

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import lbhash.data.images.hub
 from lbhash.data.images import HUB_DATASETS, holds_images, is_hub_dataset, load_images
 from lbhash.data.images.hub import HubDataset
 
@@ -119,8 +118,8 @@ def test_without_a_network(cache, monkeypatch):
 
 
 def test_without_the_package(cache, monkeypatch):
-    monkeypatch.setattr(lbhash.data.images.hub, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"^data is 'cifar100', which the package datasets downloads: pip install 'lb"):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"^data is 'cifar100', which needs the package datasets: pip install 'lb"):
         load_images("cifar100")
     assert not cache.exists()
 
@@ -129,7 +128,7 @@ def test_what_was_downloaded_needs_no_package(downloads, monkeypatch):
     load_images("cifar10")
     broken = ModuleType("datasets")  # which has no load_dataset
     monkeypatch.setitem(sys.modules, "datasets", broken)
-    monkeypatch.setattr(lbhash.data.images.hub, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert len(load_images("cifar10")) == 42
 
 

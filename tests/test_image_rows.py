@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 from image_tools import SIDE, stored, stripes, write_backbone, write_stripes
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages, load_images
-from lbhash.data.images.spooled import SpooledImages
+from lbhash.data.images.stores import SpooledImages
 from lbhash.models.backbone import Backbone
 from lbhash.training import TrainingRows
 from lbhash.training.batches import labels_of

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from lbhash.data.dataset import SPLITS, Dataset
-from lbhash.data.digits import digits
 from lbhash.data.holdout import hold_out, validation_dataset
 from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS, Protocol, TrainTestProtocol
 from lbhash.data.readers import SUFFIXES, check_embeddings, read_table
 from lbhash.data.split import EmbeddingSplit, Split, TrainingRows
 from lbhash.data.table import EmbeddingTable, Table, check_protocol
+
+
+def digits() -> EmbeddingTable:
+    """1,797 images of 8 × 8 gray values from 0 to 16, as ``uint8 [1797, 64]``, with their digits as labels.
+
+    Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI 1998, as scikit-learn ships it.
+    """
+    from sklearn.datasets import load_digits
+
+    data, target = load_digits(return_X_y=True)
+    return EmbeddingTable(data.astype(np.uint8), target.astype(np.int64), "digits", protocol="digits")
+
 
 DATASETS = {"digits": digits}
 """The data sets that need no file, by name."""
@@ -55,14 +68,13 @@ def load_dataset(
         )
     if base is not None and query is not None:
         tables = [read_table(data, labels, stream=stream)]
-        tables += [read_table(base, name="base", stream=stream), read_table(query, name="query", stream=stream)]
+        tables += [read_table(path, name=name, stream=stream) for name, path in (("base", base), ("query", query))]
     elif folder:
         tables = [read_table(_file_in(Path(data), split), name=split, stream=stream) for split in SPLITS]
     else:
         return load_table(data, labels, stream=stream).dataset(protocol, seed)
-    splits = [table.split() for table in tables]
-    classes = max((s.labels.shape[1] for s in splits if s.labels is not None and s.labels.ndim == 2), default=0)
-    return Dataset(Path(data).name, "files", *(split.widened(classes) for split in splits))
+    classes = max((t.labels.shape[1] for t in tables if t.labels is not None and t.labels.ndim == 2), default=0)
+    return Dataset(Path(data).name, "files", *(table.split().widened(classes) for table in tables))
 
 
 def load_table(data: str | Path, labels: str | Path | None = None, *, stream: bool = False) -> EmbeddingTable:
@@ -75,10 +87,10 @@ def load_table(data: str | Path, labels: str | Path | None = None, *, stream: bo
 
 
 def _file_in(folder: Path, split: str) -> Path:
-    for suffix in SUFFIXES:
-        if (folder / f"{split}{suffix}").is_file():
-            return folder / f"{split}{suffix}"
-    raise ValueError(f"data is {str(folder)!r}, which has no file {split} ({', '.join(SUFFIXES)})")
+    found = next((file for suffix in SUFFIXES if (file := folder / f"{split}{suffix}").is_file()), None)
+    if found is None:
+        raise ValueError(f"data is {str(folder)!r}, which has no file {split} ({', '.join(SUFFIXES)})")
+    return found
 
 
 __all__ = ["DATASETS", "PROTOCOLS", "SPLITS", "TRAIN_TEST_PROTOCOLS", "Dataset", "EmbeddingSplit", "EmbeddingTable"]

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from lbhash.data.split import Split, classes_of
+from lbhash.utils.validation import check_choice
 
 SPLITS = ("train", "base", "query")
 
@@ -32,10 +33,8 @@ class Dataset(Generic[SplitT_co]):
     def __post_init__(self) -> None:
         for name in SPLITS:
             split = self.split(name)
-            if not len(split):
-                raise ValueError(f"the {name} split of {self.name} has no row")
-            if split.labels is None:
-                raise ValueError(f"the {name} split of {self.name} has no labels")
+            if not len(split) or split.labels is None:
+                raise ValueError(f"the {name} split of {self.name} has no {'labels' if len(split) else 'row'}")
             if split.labels.ndim != np.asarray(self.train.labels).ndim:
                 raise ValueError(f"the {name} split is labeled otherwise than the train split: one has several a row")
             if not split.needs_backbone and split.input_dim() != self.train.input_dim():
@@ -52,9 +51,7 @@ class Dataset(Generic[SplitT_co]):
 
     def split(self, name: str) -> SplitT_co:
         """Return the split of that name: train, base or query."""
-        if name not in SPLITS:
-            raise ValueError(f"split is {name!r}; it must be one of {', '.join(SPLITS)}")
-        return getattr(self, name)
+        return getattr(self, check_choice(name, "split", SPLITS))
 
     @property
     def multi_label(self) -> bool:

@@ -16,19 +16,10 @@ def hold_out(
 ) -> tuple[SplitT, SplitT]:
     """Cut a training split in two: the rows to train on, and the validation rows, each in the order of the split.
 
-    Of every class the same share is for validation, at least one row if the class has two, and never its last. With
-    several labels a row the share is sampled from all rows.
-
-    Args:
-        split: the training split, with labels.
-        share: of each class's rows, above 0 and below 1.
-        seed: of the sample.
-        name: of the share, for messages.
-        purpose: of the validation rows, for messages.
-
-    Raises:
-        TypeError: ``share`` is not a number.
-        ValueError: it is out of range, ``split`` has no labels, or no row can be spared.
+    Of every class the same ``share``, above 0 and below 1, is for validation: at least one row if the class has two,
+    and never its last. With several labels a row the share is sampled from all rows. In messages ``name`` is what the
+    share is called, and ``purpose`` what needs it. Raises ``TypeError`` or ``ValueError`` if the share is no such
+    number, the split has no labels, or no row can be spared.
     """
     validation = validation_rows(split.labels, share, seed, name=name, purpose=purpose)
     return split.where(~validation), split.where(validation)
@@ -44,11 +35,8 @@ def validation_rows(
     labels = check_labels(labels, "labels of the split")
     rng = np.random.default_rng(seed)
     chosen = np.zeros(len(labels), bool)
-    if labels.ndim == 2:
-        groups = [np.arange(len(labels))]
-    else:
-        groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    for rows in groups:
+    for label in [None] if labels.ndim == 2 else np.unique(labels):
+        rows = np.arange(len(labels)) if label is None else np.flatnonzero(labels == label)
         count = max(0, min(len(rows) - 1, max(1, round(share * len(rows)))))
         chosen[rng.permutation(rows)[:count]] = True
     if chosen.sum() < 2:

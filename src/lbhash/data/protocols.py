@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.utils.validation import check_int
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -16,34 +18,26 @@ class Protocol:
     With several labels a row a sample by class has no meaning, so that as many rows are sampled from all. If that
     leaves a label without a query, one of its rows takes the place of a query that can be spared. (The only row of a
     label is then a query, and nothing is trained for the label.)
-
-    Attributes:
-        summary: the rule in words.
-        query: rows of each class that are queries; if below 1, a fraction of the class.
-        train: rows of each class to train on; if None, the whole base.
-        disjoint: whether the training rows are kept out of the base.
-        whole: whether ``query`` and ``train`` count rows of the whole data set, and not of each class.
     """
 
-    summary: str
-    query: float
-    train: int | None
-    disjoint: bool = False
-    whole: bool = False
+    summary: str  # the rule in words
+    query: float  # rows of each class that are queries; if below 1, a fraction of the class
+    train: int | None  # rows of each class to train on; if None, the whole base
+    disjoint: bool = False  # whether the training rows are kept out of the base
+    whole: bool = False  # whether query and train count rows of the whole data set, and not of each class
 
     def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
         """Return the positions of the train, base and query rows, in the order of the rows.
 
-        Args:
-            labels: ``int64 [n]``, or multi-hot ``[n, C]``.
-            seed: of the sample.
-
-        Raises:
-            ValueError: a class has too few rows, or the seed is negative.
+        ``labels`` are ``int64 [n]``, or multi-hot ``[n, C]``; raises ``ValueError`` if a class has too few rows.
         """
-        rng = _generator(seed)
-        query, train, base = [], [], []
-        for name, rows, classes in _groups(labels, self.whole):
+        rng = np.random.default_rng(check_int(seed, "the seed of the split"))
+        if self.whole or labels.ndim == 2:
+            groups = [("the data set", np.arange(len(labels)), 1 if self.whole else labels.shape[1])]
+        else:
+            groups = [(f"class {label}", np.flatnonzero(labels == label), 1) for label in np.unique(labels)]
+        found: dict[str, list[npt.NDArray[np.int64]]] = {"train": [], "base": [], "query": []}
+        for name, rows, classes in groups:  # each is sampled from on its own
             wanted = self.query * (len(rows) if self.query < 1 else classes)
             queries = max(1, round(wanted))
             trains = 0 if self.train is None else self.train * classes
@@ -56,13 +50,11 @@ class Protocol:
             order = rng.permutation(rows)
             if labels.ndim == 2:
                 order = _with_a_query_each(order, queries, labels)
-            query.append(order[:queries])
             rest = order[queries:]
-            train.append(rest if self.train is None else rest[:trains])
-            base.append(rest[trains:] if self.disjoint else rest)
-        return {
-            name: np.sort(np.concatenate(rows)) for name, rows in {"train": train, "base": base, "query": query}.items()
-        }
+            found["query"].append(order[:queries])
+            found["train"].append(rest if self.train is None else rest[:trains])
+            found["base"].append(rest[trains:] if self.disjoint else rest)
+        return {split: np.sort(np.concatenate(rows)) for split, rows in found.items()}
 
 
 PROTOCOLS = {
@@ -81,30 +73,18 @@ PROTOCOLS = {
 
 @dataclass(frozen=True)
 class TrainTestProtocol:
-    """A rule for data sets that were published as a training set and a test or validation set.
+    """A rule for data sets that were published as a training set and a test or validation set."""
 
-    Attributes:
-        summary: the rule in words.
-        base: which of the two published sets is the base. The training rows come from the training set.
-        train: rows of each class that are sampled for training; ``None`` for all.
-        query: rows of each class that are sampled from the test set as queries; ``None`` for all of it.
-    """
-
-    summary: str
-    base: Literal["train", "test"]
-    train: int | None = None
-    query: int | None = None
+    summary: str  # the rule in words
+    base: Literal["train", "test"]  # which of the two published sets is the base
+    train: int | None = None  # rows of each class of the training set that are trained on; if None, all
+    query: int | None = None  # rows of each class of the test set that are queries; if None, all
 
     def split(
         self, labels: npt.NDArray, test_rows: npt.NDArray[np.bool_], seed: int
     ) -> dict[str, npt.NDArray[np.int64]]:
-        """Return what ``Protocol.split`` does, if ``test_rows``, ``bool [n]``, are the published test set.
-
-        Raises:
-            ValueError: a class has too few rows, nothing is left for the base, the seed is negative, or rows with
-                several labels are to be sampled by class.
-        """
-        rng = _generator(seed)
+        """Return what ``Protocol.split`` does, if ``test_rows``, ``bool [n]``, are the published test set."""
+        rng = np.random.default_rng(check_int(seed, "the seed of the split"))
         query = _sample(labels, test_rows, self.query, "query", rng)
         train = _sample(labels, ~test_rows, self.train, "train", rng)
         base = test_rows.copy() if self.base == "test" else ~test_rows
@@ -124,12 +104,6 @@ TRAIN_TEST_PROTOCOLS = {
 """The protocols for data sets with a published test set, by name."""
 
 
-def _generator(seed: int) -> np.random.Generator:
-    if seed < 0:
-        raise ValueError(f"the seed of the split is {seed}; it must be at least 0")
-    return np.random.default_rng(seed)
-
-
 def _sample(
     labels: npt.NDArray, of: npt.NDArray[np.bool_], count: int | None, split: str, rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
@@ -143,18 +117,10 @@ def _sample(
     for label in np.unique(labels[rows]):
         of_class = rows[labels[rows] == label]
         if len(of_class) < count:
-            raise ValueError(
-                f"class {label} has {len(of_class)} rows to sample the {split} rows from; it needs {count}"
-            )
+            said = f"class {label} has {len(of_class)} rows to sample the {split} rows from; it needs {count}"
+            raise ValueError(said)
         sampled.append(rng.permutation(of_class)[:count])
     return np.sort(np.concatenate(sampled))
-
-
-def _groups(labels: npt.NDArray, whole: bool) -> list[tuple[str, npt.NDArray[np.int64], int]]:
-    """Return name, rows and number of classes of every group that is sampled from on its own."""
-    if whole or labels.ndim == 2:
-        return [("the data set", np.arange(len(labels)), 1 if whole else labels.shape[1])]
-    return [(f"class {label}", np.flatnonzero(labels == label), 1) for label in np.unique(labels)]
 
 
 def _with_a_query_each(order: npt.NDArray[np.int64], queries: int, labels: npt.NDArray) -> npt.NDArray[np.int64]:

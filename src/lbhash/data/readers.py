@@ -20,8 +20,7 @@ from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels
 
 SUFFIXES = (".parquet", ".npz", ".npy")
-FLAGS = {f"in_{split}": split for split in SPLITS}
-"""The columns or arrays that say which rows are train, base and query."""
+FLAGS = {f"in_{split}": split for split in SPLITS}  # the columns or arrays that say which rows are in a split
 
 
 def read_table(
@@ -41,9 +40,8 @@ def read_table(
             to find those that are NaN, infinite or beyond float32 (``check_embeddings``).
 
     Raises:
-        ValueError: the file is missing, damaged, empty or holds something else; an embedding is NaN, infinite or
-            beyond float32 (the message says which row); labels are negative or missing.
-        TypeError: labels are not integers.
+        TypeError, ValueError: the file is missing, damaged, empty or holds something else; an embedding is NaN,
+            infinite or beyond float32 (the message says which row); labels are missing or are no class numbers.
     """
     file = existing_file(path, name)
     if file.suffix == ".parquet":
@@ -75,10 +73,7 @@ def check_embeddings(
 ) -> None:
     """Raise ``ValueError`` or ``TypeError`` unless ``embeddings`` is ``[n, dim]`` of finite numbers.
 
-    Args:
-        embeddings: what is checked.
-        name: what a message calls it.
-        rows: what a message calls its rows, ``int64 [n]``; if None, they count from 0.
+    A message calls them ``name`` and its rows by the numbers in ``rows``, ``int64 [n]``; if None, they count from 0.
     """
     if embeddings.ndim != 2 or embeddings.shape[1] == 0:
         raise ValueError(f"{name} has shape {embeddings.shape}; it must be [n, dim]")
@@ -101,9 +96,8 @@ def check_flags(flags: dict[str, npt.NDArray], rows: int, name: str) -> None:
     """Raise ``ValueError`` unless every flag is a boolean for each row."""
     for split, flag in flags.items():
         if flag.dtype != bool or flag.shape != (rows,):
-            raise ValueError(
-                f"in_{split} of {name} is {flag.dtype} {list(flag.shape)}; it must be a boolean for each row"
-            )
+            said = f"in_{split} of {name} is {flag.dtype} {list(flag.shape)}"
+            raise ValueError(f"{said}; it must be a boolean for each row")
 
 
 def first_of(names: Iterable[str], present: Iterable[str]) -> str | None:
@@ -114,9 +108,12 @@ def first_of(names: Iterable[str], present: Iterable[str]) -> str | None:
 def read_label_column(column: Any, name: str) -> npt.NDArray:
     """Return the labels of a column of Parquet: of integers, or of lists of integers."""
     if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-        raise ValueError(f"{name} is missing in row {row}; every row must have a label")
+        raise ValueError(f"{name} is missing in row {_first_null(column)}; every row must have a label")
     return check_labels(column.to_pylist() if _holds_lists(column.type) else column.to_numpy(), name)
+
+
+def _first_null(column: Any) -> int:
+    return column.is_null().index(True).as_py()
 
 
 def _holds_lists(kind: Any) -> bool:
@@ -137,9 +134,8 @@ def _read_parquet(file: Path, name: str, *, stream: bool) -> EmbeddingTable:
                 raise ValueError(f"{name} is {str(file)!r}, which has no column 'embedding' (it has {has})")
             label = first_of(("label", "labels"), columns)
             flags = [flag for flag in FLAGS if flag in columns]
-            embeddings: Any = StreamedEmbeddings(file, name)
-            if not stream:
-                embeddings = embeddings.in_memory()
+            streamed = StreamedEmbeddings(file, name)
+            embeddings: Any = streamed if stream else streamed.in_memory()
             rest = parquet.read(columns=flags + ([label] if label else []))
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}") from None
@@ -149,37 +145,29 @@ def _read_parquet(file: Path, name: str, *, stream: bool) -> EmbeddingTable:
 
 def _numbers(column: Any, rows: npt.NDArray[np.int64], dim: int | None, name: str) -> npt.NDArray:
     """Return some rows of the column ``embedding``, ``[m, dim]``; if ``dim`` is None, it is the first row's length."""
+    said = f"column 'embedding' of {name}"
     if column.null_count:
-        row = rows[np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]]
-        raise ValueError(f"column 'embedding' of {name} is missing in row {row}")
+        raise ValueError(f"{said} is missing in row {rows[_first_null(column)]}")
     if not _holds_lists(column.type):
-        raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold lists of numbers")
-    values = column.flatten()
-    lengths = column.value_lengths().to_numpy()
+        raise TypeError(f"{said} holds {column.type}; it must hold lists of numbers")
+    values, lengths = column.flatten(), column.value_lengths().to_numpy()
     dim = int(lengths[0]) if dim is None else dim
-    wrong = np.flatnonzero(lengths != dim)
-    if len(wrong):
-        raise ValueError(
-            f"column 'embedding' of {name} has {lengths[wrong[0]]} numbers in row {rows[wrong[0]]}; "
-            f"all rows must have as many as the first ({dim})"
-        )
+    if (lengths != dim).any():
+        at = np.argmax(lengths != dim)
+        numbers = f"{lengths[at]} numbers in row {rows[at]}"
+        raise ValueError(f"{said} has {numbers}; all rows must have as many as the first ({dim})")
     if values.null_count:
-        row = rows[np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0] // dim]
-        raise ValueError(f"column 'embedding' of {name} has a missing number in row {row}")
-    try:
-        numbers = values.to_numpy()
-    except (TypeError, ValueError):
-        raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold numbers") from None
-    if numbers.dtype.kind not in "uif":
-        raise TypeError(f"column 'embedding' of {name} holds {column.type}; it must hold lists of numbers")
-    return numbers.reshape(len(column), dim)
+        raise ValueError(f"{said} has a missing number in row {rows[_first_null(values) // dim]}")
+    found = values.to_numpy(zero_copy_only=False)
+    if found.dtype.kind not in "uif":
+        raise TypeError(f"{said} holds {column.type}; it must hold lists of numbers")
+    return found.reshape(len(column), dim)
 
 
 class StreamedEmbeddings:
     """The embeddings of a Parquet file, ``[n, dim]``: an array that is read when it is looked at (``ParquetRows``).
 
-    Raises:
-        TypeError, ValueError: the first row is no embedding; what is wrong with another is said when it is read.
+    Only the first row is checked at once; what is wrong with another is said when it is read.
     """
 
     ndim = 2

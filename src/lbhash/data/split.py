@@ -17,12 +17,7 @@ SplitT = TypeVar("SplitT", bound="Split")
 
 
 class Embedder(Protocol):
-    """What turns images into embeddings; a ``lbhash.models.backbone.Backbone`` is one.
-
-    Attributes:
-        processor: its image processor (``lbhash.data.images.preprocessing.preprocess``).
-        name: its name, for messages.
-    """
+    """What turns images into embeddings, with its image processor; a ``lbhash.models.backbone.Backbone`` is one."""
 
     processor: Any
     name: str
@@ -43,9 +38,7 @@ class TrainingRows(Protocol):
     def labels(self) -> Any:
         """Labels of all rows: integers ``[n]``, or multi-hot ``[n, C]``; a tensor or an array."""
 
-    def __len__(self) -> int:
-        """n, the number of rows."""
-        ...
+    def __len__(self) -> int: ...
 
     def inputs(self, index: npt.NDArray[np.int64], epoch: int) -> Any:
         """Return what the model takes of the rows at these positions, ``float32 [m, ...]``; a tensor or an array.
@@ -56,23 +49,14 @@ class TrainingRows(Protocol):
 
     def fingerprint(self) -> str:
         """Return a fingerprint of the rows, so that a run is never resumed with other rows."""
-        ...
 
 
 class Split(ABC):
-    """Some rows of a table, in an order of their own, without a copy of what the table holds.
+    """Some rows of a table, in an order of their own, without a copy of what the table holds: a frozen dataclass."""
 
-    Every kind of split is a frozen dataclass.
-
-    Attributes:
-        rows: the rows' positions in the table, ``int64 [n]``.
-        labels: the labels of these rows, ``int64 [n]`` or multi-hot ``uint8 [n, C]``; ``None`` if there are none.
-        needs_backbone: whether its rows are images, which need a backbone to become embeddings.
-    """
-
-    rows: npt.NDArray[np.int64]
-    labels: npt.NDArray | None
-    needs_backbone: ClassVar[bool]
+    rows: npt.NDArray[np.int64]  # their positions in the table, [n]
+    labels: npt.NDArray | None  # of these rows, int64 [n] or multi-hot uint8 [n, C]; None if there are none
+    needs_backbone: ClassVar[bool]  # whether its rows are images, which need a backbone to become embeddings
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -91,29 +75,17 @@ class Split(ABC):
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the embeddings in order, ``float32 [up to size, dim]`` at a time.
 
-        Args:
-            backbone: it embeds images, and must be given for them; embeddings are taken as they are.
-            size: rows in a chunk.
-            workers: processes that read and preprocess images ahead.
-            progress: what a bar on standard error calls the work on images; without a name there is no bar.
-
-        Raises:
-            ValueError: an image is damaged or missing; the message names it.
+        Images are embedded by the backbone, read ahead in so many ``workers``, and counted by a bar of the name
+        ``progress`` unless it is empty; raises ``ValueError`` with the name of one that is damaged or missing.
         """
 
     @abstractmethod
     def embedded(self, backbone: Embedder | None = None, *, workers: int = 0, progress: str = "") -> EmbeddingSplit:
-        """Return the split as embeddings: itself, or of images what the backbone makes of them, held in memory.
-
-        The arguments and errors are those of ``chunks``.
-        """
+        """Return the split as embeddings, held in memory: itself, or what ``chunks`` makes of images."""
 
     @abstractmethod
     def training_rows(self, of_images: Callable[[Any], TrainingRows] | None = None) -> TrainingRows:
-        """Return the rows as training takes them: embeddings as they are, of images ``of_images(split)``.
-
-        ``of_images`` is, for instance, ``lbhash.training.images.ImageRows`` with its other arguments bound.
-        """
+        """Return the rows as training takes them: embeddings as they are, of images ``of_images(split)``."""
 
     def with_rows(self: SplitT, rows: npt.NDArray[np.int64], labels: npt.NDArray | None) -> SplitT:
         """Return a split of the same table with other rows and labels."""
@@ -132,11 +104,7 @@ class Split(ABC):
         return self.where(chosen)
 
     def compact(self: SplitT) -> tuple[SplitT, npt.NDArray[np.int64]]:
-        """Return the split with its classes numbered 0 … C − 1 without gaps, and their former numbers.
-
-        Raises:
-            ValueError: no row has a label.
-        """
+        """Return the split with its classes numbered 0 … C − 1 without gaps, and their former numbers."""
         assert self.labels is not None
         classes = classes_of(self.labels)
         if not len(classes):
@@ -145,10 +113,7 @@ class Split(ABC):
         return self.with_rows(self.rows, np.ascontiguousarray(numbered)), classes
 
     def widened(self: SplitT, classes: int) -> SplitT:
-        """Return the split with at least this many columns of multi-hot labels.
-
-        A file that holds lists of classes has as many columns as its largest class asks for.
-        """
+        """Return the split with at least this many columns of multi-hot labels (a file may not have the last ones)."""
         if self.labels is None or self.labels.ndim == 1 or self.labels.shape[1] >= classes:
             return self
         return self.with_rows(self.rows, np.pad(self.labels, ((0, 0), (0, classes - self.labels.shape[1]))))
@@ -156,12 +121,7 @@ class Split(ABC):
 
 @dataclass(frozen=True)
 class EmbeddingSplit(Split):
-    """Some rows of a table of embeddings. They can be learned from as they are (``TrainingRows``).
-
-    Attributes:
-        embeddings: the whole table's, ``[N, dim]``.
-        rows: see ``Split``, as for ``labels``.
-    """
+    """Some rows of a table, whose ``embeddings`` are ``[N, dim]``; they are ``TrainingRows`` as they are."""
 
     embeddings: npt.NDArray
     rows: npt.NDArray[np.int64]
@@ -202,7 +162,7 @@ class EmbeddingSplit(Split):
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the embeddings and labels, in their order."""
-        return fingerprint(self.chunks(), *(() if self.labels is None else (self.labels,)))
+        return fingerprint(self.chunks(), b"" if self.labels is None else self.labels)
 
     def standardization(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return mean and standard deviation of every feature, ``float64 [dim]`` each."""

@@ -18,16 +18,11 @@ _BUFFER = 1 << 16  # bytes that are read of a column at a time; without it pyarr
 
 
 class ParquetRows:
-    """Some columns of one or more Parquet files, read forward.
+    """Some columns of one or more Parquet files, read forward, ``batch_rows`` rows at a time.
 
     Rows that rise from call to call cost one pass over the files, and row groups without any of them are skipped. For a
     row before the last one its row group is read again from its beginning. A batch and a page of the file are in
     memory; a page is a megabyte, or what pyarrow writes at once, 1,024 rows.
-
-    Args:
-        files: the files, in the order of the rows; their columns must agree.
-        columns: the columns to read.
-        batch_rows: rows in memory at a time.
     """
 
     def __init__(self, files: Sequence[Path], columns: Sequence[str], batch_rows: int) -> None:
@@ -52,11 +47,7 @@ class ParquetRows:
         return int(self._starts[-1])
 
     def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """Return these rows, in this order; it is quick if they rise.
-
-        Raises:
-            ValueError: a row group is damaged.
-        """
+        """Return these rows, in this order; it is quick if they rise."""
         import pyarrow as pa
 
         order = np.argsort(rows, kind="stable")
@@ -71,7 +62,7 @@ class ParquetRows:
         return table if (order[1:] > order[:-1]).all() else table.take(pa.array(np.argsort(order)))
 
     def around(self, row: int) -> tuple[int, pa.RecordBatch]:
-        """Return the row that the batch of ``row`` begins with, and the batch."""
+        """Return the row that the batch of ``row`` begins with, and the batch; ``ValueError`` if it is damaged."""
         import pyarrow as pa
 
         group = self._group_of(row)
@@ -81,15 +72,12 @@ class ParquetRows:
             while row >= self._first + len(self._batch):
                 self._first += len(self._batch)
                 self._batch = next(self._batches)
-        except (pa.ArrowException, OSError) as error:
-            self._group = -1
-            raise ValueError(
-                f"row group {self._groups[group][1]} of {self._groups[group][0].name} is damaged: {one_line(error)}"
-            ) from None
-        except StopIteration:
+        except (pa.ArrowException, OSError, StopIteration) as error:
             self._group = -1
             file, number = self._groups[group]
-            raise ValueError(f"row group {number} of {file.name} has fewer rows than the file says") from None
+            ended = isinstance(error, StopIteration)
+            fault = "has fewer rows than the file says" if ended else f"is damaged: {one_line(error)}"
+            raise ValueError(f"row group {number} of {file.name} {fault}") from None
         return self._first, self._batch
 
     def file_of(self, row: int) -> Path:

@@ -4,36 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS, Dataset
 from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS
-from lbhash.data.split import EmbeddingSplit, Split
+from lbhash.data.split import EmbeddingSplit, SplitT
 from lbhash.utils.validation import check_choice
-
-SplitT = TypeVar("SplitT", bound=Split)
 
 
 class Table(ABC, Generic[SplitT]):
-    """Rows of embeddings or of images, as a file or a folder holds them.
+    """Rows of embeddings or of images, as a file or a folder holds them."""
 
-    Attributes:
-        labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``; ``None`` if there are none.
-        name: where the rows come from, for messages.
-        flags: split name to ``bool [n]``, if the data say which rows are train, base and query.
-        test_rows: which rows are the test or validation set that the data set was published with, ``bool [n]``;
-            ``None`` if it was published in one.
-        protocol: the protocol if neither flags nor the user say which rows are train, base and query.
-    """
-
-    labels: npt.NDArray | None
-    name: str
-    flags: dict[str, npt.NDArray[np.bool_]]
-    test_rows: npt.NDArray[np.bool_] | None = None
-    protocol: str = "holdout"
+    labels: npt.NDArray | None  # int64 [n], or multi-hot uint8 [n, C]; None if there are none
+    name: str  # where the rows come from, for messages
+    flags: dict[str, npt.NDArray[np.bool_]]  # of each split bool [n], if the data say which rows are in it
+    test_rows: npt.NDArray[np.bool_] | None = None  # [n], the test or validation set that the data were published with
+    protocol: str = "holdout"  # if neither flags nor the user say which rows are train, base and query
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -49,22 +38,18 @@ class Table(ABC, Generic[SplitT]):
     def split_rows(
         self, protocol: str | None = None, seed: int = 0, usable: npt.NDArray[np.bool_] | None = None
     ) -> tuple[str, dict[str, npt.NDArray[np.int64]]]:
-        """Return the protocol, and the train, base and query rows that it takes.
+        """Return the name of the protocol, and the train, base and query rows that it takes.
 
         Args:
             protocol: a name of ``PROTOCOLS``, or for a table with a published test set of ``TRAIN_TEST_PROTOCOLS``.
                 If None, the table's flags count; if it has none, its own protocol.
             seed: of the sample.
             usable: ``bool [n]``, false for a row that must be in no split; if None, every row may be.
-
-        Raises:
-            ValueError: no such protocol, no labels, flags that overlap, or too few rows.
         """
         check_protocol(protocol)
         if self.labels is None:
-            raise ValueError(
-                f"{self.name} has no labels, and splits need them; give them as a column, an array or a file"
-            )
+            said = f"{self.name} has no labels, and splits need them"
+            raise ValueError(f"{said}; give them as a column, an array or a file")
         rows = np.arange(len(self)) if usable is None else np.flatnonzero(usable)
         if protocol is None and self.flags:
             self._check_flags()
@@ -83,43 +68,34 @@ class Table(ABC, Generic[SplitT]):
         except ValueError as error:
             if protocol is not None:
                 raise
-            raise ValueError(
-                f"protocol is {chosen!r}, the default of such data: {error} (or another protocol)"
-            ) from None
+            said = f"protocol is {chosen!r}, the default of such data: {error} (or another protocol)"
+            raise ValueError(said) from None
         return chosen, {split: rows[found[split]] for split in SPLITS}
 
     def dataset(
         self, protocol: str | None = None, seed: int = 0, usable: npt.NDArray[np.bool_] | None = None
     ) -> Dataset[SplitT]:
-        """Return train, base and query; arguments and errors are those of ``split_rows`` and ``Dataset``."""
+        """Return train, base and query by the arguments of ``split_rows``."""
         chosen, rows = self.split_rows(protocol, seed, usable)
         return Dataset(self.name, chosen, *(self.split(rows[split]) for split in SPLITS))
 
     def _check_flags(self) -> None:
         missing = [split for split in SPLITS if split not in self.flags]
         if missing:
-            raise ValueError(
-                f"{self.name} has no flag in_{missing[0]}; it must have one for train, base and query, or none"
-            )
+            said = f"{self.name} has no flag in_{missing[0]}"
+            raise ValueError(f"{said}; it must have one for train, base and query, or none")
         for split in ("train", "base"):
             both = self.flags["query"] & self.flags[split]
             if both.any():
-                raise ValueError(
-                    f"{self.where(int(np.argmax(both)))} is in query and in {split} ({both.sum()} rows are); "
-                    "a query must be in no other split, or it finds itself"
-                )
+                said = f"{self.where(int(np.argmax(both)))} is in query and in {split} ({both.sum()} rows are)"
+                raise ValueError(f"{said}; a query must be in no other split, or it finds itself")
 
 
 @dataclass(frozen=True)
 class EmbeddingTable(Table[EmbeddingSplit]):
-    """Rows of embeddings.
+    """Rows of embeddings ``[n, dim]``: in memory, memory-mapped, or ``lbhash.data.readers.StreamedEmbeddings``.
 
-    Attributes:
-        embeddings: ``[n, dim]`` of uint8, float16 or float32, in memory, memory-mapped, or read from a file when they
-            are looked at (``lbhash.data.readers.StreamedEmbeddings``). Other number types are taken and cast to float32
-            as they are used, so that float64 keeps seven digits: center numbers that vary less than that before they
-            come here.
-        labels: see ``Table``, as for ``name``, ``flags`` and ``protocol``.
+    They are used as float32, so that float64 keeps seven digits: center numbers that vary less than that before.
     """
 
     embeddings: npt.NDArray

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,31 +47,19 @@ class ShuffledBatches(Sampler):
 
 
 class BatchShard(NamedTuple):
-    """The share of a batch that one process computes.
-
-    Attributes:
-        epoch: the epoch of the batch.
-        rows: the rows that this process computes.
-        batch: the rows of the whole batch, those of the other processes among them.
-    """
+    """The share of a batch that one process computes."""
 
     epoch: int
-    rows: npt.NDArray[np.int64]
-    batch: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]  # that this process computes
+    batch: npt.NDArray[np.int64]  # the rows of the whole batch, those of the other processes among them
 
 
 class DistributedBatchSampler(Sampler):
-    """The shards of one of several processes, which cut every batch into slices.
+    """The shards of process ``rank`` of ``world`` processes, which cut every batch into slices.
 
     All slices of a batch have the same length m, ⌈n / world⌉; where n is not m times world, the last ones are filled up
     with the first rows of the batch, which are computed twice and counted once: the slices in their order, cut at n,
     are the batch.
-
-    Args:
-        batches: in their order; with a ``set_epoch`` if the order depends on the epoch.
-        rank: the number of this process.
-        world: the number of processes.
-        epoch: the epoch to begin with.
     """
 
     def __init__(self, batches: Iterable[npt.NDArray[np.int64]], rank: int = 0, world: int = 1, epoch: int = 0) -> None:
@@ -112,17 +100,11 @@ def batch_loader(
     rows: TrainingRows, shards: DistributedBatchSampler, *, workers: int = 0, persistent: bool, pin: bool
 ) -> DataLoader:
     """Return a loader that reads the shards, in ``workers`` processes of its own; in this one if there are none."""
-    return DataLoader(
-        BatchDataset(rows),
-        sampler=shards,
-        batch_size=None,
-        num_workers=workers,
-        persistent_workers=persistent and workers > 0,
-        pin_memory=pin,
-        generator=torch.Generator(),  # else an epoch's iterator samples from PyTorch's, sooner in a resumed run
-    )
+    settings: dict[str, Any] = {"num_workers": workers, "persistent_workers": persistent and workers > 0}
+    settings["generator"] = torch.Generator()  # else an epoch's iterator samples from PyTorch's, sooner if resumed
+    return DataLoader(BatchDataset(rows), sampler=shards, batch_size=None, pin_memory=pin, **settings)
 
 
 def in_order(rows: int, batch_size: int) -> list[npt.NDArray[np.int64]]:
     """Return all rows in their order, ``batch_size`` at a time."""
-    return [np.arange(start, min(start + batch_size, rows)) for start in range(0, rows, batch_size)]
+    return np.split(np.arange(rows), range(batch_size, rows, batch_size))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lbhash.data.images.cifar import read_cifar
 from lbhash.data.images.coco import read_coco
@@ -20,20 +20,12 @@ from lbhash.data.images.table import ImageSplit, ImageTable
 from lbhash.utils.validation import check_choice
 
 
-@dataclass(frozen=True)
-class Layout:
-    """A way in which images and labels lie on disk.
+class Layout(NamedTuple):
+    """A way in which images and labels lie on disk."""
 
-    Attributes:
-        read: the reader. It takes the path and, for messages, the ``name`` of the argument; it raises ``ValueError``
-            if a file is missing, damaged or not of its form.
-        recognizes: tells whether a path is of this layout, by the names of its files.
-        options: which of the options ``images`` and ``classes`` the reader takes.
-    """
-
-    read: Callable[..., ImageTable]
-    recognizes: Callable[[Path], bool]
-    options: tuple[str, ...] = ()
+    read: Callable[..., ImageTable]  # of the path and, for messages, the name of the argument; with ValueErrors
+    recognizes: Callable[[Path], bool]  # by the names of the files
+    options: tuple[str, ...] = ()  # those of "images" and "classes" that the reader takes
 
 
 LAYOUTS = {
@@ -43,7 +35,7 @@ LAYOUTS = {
     "nuswide": Layout(read_nuswide, lambda path: (path / LABELS).is_dir(), ("images",)),
     "coco": Layout(read_coco, lambda path: _has(path, "annotations/instances_*.json"), ("images",)),
     "mirflickr": Layout(read_mirflickr, lambda path: _has(path, ANNOTATIONS), ("images",)),
-    "imagenet": Layout(read_imagenet, lambda path: _wordnet(path / "train"), ("classes",)),
+    "imagenet": Layout(read_imagenet, lambda path: _has(path, f"train/{WORDNET_ID}"), ("classes",)),
     "files": Layout(read_image_files, holds_files),
     "folder": Layout(read_image_folder, lambda path: path.is_dir()),
 }
@@ -122,10 +114,6 @@ def _has(path: Path, pattern: str) -> bool:
 
 def _all(path: Path, files: Iterable[str]) -> bool:
     return all((path / file).is_file() for file in files)
-
-
-def _wordnet(path: Path) -> bool:
-    return path.is_dir() and any(WORDNET_ID.fullmatch(folder.name) for folder in path.iterdir())
 
 
 __all__ = ["HUB_DATASETS", "LAYOUTS", "ArrayImages", "FileImages", "ImageSplit", "ImageStore", "ImageTable", "Layout"]

@@ -30,14 +30,10 @@ def read_cifar(path: str | Path, name: str = "data") -> ImageTable:
     files = ["train", "test"] if hundred else [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
     batches = [_batch(folder / file, b"fine_labels" if hundred else b"labels", name) for file in files]
     labels = check_labels(np.concatenate([of_batch for _, of_batch in batches]), f"labels of {name}")
-    return ImageTable(
-        ArrayImages(np.concatenate([pixels for pixels, _ in batches]), folder.name),
-        labels,
-        folder.name,
-        test_rows=np.arange(len(labels)) >= len(labels) - len(batches[-1][1]),
-        protocol="official" if hundred else "cifar10",
-        classes=_class_names(folder / ("meta" if hundred else "batches.meta"), hundred),
-    )
+    store = ArrayImages(np.concatenate([pixels for pixels, _ in batches]), folder.name)
+    test_rows = np.arange(len(labels)) >= len(labels) - len(batches[-1][1])
+    classes = _class_names(folder / ("meta" if hundred else "batches.meta"), hundred)
+    return ImageTable(store, labels, folder.name, {}, test_rows, "official" if hundred else "cifar10", classes)
 
 
 def _batch(file: Path, key: bytes, name: str) -> tuple[npt.NDArray[np.uint8], list[int]]:
@@ -63,39 +59,19 @@ def _class_names(file: Path, hundred: bool) -> tuple[str, ...]:
 
 
 def read_pickle(file: Path) -> Any:
-    """Return what a pickle of text, numbers, lists, dictionaries and arrays of bytes holds; text comes as bytes.
-
-    Raises:
-        ValueError: it holds anything else, or is damaged.
-    """
+    """Return what a pickle of text, numbers, lists, dictionaries and arrays of bytes holds; text comes as bytes."""
+    data = file.read_bytes()
     try:
-        data = file.read_bytes()
-        _check_memo(data)
+        for code, number, _ in pickletools.genops(data):  # the unpickler would make room for all numbers up to it
+            if code.name.endswith("PUT") and number is not None and number > len(data):
+                raise pickle.UnpicklingError(f"a value is numbered {number}, and there are fewer")
         content = _Unpickler(BytesIO(data), encoding="bytes").load()
         if isinstance(content, dict):
             content = {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}
             content = {key: value.values if isinstance(value, _Array) else value for key, value in content.items()}
         return content
-    except (
-        ArithmeticError,
-        AttributeError,
-        EOFError,
-        ImportError,
-        LookupError,
-        MemoryError,
-        pickle.UnpicklingError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except Exception as error:  # bytes that lie lead the unpickler to nearly any exception
         raise ValueError(f"batch {str(file)!r} is damaged, or no batch of CIFAR: {one_line(error)}") from None
-
-
-def _check_memo(data: bytes) -> None:
-    """Refuse a pickle that numbers a value beyond their count: the unpickler would make room for all numbers."""
-    for code, argument, _ in pickletools.genops(data):
-        if code.name.endswith("PUT") and argument is not None and argument > len(data):
-            raise pickle.UnpicklingError(f"a value is numbered {argument}, and there are fewer")
 
 
 class _Array:
@@ -138,7 +114,6 @@ _ADMITTED: dict[tuple[str, str], Any] = {
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Return what a pickle may call while it is read: a stand-in of this module, and nothing else."""
-        try:
-            return _ADMITTED[module, name]
-        except KeyError:
-            raise pickle.UnpicklingError(f"it would run {module}.{name}, which no batch needs") from None
+        if (module, name) not in _ADMITTED:
+            raise pickle.UnpicklingError(f"it would run {module}.{name}, which no batch needs")
+        return _ADMITTED[module, name]

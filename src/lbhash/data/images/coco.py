@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,11 +21,10 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
     Protocol ``coco`` is HashNet's: 5,000 queries, the rest base, 10,000 of it to train. Of the 2014 release 122,218
     images have an object.
 
-    Source: T.-Y. Lin et al., Microsoft COCO: Common Objects in Context, ECCV 2014.
+    The folder has ``annotations/instances_NAME.json``, one or more, and the images of each in ``NAME``, unless the
+    folders ``NAME`` are in ``images``.
 
-    Args:
-        path: the folder with ``annotations/instances_NAME.json``, one or more, and the images of each in ``NAME``.
-        images: the folder that holds the folders ``NAME``; if None, ``path``.
+    Source: T.-Y. Lin et al., Microsoft COCO: Common Objects in Context, ECCV 2014.
     """
     root = Path(path)
     found = sorted((root / "annotations").glob(f"{PREFIX}*.json"))
@@ -40,7 +38,12 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
             content = json.loads(file.read_text(encoding="utf-8"))
             named = {int(one["id"]): str(one["name"]) for one in content["categories"]}
             file_names = {int(one["id"]): str(one["file_name"]) for one in content["images"]}
-            objects = _categories_by_image(content["annotations"], set(named))
+            objects: dict[int, set[int]] = {}
+            for one in content["annotations"]:
+                objects.setdefault(int(one["image_id"]), set()).add(int(one["category_id"]))
+            unknown = set().union(*objects.values()) - named.keys()
+            if unknown:
+                raise ValueError(f"an object has the category {min(unknown)}, which is none")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             line = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else one_line(error)
             raise ValueError(f"{file.name} of {name} is no file of COCO's instances: {line}") from None
@@ -56,17 +59,5 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
     for row, present in enumerate(rows):
         labels[row, [column[category] for category in present]] = 1
     names = tuple(categories[category] for category in column)
-    return ImageTable(
-        FileImages(Path(images) if images else root, files), labels, root.name, protocol="coco", classes=names
-    )
-
-
-def _categories_by_image(annotations: Any, known: set[int]) -> dict[int, set[int]]:
-    """Return the categories of each image that has an object."""
-    found: dict[int, set[int]] = {}
-    for one in annotations:
-        category = int(one["category_id"])
-        if category not in known:
-            raise ValueError(f"an object has the category {category}, which is none")
-        found.setdefault(int(one["image_id"]), set()).add(category)
-    return found
+    store = FileImages(Path(images) if images else root, files)
+    return ImageTable(store, labels, root.name, protocol="coco", classes=names)

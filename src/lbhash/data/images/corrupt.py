@@ -18,12 +18,9 @@ from lbhash.utils.validation import check_choice, check_int
 if TYPE_CHECKING:
     from lbhash.data.images.table import ImageTable
 
-Damaged = Literal["refuse", "skip"]
-"""What becomes of images that are missing or damaged."""
+Damaged = Literal["refuse", "skip"]  # what becomes of images that are missing or damaged
 
-MEND = "mend or remove them, or skip them (damaged 'skip')"
-"""The advice if images are refused."""
-
+MEND = "mend or remove them, or skip them (damaged 'skip')"  # the advice if they are refused
 _BATCH = 256  # images that a worker decodes at a time
 
 
@@ -32,16 +29,8 @@ def check_images(
 ) -> npt.NDArray[np.bool_]:
     """Return which images of a table can be read, ``bool [n]``, so that no training stops at one that cannot.
 
-    All images are decoded once; the result stays in the cache folder, so that the next run starts at once.
-
-    Args:
-        images: a table.
-        damaged: ``refuse`` the table if an image is missing or damaged, or ``skip`` such images and say so.
-        workers: processes that decode.
-        progress: whether to show a bar on standard error.
-
-    Raises:
-        ValueError: an image is missing or damaged and is not to be skipped; or all are.
+    If some are missing or damaged, ``refuse`` raises ``ValueError``, and ``skip`` only says so, unless all are. All
+    images are decoded once; the result stays in the cache folder, so that the next run starts at once.
     """
     check_int(workers, "workers")
     check_choice(damaged, "damaged", get_args(Damaged))
@@ -104,7 +93,7 @@ def find_unreadable(table: ImageTable, workers: int = 0, *, progress: bool = Fal
         return [int(row) for row in json.loads(file.read_text(encoding="utf-8"))]
     found: list[int] = []
     rows = np.arange(len(table))
-    batches = [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
+    batches = np.split(rows, range(_BATCH, len(rows), _BATCH))
     with counted("checking", len(table), "images", show=progress) as advance:
         for _, read, damaged in in_workers(ImageReader(table.store.in_order()), batches, workers):
             found += [damage.row for damage in damaged]

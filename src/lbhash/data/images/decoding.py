@@ -31,17 +31,10 @@ def decode_image(
     taken, the orientation of EXIF is applied, and transparent pixels are laid on white. 16-bit gray values are divided
     by 257; 32-bit ones, whose range no header gives, are stretched from their smallest to their largest.
 
-    Args:
-        data: a whole file of one of ``FORMATS``.
-        max_bytes: the length of the longest file that is decoded.
-        max_pixels: the largest width × height that is decoded.
-        name: of the argument, for messages.
-
-    Raises:
-        TypeError: ``data`` is not bytes.
-        ValueError: it is no such image, is damaged or truncated, or is too large.
+    Raises ``TypeError`` if ``data`` is not bytes, and ``ValueError`` if it is no whole file of one of ``FORMATS``, or
+    has more than ``max_bytes``, or more than ``max_pixels`` of width × height.
     """
-    from PIL import Image, ImageOps
+    from PIL import ExifTags, Image, ImageOps
 
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"{name} is of type {type(data).__name__}; it must be the bytes of an image")
@@ -69,7 +62,10 @@ def decode_image(
     except Exception as error:  # as above, of the pixels
         raise ValueError(f"{name} is a damaged or truncated {image.format}: {one_line(error)}") from None
     try:
-        return ImageOps.exif_transpose(_with_orientation_of(decoded, image))
+        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)  # which the conversion may have left behind
+        decoded.info = {}
+        decoded.getexif()[ExifTags.Base.Orientation] = orientation
+        return ImageOps.exif_transpose(decoded)
     except Exception:  # the pixels are sound, and only their EXIF is not
         return decoded
 
@@ -111,13 +107,3 @@ def _eight_bits(image: Image.Image) -> Image.Image:
         least, most = 0.0, 65535.0
     spread = (values.astype(np.float64) - least) / max(most - least, np.finfo(np.float64).tiny)
     return Image.fromarray((255 * spread).round().astype(np.uint8))
-
-
-def _with_orientation_of(decoded: Image.Image, image: Image.Image) -> Image.Image:
-    """Return ``decoded`` with the orientation in the EXIF of ``image``, which a conversion may have left behind."""
-    from PIL import ExifTags
-
-    orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
-    decoded.info = {}
-    decoded.getexif()[ExifTags.Base.Orientation] = orientation
-    return decoded

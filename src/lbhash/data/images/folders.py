@@ -14,17 +14,15 @@ from lbhash.data.images.table import ImageTable
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 """How the name of an image's file ends, in small letters or capitals."""
 
-TEST_NAMES = ("test", "val", "validation")
-"""What the published set of a data set is called that is not for training."""
+TEST_NAMES = ("test", "val", "validation")  # of the published set that is not for training
 
 
 def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
     """Read folders of images, a folder a class; the classes count in the order of their names.
 
-    Args:
-        path: a folder with a folder for each class; or with ``train``, ``base`` and ``query``, or ``train`` and some of
-            ``test``, ``val`` and ``validation``, which hold them. Images may lie deeper in a class's folder. Files
-            that do not end in one of ``SUFFIXES``, and hidden ones, are no images.
+    They lie in ``path``; or in its folders ``train``, ``base`` and ``query``, or ``train`` and some of ``test``,
+    ``val`` and ``validation``. Images may lie deeper in a class's folder. Files that do not end in one of
+    ``SUFFIXES``, and hidden ones, are no images.
     """
     root = _existing_folder(path, name)
     tops = _top_folders(root, name)
@@ -39,17 +37,11 @@ def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
     classes = sorted({label for _, label, _ in found})
     counts = [len(files) for _, _, files in found]
     masks = {top: np.repeat([of == top for of, _, _ in found], counts) for top in tops}
-    flags = masks if tops == SPLITS else {}
-    test_rows = None if flags or tops == ("",) else ~masks["train"]
-    return ImageTable(
-        FileImages(root, [os.path.join(top, label, file) for top, label, files in found for file in files]),
-        np.repeat([classes.index(label) for _, label, _ in found], counts),
-        root.name,
-        flags,
-        test_rows,
-        "holdout" if test_rows is None else "official",
-        tuple(classes),
-    )
+    store = FileImages(root, [os.path.join(top, label, file) for top, label, files in found for file in files])
+    labels = np.repeat([classes.index(label) for _, label, _ in found], counts)
+    if tops in (SPLITS, ("",)):
+        return ImageTable(store, labels, root.name, masks if tops == SPLITS else {}, classes=tuple(classes))
+    return ImageTable(store, labels, root.name, {}, ~masks["train"], "official", tuple(classes))
 
 
 def read_image_files(path: str | Path, name: str = "data") -> ImageTable:
@@ -67,20 +59,17 @@ def class_folders(folder: Path, name: str) -> dict[str, list[str]]:
     if not classes:
         raise ValueError(f"{name} is {str(folder)!r}, which has no folder; it must have one for each class")
     found = {label: images_in(folder / label) for label in classes}
-    empty = [label for label, images in found.items() if not images]
-    if empty:
-        raise ValueError(
-            f"{name} is {str(folder)!r}, whose folder {empty[0]!r} has no image ({', '.join(SUFFIXES)}); "
-            "every class must have one"
-        )
+    empty = next((label for label, images in found.items() if not images), None)
+    if empty is not None:
+        said = f"{name} is {str(folder)!r}, whose folder {empty!r} has no image ({', '.join(SUFFIXES)})"
+        raise ValueError(f"{said}; every class must have one")
     return found
 
 
 def holds_files(folder: Path) -> bool:
     """Return whether there are images in a folder, and none in the folders in it."""
-    if not folder.is_dir() or not _direct_images(folder):
-        return False
-    return not any(images_in(folder / inner) for inner in folders_in(folder))
+    there = folder.is_dir() and _direct_images(folder)
+    return bool(there) and not any(images_in(folder / inner) for inner in folders_in(folder))
 
 
 def folders_in(folder: Path) -> list[str]:

@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from lbhash.data.images.parquet import read_parquet_images
 from lbhash.data.images.table import ImageTable
 from lbhash.utils.files import cache_folder, replacing
 from lbhash.utils.formatting import one_line
+from lbhash.utils.system import check_packages
 
 
-@dataclass(frozen=True)
-class HubDataset:
-    """A data set of the Hub that has a training and a test set.
-
-    Attributes:
-        repository: its id.
-        protocol: the protocol if the user names none.
-        original: the folder of its original files, which can be given instead.
-    """
+class HubDataset(NamedTuple):
+    """A data set of the Hub that has a training and a test set."""
 
     repository: str
-    protocol: str
-    original: str
+    protocol: str  # if the user names none
+    original: str  # the folder of its original files, which can be given instead
 
 
 HUB_DATASETS = {
     "cifar10": HubDataset("uoft-cs/cifar10", "cifar10", "cifar-10-batches-py"),
     "cifar100": HubDataset("uoft-cs/cifar100", "official", "cifar-100-python"),
 }
-"""The data sets by name."""
-
-_SETS = ("train", "test")
 
 
 def read_hub_dataset(name: str) -> ImageTable:
@@ -42,23 +33,19 @@ def read_hub_dataset(name: str) -> ImageTable:
 
     They stay in the cache folder (``$LBHASH_CACHE``, or the platform's), in a Parquet file for each published set. Rows
     are in the Hub's order, so that a protocol samples others than from the original files.
-
-    Raises:
-        ValueError: it cannot be downloaded, or the package ``datasets`` is missing, which downloads it.
     """
-    known = HUB_DATASETS[name]
     folder = cache_folder() / "datasets" / name
-    files = {of: folder / f"{of}.parquet" for of in _SETS}
+    files = {of: folder / f"{of}.parquet" for of in ("train", "test")}
     if not all(file.is_file() for file in files.values()):
-        _download(name, known, folder, files)
-    return replace(read_parquet_images(folder), protocol=known.protocol)
+        _download(name, files)
+    return replace(read_parquet_images(folder), protocol=HUB_DATASETS[name].protocol)
 
 
-def _download(name: str, known: HubDataset, folder: Path, files: dict[str, Path]) -> None:
-    if find_spec("datasets") is None:
-        raise ValueError(f"data is {name!r}, which the package datasets downloads: pip install 'lbhash[datasets]'")
+def _download(name: str, files: dict[str, Path]) -> None:
+    check_packages(f"data is {name!r}, which", "datasets", "datasets")
     from datasets import load_dataset
 
+    known, folder = HUB_DATASETS[name], files["train"].parent
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as temporary:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
 from lbhash.utils.files import existing_file
 
-WORDNET_ID = re.compile(r"n\d{8}")
+WORDNET_ID = "n" + 8 * "[0-9]"  # as glob has patterns
 
 
 def read_imagenet(
@@ -27,11 +27,9 @@ def read_imagenet(
     as base, 100 a class of which train; ``imagenet1000`` trains on all of ``train``, and of ``val`` 5 a class are
     queries and 45 the base.
 
-    Args:
-        path: the folder with ``train/WORDNET_ID/…`` and ``val/WORDNET_ID/…``; or with the images of ``val`` side by
-            side, and a ``val.txt`` of lines ``FILE CLASS``, the class a WordNet id or its position among all of
-            ``train`` in the order of their names, counted from 0.
-        classes: a file that lists WordNet ids, the first word of each line; or the ids themselves.
+    The folder has ``train/WORDNET_ID/…`` and ``val/WORDNET_ID/…``; or the images of ``val`` side by side, and a
+    ``val.txt`` of lines ``FILE CLASS``, the class a WordNet id or its position among all of ``train`` in the order of
+    their names, counted from 0. The list is a file of WordNet ids, the first word of each line; or the ids themselves.
     """
     root = Path(path)
     for folder in ("train", "val"):
@@ -51,14 +49,9 @@ def read_imagenet(
         files += [os.path.join("train", label, file) for file in train[label]]
         files += [os.path.join("val", file) for file in val[label]]
         counts += [len(train[label]), len(val[label])]
-    return ImageTable(
-        FileImages(root, files),
-        np.repeat(np.arange(2 * len(chosen)) // 2, counts),
-        root.name,
-        test_rows=np.repeat(np.arange(2 * len(chosen)) % 2 == 1, counts),
-        protocol="imagenet1000" if classes is None else "imagenet100",
-        classes=tuple(chosen),
-    )
+    published = np.repeat(np.arange(2 * len(chosen)), counts)  # of each image: two a class, training and validation set
+    store, protocol = FileImages(root, files), "imagenet1000" if classes is None else "imagenet100"
+    return ImageTable(store, published // 2, root.name, {}, published % 2 == 1, protocol, tuple(chosen))
 
 
 def _listed(classes: str | Path | Sequence[str], known: list[str]) -> list[str]:
@@ -69,8 +62,8 @@ def _listed(classes: str | Path | Sequence[str], known: list[str]) -> list[str]:
         listed, said = list(classes), "a list"
     if not listed:
         raise ValueError(f"classes is {said}, which lists none")
-    if len(set(listed)) < len(listed):
-        twice = next(label for label in listed if listed.count(label) > 1)
+    twice = next((label for label, count in Counter(listed).items() if count > 1), None)
+    if twice is not None:
         raise ValueError(f"classes is {said}, which lists {twice} twice")
     absent = [label for label in listed if label not in set(known)]
     if absent:
@@ -81,23 +74,22 @@ def _listed(classes: str | Path | Sequence[str], known: list[str]) -> list[str]:
 def _some_classes(folder: Path, classes: list[str], name: str) -> dict[str, list[str]]:
     """Return the images of some classes, without a look at the other folders."""
     found = {label: images_in(folder / label) for label in classes}
-    _check_none_empty(found, f"{name} has no image of class", f" in {folder.name}")
-    return found
+    return _none_empty(found, f"{name} has no image of class", f" in {folder.name}")
 
 
-def _check_none_empty(found: dict[str, list[str]], said: str, where: str = "") -> None:
+def _none_empty(found: dict[str, list[str]], said: str, where: str = "") -> dict[str, list[str]]:
     empty = [label for label, images in found.items() if not images]
     if empty:
         raise ValueError(f"{said} {empty[0]}{where} ({len(empty)} classes have none)")
+    return found
 
 
 def _flat_val(root: Path, known: list[str], classes: list[str], name: str) -> dict[str, list[str]]:
     """Return the validation images of each class by ``val.txt``."""
     list_file = next((file for file in (root / "val.txt", root / "val" / "val.txt") if file.is_file()), None)
     if list_file is None:
-        raise ValueError(
-            f"the val of {name} has no folder for each class, and there is no val.txt to say which image is of which"
-        )
+        said = f"the val of {name} has no folder for each class"
+        raise ValueError(f"{said}, and there is no val.txt to say which image is of which")
     found: dict[str, list[str]] = {label: [] for label in classes}
     position = {str(at): label for at, label in enumerate(known)} | {label: label for label in known}
     for where, line in numbered_lines(list_file):
@@ -107,5 +99,4 @@ def _flat_val(root: Path, known: list[str], classes: list[str], name: str) -> di
         label = position[words[1]]
         if label in found:
             found[label].append(words[0])
-    _check_none_empty(found, "val.txt has no image of class")
-    return found
+    return _none_empty(found, "val.txt has no image of class")

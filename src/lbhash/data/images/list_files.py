@@ -14,27 +14,20 @@ from lbhash.utils.files import existing_file
 from lbhash.utils.labels import check_labels
 
 LISTS = {"train": "train.txt", "base": "database.txt", "query": "test.txt"}
-"""The file of each split."""
-
 _LINE = re.compile(r"(.*?\S)\s+(\d+(?:\s+\d+)*)\s*")
 
 
 def read_image_lists(path: str | Path, images: str | Path | None = None, name: str = "data") -> ImageTable:
-    """Read ``train.txt``, ``database.txt`` and ``test.txt``.
+    """Read ``train.txt``, ``database.txt`` and ``test.txt``; paths in them are seen from ``images``, or from ``path``.
 
     A line is ``path 0 1 0 …``, with a 0 or 1 for each class, or ``path 3``, with the number of a class. If every
     image has exactly one class, the labels are class numbers, else multi-hot. An image that several lists name
     (HashNet samples the training set from the base) is one row.
-
-    Args:
-        path: the folder of the lists.
-        images: the folder that their paths are seen from; if None, that of the lists.
     """
     folder = Path(path)
     labels: dict[str, tuple[int, ...]] = {}  # by image, in the order of the rows
-    members: dict[str, set[str]] = {}
+    members: dict[str, set[str]] = {split: set() for split in LISTS}
     for split, list_name in LISTS.items():
-        members[split] = set()
         for where, line in numbered_lines(existing_file(folder / list_name, f"{list_name} of {name}")):
             matched = _LINE.fullmatch(line)
             if matched is None:

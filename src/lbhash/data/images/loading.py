@@ -23,13 +23,7 @@ class Damage(NamedTuple):
 
 
 class ImageReader:
-    """Decodes and preprocesses images, a batch at a time.
-
-    Args:
-        store: where they come from.
-        processor: the image processor of a backbone; if None, images are only decoded.
-        name: of the backbone, for messages.
-    """
+    """Decodes images and preprocesses them by the processor of a backbone; if that is None, they are only decoded."""
 
     def __init__(self, store: ImageStore, processor: Any = None, name: str = "") -> None:
         self.store, self.processor, self.name = store, processor, name
@@ -58,13 +52,8 @@ def in_workers(reader: ImageReader, batches: Iterable[npt.NDArray[np.int64]], wo
     """Yield what a reader makes of batches of rows, in their order; processes read a few batches ahead."""
     from torch.utils.data import DataLoader
 
-    yield from DataLoader(
-        reader,  # type: ignore[arg-type]
-        sampler=batches,
-        batch_size=None,
-        num_workers=workers,
-        collate_fn=_unchanged,
-    )
+    settings: Any = {"dataset": reader, "sampler": batches, "batch_size": None, "num_workers": workers}
+    yield from DataLoader(**settings, collate_fn=_unchanged)
 
 
 def _unchanged(batch: Any) -> Any:

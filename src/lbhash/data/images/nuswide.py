@@ -14,61 +14,46 @@ from lbhash.utils.files import existing_file
 
 LABELS = Path("Groundtruth") / "AllLabels"
 LIST = Path("ImageList") / "Imagelist.txt"
-FOLDERS = ("Flickr", "images", "Images")
-"""The folders in which copies of the data set have the images."""
-
-MOST_FREQUENT = 21
+FOLDERS = ("Flickr", "images", "Images")  # in which copies of the data set have the images
+MOST_FREQUENT = 21  # labels that are read; of equally frequent ones the first by name
 
 
-def read_nuswide(
-    path: str | Path, images: str | Path | None = None, most_frequent: int = MOST_FREQUENT, name: str = "data"
-) -> ImageTable:
-    """Read the images that have one of the most frequent labels, of the 81 that NUS-WIDE has.
+def read_nuswide(path: str | Path, images: str | Path | None = None, name: str = "data") -> ImageTable:
+    """Read the images that have one of the 21 most frequent labels, of the 81 that NUS-WIDE has.
 
-    Of the 269,648 images 195,834 have one of the 21 most frequent labels; protocol ``nuswide21`` makes them 2,100
-    queries and a base of 193,734, with 10,500 of the base to train.
+    Of the 269,648 images these are 195,834; protocol ``nuswide21`` makes them 2,100 queries and a base of 193,734,
+    with 10,500 of the base to train.
+
+    The folder has ``Groundtruth/AllLabels/Labels_*.txt`` (a 0 or 1 a line) and ``ImageList/Imagelist.txt`` (a path a
+    line, seen from ``images``; if None, from the folder's ``Flickr`` or ``images`` if there is one).
 
     Source: T.-S. Chua et al., NUS-WIDE: A Real-World Web Image Database from National University of Singapore, CIVR
     2009.
-
-    Args:
-        path: the folder with ``Groundtruth/AllLabels/Labels_*.txt`` (a 0 or 1 a line) and ``ImageList/Imagelist.txt``
-            (a path a line).
-        images: the folder that the list's paths are seen from; if None, ``Flickr`` or ``images`` in ``path`` if one
-            exists, else ``path`` itself.
-        most_frequent: the number of labels; of labels that are equally frequent the first by name.
     """
     root = Path(path)
     lines = numbered_lines(existing_file(root / LIST, f"the image list of {name}"))
     files = [line.strip().replace("\\", "/") for _, line in lines]
     found = sorted((root / LABELS).glob("Labels_*.txt"))
-    if len(found) < most_frequent:
+    if len(found) < MOST_FREQUENT:
         raise ValueError(
             f"{name} is {str(path)!r}, which has {len(found)} files {LABELS}/Labels_*.txt; it must have one for each "
-            f"label, {most_frequent} at least"
+            f"label, {MOST_FREQUENT} at least"
         )
-    hot = np.stack([zeros_and_ones(file, len(files)) for file in found], axis=1)
-    chosen = np.sort(np.argsort(-hot.sum(axis=0, dtype=np.int64), kind="stable")[:most_frequent])
-    labels = np.ascontiguousarray(hot[:, chosen])
-    rows = np.flatnonzero(labels.any(axis=1))
+    hot = np.stack([_zeros_and_ones(file, len(files)) for file in found], axis=1)
+    chosen = np.sort(np.argsort(-hot.sum(axis=0, dtype=np.int64), kind="stable")[:MOST_FREQUENT])
+    rows = np.flatnonzero(hot[:, chosen].any(axis=1))
     folder = Path(images) if images else next((root / top for top in FOLDERS if (root / top).is_dir()), root)
-    return ImageTable(
-        FileImages(folder, [files[row] for row in rows]),
-        labels[rows],
-        root.name,
-        protocol="nuswide21",
-        classes=tuple(found[label].stem.removeprefix("Labels_") for label in chosen),
-    )
+    store, labels = FileImages(folder, [files[row] for row in rows]), np.ascontiguousarray(hot[rows][:, chosen])
+    classes = tuple(found[label].stem.removeprefix("Labels_") for label in chosen)
+    return ImageTable(store, labels, root.name, protocol="nuswide21", classes=classes)
 
 
-def zeros_and_ones(file: Path, count: int) -> npt.NDArray[np.uint8]:
+def _zeros_and_ones(file: Path, count: int) -> npt.NDArray[np.uint8]:
     """Return the 0 or 1 of each line, ``uint8 [count]``."""
     words = file.read_bytes().split()
     if len(words) != count:
         raise ValueError(f"{file.name} has {len(words)} lines and the image list {count}; they must be equal")
-    joined = b"".join(words)
-    if len(joined) != count or joined.translate(None, b"01"):
-        wrong = next(line for line, word in enumerate(words, start=1) if word not in (b"0", b"1"))
-        word = words[wrong - 1].decode(errors="replace")
-        raise ValueError(f"line {wrong} of {file.name} is {word!r}; it must be 0 or 1")
-    return np.frombuffer(joined, np.uint8) - ord("0")
+    if not {b"0", b"1"}.issuperset(words):
+        line, word = next((line, word) for line, word in enumerate(words, start=1) if word not in (b"0", b"1"))
+        raise ValueError(f"line {line} of {file.name} is {word.decode(errors='replace')!r}; it must be 0 or 1")
+    return np.frombuffer(b"".join(words), np.uint8) - ord("0")

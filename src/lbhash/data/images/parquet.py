@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS
 from lbhash.data.images.folders import TEST_NAMES
-from lbhash.data.images.spooled import SpooledImages
-from lbhash.data.images.stores import ImageStore, file_facts
+from lbhash.data.images.stores import ImageStore, SpooledImages, file_facts
 from lbhash.data.images.table import ImageTable
 from lbhash.data.readers import FLAGS, check_flags, first_of, read_label_column
 from lbhash.data.streamed import ParquetRows
@@ -25,23 +24,20 @@ IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
 
 _BATCH = 32  # images in memory at a time
-_Stored = list[tuple[bytes | None, str | None]]  # bytes and path of some images
 
 
 class ParquetImages(ImageStore):
     """Images in a column of one or more Parquet files, read forward (``ParquetRows``).
 
-    Args:
-        files: the files, in the order of the rows.
-        column: a struct of ``bytes`` and ``path``, or binary. An image without bytes lies in the file that ``path``
-            names, seen from the Parquet file's folder.
-        name: where they come from, for messages.
+    The column holds structs of ``bytes`` and ``path``, or binary. An image without bytes lies in the file that ``path``
+    names, seen from the Parquet file's folder.
     """
 
     def __init__(self, files: list[Path], column: str, name: str) -> None:
         self.files, self.column, self.name = files, column, name
         self._rows = ParquetRows(files, [column], _BATCH)
-        self._first, self._batch = 0, _Stored()
+        self._first = 0
+        self._batch: list[tuple[bytes | None, str | None]] = []  # bytes and path of the images from the first on
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -96,7 +92,9 @@ class ParquetImages(ImageStore):
         for file in self.files:
             metadata = pq.read_metadata(file)
             for group in map(metadata.row_group, range(metadata.num_row_groups)):
-                if not _has_all_bytes(group, self.column):
+                columns = {facts.path_in_schema: facts for facts in map(group.column, range(group.num_columns))}
+                facts = columns.get(f"{self.column}.bytes") or columns[self.column]
+                if facts.statistics is None or facts.statistics.null_count:  # else all have bytes, says the footer
                     for row in range(start, start + group.num_rows):
                         data, path = self._bytes_and_path(row)
                         if data is None:
@@ -104,25 +102,14 @@ class ParquetImages(ImageStore):
                 start += group.num_rows
 
 
-def _has_all_bytes(group: Any, column: str) -> bool:
-    """Return whether the footer says that every image of a row group has its bytes in the file."""
-    for at in range(group.num_columns):
-        facts = group.column(at)
-        if facts.path_in_schema in (column, f"{column}.bytes"):
-            return facts.statistics is not None and facts.statistics.null_count == 0
-    return False
-
-
 def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
-    """Read a table of images.
+    """Read a Parquet file, or a folder of Parquet files that are one table in the order of their names.
 
-    Args:
-        path: a Parquet file, or a folder of Parquet files that are one table in the order of their names. A column
-            ``image`` (or ``img``) holds structs of ``bytes`` and ``path``, or binary; ``label`` (or ``fine_label``)
-            integers, or ``labels`` lists of them, if there are labels. Boolean ``in_train``, ``in_base`` and
-            ``in_query`` say which split a row belongs to; or files named ``train``, ``base`` and ``query``. Files named
-            ``train-…`` and ``test-…``, ``val-…`` or ``validation-…`` are the published training and test set. Files
-            may lie in the folder's folder ``data``, as in a copy of a repository of the Hub.
+    A column ``image`` (or ``img``) holds structs of ``bytes`` and ``path``, or binary; ``label`` (or ``fine_label``)
+    integers, or ``labels`` lists of them, if there are labels. Boolean ``in_train``, ``in_base`` and ``in_query`` say
+    which split a row belongs to; or files named ``train``, ``base`` and ``query``. Files named ``train-…`` and
+    ``test-…``, ``val-…`` or ``validation-…`` are the published training and test set. Files may lie in the folder's
+    folder ``data``, as in a copy of a repository of the Hub.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -140,9 +127,8 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
             flags = [flag for flag in FLAGS if flag in schema.names]
             tables.append(pq.read_table(file, columns=[*flags, *([label] if label else [])]))
         except (pa.ArrowInvalid, OSError) as error:
-            raise ValueError(
-                f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}"
-            ) from None
+            said = f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}"
+            raise ValueError(said) from None
         if tables[-1].schema.names != tables[0].schema.names:
             raise ValueError(f"{file.name} of {name} has other columns than {files[0].name}; they must be one table")
     table = pa.concat_tables([one.replace_schema_metadata(None) for one in tables], promote_options="permissive")
@@ -150,16 +136,10 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
     masks = {FLAGS[flag]: table[flag].to_numpy() for flag in flags}
     check_flags(masks, len(table), name)
     masks = masks or _by_file(files, [len(one) for one in tables])
-    test_rows = masks.get("test")
-    return ImageTable(
-        ParquetImages(files, image, Path(path).name),
-        labels,
-        Path(path).name,
-        masks if test_rows is None else {},
-        test_rows,
-        "holdout" if test_rows is None else "official",
-        _class_names(schema, label),
-    )
+    store, classes = ParquetImages(files, image, Path(path).name), _class_names(schema, label)
+    if "test" in masks:
+        return ImageTable(store, labels, store.name, {}, masks["test"], "official", classes)
+    return ImageTable(store, labels, store.name, masks, classes=classes)
 
 
 def has_image_column(path: str | Path) -> bool:
@@ -191,9 +171,8 @@ def _image_column(schema: Any, file: Path, name: str) -> str:
     if pa.types.is_struct(kind) and "bytes" in [field.name for field in kind]:
         kind = kind.field("bytes").type
     if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
-        raise TypeError(
-            f"column {column!r} of {name} holds {kind}; it must hold bytes of images, or structs of bytes and path"
-        )
+        said = f"column {column!r} of {name} holds {kind}"
+        raise TypeError(f"{said}; it must hold bytes of images, or structs of bytes and path")
     return column
 
 

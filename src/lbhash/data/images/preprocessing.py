@@ -12,20 +12,12 @@ if TYPE_CHECKING:
 
 
 def preprocess(processor: Any, images: list[Image.Image], name: str) -> Tensor:
-    """Return images as a backbone takes them, ``[n, channels, height, width]``: all that is done before the model.
-
-    Args:
-        processor: the backbone's image processor.
-        images: in RGB.
-        name: of the backbone, for messages.
-    """
+    """Return images, in RGB, as a backbone of that name and image processor takes them, ``[n, channels, h, w]``."""
     try:
         values = processor(images, return_tensors="pt")["pixel_values"]
     except (TypeError, ValueError) as error:
         raise ValueError(f"the preprocessing of backbone {name!r} failed: {one_line(error)}") from None
     if values.ndim != 4:
-        raise ValueError(
-            f"the preprocessing of backbone {name!r} gives {list(values.shape)}; it must give images of one size, "
-            "[n, channels, height, width]"
-        )
+        said = f"the preprocessing of backbone {name!r} gives {list(values.shape)}"
+        raise ValueError(f"{said}; it must give images of one size, [n, channels, height, width]")
     return values

@@ -1,13 +1,14 @@
-"""Where the images of a table lie: in files of their own, or in memory. (For Parquet see ``parquet.py``.)"""
+"""Where images lie: in files of their own, in memory, or copied to a temporary file (Parquet: see ``parquet.py``)."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,35 +21,23 @@ if TYPE_CHECKING:
 
 
 class ImageStore(ABC):
-    """Images that are read one by one; a row is one image.
+    """Images that are read one by one; a row is one image."""
 
-    Attributes:
-        name: where the images come from, for messages.
-    """
-
-    name: str
+    name: str  # where the images come from, for messages
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def stored(self, row: int) -> Image.Image | bytes:
-        """Return the image of a row as it is stored: a PIL image, or the bytes of a file.
-
-        Raises:
-            ValueError: the image is missing; the message names it.
-        """
+        """Return the image of a row as it is stored: a PIL image, or the bytes of a file."""
 
     @abstractmethod
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that change when an image does."""
 
     def read(self, row: int) -> Image.Image:
-        """Return the image of a row, upright and in RGB.
-
-        Raises:
-            ValueError: the image is damaged or missing; the message names it.
-        """
+        """Return the image of a row, upright and in RGB; ``ValueError`` names one that is damaged or missing."""
         return as_image(self.stored(row), self.where(row))
 
     def where(self, row: int) -> str:
@@ -69,15 +58,7 @@ class ImageStore(ABC):
 
 
 class FileImages(ImageStore):
-    """Images in files of their own.
-
-    The fingerprint is one of paths, sizes and times of change, as ``make`` tells what is new: a data set of a million
-    files is not read again to find that it is the same.
-
-    Args:
-        folder: the folder that the paths start from.
-        files: a path for each row.
-    """
+    """Images in files of their own: for each row a path, seen from the folder."""
 
     def __init__(self, folder: Path, files: Sequence[str]) -> None:
         self.folder, self.files, self.name = folder, files, folder.name
@@ -102,7 +83,7 @@ class FileImages(ImageStore):
         return np.flatnonzero(~np.array(there, bool))
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of paths, sizes and times of change."""
+        """Return the fingerprint of paths, sizes and times of change, as ``make`` has it: no file is read for it."""
         return fingerprint(file_facts(self.folder, file) for file in self.files)
 
 
@@ -145,13 +126,70 @@ class ListedImages(ImageStore):
 
     def fingerprint(self) -> str:
         """Return the fingerprint of sizes and pixels, or of the files' bytes."""
-        return fingerprint(map(_image_digest, self.images))
+        parts: list[bytes | str] = []
+        for image in self.images:
+            if isinstance(image, (bytes, bytearray, memoryview)):
+                parts.append(hashlib.sha256(image).digest())
+            else:
+                parts += [f"{image.mode} {image.size}", hashlib.sha256(image.tobytes()).digest()]
+        return fingerprint(*parts)
 
 
-def _image_digest(image: Image.Image | bytes) -> bytes:
-    if isinstance(image, (bytes, bytearray, memoryview)):
-        return hashlib.sha256(image).digest()
-    return f"{image.mode} {image.size}".encode() + hashlib.sha256(image.tobytes()).digest()
+class SpooledImages(ImageStore):
+    """Some images of a source that is only quick to read forward, copied to a temporary file without a name.
+
+    A step of training takes rows from anywhere, and a Parquet file gives one only with all of its row group. The
+    file is memory-mapped, so that the system holds what memory allows, and processes that read together share it; it
+    is gone when the last of them is, however that ends. It lies in the folder of temporary files (``$TMPDIR``).
+    """
+
+    def __init__(self, source: ImageStore, rows: npt.NDArray[np.int64]) -> None:
+        self._source, self._rows = source, np.unique(rows)
+        self._ends = np.zeros(len(self._rows) + 1, np.int64)
+        forward = source.in_order()
+        try:
+            with tempfile.TemporaryFile(prefix="lbhash-") as spool:
+                for at, row in enumerate(self._rows.tolist()):
+                    file = forward.stored(row)
+                    assert isinstance(file, bytes)
+                    self._ends[at + 1] = self._ends[at] + spool.write(file)
+                spool.flush()
+                self._bytes = np.memmap(spool, np.uint8, "r") if self._ends[-1] else np.empty(0, np.uint8)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def stored(self, row: int) -> bytes:
+        """Return the image of a row."""
+        at = int(np.searchsorted(self._rows, row))
+        if at == len(self._rows) or self._rows[at] != row:
+            raise ValueError(f"{self.where(row)} is not among the {len(self._rows):,} images that were asked for")
+        return self._bytes[self._ends[at] : self._ends[at + 1]].tobytes()
+
+    def where(self, row: int) -> str:
+        """Return what the source calls the image."""
+        return self._source.where(row)
+
+    def missing(self) -> npt.NDArray[np.int64]:
+        """Return the rows whose image the source lacks."""
+        return self._source.missing()
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the source."""
+        return self._source.fingerprint()
+
+    def in_order(self) -> ImageStore:
+        """Return the images of the source, in order."""
+        return self._source.in_order()
+
+    def in_any_order(self, rows: npt.NDArray[np.int64]) -> SpooledImages:
+        """Return these images, if all of the rows are among them; else a copy that has them."""
+        return self if np.isin(rows, self._rows).all() else SpooledImages(self._source, rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._source, self._rows)  # a process that was not forked makes a copy of its own
 
 
 def file_facts(folder: Path, file: str) -> bytes:

@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImageSplit(Split):
-    """Some rows of a table of images.
-
-    Attributes:
-        images: the table.
-        rows: see ``Split``, as for ``labels``.
-    """
+    """Some rows of a table of images."""
 
     images: ImageTable
     rows: npt.NDArray[np.int64]
@@ -66,19 +61,13 @@ class ImageSplit(Split):
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the images, as their store tells them, and of rows and labels."""
-        labels = () if self.labels is None else (self.labels,)
-        return fingerprint(self.images.store.fingerprint(), np.asarray(self.rows, np.int64), *labels)
+        labels = b"" if self.labels is None else self.labels
+        return fingerprint(self.images.store.fingerprint(), np.asarray(self.rows, np.int64), labels)
 
 
 @dataclass(frozen=True)
 class ImageTable(Table[ImageSplit]):
-    """Rows of images, as a file or a folder holds them.
-
-    Attributes:
-        store: where the images come from.
-        labels: see ``Table``, as for ``name``, ``flags``, ``test_rows`` and ``protocol``.
-        classes: the names of the classes, if they have names.
-    """
+    """Rows of images, as a file or a folder holds them."""
 
     store: ImageStore
     labels: npt.NDArray | None
@@ -86,7 +75,7 @@ class ImageTable(Table[ImageSplit]):
     flags: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     test_rows: npt.NDArray[np.bool_] | None = None
     protocol: str = "holdout"
-    classes: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()  # their names, if they have names
 
     def __post_init__(self) -> None:
         if not len(self):

@@ -8,5 +8,4 @@ from lbhash.training.images.model import BATCH_NORMS, BatchNorm, ImageModel
 from lbhash.training.images.preprocessing import PixelValues, input_size, resized
 
 __all__ = ["BATCH_NORMS", "Augmentation", "BatchNorm", "FineTuning", "ImageModel", "ImageRows", "PixelValues"]
-__all__ += ["augmentation_numbers", "check_images", "fine_tuning"]
-__all__ += ["input_size", "resized"]
+__all__ += ["augmentation_numbers", "check_images", "fine_tuning", "input_size", "resized"]

@@ -15,12 +15,8 @@ from lbhash.utils.validation import check_float
 if TYPE_CHECKING:
     from PIL import Image
 
-_RATIOS = (3 / 4, 4 / 3)
-"""The smallest and the largest ratio of width to height of a crop."""
-
-_GRAY = (0.299, 0.587, 0.114)
-"""The brightness of red, green and blue (ITU-R BT.601), as Pillow has it."""
-
+_RATIOS = (3 / 4, 4 / 3)  # the smallest and the largest of width to height of a crop
+_GRAY = (0.299, 0.587, 0.114)  # the brightness of red, green and blue (ITU-R BT.601), as Pillow has it
 _IMAGES = 0x9127  # keeps the random numbers for images apart from the other ones of a seed
 
 
@@ -39,13 +35,7 @@ class Augmentation:
         crop: the least and the most share of the area. torchvision's default, for ImageNet, is from 0.08; in an image
             of 32 pixels that leaves too little to be seen.
         flip: probability that left and right are exchanged.
-        brightness: the x of its factor, 0 for no change.
-        contrast: the x of its factor, 0 for no change.
-        saturation: the x of its factor, 0 for no change.
-
-    Raises:
-        TypeError: a value is not a number.
-        ValueError: it is out of range.
+        brightness: the x of its factor, from 0 for no change to 1, as of ``contrast`` and ``saturation``.
     """
 
     crop: tuple[float, float] = (0.5, 1.0)
@@ -66,13 +56,9 @@ class Augmentation:
     def apply(
         self, image: Image.Image, size: tuple[int, int], numbers: npt.NDArray[np.float64], resample: int
     ) -> Image.Image:
-        """Return the changed image.
+        """Return an RGB image after the change, of ``size`` (height, width), scaled by Pillow's filter ``resample``.
 
-        Args:
-            image: in RGB.
-            size: height and width of the result.
-            numbers: eight random numbers, each uniform on [0, 1) (``augmentation_numbers``).
-            resample: Pillow's filter for scaling.
+        ``numbers`` are eight random ones, each uniform on [0, 1) (``augmentation_numbers``).
         """
         from PIL import Image
 
@@ -100,8 +86,7 @@ class Augmentation:
         spreads = (self.brightness, self.contrast, self.saturation)
         if not any(spreads):
             return image
-        factors = (1 + spread * (2 * one - 1) for spread, one in zip(spreads, numbers.tolist(), strict=True))
-        brightness, contrast, saturation = factors
+        brightness, contrast, saturation = (1 + np.array(spreads) * (2 * numbers - 1)).tolist()
         constant = (1 - contrast) * brightness * float(np.asarray(image.convert("L")).mean())
         matrix: list[float] = []
         for channel in range(3):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,7 @@ from lbhash.utils.fingerprint import fingerprint
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-CACHED_BYTES = 256 << 20
-"""Bytes of decoded images up to which a split is held in memory, in each process that reads; a larger one is not."""
-
+CACHED_BYTES = 256 << 20  # of decoded images; a larger split is not held in memory by a process that reads
 _BILINEAR = 2  # the number of the filter in Pillow and in the processors of transformers
 
 
@@ -30,13 +28,7 @@ class ImageRows:
 
     With augmentation an image is cropped, scaled, flipped and recolored by numbers that follow from seed, epoch and
     its row in the table; its pixels' values are then those of the backbone's preprocessing. Without, the preprocessing
-    does it all, as when codes are made. A small split is decoded once.
-
-    Args:
-        split: the images, with labels.
-        backbone: the backbone whose preprocessing is used.
-        augmentation: of training rows; ``None`` for validation rows.
-        seed: of the augmentation.
+    does it all, as when codes are made and for validation rows. A small split is decoded once.
     """
 
     def __init__(
@@ -58,11 +50,7 @@ class ImageRows:
         return len(self.split)
 
     def inputs(self, index: npt.NDArray[np.int64], epoch: int) -> Tensor:
-        """Return the images at these positions of the split, ``float32 [m, 3, height, width]``, channels last.
-
-        Raises:
-            ValueError: an image is damaged; the message names it.
-        """
+        """Return the images at these positions of the split, ``float32 [m, 3, height, width]``, channels last."""
         rows = self.split.rows[index].tolist()
         images = [self._read(row) for row in rows]
         if self.augmentation is None:
@@ -77,18 +65,17 @@ class ImageRows:
 
     def _read(self, row: int) -> Image:
         """Return the image of a row of the table, from memory if it was read before."""
-        if self._cached is not None and row in self._cached:
-            return self._cached[row]
-        image = self._store.read(row)
-        if self._cached is not None:
+        if self._cached is None:
+            return self._store.read(row)
+        image = self._cached.get(row)
+        if image is None:
+            image = self._cached[row] = self._store.read(row)
             self._cached_bytes += 3 * image.width * image.height
-            self._cached[row] = image
             if self._cached_bytes > CACHED_BYTES:
                 self._cached = None
         return image
 
     def fingerprint(self) -> str:
         """Return the fingerprint of images, labels, preprocessing and augmentation."""
-        said: dict[str, Any] = {"preprocessing": self._preprocessing, "augmentation": repr(self.augmentation)}
-        said |= {"part": self.split.fingerprint(), "seed": self.seed}
-        return fingerprint(said)
+        said = {"preprocessing": self._preprocessing, "augmentation": repr(self.augmentation)}
+        return fingerprint({**said, "part": self.split.fingerprint(), "seed": self.seed})

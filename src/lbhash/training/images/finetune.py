@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,14 +14,11 @@ from lbhash.training.images.augment import Augmentation
 from lbhash.training.images.dataset import ImageRows
 from lbhash.training.images.model import BatchNorm, ImageModel
 
-STANDARDIZED = 2000
-"""Training images from which the mean and the deviation of the embeddings are computed."""
-
+STANDARDIZED = 2000  # training images from which mean and deviation of the embeddings are computed
 _STANDARDIZATION = 3  # keeps this sample apart from the others of a seed
 
 
-@dataclass(frozen=True)
-class FineTuning:
+class FineTuning(NamedTuple):
     """A backbone with a head, the training images, augmented, and the validation images, if there are any."""
 
     model: ImageModel
@@ -42,22 +39,10 @@ def fine_tuning(
     workers: int = 0,
     progress: bool = False,
 ) -> FineTuning:
-    """Return what a training takes that fine-tunes a backbone.
+    """Return what a training takes that fine-tunes a backbone in place, with a head on its embeddings.
 
     The head's standardization is set here, from what the backbone makes of up to 2,000 training images before it
-    learns anything; it stays as it is from then on.
-
-    Args:
-        backbone: its model is trained in place.
-        head: takes its embeddings.
-        split: the training images.
-        validation: the validation images.
-        augmentation: of the training images.
-        batch_norm: the policy (``ImageModel``).
-        seed: of the augmentation.
-        standardize: whether to set the standardization; a run that is resumed has it from its checkpoint.
-        workers: processes that read the images ahead.
-        progress: whether to show a bar on standard error.
+    learns anything; it stays as it is from then on. A run that is resumed has it from its checkpoint.
     """
     model = ImageModel(backbone.model, head, batch_norm)
     rows = split.training_rows(partial(ImageRows, backbone=backbone, augmentation=augmentation, seed=seed))

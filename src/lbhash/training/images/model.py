@@ -30,9 +30,6 @@ class ImageModel(nn.Module):
 
     With ``train``, a batch's weight in the running statistics is at most 0.1. The MobileNets of ``transformers`` have
     it at 0.997, TensorFlow's name for what PyTorch calls 0.003, which would leave the last batch and nothing else.
-
-    Shape:
-        ``forward(pixels [n, channels, height, width])`` gives ``[n, bits]``.
     """
 
     def __init__(self, backbone: nn.Module, head: HashModel, batch_norm: BatchNorm = "freeze") -> None:
@@ -46,7 +43,7 @@ class ImageModel(nn.Module):
         backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Return raw outputs ℓ, ``[n, bits]``, of preprocessed images."""
+        """Return raw outputs ℓ, ``[n, bits]``, of preprocessed images ``[n, channels, height, width]``."""
         return self.head(pooled_output(self.backbone, pixels.contiguous(memory_format=torch.channels_last)))
 
     def train(self, mode: bool = True) -> ImageModel:

@@ -17,49 +17,32 @@ _PROBES = ((64, 48), (300, 400))  # images of no common shape
 
 
 def input_size(backbone: Backbone) -> tuple[int, int]:
-    """Return height and width of what the preprocessing makes of any image.
-
-    Raises:
-        ValueError: they depend on the image.
-    """
+    """Return height and width of what the preprocessing makes of any image; ``ValueError`` if they depend on it."""
     found = _size(backbone.processor, backbone.name)
     if found is None:
-        raise ValueError(
-            f"the preprocessing of backbone {backbone.name!r} leaves images in sizes of their own; give image_size, "
-            "the side of the squares that it is to make of them"
-        )
+        said = f"the preprocessing of backbone {backbone.name!r} leaves images in sizes of their own"
+        raise ValueError(f"{said}; give image_size, the side of the squares that it is to make of them")
     return found
 
 
 def resized(backbone: Backbone, side: int) -> Backbone:
-    """Return the backbone with a preprocessing that makes squares of another size; it shares the model.
+    """Return the backbone with a preprocessing that makes squares of another side, in pixels; it shares the model.
 
     All sizes of the preprocessing change in proportion: of 224 pixels cut from the middle of 256, 96 become 96 of 110.
-    A preprocessing that leaves images as large as they are scales them to the square.
-
-    Args:
-        backbone: stays as it is.
-        side: of the squares, in pixels.
-
-    Raises:
-        TypeError: ``side`` is not an integer.
-        ValueError: it is below 1, the preprocessing cannot make such squares, or the model cannot take them.
+    A preprocessing that leaves images as large as they are scales them to the square. Raises ``ValueError`` if the
+    preprocessing cannot make such squares, or the model cannot take them.
     """
     side = check_int(side, "image_size", 1)
     processor = _resized_processor(backbone, side)
     if processor is None:
-        raise ValueError(
-            f"image_size is {side}, and the preprocessing of backbone {backbone.name!r}, a "
-            f"{type(backbone.processor).__name__}, cannot make squares of that size"
-        )
+        said = f"the preprocessing of backbone {backbone.name!r}, a {type(backbone.processor).__name__}"
+        raise ValueError(f"image_size is {side}, and {said}, cannot make squares of that size")
     made = Backbone(backbone.model, processor, backbone.name)
     try:
         made.dim  # noqa: B018, a pass through the model
     except (AssertionError, IndexError, RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"image_size is {side}, which backbone {backbone.name!r}, a {type(backbone.model).__name__}, cannot take: "
-            f"{one_line(error)}"
-        ) from None
+        said = f"backbone {backbone.name!r}, a {type(backbone.model).__name__}"
+        raise ValueError(f"image_size is {side}, which {said}, cannot take: {one_line(error)}") from None
     return made
 
 
@@ -67,18 +50,14 @@ class PixelValues:
     """What a preprocessing does to the values of pixels after it has scaled and cut images: factor, mean and deviation.
 
     The preprocessing is asked once for all values of each channel; then its answers are looked up, which gives the same
-    numbers in a fraction of the time.
-
-    Raises:
-        ValueError: the preprocessing does not take each channel on its own.
+    numbers in a fraction of the time. Raises ``ValueError`` if it does not take each channel on its own.
     """
 
     def __init__(self, backbone: Backbone) -> None:
         from PIL import Image
 
-        ramp = np.zeros((3, 256, 8, 3), np.uint8)  # of each channel, an image in which it alone rises
-        for channel in range(3):
-            ramp[channel, :, :, channel] = np.arange(256)[:, None]
+        rising = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, None], (256, 8))
+        ramp = np.eye(3, dtype=np.uint8)[:, None, None] * rising[..., None]  # an image a channel, which alone rises
         processor = copy.deepcopy(backbone.processor)
         for step in ("do_resize", "do_center_crop", "do_pad"):
             if getattr(processor, step, None):
@@ -94,10 +73,10 @@ class PixelValues:
             rises = (values != values[:, :, :1]).any(axis=2)
             separable = (rises.sum(axis=0) == 1).all()
         if not separable:
+            said = f"the preprocessing of backbone {backbone.name!r}, a {type(backbone.processor).__name__}"
             raise ValueError(
-                f"the preprocessing of backbone {backbone.name!r}, a {type(backbone.processor).__name__}, does more "
-                "than scale images and their channels, which augmented ones could not be given; train without "
-                "augmentation"
+                f"{said}, does more than scale images and their channels, which augmented ones could not be given; "
+                "train without augmentation"
             )
         self.sources = rises.argmax(axis=0)  # of the model's channels, in the image
         self.table = values[self.sources, np.arange(3)]
@@ -114,14 +93,14 @@ def _size(processor: Any, name: str) -> tuple[int, int] | None:
     """Return height and width of what comes out; ``None`` if they depend on the image."""
     from PIL import Image
 
-    shapes = {
-        tuple(preprocess(processor, [Image.new("RGB", (width, height))], name).shape[2:]) for height, width in _PROBES
-    }
+    images = [Image.new("RGB", size) for size in _PROBES]
+    shapes = {tuple(preprocess(processor, [image], name).shape[2:]) for image in images}
     return shapes.pop() if len(shapes) == 1 else None  # type: ignore[return-value]
 
 
 def _resized_processor(backbone: Backbone, side: int) -> Any:
     """Return the processor with sizes for these squares; ``None`` if it cannot make them."""
+    ways: list[dict[str, Any]]
     now = _size(backbone.processor, backbone.name)
     if now == (side, side):
         return backbone.processor
@@ -131,14 +110,11 @@ def _resized_processor(backbone: Backbone, side: int) -> Any:
     else:
         factors = {"height": side / now[0], "width": side / now[1]}
         largest = max(factors.values())
-        known = {name: getattr(backbone.processor, name, None) for name in ("size", "crop_size")}
-        ways = [
-            {
-                name: {edge: round(length * factors.get(edge, largest)) for edge, length in dict(sizes).items()}
-                for name, sizes in known.items()
-                if sizes
-            }
-        ]
+        ways = [{}]
+        for name in ("size", "crop_size"):
+            edges = dict(getattr(backbone.processor, name, None) or {})
+            if edges:
+                ways[0][name] = {edge: round(length * factors.get(edge, largest)) for edge, length in edges.items()}
     for way in ways:
         made = copy.deepcopy(backbone.processor)
         for name, value in way.items():
