@@ -21,6 +21,4 @@ __all__ = ["Settings", "create_app"]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'lbhash.service' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    return getattr(import_module(_HOMES[name]), name)

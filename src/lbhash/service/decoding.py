@@ -14,34 +14,25 @@ from lbhash.service.workers import Worker, WorkerError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-THUMBNAIL = 256
-"""The longer side of a thumbnail, in pixels."""
-
+THUMBNAIL = 256  # pixels of its longer side
 _SIZE = struct.Struct("!II")
 _MEMORY = 2 << 30  # bytes of address space, most of which the libraries reserve and never touch
 _MEMORY_PER_PIXEL = 32  # a decoder's own buffers, and a few copies in several modes
 
 
 class Decoder:
-    """Decodes images in up to ``workers`` child processes, which start when they are first needed.
-
-    An image may take ``seconds``, and have ``max_bytes`` and ``max_pixels``.
-    """
+    """Decodes images in up to ``workers`` child processes, each image in at most ``seconds``."""
 
     def __init__(self, workers: int, seconds: float, max_bytes: int, max_pixels: int) -> None:
         self._seconds = seconds
         self._function = partial(_decode, max_bytes=max_bytes, max_pixels=max_pixels)
         self._memory = _MEMORY + _MEMORY_PER_PIXEL * max_pixels
-        self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()
+        self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()  # None is started when it is needed
         for _ in range(workers):
             self._idle.put(None)
 
     def image(self, data: bytes) -> Image:
-        """Decode an image file to RGB; blocks, so call it in a thread.
-
-        Raises:
-            ServiceError: 422 if the file is not an image, is too large or damaged, or takes too long.
-        """
+        """Decode an image file to RGB; ``ServiceError`` 422 if it is none, too large, damaged, or takes too long."""
         from PIL import Image
 
         answer = self._ask(("image", data))
@@ -68,7 +59,7 @@ class Decoder:
         except WorkerError as error:
             if worker is not None:
                 worker.kill()
-            worker = None
+                worker = None
             raise ServiceError(422, f"the image could not be decoded: {error}") from None
         finally:
             self._idle.put(worker)

@@ -19,11 +19,10 @@ class Monitor:
 
     def __init__(self, engine: Engine, admission: Admission) -> None:
         self._registry = registry = CollectorRegistry()
-        self.requests = Counter(
-            "lbhash_requests", "Requests answered.", ["route", "method", "status"], registry=registry
-        )
+        labels = ("route", "method", "status")
+        self.requests = Counter("lbhash_requests", "Requests answered.", labels, registry=registry)
         self.seconds = Histogram(
-            "lbhash_request_seconds", "Time to answer.", ["route"], buckets=_BUCKETS, registry=registry
+            "lbhash_request_seconds", "Time to answer.", labels[:1], buckets=_BUCKETS, registry=registry
         )
         self.refused = Counter("lbhash_refused", "Requests answered with 503.", registry=registry)
         self.reloads = Counter("lbhash_index_reloads", "Newer indexes, loaded or not.", ["outcome"], registry=registry)

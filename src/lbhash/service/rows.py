@@ -1,41 +1,35 @@
-"""The rows of the data behind an index: their embeddings and images."""
+"""The rows of the data behind an index: their embeddings, labels and images."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import threading
-from collections import OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.data import EmbeddingTable, load_table
-from lbhash.utils.labels import check_labels
+from lbhash.data.images.parquet import ParquetImages
+from lbhash.data.readers import first_of, read_label_column
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_GROUPS_HELD = 64 << 20  # bytes of images, in the row groups that were read last
-
 
 class Rows:
-    """The rows of a table of embeddings; ``labels`` are ``int64 [n]`` or multi-hot, or None if there are none."""
+    """The rows of a table: ``embeddings`` ``[n, dim]``, and ``labels`` ``[n]`` or multi-hot; None if there are none."""
 
     has_images = False
 
     def __init__(self, table: EmbeddingTable | None) -> None:
-        self._embeddings = None if table is None else table.embeddings
+        self.embeddings = None if table is None else table.embeddings
         self.labels = None if table is None else table.labels
 
     def __len__(self) -> int:
-        return 0 if self._embeddings is None else len(self._embeddings)
-
-    def embedding(self, row: int) -> npt.NDArray | None:
-        """Return the embedding of a row, ``[dim]``, or None if only a backbone can make it."""
-        return None if self._embeddings is None else self._embeddings[row]
+        return 0 if self.embeddings is None else len(self.embeddings)
 
     def image(self, row: int) -> bytes | None:
         """Return the image file of a row, or None if it has none."""
@@ -51,10 +45,10 @@ class DigitRows(Rows):
         """Return a row as a PNG file of 8 × 8 pixels."""
         from PIL import Image
 
-        values = self.embedding(row)
-        assert values is not None
+        assert self.embeddings is not None
         file = io.BytesIO()
-        Image.fromarray(np.rint(values.reshape(8, 8) * (255 / 16)).astype(np.uint8)).save(file, "PNG")
+        gray = np.rint(self.embeddings[row].reshape(8, 8) * (255 / 16)).astype(np.uint8)
+        Image.fromarray(gray).save(file, "PNG")
         return file.getvalue()
 
     def embed(self, image: Image) -> npt.NDArray:
@@ -69,10 +63,9 @@ class DigitRows(Rows):
 
 
 class ImageRows(Rows):
-    """The rows of a Parquet file with a column ``image``: binary, or a struct with ``bytes`` or ``path``.
+    """The rows of a Parquet file with a column ``image`` (see ``ParquetImages``), which may be larger than the memory.
 
-    Only the row groups that were read last are in memory, so the file may be larger than the memory. ``table`` has
-    the file's embeddings; it is None if there is no such column.
+    ``table`` has the file's embeddings; it is None if there is no such column.
     """
 
     has_images = True
@@ -82,40 +75,25 @@ class ImageRows(Rows):
 
         super().__init__(table)
         self._folder = file.parent.resolve()
-        self._parquet = pq.ParquetFile(file)
-        metadata = self._parquet.metadata
-        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-        self._starts = np.cumsum([0, *sizes])
-        self._held: OrderedDict[int, Any] = OrderedDict()
-        self._lock = threading.Lock()
-        column = next((name for name in ("label", "labels") if name in self._parquet.schema_arrow.names), None)
+        self._images = ParquetImages([file], "image", file.name)
+        self._lock = threading.Lock()  # ParquetImages has one reader
+        column = first_of(("label", "labels"), pq.read_schema(file).names)
         if table is None and column is not None:
-            values = self._parquet.read(columns=[column])[column].to_pylist()
-            self.labels = check_labels(values, f"column {column!r} of {file.name}")
+            values = pq.read_table(file, columns=[column])[column]
+            self.labels = read_label_column(values, f"column {column!r} of {file.name}")
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return len(self._images)
 
     def image(self, row: int) -> bytes | None:
         """Return the image file of a row; a path must lead to a file in the Parquet file's folder or below it."""
-        group = int(np.searchsorted(self._starts, row, side="right")) - 1
-        value = self._group(group)[row - int(self._starts[group])].as_py()
-        if not isinstance(value, dict):
-            return value
-        if value.get("bytes") is not None:
-            return value["bytes"]
-        file = (self._folder / (value.get("path") or "")).resolve()
-        # A data file from elsewhere must not make the service show any file of the machine.
-        return file.read_bytes() if file.is_relative_to(self._folder) and file.is_file() else None
-
-    def _group(self, group: int) -> Any:
         with self._lock:
-            if group not in self._held:
-                self._held[group] = self._parquet.read_row_group(group, columns=["image"])["image"]
-                while len(self._held) > 1 and sum(column.nbytes for column in self._held.values()) > _GROUPS_HELD:
-                    self._held.popitem(last=False)
-            self._held.move_to_end(group)
-            return self._held[group]
+            data, path = self._images.bytes_and_path(row)
+        if data is None and path:
+            file = (self._folder / path).resolve()
+            # A data file from elsewhere must not make the service show any file of the machine.
+            return file.read_bytes() if file.is_relative_to(self._folder) and file.is_file() else None
+        return data
 
 
 def open_rows(data: str | Path) -> Rows:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from lbhash.utils.validation import check_float, check_int
 
-MAX_K = 1000
-"""The largest number of neighbors in one answer."""
+MAX_K = 1000  # neighbors in one answer
 
 
 @dataclass(frozen=True)
@@ -20,10 +19,8 @@ class Settings:
         model: a folder that ``lbhash train`` wrote.
         index: what ``lbhash.index.open_index`` opens.
         data: ``"digits"`` or a file, with the rows, their images and the queries of the evaluation.
-        backbone: the folder of a vision model that turns images into embeddings. If None, it is the model's own
-            backbone, if that is on this machine.
-        token: what every request must bring as ``Authorization: Bearer``, except for the page's own files and
-            ``/health``.
+        backbone: the folder of a vision model for images. If None, it is the model's own, if that is on this machine.
+        token: what every request but those for ``/health`` and the page's files must bring (``Authorization: Bearer``).
         hosts: the allowed names in the ``Host`` of a request; empty for any.
         max_body: the largest body of a request, in bytes.
         max_pixels: the largest image, in pixels.

@@ -18,11 +18,7 @@ log = logging.getLogger("lbhash.service")
 
 
 class Service:
-    """Everything that the routes use: engine, admission, background work and metrics.
-
-    Raises:
-        TypeError, ValueError: what the settings name cannot be loaded.
-    """
+    """Everything that the routes use: engine, admission, background work and metrics."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -35,14 +31,14 @@ class Service:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run the background work while the block runs, and end threads and child processes after it."""
-        self.background.start()
-        reloading = asyncio.create_task(self._reload())
+        tasks = [asyncio.create_task(work) for work in (self.background.run(), self._reload())]
         try:
             yield
         finally:
-            reloading.cancel()
-            self.admission.close()
-            self.background.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.admission.pool.shutdown(wait=False, cancel_futures=True)
             self.decoder.close()
 
     async def _reload(self) -> None:

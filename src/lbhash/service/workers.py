@@ -13,6 +13,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from lbhash.utils.formatting import one_line
+
 _DONE, _REFUSED, _FAILED = b"+", b"-", b"!"
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -25,13 +27,9 @@ class Worker:
     """A child process that calls ``function`` on each argument that it is sent.
 
     The answer is bytes and is never unpickled (as the process pools of Python's libraries do), so that a child that a
-    malicious image has taken over has no way to run code in the server.
-
-    Args:
-        function: takes one argument that can be pickled and returns bytes. Its module must not import NumPy, which
-            reads the number of threads when it is imported, before the child has set it.
-        nice: how much the child yields to other processes.
-        memory: the limit of the child's address space, in bytes. If None, there is no limit.
+    malicious image has taken over has no way to run code in the server. The function's module must not import NumPy,
+    which reads the number of threads when it is imported, before the child has set it. The child yields to other
+    processes by ``nice``; ``memory`` is the limit of its address space in bytes (if None, there is no limit).
     """
 
     def __init__(self, function: Callable[[Any], bytes], *, nice: int = 0, memory: int | None = None) -> None:
@@ -43,12 +41,10 @@ class Worker:
         theirs.close()  # otherwise the connection would stay open when the child dies
 
     def ask(self, argument: Any, seconds: float) -> bytes:
-        """Return ``function(argument)``.
+        """Return ``function(argument)``, or raise the ``ValueError`` that the function raised.
 
-        Raises:
-            ValueError: the function raised one; the message is the same.
-            WorkerError: the child raised another error, died, or took longer than ``seconds``. In the last two cases
-                it cannot be used again: ``kill`` it.
+        Raises ``WorkerError`` if the child raised another error, died, or took longer than ``seconds``. In the last two
+        cases it cannot be used again: ``kill`` it.
         """
         try:
             self._connection.send(argument)
@@ -87,7 +83,7 @@ def _work(connection: Connection, function: Callable[[Any], bytes], nice: int, m
         try:
             answer = _DONE + function(argument)
         except ValueError as error:
-            answer = _REFUSED + " ".join(str(error).split()).encode()
+            answer = _REFUSED + one_line(error).encode()
         except MemoryError:
             answer = _REFUSED + b"it takes more memory than one request may have"
         except Exception as error:
