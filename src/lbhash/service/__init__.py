@@ -13,12 +13,10 @@ if TYPE_CHECKING:
     from lbhash.service.app import create_app
     from lbhash.service.settings import Settings
 
-_HOMES = {"Settings": "lbhash.service.settings", "create_app": "lbhash.service.app"}
-
 __all__ = ["Settings", "create_app"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'lbhash.service' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module("lbhash.service.app"), name)

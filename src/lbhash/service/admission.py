@@ -22,8 +22,7 @@ class Admission:
 
     def __init__(self, threads: int, queue: int, seconds: float) -> None:
         self.places, self.taken, self.running = threads + queue, 0, 0
-        self._seconds = seconds
-        self._free = asyncio.Semaphore(threads)
+        self._seconds, self._free = seconds, asyncio.Semaphore(threads)
         self.pool = ThreadPoolExecutor(threads, "lbhash-request", _use_one_thread)
 
     @asynccontextmanager

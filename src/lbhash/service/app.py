@@ -12,8 +12,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware import Middleware
 
-from lbhash.service.middleware import Guard, SecurityHeaders
-from lbhash.service.prometheus import Measured
+from lbhash.service.middleware import Security
 from lbhash.service.requests import line_for
 from lbhash.service.routes import router
 from lbhash.service.schemas import Detail
@@ -47,11 +46,7 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,  # both load their scripts from other sites
         redoc_url=None,
         responses={status: {"model": Detail} for status in (400, 401, 408, 413, 421, 422, 503)},
-        middleware=[
-            Middleware(Measured, monitor=service.monitor),
-            Middleware(SecurityHeaders),
-            Middleware(Guard, settings=settings),
-        ],
+        middleware=[Middleware(service.monitor.measured), Middleware(Security, settings=settings)],
         exception_handlers={RequestValidationError: _invalid, ConnectionError: _unreachable, Exception: _failed},
     )
     app.state.service = service

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,86 +14,82 @@ from lbhash.codes import unpack
 from lbhash.data import load_dataset
 from lbhash.index import Index
 from lbhash.index.base import attribute_rows
-from lbhash.service import projection
 from lbhash.service.engine import Engine
+from lbhash.service.projection import POINTS, neighborly, principal
 from lbhash.service.schemas import Map, Summary
 from lbhash.service.summary import MAX_BASE, MAX_QUERIES, Evidence, summarize
 from lbhash.service.workers import Worker, WorkerError
 from lbhash.utils.labels import label_value
 
-_SECONDS = 900.0  # the limit of one computation in a child process
-_NICE = 10
+_FAILED = "the %s of generation %d failed: %s"
 
 log = logging.getLogger("lbhash.service")
 
 
 class Background:
-    """Computes ``summary`` and ``map`` of the engine's index, in threads and in child processes."""
+    """Computes ``summary`` and ``map`` of the engine's index in child processes, again whenever ``changed`` is set."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine, self._changed = engine, asyncio.Event()
+        self._engine, self.changed = engine, asyncio.Event()
         generation = engine.index.generation
         self.summary = Summary(state="computing", generation=generation)
         self.map = Map(state="computing", generation=generation, pending=True)
 
-    def renew(self) -> None:
-        """Compute all of it again, because the index has changed."""
-        self._changed.set()
-
     async def run(self) -> None:
-        """Compute all of it, and again after each call of ``renew``, until the task is cancelled."""
+        """Compute all of it, and again after each change, until the task is cancelled."""
         while True:
-            self._changed.clear()
+            self.changed.clear()
             index = self._engine.index
-            for name, step in (("map", self._project), ("summary", self._sum_up), ("better map", self._improve)):
-                if self._changed.is_set():
-                    break
-                try:
+            for step in (self._project, self._sum_up, self._improve):
+                if not self.changed.is_set():
                     await step(index)
-                except Exception as error:
-                    log.warning("the %s of generation %d failed: %s", name, index.generation, error)
-                    self._fail(name, index.generation, error)
-            await self._changed.wait()
-
-    def _fail(self, name: str, generation: int, error: Exception) -> None:
-        if name == "map":
-            self.map = Map(state="failed", generation=generation, pending=False)
-        elif name == "summary":
-            note = str(error) if isinstance(error, (ValueError, WorkerError)) else type(error).__name__
-            self.summary = Summary(state="failed", generation=generation, notes=[note])
-        else:
-            self.map = self.map.model_copy(update={"pending": False})
+            await self.changed.wait()
 
     async def _project(self, index: Index) -> None:
         """Make a first map of a sample of the codes, by principal components."""
-        self.map = await asyncio.to_thread(_first_map, self._engine, index)
-
-    async def _improve(self, index: Index) -> None:
-        """Make the same map by t-SNE, which takes longer and separates the classes better."""
-        if self.map.pending:
-            signs = await asyncio.to_thread(_signs, index, self.map.ids)
-            plane = np.frombuffer(await _compute(projection.neighborly, signs), np.float32).reshape(-1, 2)
-            self.map = self.map.model_copy(update={"kind": "tsne", "pending": False, **_axes(plane)})
+        try:
+            self.map = await asyncio.to_thread(_first_map, self._engine, index)
+        except Exception as error:
+            log.warning(_FAILED, "map", index.generation, error)
+            self.map = Map(state="failed", generation=index.generation, pending=False)
 
     async def _sum_up(self, index: Index) -> None:
         """Compute the numbers that labels and queries allow, with notes on what is missing."""
         notes: list[str] = []
-        evidence = await asyncio.to_thread(_evidence, self._engine, index, notes)
-        numbers = {} if evidence is None else json.loads(await _compute(summarize, evidence))
-        self.summary = Summary(state="ready", generation=index.generation, notes=notes, **numbers)
+        try:
+            evidence = await asyncio.to_thread(_evidence, self._engine, index, notes)
+            numbers = {} if evidence is None else json.loads(await _compute(summarize, evidence))
+            self.summary = Summary(state="ready", generation=index.generation, notes=notes, **numbers)
+        except Exception as error:
+            log.warning(_FAILED, "summary", index.generation, error)
+            note = str(error) if isinstance(error, (ValueError, WorkerError)) else type(error).__name__
+            self.summary = Summary(state="failed", generation=index.generation, notes=[note])
+
+    async def _improve(self, index: Index) -> None:
+        """Make the same map by t-SNE, which takes longer and separates the classes better."""
+        if not self.map.pending:
+            return
+        better: dict[str, Any] = {"pending": False}
+        try:
+            signs = await asyncio.to_thread(_signs, index, self.map.ids)
+            plane = np.frombuffer(await _compute(neighborly, signs), np.float32).reshape(-1, 2)
+            better |= {"kind": "tsne", **_axes(plane)}
+        except Exception as error:
+            log.warning(_FAILED, "better map", index.generation, error)
+        self.map = self.map.model_copy(update=better)
 
 
 async def _compute(function: Callable[[Any], bytes], argument: Any) -> bytes:
     """Return ``function(argument)``, computed in a child process that ends if the task is cancelled."""
-    worker = Worker(function, nice=_NICE)
+    worker = Worker(function, nice=10)
     try:
-        return await asyncio.to_thread(worker.ask, argument, _SECONDS)
+        return await asyncio.to_thread(worker.ask, argument, 900.0)
     finally:
         worker.kill()
 
 
 def _first_map(engine: Engine, index: Index) -> Map:
-    ids = _sample(index.ids(), projection.POINTS, "codes", [])
+    ids = _sample(index.ids(), POINTS, "codes", [])
     attributes = attribute_rows(index, ids)
     few = len(ids) < 3
     return Map(
@@ -105,7 +100,7 @@ def _first_map(engine: Engine, index: Index) -> Map:
         ids=ids.tolist(),
         rows=[engine.row_of(name, row) for name, row in zip(ids.tolist(), attributes, strict=True)],
         labels=[row.get(index.label) for row in attributes],
-        **_axes(np.zeros((len(ids), 2)) if few else projection.principal(_signs(index, ids))),
+        **_axes(np.zeros((len(ids), 2)) if few else principal(_signs(index, ids))),
     )
 
 
@@ -125,43 +120,30 @@ def _evidence(engine: Engine, index: Index, notes: list[str]) -> Evidence | None
     except ValueError as error:
         notes.append(f"no mAP: {error}")
         return evidence
-    return replace(evidence, query_codes=codes, query_labels=query_labels)
+    return evidence._replace(query_codes=codes, query_labels=query_labels)
 
 
 def _queries(engine: Engine, index: Index, notes: list[str]) -> tuple[Any, list[Any]]:
-    """Return codes and labels of a sample of the data's queries that the index does not hold.
-
-    Raises:
-        ValueError: there are no such queries; the message says why.
-    """
-    rows = engine.rows
-    if rows is None:
-        raise ValueError("the service has no data to take queries from")
-    if rows.labels is None or rows.embeddings is None:
-        raise ValueError(f"the data have no {'labels' if rows.labels is None else 'embeddings'}")
-    ids = index.ids()
-    table = index.attributes_of(ids)
-    held = table["row"].to_pylist() if "row" in table.column_names else ids.tolist()  # without rows, ids are rows
-    queries = np.setdiff1d(_query_rows(engine), [row for row in held if isinstance(row, int)])
-    if not len(queries):
-        raise ValueError("the index holds every query of the data")
-    sampled = _sample(queries, MAX_QUERIES, "queries", notes)
-    codes = engine.model.encode(np.asarray(rows.embeddings[sampled], np.float32))
-    return codes, [label_value(label) for label in rows.labels[sampled]]
-
-
-def _query_rows(engine: Engine) -> Any:
-    """Return the rows of the data that were queries when the model was trained; ``ValueError`` if nothing says it."""
+    """Return codes and labels of a sample of the queries that the index does not hold; ``ValueError`` if none are."""
     about, data = engine.model.about, engine.settings.data
-    assert data is not None
-    protocol = about.get("protocol")
-    if protocol == "files":
+    if data is None:
+        raise ValueError("the service has no data to take queries from")
+    if about.get("protocol") == "files":
         raise ValueError("the model was trained on separate files, and the data are only one of them")
-    protocol = None if protocol == "flags" else protocol
+    protocol = None if about.get("protocol") == "flags" else about.get("protocol")
     dataset = load_dataset(data, protocol=protocol, seed=about.get("split seed", 0))
     if protocol is None and dataset.protocol != "flags":
         raise ValueError("neither the model nor the data say which rows are queries")
-    return dataset.query.rows
+    query, ids = dataset.query, index.ids()
+    if query.labels is None:
+        raise ValueError("the data have no labels")
+    table = index.attributes_of(ids)
+    held = table["row"].to_pylist() if "row" in table.column_names else ids.tolist()  # without rows, ids are rows
+    places = np.flatnonzero(~np.isin(query.rows, [row for row in held if isinstance(row, int)]))
+    if not len(places):
+        raise ValueError("the index holds every query of the data")
+    sampled = _sample(places, MAX_QUERIES, "queries", notes)
+    return engine.model.encode(query.take(sampled)), [label_value(label) for label in query.labels[sampled]]
 
 
 def _signs(index: Index, ids: Any) -> Any:

@@ -6,13 +6,12 @@ import io
 import queue
 import struct
 from functools import partial
-from typing import TYPE_CHECKING
 
+from PIL import Image
+
+from lbhash.data.images.decoding import decode_image
 from lbhash.service.errors import ServiceError
 from lbhash.service.workers import Worker, WorkerError
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 THUMBNAIL = 256  # pixels of its longer side
 _SIZE = struct.Struct("!II")
@@ -31,10 +30,8 @@ class Decoder:
         for _ in range(workers):
             self._idle.put(None)
 
-    def image(self, data: bytes) -> Image:
+    def image(self, data: bytes) -> Image.Image:
         """Decode an image file to RGB; ``ServiceError`` 422 if it is none, too large, damaged, or takes too long."""
-        from PIL import Image
-
         answer = self._ask(("image", data))
         return Image.frombytes("RGB", _SIZE.unpack_from(answer), answer[_SIZE.size :])
 
@@ -66,8 +63,6 @@ class Decoder:
 
 
 def _decode(job: tuple[str, bytes], *, max_bytes: int, max_pixels: int) -> bytes:
-    from lbhash.data.images.decoding import decode_image
-
     kind, data = job
     image = decode_image(data, max_bytes=max_bytes, max_pixels=max_pixels)
     if kind == "image":

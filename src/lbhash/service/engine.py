@@ -5,30 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL.Image import Image
 
 from lbhash.codes import PackedCodes, code_from_hex, pack
 from lbhash.index import Index, Neighbors, check_model, open_index, rerank
 from lbhash.index.base import attribute_rows, describe_neighbors
+from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import check_backbone, own_backbone
 from lbhash.models.hash_model import HashModel, load_model
 from lbhash.service.decoding import Decoder
 from lbhash.service.errors import ServiceError, blame_request
-from lbhash.service.rows import DigitRows, Rows, open_rows
+from lbhash.service.rows import DigitRows, ImageRows, Rows, open_rows
 from lbhash.service.schemas import About, EncodeAnswer, Given, Health, Limits, Neighbor, Options, Query, SearchAnswer
 from lbhash.service.settings import MAX_K, Settings
 from lbhash.utils.labels import label_value
 from lbhash.utils.serialization import json_value
 from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    from lbhash.models.backbone import Backbone
 
 _Encoded = tuple[PackedCodes, dict[str, npt.NDArray], dict[str, Any]]
 """The code of a query, ``uint8 [bytes]``; its real-valued ``outputs`` and ``embeddings``; its id, row and label."""
@@ -38,9 +35,6 @@ class Engine:
     """Encodes queries and searches the index.
 
     ``index`` is replaced as a whole when a newer one is loaded; a running search ends with the one it began with.
-
-    Raises:
-        TypeError, ValueError: model, index, data or backbone cannot be loaded, or do not fit together.
     """
 
     def __init__(self, settings: Settings, decoder: Decoder) -> None:
@@ -78,7 +72,7 @@ class Engine:
         found, within = _neighbors(index, code, vectors, options)
         neighbors = [
             Neighbor(row=self.row_of(one["id"], one["attributes"]), code=_hex(code_found), **json_value(one))
-            for one, code_found in zip(found, index.codes_of([one["id"] for one in found]), strict=True)
+            for one, code_found in zip(describe_neighbors(index, *found), index.codes_of(found[0]), strict=True)
         ]
         ended = time.perf_counter()
         seconds = {"encode": searching - started, "search": ended - searching, "total": ended - started}
@@ -103,7 +97,7 @@ class Engine:
             kind=index.kind,
             dim=self.model.dim,
             rows=None if self.rows is None else len(self.rows),
-            pictures=self.rows is not None and self.rows.has_images,
+            pictures=isinstance(self.rows, (DigitRows, ImageRows)),
             takes_pictures=self.takes_images,
             columns=index.attributes_of([]).column_names[1:],
             label=index.label or None,
@@ -124,10 +118,10 @@ class Engine:
 
     def refresh(self) -> bool:
         """Load the index again if another generation or build is at its path; return whether it was loaded."""
-        if not self.index.outdated():
-            return False
-        self.index = self._open()
-        return True
+        outdated = self.index.outdated()
+        if outdated:
+            self.index = self._open()
+        return outdated
 
     def row_of(self, name: int, attributes: Mapping[str, Any]) -> int | None:
         """Return the row of the data that the code with the id ``name`` was made from, or None if there is none."""
@@ -203,8 +197,8 @@ def _hex(code: PackedCodes) -> str:
 
 def _neighbors(
     index: Index, code: PackedCodes, vectors: Mapping[str, npt.NDArray], options: Options
-) -> tuple[list[dict[str, Any]], int | None]:
-    """Return the neighbors of a query, and how many codes are within the radius if no k is given."""
+) -> tuple[tuple[npt.NDArray, ...], int | None]:
+    """Return ids, distances and scores of the neighbors, and how many codes are within the radius if no k is given."""
     radius, by, size = options.radius, options.rerank, len(index)
     all_within = options.k is None and radius is not None and by is None
     k = min(options.k or (MAX_K if all_within else 10), size)
@@ -212,22 +206,22 @@ def _neighbors(
         if radius is not None:
             check_int(radius, "radius", 0, index.bits, "the length of a code")
         if not size:
-            return [], 0 if all_within else None
+            return (np.empty(0, np.int64),) * 2, 0 if all_within else None
         if all_within:
             distances, ids = index.range_search(code[None], radius or 0, where=options.where).of(0)
-            return describe_neighbors(index, ids[:k], distances[:k]), len(ids)
+            return (ids[:k], distances[:k]), len(ids)
         candidates = k if by is None else min(max(k, options.candidates), size)
         found = index.search(code[None], candidates, where=options.where)
         if radius is not None:
             near = found.distances[0] <= radius
             found = Neighbors(found.distances[:, near], found.ids[:, near])
         if by is None or not found.ids.size:
-            return describe_neighbors(index, found.ids[0], found.distances[0]), None
+            return (found.ids[0], found.distances[0]), None
         vector = vectors.get("outputs" if by == "asymmetric" else by)
         if vector is None:
             raise ServiceError(422, f"rerank is {by!r}, which needs a query by embedding, row or image")
         best = rerank(index, found, vector[None], min(k, found.ids.shape[1]), by)
-        return describe_neighbors(index, best.ids[0], best.distances[0], best.scores[0]), None
+        return (best.ids[0], best.distances[0], best.scores[0]), None
 
 
 def _backbone(settings: Settings, model: HashModel) -> Backbone | None:
@@ -237,8 +231,6 @@ def _backbone(settings: Settings, model: HashModel) -> Backbone | None:
     folder = settings.backbone or own_backbone(settings.model) or known
     if folder is None:
         return None
-    from lbhash.models.backbone import Backbone
-
     backbone = Backbone.from_pretrained(folder)
     check_backbone(model, backbone)
     return backbone

@@ -1,6 +1,6 @@
-"""The layers around the application: security headers, and checks of host, token and body.
+"""The layer around the application that protects it.
 
-These are plain ASGI wrappers. Starlette's own ``TrustedHostMiddleware`` and ``RequestBodyLimitMiddleware`` answer in
+It is a plain ASGI wrapper. Starlette's own ``TrustedHostMiddleware`` and ``RequestBodyLimitMiddleware`` answer in
 plain text, the first with status 400; ours answer in JSON like every route.
 """
 
@@ -30,11 +30,15 @@ _HEADERS = {
 }
 
 
-class SecurityHeaders:
-    """Adds headers to every answer: browsers load nothing from other sites, and caches store no data."""
+class Security:
+    """Adds security headers to every answer, and refuses requests that the settings do not allow.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    These are requests for another host, without the token, or with a body that is too large or comes too slowly.
+    Browsers load nothing from other sites, and caches store no data.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app, self.settings = app, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -46,17 +50,6 @@ class SecurityHeaders:
                 headers.setdefault("Cache-Control", "no-cache" if _is_page(scope["path"]) else "no-store")
             await send(message)
 
-        await self.app(scope, receive, send_with_headers)
-
-
-class Guard:
-    """Refuses requests for another host, without the token, or with a body that is too large or comes too slowly."""
-
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app, self.settings = app, settings
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -68,9 +61,9 @@ class Guard:
                 self._check_size(int(announced[:20]))
         except ServiceError as error:
             response = await http_exception_handler(Request(scope), error)
-            await response(scope, receive, send)
+            await response(scope, receive, send_with_headers)
         else:
-            await self.app(scope, self._limited(receive), send)
+            await self.app(scope, self._limited(receive), send_with_headers)
 
     def _check_host(self, scope: Scope) -> None:
         """Refuse a request whose ``Host``, without the port, is not in the settings (421).

@@ -1,17 +1,16 @@
-"""Projects codes to the plane: by principal components, then by t-SNE. For NumPy's late import see ``Worker``."""
+"""Projects codes to the plane: by principal components, then by t-SNE."""
 
 from __future__ import annotations
 
 from typing import Any
 
-POINTS = 2000
-"""The number of codes on the map."""
+import numpy as np
+
+POINTS = 2000  # codes on the map
 
 
 def principal(signs: Any) -> Any:
     """Return the first two principal components of codes of ±1: ``[n, bits]`` to ``float32 [n, 2]`` in [-1, 1]."""
-    import numpy as np
-
     centered = signs.astype(np.float64) - signs.mean(axis=0)
     _, vectors = np.linalg.eigh(centered.T @ centered)
     plane = centered @ vectors[:, ::-1][:, :2]
@@ -23,7 +22,6 @@ def neighborly(signs: Any) -> bytes:
 
     The squared Euclidean distance of codes of ±1 is four times the Hamming distance, so the neighbors are the same.
     """
-    import numpy as np
     from sklearn.manifold import TSNE
 
     start = principal(signs) * 1e-2
@@ -35,8 +33,6 @@ def neighborly(signs: Any) -> bytes:
 
 def _scaled(plane: Any) -> Any:
     """Return points centered and in [-1, 1]; far outliers are moved inwards, so that the others have room."""
-    import numpy as np
-
     plane = plane - np.median(plane, axis=0)
     radius = np.hypot(*plane.T)
     usual = max(float(np.median(radius)), 1e-12)

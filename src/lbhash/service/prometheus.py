@@ -43,33 +43,27 @@ class Monitor:
         self._index.info({"build": self._engine.index.build})
         return generate_latest(self._registry)
 
+    def measured(self, app: ASGIApp) -> ASGIApp:
+        """Return an application with its requests counted and timed."""
 
-class Measured:
-    """Counts and times the requests of an application."""
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            started, status = time.perf_counter(), 500
 
-    def __init__(self, app: ASGIApp, monitor: Monitor) -> None:
-        self.app, self.monitor = app, monitor
+            async def send_and_note(message: Message) -> None:
+                nonlocal status
+                if message["type"] == "http.response.start":
+                    status = message["status"]
+                await send(message)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        started, status = time.perf_counter(), 500
+            try:
+                await app(scope, receive, send_and_note)
+            finally:
+                if scope["type"] == "http":
+                    # All unknown routes and methods share one label, so that a client cannot create labels without end.
+                    route = getattr(scope.get("route"), "path", None) or "none"
+                    method = scope["method"] if scope["method"] in _METHODS else "other"
+                    self.requests.labels(route, method, str(status)).inc()
+                    self.seconds.labels(route).observe(time.perf_counter() - started)
+                    self.refused.inc(status == 503)
 
-        async def send_and_note(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self.app(scope, receive, send_and_note)
-        finally:
-            # All unknown routes and methods share one label, so that a client cannot create labels without end.
-            route = getattr(scope.get("route"), "path", None) or "none"
-            method = scope["method"] if scope["method"] in _METHODS else "other"
-            self.monitor.requests.labels(route, method, str(status)).inc()
-            self.monitor.seconds.labels(route).observe(time.perf_counter() - started)
-            if status == 503:
-                self.monitor.refused.inc()
+        return answer

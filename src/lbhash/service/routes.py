@@ -26,14 +26,9 @@ def _post(path: str, query: type[schemas.Given], options: type[Any]) -> Any:
     """Return the decorator of a route that takes JSON, or a form with an image, as its OpenAPI schema says."""
     fields = {"image": {"type": "string", "format": "binary"}, **options.model_json_schema()["properties"]}
     form = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
-    content = {
-        "application/json": {"schema": query.model_json_schema()},
-        "multipart/form-data": {"schema": form},
-    }
+    content = {"application/json": {"schema": query.model_json_schema()}, "multipart/form-data": {"schema": form}}
     body = {"requestBody": {"required": True, "content": content}}
-    return router.post(
-        path, openapi_extra=body, responses={404: {"model": schemas.Detail}, 415: {"model": schemas.Detail}}
-    )
+    return router.post(path, openapi_extra=body, responses={status: {"model": schemas.Detail} for status in (404, 415)})
 
 
 @router.get("/health")

@@ -5,24 +5,22 @@ from __future__ import annotations
 import contextlib
 import io
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
 
 from lbhash.data import EmbeddingTable, load_table
 from lbhash.data.images.parquet import ParquetImages
 from lbhash.data.readers import first_of, read_label_column
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
 
 class Rows:
     """The rows of a table: ``embeddings`` ``[n, dim]``, and ``labels`` ``[n]`` or multi-hot; None if there are none."""
-
-    has_images = False
 
     def __init__(self, table: EmbeddingTable | None) -> None:
         self.embeddings = None if table is None else table.embeddings
@@ -39,22 +37,15 @@ class Rows:
 class DigitRows(Rows):
     """scikit-learn's digits, whose embeddings are their images: 8 × 8 gray values from 0 to 16, bright on dark."""
 
-    has_images = True
-
     def image(self, row: int) -> bytes | None:
         """Return a row as a PNG file of 8 × 8 pixels."""
-        from PIL import Image
-
         assert self.embeddings is not None
         file = io.BytesIO()
-        gray = np.rint(self.embeddings[row].reshape(8, 8) * (255 / 16)).astype(np.uint8)
-        Image.fromarray(gray).save(file, "PNG")
+        Image.fromarray(np.rint(self.embeddings[row].reshape(8, 8) * (255 / 16)).astype(np.uint8)).save(file, "PNG")
         return file.getvalue()
 
-    def embed(self, image: Image) -> npt.NDArray:
+    def embed(self, image: Image.Image) -> npt.NDArray:
         """Return the mean gray values of an image in 8 × 8 fields, inverted if its border is bright."""
-        from PIL import Image
-
         gray = np.asarray(image.convert("L").resize((8, 8), Image.Resampling.BOX), np.float32)
         border = np.concatenate([gray[0], gray[-1], gray[1:-1, 0], gray[1:-1, -1]])
         if border.mean() > 127.5:
@@ -63,24 +54,17 @@ class DigitRows(Rows):
 
 
 class ImageRows(Rows):
-    """The rows of a Parquet file with a column ``image`` (see ``ParquetImages``), which may be larger than the memory.
+    """The rows of a Parquet file with a column ``image`` (``ParquetImages``), which may be larger than the memory."""
 
-    ``table`` has the file's embeddings; it is None if there is no such column.
-    """
-
-    has_images = True
-
-    def __init__(self, file: Path, table: EmbeddingTable | None) -> None:
-        import pyarrow.parquet as pq
-
-        super().__init__(table)
+    def __init__(self, file: Path, columns: Sequence[str]) -> None:
+        super().__init__(load_table(file) if "embedding" in columns else None)
         self._folder = file.parent.resolve()
         self._images = ParquetImages([file], "image", file.name)
         self._lock = threading.Lock()  # ParquetImages has one reader
-        column = first_of(("label", "labels"), pq.read_schema(file).names)
-        if table is None and column is not None:
-            values = pq.read_table(file, columns=[column])[column]
-            self.labels = read_label_column(values, f"column {column!r} of {file.name}")
+        column = first_of(("label", "labels"), columns)
+        if self.embeddings is None and column is not None:
+            labels = pq.read_table(file, columns=[column])[column]
+            self.labels = read_label_column(labels, f"column {column!r} of {file.name}")
 
     def __len__(self) -> int:
         return len(self._images)
@@ -97,20 +81,13 @@ class ImageRows(Rows):
 
 
 def open_rows(data: str | Path) -> Rows:
-    """Return the rows of ``"digits"`` or of a file.
-
-    Raises:
-        TypeError, ValueError: as ``lbhash.data.load_table``.
-    """
+    """Return the rows of ``"digits"`` or of a file; errors are those of ``lbhash.data.load_table``."""
     if str(data) == "digits":
         return DigitRows(load_table(data))
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     columns: list[str] = []
     if Path(data).suffix == ".parquet":
         with contextlib.suppress(pa.ArrowInvalid, OSError):  # load_table reports a missing or damaged file
             columns = pq.read_schema(data).names
     if "image" in columns:
-        return ImageRows(Path(data), load_table(data) if "embedding" in columns else None)
+        return ImageRows(Path(data), columns)
     return Rows(load_table(data))

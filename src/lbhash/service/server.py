@@ -8,10 +8,9 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lbhash.service.settings import Settings
+from lbhash.service.settings import Settings
+from lbhash.utils.system import check_packages
 
 
 def run(settings: Settings, host: str, port: int, report: Callable[[str], None]) -> None:
@@ -20,12 +19,10 @@ def run(settings: Settings, host: str, port: int, report: Callable[[str], None])
     ``report`` gets one line with the address, once the service listens and everything is loaded. Besides the errors of
     ``create_app``, raises ``ValueError`` if a package is missing or the address cannot be listened on.
     """
-    try:
-        import uvicorn
+    check_packages("serve", "serve", "fastapi", "PIL", "prometheus_client", "python_multipart", "uvicorn")
+    import uvicorn
 
-        from lbhash.service.app import create_app
-    except ModuleNotFoundError as error:
-        raise ValueError(f"serve needs {error.name}: pip install 'lbhash[serve]'") from None
+    from lbhash.service.app import create_app
 
     with _listen(host, port) as listening:
         config = uvicorn.Config(

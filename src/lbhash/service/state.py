@@ -13,6 +13,7 @@ from lbhash.service.decoding import Decoder
 from lbhash.service.engine import Engine
 from lbhash.service.prometheus import Monitor
 from lbhash.service.settings import Settings
+from lbhash.utils.system import usable_cores
 
 log = logging.getLogger("lbhash.service")
 
@@ -22,9 +23,10 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.decoder = Decoder(settings.threads, settings.decode_seconds, settings.max_body, settings.max_pixels)
+        threads = settings.concurrency or usable_cores()
+        self.decoder = Decoder(threads, settings.decode_seconds, settings.max_body, settings.max_pixels)
         self.engine = Engine(settings, self.decoder)
-        self.admission = Admission(settings.threads, settings.queue, settings.queue_seconds)
+        self.admission = Admission(threads, settings.queue, settings.queue_seconds)
         self.background = Background(self.engine)
         self.monitor = Monitor(self.engine, self.admission)
 
@@ -58,4 +60,4 @@ class Service:
                 reported = ""
                 self.monitor.reloads.labels("loaded").inc()
                 log.info("generation %d of the index is loaded", self.engine.index.generation)
-                self.background.renew()
+                self.background.changed.set()

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -27,18 +28,18 @@ class Worker:
     """A child process that calls ``function`` on each argument that it is sent.
 
     The answer is bytes and is never unpickled (as the process pools of Python's libraries do), so that a child that a
-    malicious image has taken over has no way to run code in the server. The function's module must not import NumPy,
-    which reads the number of threads when it is imported, before the child has set it. The child yields to other
-    processes by ``nice``; ``memory`` is the limit of its address space in bytes (if None, there is no limit).
+    malicious image has taken over has no way to run code in the server. The child yields to other processes by
+    ``nice``; ``memory`` is the limit of its address space in bytes (if None, there is no limit).
     """
 
     def __init__(self, function: Callable[[Any], bytes], *, nice: int = 0, memory: int | None = None) -> None:
         # Not forked: a fork of a process with threads can inherit a lock that nobody will release.
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, function, nice, memory), daemon=True)
+        self._process = context.Process(target=_work, args=(theirs, nice, memory), daemon=True)
         self._process.start()
         theirs.close()  # otherwise the connection would stay open when the child dies
+        self._function = function
 
     def ask(self, argument: Any, seconds: float) -> bytes:
         """Return ``function(argument)``, or raise the ``ValueError`` that the function raised.
@@ -47,7 +48,8 @@ class Worker:
         cases it cannot be used again: ``kill`` it.
         """
         try:
-            self._connection.send(argument)
+            # The function comes here, since it loads libraries and the child has to set its limits before.
+            self._connection.send((self._function, argument))
             if not self._connection.poll(seconds):
                 raise WorkerError(f"it took longer than {seconds:g} seconds")
             answer = self._connection.recv_bytes()
@@ -65,27 +67,25 @@ class Worker:
         self._connection.close()
 
 
-def _work(connection: Connection, function: Callable[[Any], bytes], nice: int, memory: int | None) -> None:
+def _work(connection: Connection, nice: int, memory: int | None) -> None:
     """Answer arguments in the child process, until the server closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the server ends us
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    os.environ.update(dict.fromkeys(_THREADS, "1"))  # which NumPy reads when it is imported
     if os.name == "posix":  # Windows has neither
         import resource
 
         os.nice(nice)
         if memory is not None:
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    while True:
-        try:
-            argument = connection.recv()
-        except (EOFError, OSError):  # the server has gone
-            return
-        try:
-            answer = _DONE + function(argument)
-        except ValueError as error:
-            answer = _REFUSED + one_line(error).encode()
-        except MemoryError:
-            answer = _REFUSED + b"it takes more memory than one request may have"
-        except Exception as error:
-            answer = _FAILED + f"{type(error).__name__}: {error}".encode()
-        connection.send_bytes(answer)
+    with suppress(EOFError, OSError):  # the server has gone
+        while True:
+            function, argument = connection.recv()
+            try:
+                answer = _DONE + function(argument)
+            except ValueError as error:
+                answer = _REFUSED + one_line(error).encode()
+            except MemoryError:
+                answer = _REFUSED + b"it takes more memory than one request may have"
+            except Exception as error:
+                answer = _FAILED + f"{type(error).__name__}: {error}".encode()
+            connection.send_bytes(answer)
