@@ -1,7 +1,6 @@
 """The service: a FastAPI application over a model and an index, and the page that shows them.
 
-``create_app(Settings(model=..., index=...))`` gives an application for any ASGI server; ``lbhash serve`` runs it under
-uvicorn. Its child processes import this package too, so that the web framework is loaded where it is used.
+Its child processes import this package too, so that the web framework is loaded only where it is used.
 """
 
 from __future__ import annotations

@@ -15,9 +15,8 @@ from lbhash.data import load_dataset
 from lbhash.index import Index
 from lbhash.index.base import attribute_rows
 from lbhash.service.engine import Engine
-from lbhash.service.projection import POINTS, neighborly, principal
 from lbhash.service.schemas import Map, Summary
-from lbhash.service.summary import MAX_BASE, MAX_QUERIES, Evidence, summarize
+from lbhash.service.summary import MAX_BASE, MAX_QUERIES, POINTS, Evidence, neighborly, principal, summarize
 from lbhash.service.workers import Worker, WorkerError
 from lbhash.utils.labels import label_value
 
@@ -71,7 +70,7 @@ class Background:
             return
         better: dict[str, Any] = {"pending": False}
         try:
-            signs = await asyncio.to_thread(_signs, index, self.map.ids)
+            signs = unpack(await asyncio.to_thread(index.codes_of, self.map.ids), index.bits)
             plane = np.frombuffer(await _compute(neighborly, signs), np.float32).reshape(-1, 2)
             better |= {"kind": "tsne", **_axes(plane)}
         except Exception as error:
@@ -100,7 +99,7 @@ def _first_map(engine: Engine, index: Index) -> Map:
         ids=ids.tolist(),
         rows=[engine.row_of(name, row) for name, row in zip(ids.tolist(), attributes, strict=True)],
         labels=[row.get(index.label) for row in attributes],
-        **_axes(np.zeros((len(ids), 2)) if few else principal(_signs(index, ids))),
+        **_axes(np.zeros((len(ids), 2)) if few else principal(unpack(index.codes_of(ids), index.bits))),
     )
 
 
@@ -144,10 +143,6 @@ def _queries(engine: Engine, index: Index, notes: list[str]) -> tuple[Any, list[
         raise ValueError("the index holds every query of the data")
     sampled = _sample(places, MAX_QUERIES, "queries", notes)
     return engine.model.encode(query.take(sampled)), [label_value(label) for label in query.labels[sampled]]
-
-
-def _signs(index: Index, ids: Any) -> Any:
-    return unpack(index.codes_of(ids), index.bits)
 
 
 def _axes(plane: Any) -> dict[str, list[float]]:

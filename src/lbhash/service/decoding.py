@@ -42,8 +42,7 @@ class Decoder:
     def close(self) -> None:
         """End the child processes."""
         while not self._idle.empty():
-            worker = self._idle.get()
-            if worker is not None:
+            if (worker := self._idle.get()) is not None:
                 worker.kill()
 
     def _ask(self, job: tuple[str, bytes]) -> bytes:

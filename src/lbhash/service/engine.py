@@ -61,7 +61,7 @@ class Engine:
         """Return the code of a query, or of an image file."""
         code, vectors, _ = self._encode(self.index, given, image)
         outputs = vectors["outputs"].tolist() if "outputs" in vectors else None
-        return EncodeAnswer(code=_hex(code), bits=self.model.bits, outputs=outputs)
+        return EncodeAnswer(code=code.tobytes().hex(), bits=self.model.bits, outputs=outputs)
 
     def search(self, given: Given | None, options: Options, image: bytes | None = None) -> SearchAnswer:
         """Return the codes nearest to a query, or to an image file."""
@@ -71,13 +71,13 @@ class Engine:
         searching = time.perf_counter()
         found, within = _neighbors(index, code, vectors, options)
         neighbors = [
-            Neighbor(row=self.row_of(one["id"], one["attributes"]), code=_hex(code_found), **json_value(one))
-            for one, code_found in zip(describe_neighbors(index, *found), index.codes_of(found[0]), strict=True)
+            Neighbor(row=self.row_of(one["id"], one["attributes"]), code=held.tobytes().hex(), **json_value(one))
+            for one, held in zip(describe_neighbors(index, *found), index.codes_of(found[0]), strict=True)
         ]
         ended = time.perf_counter()
         seconds = {"encode": searching - started, "search": ended - searching, "total": ended - started}
         return SearchAnswer(
-            query=Query(code=_hex(code), bits=index.bits, **facts),
+            query=Query(code=code.tobytes().hex(), bits=index.bits, **facts),
             neighbors=neighbors,
             within=within,
             generation=index.generation,
@@ -191,10 +191,6 @@ class Engine:
             return self._embed_image(image)
 
 
-def _hex(code: PackedCodes) -> str:
-    return code.tobytes().hex()
-
-
 def _neighbors(
     index: Index, code: PackedCodes, vectors: Mapping[str, npt.NDArray], options: Options
 ) -> tuple[tuple[npt.NDArray, ...], int | None]:
@@ -226,9 +222,8 @@ def _neighbors(
 
 def _backbone(settings: Settings, model: HashModel) -> Backbone | None:
     """Return the backbone of the settings, or the model's own if it is on this machine."""
-    name = (model.about.get("backbone") or {}).get("name")
-    known = name if name is not None and Path(name).is_dir() else None
-    folder = settings.backbone or own_backbone(settings.model) or known
+    known = (model.about.get("backbone") or {}).get("name")
+    folder = settings.backbone or own_backbone(settings.model) or (known if known and Path(known).is_dir() else None)
     if folder is None:
         return None
     backbone = Backbone.from_pretrained(folder)

@@ -18,14 +18,11 @@ class Monitor:
     """The metrics of one application, in its own registry, so that a process may have several applications."""
 
     def __init__(self, engine: Engine, admission: Admission) -> None:
-        self._registry = registry = CollectorRegistry()
-        labels = ("route", "method", "status")
-        self.requests = Counter("lbhash_requests", "Requests answered.", labels, registry=registry)
-        self.seconds = Histogram(
-            "lbhash_request_seconds", "Time to answer.", labels[:1], buckets=_BUCKETS, registry=registry
-        )
-        self.refused = Counter("lbhash_refused", "Requests answered with 503.", registry=registry)
-        self.reloads = Counter("lbhash_index_reloads", "Newer indexes, loaded or not.", ["outcome"], registry=registry)
+        self._registry = own = CollectorRegistry()
+        self.requests = Counter("lbhash_requests", "Requests answered.", ["route", "method", "status"], registry=own)
+        self.seconds = Histogram("lbhash_request_seconds", "Time to answer.", ["route"], buckets=_BUCKETS, registry=own)
+        self.refused = Counter("lbhash_refused", "Requests answered with 503.", registry=own)
+        self.reloads = Counter("lbhash_index_reloads", "Newer indexes, loaded or not.", ["outcome"], registry=own)
         for outcome in ("loaded", "failed"):
             self.reloads.labels(outcome)
         for name, help_text, value in (
@@ -34,9 +31,9 @@ class Monitor:
             ("lbhash_index_codes", "Codes of the index.", lambda: len(engine.index)),
             ("lbhash_index_generation", "Generation of the index.", lambda: engine.index.generation),
         ):
-            Gauge(name, help_text, registry=registry).set_function(value)
+            Gauge(name, help_text, registry=own).set_function(value)
         self._engine = engine
-        self._index = Info("lbhash_index", "The build of the index.", registry=registry)
+        self._index = Info("lbhash_index", "The build of the index.", registry=own)
 
     def text(self) -> bytes:
         """Return the metrics in the text format of Prometheus."""

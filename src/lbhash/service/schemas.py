@@ -34,9 +34,8 @@ class Given(BaseModel, extra="forbid"):
     def _one_of_them(self) -> Given:
         given = [name for name in Given.model_fields if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(
-                f"{' and '.join(given) or 'nothing'} is given; it must be one of embedding, id, code and row"
-            )
+            words = " and ".join(given) or "nothing"
+            raise ValueError(f"{words} is given; it must be one of embedding, id, code and row")
         return self
 
 

@@ -24,7 +24,12 @@ def run(settings: Settings, host: str, port: int, report: Callable[[str], None])
 
     from lbhash.service.app import create_app
 
-    with _listen(host, port) as listening:
+    try:  # before the model is loaded, so that a port in use is noticed at once
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ValueError(f"host is {host!r} and port {port}, where it cannot listen: {error.strerror}") from None
+    with listening:
         config = uvicorn.Config(
             create_app(settings),
             log_config=None,
@@ -65,15 +70,6 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens, so that a port in use is noticed before the model is loaded."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        raise ValueError(f"host is {host!r} and port {port}, where it cannot listen: {error.strerror}") from None
 
 
 def _bracketed(host: str) -> str:

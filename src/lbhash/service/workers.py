@@ -1,7 +1,6 @@
-"""A child process that computes one function, and that can be killed while it does.
+"""Child processes that decode images and compute what the page shows of the whole index.
 
-A thread cannot be stopped, and what runs in a thread can take down the whole server. So images are decoded, and the
-numbers of the page computed, in child processes: one that takes too long, uses too much memory or crashes is replaced.
+A thread cannot be stopped, and can take down the whole server; a child that hangs or crashes is replaced.
 """
 
 from __future__ import annotations
