@@ -26,9 +26,7 @@ log = logging.getLogger("lbhash.service")
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Return the service as an ASGI application, with model and index loaded.
-
-    Raises ``TypeError`` or ``ValueError`` if what the settings name cannot be loaded.
+    """Return the service as an ASGI application; ``TypeError`` or ``ValueError`` if model, index or data are not valid.
 
     For an ASGI server of your choice::
 
@@ -52,11 +50,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.service = service
     app.include_router(router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> FileResponse:
-        return FileResponse(STATIC / "index.html")
-
+    app.add_api_route("/", lambda: FileResponse(STATIC / "index.html"), include_in_schema=False)
     return app
 
 

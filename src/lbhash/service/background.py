@@ -30,9 +30,8 @@ class Background:
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self.changed = engine, asyncio.Event()
-        generation = engine.index.generation
-        self.summary = Summary(state="computing", generation=generation)
-        self.map = Map(state="computing", generation=generation, pending=True)
+        self.summary = Summary(state="computing", generation=engine.index.generation)
+        self.map = Map(state="computing", generation=engine.index.generation, pending=True)
 
     async def run(self) -> None:
         """Compute all of it, and again after each change, until the task is cancelled."""

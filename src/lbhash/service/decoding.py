@@ -23,9 +23,8 @@ class Decoder:
     """Decodes images in up to ``workers`` child processes, each image in at most ``seconds``."""
 
     def __init__(self, workers: int, seconds: float, max_bytes: int, max_pixels: int) -> None:
-        self._seconds = seconds
+        self._seconds, self._memory = seconds, _MEMORY + _MEMORY_PER_PIXEL * max_pixels
         self._function = partial(_decode, max_bytes=max_bytes, max_pixels=max_pixels)
-        self._memory = _MEMORY + _MEMORY_PER_PIXEL * max_pixels
         self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()  # None is started when it is needed
         for _ in range(workers):
             self._idle.put(None)

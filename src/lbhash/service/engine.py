@@ -32,10 +32,7 @@ _Encoded = tuple[PackedCodes, dict[str, npt.NDArray], dict[str, Any]]
 
 
 class Engine:
-    """Encodes queries and searches the index.
-
-    ``index`` is replaced as a whole when a newer one is loaded; a running search ends with the one it began with.
-    """
+    """Encodes queries and searches ``index``, which is replaced as a whole when a newer one is loaded."""
 
     def __init__(self, settings: Settings, decoder: Decoder) -> None:
         self.settings, self.decoder = settings, decoder
@@ -66,7 +63,7 @@ class Engine:
     def search(self, given: Given | None, options: Options, image: bytes | None = None) -> SearchAnswer:
         """Return the codes nearest to a query, or to an image file."""
         started = time.perf_counter()
-        index = self.index
+        index = self.index  # a search ends with the index that it began with
         code, vectors, facts = self._encode(index, given, image)
         searching = time.perf_counter()
         found, within = _neighbors(index, code, vectors, options)

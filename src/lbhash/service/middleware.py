@@ -1,7 +1,6 @@
-"""The layer around the application that protects it.
+"""The layer around the application that protects it, and answers in JSON like every route.
 
-It is a plain ASGI wrapper. Starlette's own ``TrustedHostMiddleware`` and ``RequestBodyLimitMiddleware`` answer in
-plain text, the first with status 400; ours answer in JSON like every route.
+Starlette's ``TrustedHostMiddleware`` and ``RequestBodyLimitMiddleware`` answer in plain text, the first with 400.
 """
 
 from __future__ import annotations
@@ -31,10 +30,9 @@ _HEADERS = {
 
 
 class Security:
-    """Adds security headers to every answer, and refuses requests that the settings do not allow.
+    """Adds headers, by which browsers load nothing from other sites and store no data, and refuses wrong requests.
 
     These are requests for another host, without the token, or with a body that is too large or comes too slowly.
-    Browsers load nothing from other sites, and caches store no data.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -68,8 +66,7 @@ class Security:
     def _check_host(self, scope: Scope) -> None:
         """Refuse a request whose ``Host``, without the port, is not in the settings (421).
 
-        Without this check any web site that is opened on the same machine could let its own name point to the loopback
-        address; its scripts could then read the answers of a service that needs no token.
+        Otherwise a web site could let its own name point to the loopback address, and its scripts read the answers.
         """
         host = Headers(scope=scope).get("host", "").lower()
         name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]

@@ -14,6 +14,8 @@ from lbhash.service.state import Service
 
 router = APIRouter()
 
+_IMAGE: Any = {200: {"content": {"image/png": {}, "image/webp": {}}}, 404: {"model": schemas.Detail}}
+
 
 def _service(request: Request) -> Service:
     return request.app.state.service
@@ -65,11 +67,7 @@ async def encode(request: Request, service: Running) -> schemas.EncodeAnswer:
         return await service.admission.run(service.engine.encode, given, image)
 
 
-@router.get(
-    "/row/{row}/image",
-    response_class=Response,
-    responses={200: {"content": {"image/png": {}, "image/webp": {}}}, 404: {"model": schemas.Detail}},
-)
+@router.get("/row/{row}/image", response_class=Response, responses=_IMAGE)
 async def row_image(service: Running, row: Annotated[int, Path(ge=0, lt=2**63)]) -> Response:
     """Return a small image of a row of the data."""
     async with service.admission.place():

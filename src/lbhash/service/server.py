@@ -14,10 +14,9 @@ from lbhash.utils.system import check_packages
 
 
 def run(settings: Settings, host: str, port: int, report: Callable[[str], None]) -> None:
-    """Serve until a signal ends it, on a port, or on any free port if it is 0.
+    """Serve until a signal ends it; ``ValueError`` if a package is missing or the port (0 for any) cannot be used.
 
-    ``report`` gets one line with the address, once the service listens and everything is loaded. Besides the errors of
-    ``create_app``, raises ``ValueError`` if a package is missing or the address cannot be listened on.
+    ``report`` gets one line with the address, once the service listens and everything is loaded.
     """
     check_packages("serve", "serve", "fastapi", "PIL", "prometheus_client", "python_multipart", "uvicorn")
     import uvicorn

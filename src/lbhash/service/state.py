@@ -49,15 +49,13 @@ class Service:
         while True:
             await asyncio.sleep(self.settings.reload_seconds)
             try:
-                newer = await asyncio.to_thread(self.engine.refresh)
+                if await asyncio.to_thread(self.engine.refresh):
+                    reported = ""
+                    self.monitor.reloads.labels("loaded").inc()
+                    log.info("generation %d of the index is loaded", self.engine.index.generation)
+                    self.background.changed.set()
             except Exception as error:  # whatever is wrong with the new index, the old one still serves
                 if str(error) != reported:
                     reported = str(error)
                     self.monitor.reloads.labels("failed").inc()
                     log.warning("a newer index could not be loaded: %s", reported)
-                continue
-            if newer:
-                reported = ""
-                self.monitor.reloads.labels("loaded").inc()
-                log.info("generation %d of the index is loaded", self.engine.index.generation)
-                self.background.changed.set()

@@ -13,8 +13,6 @@ from lbhash.utils.labels import check_label_pair, check_labels, number_classes
 POINTS = 2000  # codes in the plane
 MAX_BASE = 1_000_000
 MAX_QUERIES = 1000
-_PAIRS = 12  # of frequently confused classes
-_FIGURES = ("queries", "map", "map_worst", "map_best", "knn_accuracy")
 
 
 class Evidence(NamedTuple):
@@ -70,14 +68,14 @@ def _of_queries(evidence: Evidence, query_labels: Any, base_labels: Any) -> dict
     from lbhash.evaluation.report import VOTES, evaluate
 
     report = evaluate(evidence.query_codes, query_labels, evidence.codes, base_labels, bits=evidence.bits)
-    figures = {name: getattr(report, name) for name in _FIGURES}
+    figures = {name: getattr(report, name) for name in ("queries", "map", "map_worst", "map_best", "knn_accuracy")}
     figures |= {"precision_within_2": report.precision_within_radius, "confused": None}
     if base_labels.ndim == 2:
         return figures
     voted = knn_predict(evidence.query_codes, evidence.codes, base_labels, min(VOTES, len(evidence.codes)))
     pairs = sorted(zip(query_labels.tolist(), voted.tolist(), strict=True))
     queries = Counter(label for label, _ in pairs)
-    wrong = Counter(pair for pair in pairs if pair[0] != pair[1]).most_common(_PAIRS)
+    wrong = Counter(pair for pair in pairs if pair[0] != pair[1]).most_common(12)
     figures["confused"] = [
         {"label": label, "taken_for": other, "queries": count, "share": count / queries[label]}
         for (label, other), count in wrong

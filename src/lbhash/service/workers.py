@@ -43,8 +43,7 @@ class Worker:
     def ask(self, argument: Any, seconds: float) -> bytes:
         """Return ``function(argument)``, or raise the ``ValueError`` that the function raised.
 
-        Raises ``WorkerError`` if the child raised another error, died, or took longer than ``seconds``. In the last two
-        cases it cannot be used again: ``kill`` it.
+        Any other error is a ``WorkerError``. A child that died or took longer than ``seconds`` has to be killed.
         """
         try:
             # The function comes here, since it loads libraries and the child has to set its limits before.
