@@ -150,9 +150,9 @@ def test_images_of_digits_go_there_and_back():
         small = Image.open(io.BytesIO(rows.image(row)))
         large = small.convert("RGB").resize((200, 200), Image.Resampling.NEAREST)
         for image in (small.convert("RGB"), large):
-            np.testing.assert_array_equal(rows.embed(image), rows.embedding(row))
+            np.testing.assert_array_equal(rows.embed(image), rows.embeddings[row])
         paper = Image.fromarray(255 - np.asarray(large))
-        np.testing.assert_array_equal(rows.embed(paper), rows.embedding(row))
+        np.testing.assert_array_equal(rows.embed(paper), rows.embeddings[row])
 
 
 def test_health_and_about(client, digits_service, hasher):

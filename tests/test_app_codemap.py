@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lbhash.service.projection import neighborly, principal
+from lbhash.service.summary import neighborly, principal
 
 
 def tsne(signs):

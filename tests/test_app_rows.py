@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -94,19 +95,19 @@ def test_embeddings_beside_the_images_are_used(tmp_path, images):
     embeddings = np.arange(135, dtype=np.float32).reshape(45, 3)
     rows = open_rows(write(tmp_path / "d.parquet", images, embedding=embeddings.tolist()))
     assert isinstance(rows, ImageRows)
-    np.testing.assert_array_equal(rows.embedding(44), embeddings[44])
+    np.testing.assert_array_equal(rows.embeddings[44], embeddings[44])
     np.testing.assert_array_equal(rows.labels, images[0])
     assert len(rows) == 45
     for row in (44, 0, 6, 7, 13, 14):
         np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(rows.image(row)))), images[1][row])
 
 
-def test_few_row_groups_are_held(tmp_path, images, monkeypatch):
-    monkeypatch.setattr("lbhash.service.rows._GROUPS_HELD", 3000)
+def test_threads_read_rows_in_any_order(tmp_path, images):
     rows = open_rows(write(tmp_path / "d.parquet", images))
-    for row in [*range(45), 3, 40]:
-        rows.image(row)
-        assert len(rows._held) == 1 or sum(group.nbytes for group in rows._held.values()) <= 3000
+    order = np.random.default_rng(0).permutation(np.tile(np.arange(45), 4)).tolist()
+    with ThreadPoolExecutor(4) as pool:
+        files = list(pool.map(rows.image, order))
+    assert files == [png(images[1][row]) for row in order]
 
 
 def test_images_by_path_are_beside_the_file_or_below(tmp_path):

@@ -311,3 +311,27 @@ def check_model(index: Index, model: str, bits: int, name: str = "the model") ->
         raise ValueError(f"index holds codes of {index.bits} bits and {name} makes {bits}; use one model for both")
     if model and index.model and model != index.model:
         raise ValueError(f"index was made by model {index.model} and {name} is {model}; use one model for both")
+
+
+def attribute_rows(index: Index, ids: npt.ArrayLike) -> list[dict[str, Any]]:
+    """Return the attributes of each of these ids, as Python's own values."""
+    return [{name: row[name] for name in row if name != "id"} for row in index.attributes_of(ids).to_pylist()]
+
+
+def describe_neighbors(
+    index: Index, ids: npt.NDArray, distances: npt.NDArray, scores: npt.NDArray | None = None
+) -> list[dict[str, Any]]:
+    """Return each neighbor of one query with its rank, id, distance, score (or None), label and attributes."""
+    values = [None] * len(ids) if scores is None else scores.tolist()
+    found = zip(ids.tolist(), distances.tolist(), values, attribute_rows(index, ids), strict=True)
+    return [
+        {
+            "rank": rank,
+            "id": name,
+            "distance": distance,
+            "score": score,
+            "label": held.get(index.label),
+            "attributes": held,
+        }
+        for rank, (name, distance, score, held) in enumerate(found, start=1)
+    ]

@@ -1,7 +1,6 @@
 """The service: a FastAPI application over a model and an index, and the page that shows them.
 
-``create_app(Settings(model=..., index=...))`` gives an application for any ASGI server; ``lbhash serve`` runs it under
-uvicorn. Its child processes import this package too, so that the web framework is loaded where it is used.
+Its child processes import this package too, so that the web framework is loaded only where it is used.
 """
 
 from __future__ import annotations
@@ -13,14 +12,10 @@ if TYPE_CHECKING:
     from lbhash.service.app import create_app
     from lbhash.service.settings import Settings
 
-_HOMES = {"Settings": "lbhash.service.settings", "create_app": "lbhash.service.app"}
-
 __all__ = ["Settings", "create_app"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'lbhash.service' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    return getattr(import_module("lbhash.service.app"), name)

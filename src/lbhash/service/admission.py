@@ -14,18 +14,16 @@ T = TypeVar("T")
 
 
 class Admission:
-    """A bounded queue before a pool of threads.
+    """A bounded queue before a pool of threads, for one of which a request may wait ``seconds``.
 
-    A request takes a place before its body is read, and gives it back after its answer. The memory of all waiting
-    requests is thus at most the number of places (``threads + queue``) times the largest body. A thread is taken for
-    the computation only; a request may wait ``seconds`` for it.
+    A request holds a place from before its body is read until it is answered, so that the memory of all requests is at
+    most the number of places (``threads + queue``) times the largest body.
     """
 
     def __init__(self, threads: int, queue: int, seconds: float) -> None:
         self.places, self.taken, self.running = threads + queue, 0, 0
-        self._seconds = seconds
-        self._free = asyncio.Semaphore(threads)
-        self._pool = ThreadPoolExecutor(threads, "lbhash-request", _use_one_thread)
+        self._seconds, self._free = seconds, asyncio.Semaphore(threads)
+        self.pool = ThreadPoolExecutor(threads, "lbhash-request", _use_one_thread)
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
@@ -46,14 +44,10 @@ class Admission:
             raise _busy(f"the request waited for {self._seconds:g} seconds") from None
         self.running += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+            return await asyncio.get_running_loop().run_in_executor(self.pool, function, *arguments)
         finally:
             self.running -= 1
             self._free.release()
-
-    def close(self) -> None:
-        """Stop taking work."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _busy(reason: str) -> ServiceError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware import Middleware
 
-from lbhash.service.middleware import BodyLimit, Guard, SecurityHeaders, check_host, check_length, check_token
-from lbhash.service.prometheus import Measured
+from lbhash.service.middleware import Security
 from lbhash.service.requests import line_for
 from lbhash.service.routes import router
 from lbhash.service.schemas import Detail
@@ -28,13 +26,7 @@ log = logging.getLogger("lbhash.service")
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Return the service as an ASGI application, with model and index loaded.
-
-    Args:
-        settings: model, index, data and limits.
-
-    Raises:
-        TypeError, ValueError: a setting is wrong, or what it names cannot be loaded.
+    """Return the service as an ASGI application; ``TypeError`` or ``ValueError`` if model, index or data are not valid.
 
     For an ASGI server of your choice::
 
@@ -52,33 +44,14 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,  # both load their scripts from other sites
         redoc_url=None,
         responses={status: {"model": Detail} for status in (400, 401, 408, 413, 421, 422, 503)},
-        middleware=_middleware(service),
+        middleware=[Middleware(service.monitor.measured), Middleware(Security, settings=settings)],
         exception_handlers={RequestValidationError: _invalid, ConnectionError: _unreachable, Exception: _failed},
     )
     app.state.service = service
     app.include_router(router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> FileResponse:
-        return FileResponse(STATIC / "index.html")
-
+    app.add_api_route("/", lambda: FileResponse(STATIC / "index.html"), include_in_schema=False)
     return app
-
-
-def _middleware(service: Service) -> list[Middleware]:
-    """Return the middleware in the order in which a request meets it."""
-    settings = service.settings
-    checks: list[Any] = [partial(check_host, hosts={host.lower() for host in settings.hosts})]
-    if settings.token is not None:
-        checks.append(partial(check_token, token=settings.token))
-    checks.append(partial(check_length, limit=settings.max_body))
-    return [
-        Middleware(Measured, monitor=service.monitor),
-        Middleware(SecurityHeaders),
-        *(Middleware(Guard, check=check) for check in checks),
-        Middleware(BodyLimit, limit=settings.max_body, seconds=settings.body_seconds),
-    ]
 
 
 async def _invalid(_: Request, error: Any) -> Response:

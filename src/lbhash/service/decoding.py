@@ -6,44 +6,31 @@ import io
 import queue
 import struct
 from functools import partial
-from typing import TYPE_CHECKING
 
+from PIL import Image
+
+from lbhash.data.images.decoding import decode_image
 from lbhash.service.errors import ServiceError
 from lbhash.service.workers import Worker, WorkerError
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-THUMBNAIL = 256
-"""The longer side of a thumbnail, in pixels."""
-
+THUMBNAIL = 256  # pixels of its longer side
 _SIZE = struct.Struct("!II")
 _MEMORY = 2 << 30  # bytes of address space, most of which the libraries reserve and never touch
 _MEMORY_PER_PIXEL = 32  # a decoder's own buffers, and a few copies in several modes
 
 
 class Decoder:
-    """Decodes images in up to ``workers`` child processes, which start when they are first needed.
-
-    An image may take ``seconds``, and have ``max_bytes`` and ``max_pixels``.
-    """
+    """Decodes images in up to ``workers`` child processes, each image in at most ``seconds``."""
 
     def __init__(self, workers: int, seconds: float, max_bytes: int, max_pixels: int) -> None:
-        self._seconds = seconds
+        self._seconds, self._memory = seconds, _MEMORY + _MEMORY_PER_PIXEL * max_pixels
         self._function = partial(_decode, max_bytes=max_bytes, max_pixels=max_pixels)
-        self._memory = _MEMORY + _MEMORY_PER_PIXEL * max_pixels
-        self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()
+        self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()  # None is started when it is needed
         for _ in range(workers):
             self._idle.put(None)
 
-    def image(self, data: bytes) -> Image:
-        """Decode an image file to RGB; blocks, so call it in a thread.
-
-        Raises:
-            ServiceError: 422 if the file is not an image, is too large or damaged, or takes too long.
-        """
-        from PIL import Image
-
+    def image(self, data: bytes) -> Image.Image:
+        """Decode an image file to RGB; ``ServiceError`` 422 if it is none, too large, damaged, or takes too long."""
         answer = self._ask(("image", data))
         return Image.frombytes("RGB", _SIZE.unpack_from(answer), answer[_SIZE.size :])
 
@@ -54,8 +41,7 @@ class Decoder:
     def close(self) -> None:
         """End the child processes."""
         while not self._idle.empty():
-            worker = self._idle.get()
-            if worker is not None:
+            if (worker := self._idle.get()) is not None:
                 worker.kill()
 
     def _ask(self, job: tuple[str, bytes]) -> bytes:
@@ -68,15 +54,13 @@ class Decoder:
         except WorkerError as error:
             if worker is not None:
                 worker.kill()
-            worker = None
+                worker = None
             raise ServiceError(422, f"the image could not be decoded: {error}") from None
         finally:
             self._idle.put(worker)
 
 
 def _decode(job: tuple[str, bytes], *, max_bytes: int, max_pixels: int) -> bytes:
-    from lbhash.data.images.decoding import decode_image
-
     kind, data = job
     image = decode_image(data, max_bytes=max_bytes, max_pixels=max_pixels)
     if kind == "image":

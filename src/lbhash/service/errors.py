@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from starlette.exceptions import HTTPException
 
+from lbhash.utils.formatting import one_line
+
 
 class ServiceError(HTTPException):
     """An error that the service answers with an HTTP status and one line, ``{"detail": "…"}``."""
@@ -18,4 +20,4 @@ def blame_request() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        raise ServiceError(422, " ".join(str(error).split())) from None
+        raise ServiceError(422, one_line(error)) from None

@@ -1,7 +1,6 @@
-"""The layers around the application: security headers, checks of host and token, limits of the body.
+"""The layer around the application that protects it, and answers in JSON like every route.
 
-These are plain ASGI wrappers; ``create_app`` puts them in order. Starlette's own ``TrustedHostMiddleware`` and
-``RequestBodyLimitMiddleware`` answer in plain text, the first with status 400; ours answer in JSON like every route.
+Starlette's ``TrustedHostMiddleware`` and ``RequestBodyLimitMiddleware`` answer in plain text, the first with 400.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import asyncio
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Collection
 
 from fastapi.exception_handlers import http_exception_handler
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,6 +16,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lbhash.service.errors import ServiceError
+from lbhash.service.settings import Settings
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -30,11 +29,14 @@ _HEADERS = {
 }
 
 
-class SecurityHeaders:
-    """Adds headers to every answer: browsers load nothing from other sites, and caches store no data."""
+class Security:
+    """Adds headers, by which browsers load nothing from other sites and store no data, and refuses wrong requests.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    These are requests for another host, without the token, or with a body that is too large or comes too slowly.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app, self.settings = app, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -46,91 +48,67 @@ class SecurityHeaders:
                 headers.setdefault("Cache-Control", "no-cache" if _is_page(scope["path"]) else "no-store")
             await send(message)
 
-        await self.app(scope, receive, send_with_headers)
-
-
-class Guard:
-    """Runs a check before every request, and answers the request itself if the check raises ``ServiceError``."""
-
-    def __init__(self, app: ASGIApp, check: Callable[[Scope], None]) -> None:
-        self.app, self.check = app, check
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] == "http":
-            try:
-                self.check(scope)
-            except ServiceError as error:
-                response = await http_exception_handler(Request(scope), error)
-                await response(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
-
-
-def check_host(scope: Scope, hosts: Collection[str]) -> None:
-    """Refuse a request whose ``Host``, without the port, is not in ``hosts`` (421).
-
-    Without this check any web site that is opened on the same machine could let its own name point to the loopback
-    address; its scripts could then read the answers of a service that needs no token.
-    """
-    host = Headers(scope=scope).get("host", "").lower()
-    name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
-    if hosts and name not in hosts:
-        raise ServiceError(421, f"the request is for the host {name!r}, which is not allowed here (see --allow-host)")
-
-
-def check_token(scope: Scope, token: str) -> None:
-    """Refuse a request without the token (401), except for the page's own files and ``/health``."""
-    if scope["path"] == "/health" or _is_page(scope["path"]):
-        return
-    scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
-    # Hashes are compared, because the time of a comparison must tell neither the token's characters nor its length.
-    same = hmac.compare_digest(*(hashlib.sha256(text.encode()).digest() for text in (given.strip(), token)))
-    if not (same and scheme.lower() == "bearer"):
-        detail = "the token is wrong" if given else "this service needs a token: Authorization: Bearer TOKEN"
-        raise ServiceError(401, detail, {"WWW-Authenticate": "Bearer"})
-
-
-def check_length(scope: Scope, limit: int) -> None:
-    """Refuse a body whose announced length is more than ``limit`` bytes (413)."""
-    announced = Headers(scope=scope).get("content-length", "0")
-    if announced.isdecimal() and int(announced[:20]) > limit:
-        raise _too_large(limit)
-
-
-class BodyLimit:
-    """Refuses a body, while it arrives, once it has more than ``limit`` bytes or takes more than ``seconds``."""
-
-    def __init__(self, app: ASGIApp, limit: int, seconds: float) -> None:
-        self.app, self.limit, self.seconds = app, limit, seconds
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        size, complete, deadline = 0, False, 0.0
+        try:
+            self._check_host(scope)
+            self._check_token(scope)
+            announced = Headers(scope=scope).get("content-length", "0")
+            if announced.isdecimal():
+                self._check_size(int(announced[:20]))
+        except ServiceError as error:
+            response = await http_exception_handler(Request(scope), error)
+            await response(scope, receive, send_with_headers)
+        else:
+            await self.app(scope, self._limited(receive), send_with_headers)
+
+    def _check_host(self, scope: Scope) -> None:
+        """Refuse a request whose ``Host``, without the port, is not in the settings (421).
+
+        Otherwise a web site could let its own name point to the loopback address, and its scripts read the answers.
+        """
+        host = Headers(scope=scope).get("host", "").lower()
+        name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+        if self.settings.hosts and name not in map(str.lower, self.settings.hosts):
+            raise ServiceError(421, f"the request is for host {name!r}, which is not allowed here (see --allow-host)")
+
+    def _check_token(self, scope: Scope) -> None:
+        """Refuse a request without the token (401), except for the page's own files and ``/health``."""
+        token = self.settings.token
+        if token is None or scope["path"] == "/health" or _is_page(scope["path"]):
+            return
+        scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
+        # Hashes are compared, because the time of a comparison must tell neither the token's characters nor its length.
+        same = hmac.compare_digest(*(hashlib.sha256(text.encode()).digest() for text in (given.strip(), token)))
+        if not (same and scheme.lower() == "bearer"):
+            detail = "the token is wrong" if given else "this service needs a token: Authorization: Bearer TOKEN"
+            raise ServiceError(401, detail, {"WWW-Authenticate": "Bearer"})
+
+    def _check_size(self, size: int) -> None:
+        limit = self.settings.max_body
+        if size > limit:
+            raise ServiceError(413, f"the body has more than {limit:,} bytes, which is the limit of this service")
+
+    def _limited(self, receive: Receive) -> Receive:
+        """Return ``receive`` with the limits of a body's size (413) and of the time it takes to arrive (408)."""
+        size, complete, deadline, seconds = 0, False, 0.0, self.settings.body_seconds
 
         async def receive_limited() -> Message:
             nonlocal size, complete, deadline
             if complete:
                 return await receive()
-            deadline = deadline or time.monotonic() + self.seconds
+            deadline = deadline or time.monotonic() + seconds
             try:
                 message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
             except asyncio.TimeoutError:
-                raise ServiceError(408, f"the body took longer than {self.seconds:g} seconds to arrive") from None
+                raise ServiceError(408, f"the body took longer than {seconds:g} seconds to arrive") from None
             size += len(message.get("body", b""))
             complete = not message.get("more_body", False)
-            if size > self.limit:
-                raise _too_large(self.limit)
+            self._check_size(size)
             return message
 
-        await self.app(scope, receive_limited, send)
-
-
-def _too_large(limit: int) -> ServiceError:
-    return ServiceError(413, f"the body has more than {limit:,} bytes, which is the limit of this service")
+        return receive_limited
 
 
 def _is_page(path: str) -> bool:

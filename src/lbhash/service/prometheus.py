@@ -18,15 +18,11 @@ class Monitor:
     """The metrics of one application, in its own registry, so that a process may have several applications."""
 
     def __init__(self, engine: Engine, admission: Admission) -> None:
-        self._registry = registry = CollectorRegistry()
-        self.requests = Counter(
-            "lbhash_requests", "Requests answered.", ["route", "method", "status"], registry=registry
-        )
-        self.seconds = Histogram(
-            "lbhash_request_seconds", "Time to answer.", ["route"], buckets=_BUCKETS, registry=registry
-        )
-        self.refused = Counter("lbhash_refused", "Requests answered with 503.", registry=registry)
-        self.reloads = Counter("lbhash_index_reloads", "Newer indexes, loaded or not.", ["outcome"], registry=registry)
+        self._registry = own = CollectorRegistry()
+        self.requests = Counter("lbhash_requests", "Requests answered.", ["route", "method", "status"], registry=own)
+        self.seconds = Histogram("lbhash_request_seconds", "Time to answer.", ["route"], buckets=_BUCKETS, registry=own)
+        self.refused = Counter("lbhash_refused", "Requests answered with 503.", registry=own)
+        self.reloads = Counter("lbhash_index_reloads", "Newer indexes, loaded or not.", ["outcome"], registry=own)
         for outcome in ("loaded", "failed"):
             self.reloads.labels(outcome)
         for name, help_text, value in (
@@ -35,42 +31,36 @@ class Monitor:
             ("lbhash_index_codes", "Codes of the index.", lambda: len(engine.index)),
             ("lbhash_index_generation", "Generation of the index.", lambda: engine.index.generation),
         ):
-            Gauge(name, help_text, registry=registry).set_function(value)
+            Gauge(name, help_text, registry=own).set_function(value)
         self._engine = engine
-        self._index = Info("lbhash_index", "The build of the index.", registry=registry)
+        self._index = Info("lbhash_index", "The build of the index.", registry=own)
 
     def text(self) -> bytes:
         """Return the metrics in the text format of Prometheus."""
         self._index.info({"build": self._engine.index.build})
         return generate_latest(self._registry)
 
+    def measured(self, app: ASGIApp) -> ASGIApp:
+        """Return an application with its requests counted and timed."""
 
-class Measured:
-    """Counts and times the requests of an application."""
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            started, status = time.perf_counter(), 500
 
-    def __init__(self, app: ASGIApp, monitor: Monitor) -> None:
-        self.app, self.monitor = app, monitor
+            async def send_and_note(message: Message) -> None:
+                nonlocal status
+                if message["type"] == "http.response.start":
+                    status = message["status"]
+                await send(message)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        started, status = time.perf_counter(), 500
+            try:
+                await app(scope, receive, send_and_note)
+            finally:
+                if scope["type"] == "http":
+                    # All unknown routes and methods share one label, so that a client cannot create labels without end.
+                    route = getattr(scope.get("route"), "path", None) or "none"
+                    method = scope["method"] if scope["method"] in _METHODS else "other"
+                    self.requests.labels(route, method, str(status)).inc()
+                    self.seconds.labels(route).observe(time.perf_counter() - started)
+                    self.refused.inc(status == 503)
 
-        async def send_and_note(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self.app(scope, receive, send_and_note)
-        finally:
-            # All unknown routes and methods share one label, so that a client cannot create labels without end.
-            route = getattr(scope.get("route"), "path", None) or "none"
-            method = scope["method"] if scope["method"] in _METHODS else "other"
-            self.monitor.requests.labels(route, method, str(status)).inc()
-            self.monitor.seconds.labels(route).observe(time.perf_counter() - started)
-            if status == 503:
-                self.monitor.refused.inc()
+        return answer

@@ -9,26 +9,18 @@ from typing import Any
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from python_multipart.exceptions import FormParserError
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from lbhash.service.errors import ServiceError
 from lbhash.service.schemas import Given
 
-_FIELDS = 16  # of a form
 
-
-async def read_query(
-    request: Request, query: type[Given], options: type[BaseModel]
-) -> tuple[Given | None, Any, bytes | None]:
+async def read_query(request: Request, query: type[Given], options: type[BaseModel]) -> tuple[Any, Any, Any]:
     """Read a query and its options: JSON of the model ``query``, or a form with an image and fields of ``options``.
 
-    Returns:
-        The query, if it is JSON; the options; the bytes of the image, if it is a form.
-
-    Raises:
-        ServiceError: 415 if the body is neither JSON nor a form, 400 if the form cannot be read, 422 if a field is
-            missing or wrong.
+    Returns the query if it is JSON, the options, and the bytes of the image if it is a form. Raises ``ServiceError``
+    with 415 if it is neither, 400 if the form cannot be read, and 422 if a field is missing or wrong.
     """
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     try:
@@ -44,24 +36,18 @@ async def read_query(
 
 
 async def _read_form(request: Request, options: type[BaseModel]) -> tuple[bytes, dict[str, Any]]:
-    """Return the file in the field ``image``, and the values of the other fields."""
+    """Return the file in the field ``image``, and the others' values; one that is no string in ``options`` is JSON."""
     await request.body()  # all of it in memory, as its size is limited; the parser would write it to a file
     try:
-        form = await request.form(max_files=1, max_fields=_FIELDS)
+        form = await request.form(max_files=1, max_fields=16)
     except (FormParserError, HTTPException, UnicodeError) as error:
         line = " ".join(str(getattr(error, "detail", error)).split())
         raise ServiceError(400, f"the body is not a form that can be read: {line}") from None
     file = form.get("image")
     if not isinstance(file, UploadFile):
         raise ServiceError(422, "the form has no file in its field 'image'")
-    try:
-        return await file.read(), _values(form, options)
-    finally:
-        await form.close()
-
-
-def _values(form: FormData, options: type[BaseModel]) -> dict[str, Any]:
-    """Return the values of a form's fields; a field that is not a string in ``options`` is JSON."""
+    image = await file.read()
+    await form.close()
     values: dict[str, Any] = {}
     for name, text in form.multi_items():
         if name == "image":
@@ -74,7 +60,7 @@ def _values(form: FormData, options: type[BaseModel]) -> dict[str, Any]:
                 values[name] = json.loads(text)
             except (ValueError, RecursionError):
                 raise ServiceError(422, f"{name} is {text[:64]!r}; in a form it must be JSON") from None
-    return values
+    return image, values
 
 
 def line_for(errors: Sequence[Any]) -> str:

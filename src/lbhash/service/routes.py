@@ -14,6 +14,8 @@ from lbhash.service.state import Service
 
 router = APIRouter()
 
+_IMAGE: Any = {200: {"content": {"image/png": {}, "image/webp": {}}}, 404: {"model": schemas.Detail}}
+
 
 def _service(request: Request) -> Service:
     return request.app.state.service
@@ -26,14 +28,9 @@ def _post(path: str, query: type[schemas.Given], options: type[Any]) -> Any:
     """Return the decorator of a route that takes JSON, or a form with an image, as its OpenAPI schema says."""
     fields = {"image": {"type": "string", "format": "binary"}, **options.model_json_schema()["properties"]}
     form = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
-    content = {
-        "application/json": {"schema": query.model_json_schema()},
-        "multipart/form-data": {"schema": form},
-    }
+    content = {"application/json": {"schema": query.model_json_schema()}, "multipart/form-data": {"schema": form}}
     body = {"requestBody": {"required": True, "content": content}}
-    return router.post(
-        path, openapi_extra=body, responses={404: {"model": schemas.Detail}, 415: {"model": schemas.Detail}}
-    )
+    return router.post(path, openapi_extra=body, responses={status: {"model": schemas.Detail} for status in (404, 415)})
 
 
 @router.get("/health")
@@ -70,11 +67,7 @@ async def encode(request: Request, service: Running) -> schemas.EncodeAnswer:
         return await service.admission.run(service.engine.encode, given, image)
 
 
-@router.get(
-    "/row/{row}/image",
-    response_class=Response,
-    responses={200: {"content": {"image/png": {}, "image/webp": {}}}, 404: {"model": schemas.Detail}},
-)
+@router.get("/row/{row}/image", response_class=Response, responses=_IMAGE)
 async def row_image(service: Running, row: Annotated[int, Path(ge=0, lt=2**63)]) -> Response:
     """Return a small image of a row of the data."""
     async with service.admission.place():

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr, model_validator
 
+from lbhash.index.rerank import By
 from lbhash.service.settings import MAX_K
 
 _Int64 = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
-_Value = StrictBool | _Int64 | Annotated[StrictFloat, Field(allow_inf_nan=False)] | StrictStr
+_Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+_Value = StrictBool | _Int64 | _Finite | StrictStr
 _Natural = Annotated[StrictInt, Field(ge=0, lt=2**63)]
 _K = Annotated[StrictInt, Field(ge=1, le=MAX_K)]
 _Label = int | list[int] | None
-_State = Literal["computing", "ready", "failed"]
 
 
-class Given(BaseModel):
+class _Computed(BaseModel):
+    state: Literal["computing", "ready", "failed"]
+    generation: int
+
+
+class Given(BaseModel, extra="forbid"):
     """The query: exactly one of these fields."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    embedding: list[Annotated[float, Field(strict=True, allow_inf_nan=False)]] | None = Field(
-        default=None, description="An input of the model: as many numbers as /about says."
-    )
-    id: _Natural | None = Field(default=None, description="The id of a code of the index.")
-    code: StrictStr | None = Field(default=None, description="Hexadecimal: two digits a byte, the first bit lowest.")
-    row: _Natural | None = Field(default=None, description="A row of the data, counted from 0.")
+    embedding: list[_Finite] | None = Field(None, description="An input of the model: as many numbers as /about says.")
+    id: _Natural | None = Field(None, description="The id of a code of the index.")
+    code: StrictStr | None = Field(None, description="Hexadecimal: two digits a byte, the first bit lowest.")
+    row: _Natural | None = Field(None, description="A row of the data, counted from 0.")
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Given:
@@ -37,32 +39,20 @@ class Given(BaseModel):
         return self
 
 
-class Options(BaseModel):
+class Options(BaseModel, extra="forbid"):
     """How to search."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    k: _K | None = Field(
-        default=None,
-        description=f"The number of neighbors: by default 10, or {MAX_K:,} with a radius; at most all codes.",
-    )
-    radius: Annotated[StrictInt, Field(ge=0)] | None = Field(default=None, description="The largest distance, in bits.")
+    k: _K | None = Field(None, description=f"The number of neighbors: by default 10, or {MAX_K:,} with a radius.")
+    radius: Annotated[StrictInt, Field(ge=0)] | None = Field(None, description="The largest distance, in bits.")
     where: dict[StrictStr, _Value | Annotated[list[_Value], Field(max_length=1000)]] | None = Field(
-        default=None,
-        max_length=16,
-        description="Only codes that have this value, or one of these, in each of these columns.",
+        None, max_length=16, description="Only codes that have this value, or one of these, in each of these columns."
     )
-    rerank: Literal["asymmetric", "outputs", "embeddings"] | None = Field(
-        default=None,
-        description="Rank the nearest candidates again, by the query's real-valued outputs or by stored vectors.",
-    )
-    candidates: _K = Field(default=100, description="The number of codes that are ranked again; at least k.")
+    rerank: By | None = Field(None, description="Rank the nearest candidates again, by outputs or by stored vectors.")
+    candidates: _K = Field(100, description="The number of codes that are ranked again; at least k.")
 
 
-class Nothing(BaseModel):
+class Nothing(BaseModel, extra="forbid"):
     """The options of encoding: there are none."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class SearchRequest(Given, Options):
@@ -176,11 +166,9 @@ class Confusion(BaseModel):
     share: float = Field(description="The share of the queries of that class.")
 
 
-class Summary(BaseModel):
+class Summary(_Computed):
     """The model's numbers on the codes of the index."""
 
-    state: _State
-    generation: int
     notes: list[str] = []
     codes: int | None = None
     queries: int | None = None
@@ -197,11 +185,9 @@ class Summary(BaseModel):
     confused: list[Confusion] | None = Field(default=None, description="The most frequently confused classes.")
 
 
-class Map(BaseModel):
+class Map(_Computed):
     """A sample of the codes in the plane; each column has one value a code."""
 
-    state: _State
-    generation: int
     kind: Literal["pca", "tsne"] | None = None
     pending: bool = Field(description="Whether a better map is being computed.")
     ids: list[int] = []

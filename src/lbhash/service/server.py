@@ -8,45 +8,33 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lbhash.service.settings import Settings
-
-LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
-"""The names of this machine in the ``Host`` of a request."""
-
-_BACKLOG = 2048
-_GRACE_SECONDS = 30  # for the requests that run when the service is told to end
+from lbhash.service.settings import Settings
+from lbhash.utils.system import check_packages
 
 
 def run(settings: Settings, host: str, port: int, report: Callable[[str], None]) -> None:
-    """Serve until a signal ends it.
+    """Serve until a signal ends it; ``ValueError`` if a package is missing or the port (0 for any) cannot be used.
 
-    Args:
-        settings: model, index, data and limits.
-        host: the address to listen on.
-        port: the port; 0 for any free port.
-        report: gets one line with the address, once the service listens and everything is loaded.
-
-    Raises:
-        TypeError, ValueError: a package is missing, the address cannot be listened on, or as ``create_app``.
+    ``report`` gets one line with the address, once the service listens and everything is loaded.
     """
-    try:
-        import uvicorn
+    check_packages("serve", "serve", "fastapi", "PIL", "prometheus_client", "python_multipart", "uvicorn")
+    import uvicorn
 
-        from lbhash.service.app import create_app
-    except ModuleNotFoundError as error:
-        raise ValueError(f"serve needs {error.name}: pip install 'lbhash[serve]'") from None
+    from lbhash.service.app import create_app
 
-    with _listen(host, port) as listening:
+    try:  # before the model is loaded, so that a port in use is noticed at once
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ValueError(f"host is {host!r} and port {port}, where it cannot listen: {error.strerror}") from None
+    with listening:
         config = uvicorn.Config(
             create_app(settings),
             log_config=None,
             access_log=False,
             server_header=False,
-            backlog=_BACKLOG,
-            timeout_graceful_shutdown=_GRACE_SECONDS,
+            timeout_graceful_shutdown=30,  # seconds for the requests that run when the service is told to end
         )
         # uvicorn finishes the running requests, and then raises the signal again to end the process.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -58,14 +46,13 @@ def run(settings: Settings, host: str, port: int, report: Callable[[str], None])
 
 
 def allowed_hosts(host: str, token: str | None, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names that requests may be for; empty for any name.
+    """Return the names that requests may be for, which are those of this machine and ``names``; empty for any name.
 
-    They are the names of this machine and ``names``. With a token, or beyond this machine, any name is allowed unless
-    ``names`` are given.
+    With a token, or beyond this machine, any name is allowed unless ``names`` are given.
     """
     if "*" in names or (not names and (token is not None or not is_loopback(host))):
         return ()
-    return (*LOCAL_NAMES, _bracketed(host), *names)
+    return ("localhost", "127.0.0.1", "[::1]", _bracketed(host), *names)
 
 
 def check_access(host: str, token: str | None, no_token: bool) -> None:
@@ -73,28 +60,15 @@ def check_access(host: str, token: str | None, no_token: bool) -> None:
     if token is not None and no_token:
         raise ValueError("token is given, and so is --no-token; give one of the two")
     if token is None and not no_token and not is_loopback(host):
-        raise ValueError(
-            f"host is {host!r}, which others can reach; give a --token that requests must bring, or --no-token"
-        )
+        raise ValueError(f"host is {host!r}, which others can reach; give requests a --token to bring, or --no-token")
 
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens, so that a port in use is noticed before the model is loaded."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        raise ValueError(f"host is {host!r} and port {port}, where it cannot listen: {error.strerror}") from None
 
 
 def _bracketed(host: str) -> str:

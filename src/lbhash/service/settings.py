@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lbhash.utils.validation import check_float, check_int
 
-MAX_K = 1000
-"""The largest number of neighbors in one answer."""
+MAX_K = 1000  # neighbors in one answer
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a service.
+    """The settings of a service; raises ``TypeError`` or ``ValueError`` if a number or the token is not valid.
 
     Args:
         model: a folder that ``lbhash train`` wrote.
         index: what ``lbhash.index.open_index`` opens.
         data: ``"digits"`` or a file, with the rows, their images and the queries of the evaluation.
-        backbone: the folder of a vision model that turns images into embeddings. If None, it is the model's own
-            backbone, if that is on this machine.
-        token: what every request must bring as ``Authorization: Bearer``, except for the page's own files and
-            ``/health``.
+        backbone: the folder of a vision model for images. If None, it is the model's own, if that is on this machine.
+        token: what every request but those for ``/health`` and the page's files must bring (``Authorization: Bearer``).
         hosts: the allowed names in the ``Host`` of a request; empty for any.
         max_body: the largest body of a request, in bytes.
         max_pixels: the largest image, in pixels.
-        concurrency: how many requests are computed at once. If None, it is the number of processors.
+        concurrency: how many requests are computed at once. If None, it is the number of usable cores.
         queue: how many requests may wait for a thread; any more get status 503.
         queue_seconds: how long a request may wait for a thread before it gets status 503.
         body_seconds: how long a body may take to arrive.
         decode_seconds: how long an image may take to decode.
         reload_seconds: how often to look for a newer index.
-
-    Raises:
-        TypeError, ValueError: a number is out of range, or the token is empty or not printable ASCII.
     """
 
     model: str | Path
@@ -62,8 +55,3 @@ class Settings:
             check_float(getattr(self, name), name, above=0)
         if self.token is not None and not (self.token and self.token.isascii() and self.token.isprintable()):
             raise ValueError("token is empty or not printable ASCII; a header can hold nothing else")
-
-    @property
-    def threads(self) -> int:
-        """The number of requests that are computed at once."""
-        return self.concurrency or os.cpu_count() or 1

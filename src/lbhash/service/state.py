@@ -13,36 +13,34 @@ from lbhash.service.decoding import Decoder
 from lbhash.service.engine import Engine
 from lbhash.service.prometheus import Monitor
 from lbhash.service.settings import Settings
+from lbhash.utils.system import usable_cores
 
 log = logging.getLogger("lbhash.service")
 
 
 class Service:
-    """Everything that the routes use: engine, admission, background work and metrics.
-
-    Raises:
-        TypeError, ValueError: what the settings name cannot be loaded.
-    """
+    """Everything that the routes use: engine, admission, background work and metrics."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.decoder = Decoder(settings.threads, settings.decode_seconds, settings.max_body, settings.max_pixels)
+        threads = settings.concurrency or usable_cores()
+        self.decoder = Decoder(threads, settings.decode_seconds, settings.max_body, settings.max_pixels)
         self.engine = Engine(settings, self.decoder)
-        self.admission = Admission(settings.threads, settings.queue, settings.queue_seconds)
+        self.admission = Admission(threads, settings.queue, settings.queue_seconds)
         self.background = Background(self.engine)
         self.monitor = Monitor(self.engine, self.admission)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run the background work while the block runs, and end threads and child processes after it."""
-        self.background.start()
-        reloading = asyncio.create_task(self._reload())
+        tasks = [asyncio.create_task(work) for work in (self.background.run(), self._reload())]
         try:
             yield
         finally:
-            reloading.cancel()
-            self.admission.close()
-            self.background.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.admission.pool.shutdown(wait=False, cancel_futures=True)
             self.decoder.close()
 
     async def _reload(self) -> None:
@@ -51,15 +49,13 @@ class Service:
         while True:
             await asyncio.sleep(self.settings.reload_seconds)
             try:
-                newer = await asyncio.to_thread(self.engine.refresh)
+                if await asyncio.to_thread(self.engine.refresh):
+                    reported = ""
+                    self.monitor.reloads.labels("loaded").inc()
+                    log.info("generation %d of the index is loaded", self.engine.index.generation)
+                    self.background.changed.set()
             except Exception as error:  # whatever is wrong with the new index, the old one still serves
                 if str(error) != reported:
                     reported = str(error)
                     self.monitor.reloads.labels("failed").inc()
                     log.warning("a newer index could not be loaded: %s", reported)
-                continue
-            if newer:
-                reported = ""
-                self.monitor.reloads.labels("loaded").inc()
-                log.info("generation %d of the index is loaded", self.engine.index.generation)
-                self.background.renew()

@@ -1,51 +1,43 @@
-"""The model's numbers: how well the index answers the data's queries, and how far apart its classes are.
-
-For NumPy's late import see ``Worker``.
-"""
+"""What the page shows of the whole index: the model's numbers, and codes in the plane (by PCA, then by t-SNE)."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from lbhash.utils.labels import check_label_pair, check_labels, number_classes
+
+POINTS = 2000  # codes in the plane
 MAX_BASE = 1_000_000
 MAX_QUERIES = 1000
-_PAIRS = 12  # of frequently confused classes
-_FIGURES = {"precision_within_2": "precision_within_radius"} | {
-    name: name for name in ("queries", "map", "map_worst", "map_best", "knn_accuracy")
-}
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What the numbers are computed from."""
+class Evidence(NamedTuple):
+    """What the numbers are computed from: codes ``uint8 [n, bytes]``, and a class number or a list of them for each."""
 
-    codes: Any  # of the index, uint8 [n, bytes]
-    labels: list[Any]  # a class number, or a list of class numbers, for each code
+    codes: Any
+    labels: list[Any]
     bits: int
-    query_codes: Any = None  # uint8 [m, bytes], or None without queries
+    query_codes: Any = None
     query_labels: list[Any] | None = None
 
 
 def summarize(evidence: Evidence) -> bytes:
     """Return the fields of ``lbhash.service.schemas.Summary`` as JSON; takes seconds."""
-    from lbhash.utils.labels import check_label_pair, check_labels
-
     if evidence.query_labels is None:
-        return json.dumps(_of_classes(evidence, check_labels(evidence.labels))).encode()
-    query_labels, base_labels = check_label_pair(evidence.query_labels, evidence.labels)
-    summary = {**_of_classes(evidence, base_labels), **_of_queries(evidence, query_labels, base_labels)}
+        summary = _of_classes(evidence, check_labels(evidence.labels))
+    else:
+        query_labels, base_labels = check_label_pair(evidence.query_labels, evidence.labels)
+        summary = _of_classes(evidence, base_labels) | _of_queries(evidence, query_labels, base_labels)
     return json.dumps(summary, allow_nan=False).encode()
 
 
 def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
     """Return the distances of the lower bound, for each class and for all."""
-    import numpy as np
-
     from lbhash.evaluation.bound import bound
-    from lbhash.utils.labels import number_classes
 
     names, members = number_classes(labels) if labels.ndim == 1 else (np.arange(labels.shape[1]), labels)
     found = bound(evidence.codes, members, bits=evidence.bits)
@@ -53,21 +45,19 @@ def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
     np.fill_diagonal(inter, np.inf)
     alone = len(inter) < 2
     present = np.flatnonzero(found.present)
-    classes = []
-    for row, number in zip(inter, present, strict=True):
-        counts = found.intra_counts[number]
-        classes.append(
-            {
-                "label": int(names[number]),
-                "codes": int(counts.sum()),
-                "intra": float(found.intra_per_class[number]),
-                "intra_mean": float(counts @ np.arange(evidence.bits + 1) / counts.sum()),
-                "inter": None if alone else float(row.min()),
-                "nearest": None if alone else int(names[present[row.argmin()]]),
-            }
-        )
-    ratio_999 = found.at_percentile(99.9).ratio
-    numbers = {"inter": found.inter, "intra": found.intra, "ratio": found.ratio, "ratio_999": ratio_999}
+    counts = found.intra_counts[present]
+    nobody = [None] * len(present)
+    columns = {
+        "label": names[present].tolist(),
+        "codes": counts.sum(axis=1).tolist(),
+        "intra": found.intra_per_class[present].astype(float).tolist(),
+        "intra_mean": (counts @ np.arange(evidence.bits + 1) / counts.sum(axis=1)).tolist(),
+        "inter": nobody if alone else inter.min(axis=1).tolist(),
+        "nearest": nobody if alone else names[present[inter.argmin(axis=1)]].tolist(),
+    }
+    classes = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    numbers = {name: getattr(found, name) for name in ("inter", "intra", "ratio")}
+    numbers["ratio_999"] = found.at_percentile(99.9).ratio
     finite = {name: float(value) if np.isfinite(value) else None for name, value in numbers.items()}
     return {"codes": len(evidence.codes), "classes": classes, **finite}
 
@@ -78,15 +68,48 @@ def _of_queries(evidence: Evidence, query_labels: Any, base_labels: Any) -> dict
     from lbhash.evaluation.report import VOTES, evaluate
 
     report = evaluate(evidence.query_codes, query_labels, evidence.codes, base_labels, bits=evidence.bits)
-    figures = {name: getattr(report, attribute) for name, attribute in _FIGURES.items()}
+    figures = {name: getattr(report, name) for name in ("queries", "map", "map_worst", "map_best", "knn_accuracy")}
+    figures |= {"precision_within_2": report.precision_within_radius, "confused": None}
     if base_labels.ndim == 2:
-        return {**figures, "confused": None}
+        return figures
     voted = knn_predict(evidence.query_codes, evidence.codes, base_labels, min(VOTES, len(evidence.codes)))
     pairs = sorted(zip(query_labels.tolist(), voted.tolist(), strict=True))
     queries = Counter(label for label, _ in pairs)
-    wrong = Counter(pair for pair in pairs if pair[0] != pair[1]).most_common(_PAIRS)
-    confused = [
+    wrong = Counter(pair for pair in pairs if pair[0] != pair[1]).most_common(12)
+    figures["confused"] = [
         {"label": label, "taken_for": other, "queries": count, "share": count / queries[label]}
         for (label, other), count in wrong
     ]
-    return {**figures, "confused": confused}
+    return figures
+
+
+def principal(signs: Any) -> Any:
+    """Return the first two principal components of codes of ±1: ``[n, bits]`` to ``float32 [n, 2]`` in [-1, 1]."""
+    centered = signs.astype(np.float64) - signs.mean(axis=0)
+    _, vectors = np.linalg.eigh(centered.T @ centered)
+    plane = centered @ vectors[:, ::-1][:, :2]
+    return _scaled(np.pad(plane, ((0, 0), (0, 2 - plane.shape[1]))))
+
+
+def neighborly(signs: Any) -> bytes:
+    """Return the t-SNE of codes of ±1, ``[n, bits]``, as the bytes of ``float32 [n, 2]``; takes seconds.
+
+    The squared Euclidean distance of codes of ±1 is four times the Hamming distance, so the neighbors are the same.
+    """
+    from sklearn.manifold import TSNE
+
+    start = principal(signs) * 1e-2
+    # Equal codes would start at one point and stay on top of each other.
+    start += np.random.default_rng(0).normal(scale=1e-3, size=start.shape).astype(np.float32)
+    tsne = TSNE(perplexity=min(30.0, (len(signs) - 1) / 3), init=start, random_state=0, n_jobs=1)
+    return _scaled(tsne.fit_transform(signs.astype(np.float32))).tobytes()
+
+
+def _scaled(plane: Any) -> Any:
+    """Return points centered and in [-1, 1]; far outliers are moved inwards, so that the others have room."""
+    plane = plane - np.median(plane, axis=0)
+    radius = np.hypot(*plane.T)
+    usual = max(float(np.median(radius)), 1e-12)
+    plane = plane * (np.arcsinh(radius / usual) / np.maximum(radius, 1e-12))[:, None]
+    plane = plane - (plane.max(axis=0) + plane.min(axis=0)) / 2
+    return (plane / max(float(np.abs(plane).max()), 1e-12)).astype(np.float32)

@@ -1,7 +1,6 @@
-"""A child process that computes one function, and that can be killed while it does.
+"""Child processes that decode images and compute what the page shows of the whole index.
 
-A thread cannot be stopped, and what runs in a thread can take down the whole server. So images are decoded, and the
-numbers of the page computed, in child processes: one that takes too long, uses too much memory or crashes is replaced.
+A thread cannot be stopped, and can take down the whole server; a child that hangs or crashes is replaced.
 """
 
 from __future__ import annotations
@@ -10,8 +9,11 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
+
+from lbhash.utils.formatting import one_line
 
 _DONE, _REFUSED, _FAILED = b"+", b"-", b"!"
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -25,33 +27,27 @@ class Worker:
     """A child process that calls ``function`` on each argument that it is sent.
 
     The answer is bytes and is never unpickled (as the process pools of Python's libraries do), so that a child that a
-    malicious image has taken over has no way to run code in the server.
-
-    Args:
-        function: takes one argument that can be pickled and returns bytes. Its module must not import NumPy, which
-            reads the number of threads when it is imported, before the child has set it.
-        nice: how much the child yields to other processes.
-        memory: the limit of the child's address space, in bytes. If None, there is no limit.
+    malicious image has taken over has no way to run code in the server. The child yields to other processes by
+    ``nice``; ``memory`` is the limit of its address space in bytes (if None, there is no limit).
     """
 
     def __init__(self, function: Callable[[Any], bytes], *, nice: int = 0, memory: int | None = None) -> None:
         # Not forked: a fork of a process with threads can inherit a lock that nobody will release.
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, function, nice, memory), daemon=True)
+        self._process = context.Process(target=_work, args=(theirs, nice, memory), daemon=True)
         self._process.start()
         theirs.close()  # otherwise the connection would stay open when the child dies
+        self._function = function
 
     def ask(self, argument: Any, seconds: float) -> bytes:
-        """Return ``function(argument)``.
+        """Return ``function(argument)``, or raise the ``ValueError`` that the function raised.
 
-        Raises:
-            ValueError: the function raised one; the message is the same.
-            WorkerError: the child raised another error, died, or took longer than ``seconds``. In the last two cases
-                it cannot be used again: ``kill`` it.
+        Any other error is a ``WorkerError``. A child that died or took longer than ``seconds`` has to be killed.
         """
         try:
-            self._connection.send(argument)
+            # The function comes here, since it loads libraries and the child has to set its limits before.
+            self._connection.send((self._function, argument))
             if not self._connection.poll(seconds):
                 raise WorkerError(f"it took longer than {seconds:g} seconds")
             answer = self._connection.recv_bytes()
@@ -69,27 +65,25 @@ class Worker:
         self._connection.close()
 
 
-def _work(connection: Connection, function: Callable[[Any], bytes], nice: int, memory: int | None) -> None:
+def _work(connection: Connection, nice: int, memory: int | None) -> None:
     """Answer arguments in the child process, until the server closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the server ends us
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    os.environ.update(dict.fromkeys(_THREADS, "1"))  # which NumPy reads when it is imported
     if os.name == "posix":  # Windows has neither
         import resource
 
         os.nice(nice)
         if memory is not None:
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    while True:
-        try:
-            argument = connection.recv()
-        except (EOFError, OSError):  # the server has gone
-            return
-        try:
-            answer = _DONE + function(argument)
-        except ValueError as error:
-            answer = _REFUSED + " ".join(str(error).split()).encode()
-        except MemoryError:
-            answer = _REFUSED + b"it takes more memory than one request may have"
-        except Exception as error:
-            answer = _FAILED + f"{type(error).__name__}: {error}".encode()
-        connection.send_bytes(answer)
+    with suppress(EOFError, OSError):  # the server has gone
+        while True:
+            function, argument = connection.recv()
+            try:
+                answer = _DONE + function(argument)
+            except ValueError as error:
+                answer = _REFUSED + one_line(error).encode()
+            except MemoryError:
+                answer = _REFUSED + b"it takes more memory than one request may have"
+            except Exception as error:
+                answer = _FAILED + f"{type(error).__name__}: {error}".encode()
+            connection.send_bytes(answer)

@@ -44,7 +44,7 @@ class ParquetImages(ImageStore):
 
     def stored(self, row: int) -> bytes:
         """Return the image of a row as it is stored, here or beside."""
-        data, path = self._bytes_and_path(row)
+        data, path = self.bytes_and_path(row)
         if data is None:
             try:
                 data = (self._rows.file_of(row).parent / path).read_bytes() if path else b""
@@ -73,7 +73,7 @@ class ParquetImages(ImageStore):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.files, self.column, self.name)  # and no batch
 
-    def _bytes_and_path(self, row: int) -> tuple[bytes | None, str | None]:
+    def bytes_and_path(self, row: int) -> tuple[bytes | None, str | None]:
         """Return bytes and path of a row."""
         if not self._first <= row < self._first + len(self._batch):
             self._first, batch = self._rows.around(row)
@@ -96,7 +96,7 @@ class ParquetImages(ImageStore):
                 facts = columns.get(f"{self.column}.bytes") or columns[self.column]
                 if facts.statistics is None or facts.statistics.null_count:  # else all have bytes, says the footer
                     for row in range(start, start + group.num_rows):
-                        data, path = self._bytes_and_path(row)
+                        data, path = self.bytes_and_path(row)
                         if data is None:
                             yield row, file.parent, path
                 start += group.num_rows
