@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def write_tuning(found: Tuning, folder: str | Path) -> list[Path]:
-    """Write ``trials.csv`` and ``best.json``, and ``ratio_map.png`` if the mAP of at least two trials is known.
-
-    Returns:
-        The files.
-    """
+    """Write ``trials.csv`` and ``best.json``, and ``ratio_map.png`` if two mAP are known, and return the files."""
     out = Path(folder)
     rows = found.table()
     with replacing(out / "trials.csv") as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
@@ -30,9 +26,9 @@ def write_tuning(found: Tuning, folder: str | Path) -> list[Path]:
     write_json(out / "best.json", found.as_dict())
     files = [out / "trials.csv", out / "best.json"]
     if len(_scores_with_map(found)) >= 2:
-        with replacing(out / "ratio_map.png") as temporary:
-            ratio_map_figure(found).savefig(temporary, format="png", dpi=150)
         files.append(out / "ratio_map.png")
+        with replacing(files[-1]) as temporary:
+            ratio_map_figure(found).savefig(temporary, format="png", dpi=150)
     return files
 
 

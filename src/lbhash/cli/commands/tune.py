@@ -64,34 +64,14 @@ def tune(
     loaded, about = open_embedded(data, **source)
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(loaded.base), "the size of the base")
-    found = search(
-        Hasher(bits, method, guided, epochs, seed, device=device, threads=threads),
-        loaded,
-        trials=trials,
-        by=by,
-        percentile=percentile,
-        inter_percentile=inter_percentile,
-        top_k=top_k,
-        compare=compare,
-        held_out=held_out,
-        space=searched,
-        prune=prune,
-        folder=out,
-        resume=resume,
-        after_trial=lambda trial: typer.echo(_trial_line(trial, trials), err=True),
-    )
+    hasher = Hasher(bits, method, guided, epochs, seed, device=device, threads=threads)
+    options: dict[str, Any] = {"by": by, "percentile": percentile, "inter_percentile": inter_percentile, "top_k": top_k}
+    options |= {"compare": compare, "held_out": held_out, "space": searched, "prune": prune, "resume": resume}
+    options |= {"after_trial": lambda trial: typer.echo(_trial_line(trial, trials), err=True)}
+    found = search(hasher, loaded, trials=trials, folder=out, **options)
     write_tuning(found, out)
-    settings = {name: value for name, value in found.hasher.get_params().items() if name != "progress"}
-    metrics = train_model(
-        loaded,
-        out / "model",
-        top_k=top_k,
-        split_seed=source["split_seed"],
-        overwrite=True,
-        progress=not as_json,
-        about=about,
-        **settings,
-    )
+    settings = found.hasher.get_params() | {"progress": not as_json, "split_seed": source["split_seed"]}
+    metrics = train_model(loaded, out / "model", top_k=top_k, overwrite=True, about=about, **settings)
     if as_json:
         print_json(found.as_dict() | {"trials": [trial.as_dict() for trial in found.trials], "metrics": metrics})
         return
@@ -134,11 +114,8 @@ def print_tuning(found: Tuning) -> None:
         pruned = " (pruned)" if trial.state == "pruned" else ""
         table.add_row(f"{trial.number}{star}", *cells, f"{trial.epochs}{pruned}", warnings)
     Console().print(table)
-    chosen = ", ".join(f"{name} {_short(value)}" for name, value in best.params.items())
+    values = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in best.params.items()}
+    chosen = ", ".join(f"{name} {value}" for name, value in values.items())
     typer.echo(f"* trial {best.number}: {chosen}")
     for diagnostic in (*found.diagnostics, *(best.score.diagnostics if best.score else ())):
         typer.echo(f"warning ({diagnostic.kind}): {diagnostic.line}")
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

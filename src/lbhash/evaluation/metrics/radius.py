@@ -20,10 +20,7 @@ def precision_within(hist: Ranking, radius: int) -> Floats:
 
 
 def recall_within(hist: Ranking, radius: int) -> Floats:
-    """Return the recall of a look-up: relevant codes within the radius over all relevant base codes.
-
-    It is NaN for a query to which no base code is relevant.
-    """
+    """Return the recall of a look-up; NaN for a query to which no base code is relevant."""
     return ratio(_within(hist, radius)[1], all_relevant(hist), np.nan)
 
 

@@ -13,18 +13,15 @@ from lbhash.evaluation.ranking import Ranking
 
 
 def precision_at(hist: Ranking, k: int) -> Floats:
-    """Return the precision of the first k places, P@k: ``(R_d + r_d m / n_d) / k``.
+    """Return the precision of the first k places, ``(R_d + r_d m / n_d) / k``, d being the distance at rank k.
 
-    d is the distance at rank k, and m = k - N_d the places of its group that count.
+    m = k - N_d is the number of places of its group that count.
     """
     return _found(hist, k) / k
 
 
 def recall_at(hist: Ranking, k: int) -> Floats:
-    """Return the recall of the first k places: the relevant codes among them over all relevant base codes.
-
-    It is NaN for a query to which no base code is relevant.
-    """
+    """Return the recall of the first k places; NaN for a query to which no base code is relevant."""
     return ratio(_found(hist, k), all_relevant(hist), np.nan)
 
 
@@ -46,22 +43,22 @@ def r_precision(hist: Ranking) -> Floats:
     """
     check_rank(hist, None)
     every = all_relevant(hist)
-    return ratio(_relevant_at(hist, np.maximum(every, 1)[:, None])[:, 0], every, np.nan)
+    return ratio(relevant_at(hist, np.maximum(every, 1)[:, None])[:, 0], every, np.nan)
 
 
 def relevant_at(hist: Ranking, ranks: npt.NDArray[np.int64]) -> Floats:
-    """Return the expected number of relevant codes on the first places, ``[queries, ranks]``, for ascending ranks."""
-    return _relevant_at(hist, np.broadcast_to(ranks, (hist.queries, len(ranks))))
+    """Return the expected number of relevant codes on the first places, ``[queries, ranks]``, for ascending ranks.
+
+    The ranks are ``[ranks]``, or ``[queries, ranks]``.
+    """
+    ranks = np.broadcast_to(ranks, (hist.queries, ranks.shape[-1]))
+    found = np.empty(ranks.shape)
+    _interpolate(hist.total, hist.relevant, ranks, found)
+    return found
 
 
 def _found(hist: Ranking, k: int) -> Floats:
     return relevant_at(hist, np.array([check_rank(hist, k)]))[:, 0]
-
-
-def _relevant_at(hist: Ranking, ranks: npt.NDArray[np.int64]) -> Floats:
-    found = np.empty(ranks.shape)
-    _interpolate(hist.total, hist.relevant, ranks, found)
-    return found
 
 
 @numba.njit(nogil=True, cache=True)
