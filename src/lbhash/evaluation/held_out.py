@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -31,16 +31,12 @@ By = Literal["ratio", "map"]
 
 @dataclass(frozen=True)
 class Score:
-    """The score of validation rows' codes. Distances are in bits."""
+    """The score of validation rows' codes: D_inter and D_intra in bits, at their percentiles and at their extremes."""
 
     inter: float
-    """D_inter at its percentile."""
     intra: float
-    """D_intra at its percentile."""
     inter_min: float
-    """min D_inter."""
     intra_max: float
-    """max D_intra."""
     map: float | None
     """Mean average precision, each row being a query to all the others; None if it was not computed."""
     distinct: int
@@ -48,9 +44,8 @@ class Score:
     diagnostics: tuple[Diagnostic, ...]
     """Why the ratio may mislead here."""
     ratio_seconds: float
-    """What the ratio took, given the codes."""
+    """What the ratio took, given the codes; ``map_seconds`` is what the mAP took."""
     map_seconds: float | None
-    """What the mAP took, given the codes."""
 
     @property
     def ratio(self) -> float:
@@ -69,13 +64,9 @@ class Score:
             return self.map
         return bounded_ratio(self.inter, self.intra)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Score:
-        """Return the score of a dict that ``as_dict`` gave; older ones name the diagnostics "cautions"."""
+        """Return the score of a dict of its fields; older ones name the diagnostics "cautions"."""
         fields = {"diagnostics" if name == "cautions" else name: value for name, value in stored.items()}
         return cls(**fields | {"diagnostics": tuple(Diagnostic(**found) for found in fields["diagnostics"])})
 
@@ -92,17 +83,10 @@ def score_codes(
     with_map: bool = False,
     top_k: int | None = None,
 ) -> Score:
-    """Score the codes of validation rows; the errors are those of ``bound``.
+    """Score the packed codes of at least two validation rows by the ratio at percentiles of D_intra and D_inter.
 
-    Args:
-        codes: ``uint8 [n, bytes]``, packed; at least two.
-        labels: class numbers ``[n]``, or multi-label.
-        classes: C, the number of classes.
-        bits: h, the length of a code.
-        percentile: the percentile of D_intra, from 0 to 100; 100 is the maximum.
-        inter_percentile: the percentile of D_inter, from 0 to 100; 0 is the minimum.
-        with_map: whether to compute the mAP too, which takes n² comparisons.
-        top_k: the length of the ranked list in mAP@k. If None, or if there are fewer, it is all other rows.
+    The mAP takes n² comparisons; k of mAP@k is ``top_k``, or if None or too large, all other rows. The other arguments
+    and the errors are those of ``bound``.
     """
     array, checked = check_codes(codes), check_labels(labels, classes=classes)
     started = time.perf_counter()

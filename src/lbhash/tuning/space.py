@@ -10,15 +10,20 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+import torch
+from sklearn.base import clone
+
+from lbhash.centers.targets import check_center_kind
+from lbhash.hasher import Hasher
+from lbhash.losses import METHODS, Guided, Objective, Task, build_objective
+from lbhash.models.hash_model import HashModel
+from lbhash.training.schedule import Schedule
 from lbhash.utils.files import existing_file
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_float
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
-
-    from lbhash.hasher import Hasher
-    from lbhash.losses import Objective
 
 SETTINGS = ("lr", "dropout", "hidden", "centers", "batch_size")
 """Arguments of ``Hasher`` that may be searched, besides ``options.NAME`` of the method and ``guidance.NAME``."""
@@ -39,8 +44,6 @@ def import_optuna() -> Any:
 
 def default_space(method: Any, guided: bool, bits: int) -> dict[str, BaseDistribution]:
     """Return what is searched if no space is given, with the ``search_space`` of the method, a name or a custom one."""
-    from lbhash.losses import METHODS
-
     space: dict[str, Any] = {
         "lr": {"low": 1e-4, "high": 1e-2, "log": True},
         "dropout": {"low": 0.0, "high": 0.8},
@@ -103,8 +106,6 @@ def to_entry(distribution: Any) -> dict[str, Any]:
 
 def with_params(hasher: Hasher, params: Mapping[str, Any]) -> Hasher:
     """Return an unfitted copy of the hasher with these settings, named as in a space."""
-    from sklearn.base import clone
-
     settings: dict[str, Any] = {}
     for name, value in params.items():
         group, _, own = name.rpartition(".")
@@ -154,13 +155,6 @@ def check_space(space: Space, hasher: Hasher, classes: int) -> None:
 
 def _build(hasher: Hasher, classes: int) -> Objective:
     """Build what a hasher builds before it trains, as far as that is quick, and return the objective."""
-    import torch
-
-    from lbhash.centers.targets import check_center_kind
-    from lbhash.losses import Task, build_objective
-    from lbhash.models.hash_model import HashModel
-    from lbhash.training.schedule import Schedule
-
     Schedule(hasher.epochs, hasher.batch_size, hasher.lr)
     check_center_kind(hasher.centers)
     with torch.random.fork_rng(devices=[]):
@@ -182,8 +176,6 @@ def _own_value(hasher: Hasher, name: str) -> Any:
 
 def _default(hasher: Hasher, name: str) -> Any:
     """Return a setting's default; None if it has none."""
-    from lbhash.losses import METHODS, Guided
-
     group, _, own = name.rpartition(".")
     host: Any = METHODS[hasher.method] if isinstance(hasher.method, str) else hasher.method
     kind = {"": type(hasher), "guidance": Guided, "options": host}[group]

@@ -25,10 +25,9 @@ class Study:
     """Asks Optuna what to try, and stores the results.
 
     The settings of a trial follow from the seed, its number and the trials before it, so that a search that was killed
-    and resumed finds what it would have found; the trial that was running then is tried again.
-
-    The first trial has the settings ``start``, and Optuna samples those that it does not name. No trial is pruned in
-    the first quarter of the epochs. ``settings`` tell this search from others; without ``folder`` it is in memory.
+    and resumed finds what it would have found; the trial that was running then is tried again. The first trial has the
+    settings ``start``, completed by Optuna. ``settings`` tell this search from others; if ``folder`` is None, it is in
+    memory.
     """
 
     def __init__(
@@ -48,27 +47,24 @@ class Study:
         self.space, self.seed, self.start = space, seed, start
         if folder is not None and (folder / DATABASE).exists() and not resume:
             raise ValueError(f"out is {str(folder)!r}, which already holds a search; give another folder, or --resume")
-        pruner = optuna.pruners.MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=max(1, epochs // 4))
+        # No trial is pruned in the first quarter of the epochs.
+        median = optuna.pruners.MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=max(1, epochs // 4))
+        pruner = median if prune else optuna.pruners.NopPruner()
+        storage = None if folder is None else _storage(folder)
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would print that a study is new
         try:
             self._study = optuna.create_study(
-                storage=None if folder is None else _storage(folder),
-                study_name="lbhash",
-                direction="maximize",
-                pruner=pruner if prune else optuna.pruners.NopPruner(),
-                load_if_exists=True,
+                storage=storage, pruner=pruner, study_name="lbhash", direction="maximize", load_if_exists=True
             )
         finally:
             optuna.logging.set_verbosity(verbosity)
         stored = self._study.user_attrs.get(_SETTINGS, {})
         for name, value in settings.items():
             if stored.get(name, value) != value:  # a study of an older version does not have every setting
-                shown = "top_k" if name == "at" else name
-                raise ValueError(
-                    f"{shown} is {value}, and the search in {str(folder)!r} was made with {stored[name]}; "
-                    "resume with the same settings, or give another folder"
-                )
+                made = f"the search in {str(folder)!r} was made with {stored[name]}"
+                shown = f"{'top_k' if name == 'at' else name} is {value}"
+                raise ValueError(f"{shown}, and {made}; resume with the same settings, or give another folder")
         self._study.set_user_attr(_SETTINGS, {**stored, **settings})
         for trial in self._trials(self._states.RUNNING):
             self._close(trial.number, trial.user_attrs.get(_TRIAL, {"state": "killed"}))

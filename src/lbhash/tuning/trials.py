@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from lbhash.evaluation.diagnostics import Diagnostic
 from lbhash.evaluation.held_out import By, Score, bounded_ratio
-
-if TYPE_CHECKING:
-    from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher
 
 State = Literal["complete", "pruned", "failed"]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One training of a search."""
+    """One training of a search: its number from 0, the settings that were tried, and what came of them."""
 
     number: int
-    """The trial's number, counted from 0."""
     params: dict[str, Any]
-    """The settings that were tried."""
     state: State
     """"pruned" is a trial that was ended early, as its value was below the median of the trials before."""
     score: Score | None
     """The score of the validation rows' codes at the end; None if the trial failed."""
     epochs: int
-    """The number of epochs that were trained."""
     seconds: float
     """What the training took, with the value of every epoch if trials are pruned."""
     why: str = ""
@@ -53,19 +48,13 @@ class Trial:
 
     def row(self, by: By) -> dict[str, Any]:
         """Return the trial as a flat row of a table."""
-
-        def of_score(*names: str) -> dict[str, Any]:
-            return {name: getattr(self.score, name, None) for name in names}
-
+        row: dict[str, Any] = {"number": self.number, "state": self.state, "value": self.value(by)}
+        for name in ("ratio", "strict_ratio", "inter", "intra", "inter_min", "intra_max", "map", "distinct"):
+            row[name] = getattr(self.score, name, None)
+        row |= {"epochs": self.epochs, "train_seconds": self.seconds}
+        row |= {name: getattr(self.score, name, None) for name in ("ratio_seconds", "map_seconds")}
         lines = [found.line for found in self.score.diagnostics] if self.score else []
-        return (
-            {"number": self.number, "state": self.state, "value": self.value(by)}
-            | of_score("ratio", "strict_ratio", "inter", "intra", "inter_min", "intra_max", "map", "distinct")
-            | {"epochs": self.epochs, "train_seconds": self.seconds}
-            | of_score("ratio_seconds", "map_seconds")
-            | {"warnings": "; ".join(lines), "why": self.why}
-            | self.params
-        )
+        return row | {"warnings": "; ".join(lines), "why": self.why} | self.params
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, get_args
+from pathlib import Path
+from typing import Any, get_args
 
+import lightning as L
 import numpy as np
-from lightning.pytorch.callbacks import Callback
 
 from lbhash.codes import check_bits
 from lbhash.data import Dataset, EmbeddingSplit, hold_out
 from lbhash.evaluation.diagnostics import diagnose_rows, diagnose_values
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, By, Score, score_codes
+from lbhash.hasher import Hasher
+from lbhash.models.hash_model import HashModel
 from lbhash.training.confusion import confusion
 from lbhash.training.hardware import check_machine
 from lbhash.tuning import space as spaces
@@ -25,14 +28,6 @@ from lbhash.utils.deprecation import renamed
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import Labels, check_labels
 from lbhash.utils.validation import check_choice, check_float, check_int
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import lightning as L
-
-    from lbhash.hasher import Hasher
-    from lbhash.models.hash_model import HashModel
 
 _NOT_OF_THE_SEARCH = ("device", "threads", "devices", "nodes", "workers", "progress")
 
@@ -97,10 +92,8 @@ def search(
         after_trial: called after every trial, also for those of a resumed search.
 
     Returns:
-        What was found; its ``hasher`` has the best settings and is not fitted.
-
-    Raises:
-        TypeError, ValueError: an argument is not as above, the folder's search is another, or no trial came to its end.
+        What was found; its ``hasher`` has the best settings and is not fitted. An argument that is not as above, a
+        folder with another search, or a search of which no trial is complete, is a ``TypeError`` or ``ValueError``.
     """
     trials = check_int(trials, "trials", 1)
     check_choice(by, "by", get_args(By))
@@ -131,18 +124,16 @@ def search(
     labels = check_labels(validation.labels, classes=count)
     evaluator = _Evaluator(validation, labels, count, hasher.bits, percentiles, by, by == "map" or compare, top_k)
     shared = cache(partial(confusion, fitted, count))  # computed once for all trials
-    after_trial = after_trial or (lambda trial: None)
     done = study.trials()[:trials]
-    for trial in done:
-        after_trial(trial)
-    while len(done) < trials:
-        asked, params = study.ask(len(done))
-        watch = _Watch(evaluator, asked, prune)
-        train = partial(with_params(hasher, params).fit_split, fitted, count, known_confusion=shared, callbacks=[watch])
-        trial = _try(train, watch, len(done), params)
-        study.tell(asked, trial, trial.value(by))
-        done.append(trial)
-        after_trial(trial)
+    for number in range(trials):
+        if number == len(done):
+            asked, params = study.ask(number)
+            watch, own = _Watch(evaluator, asked, prune), with_params(hasher, params)
+            train = partial(own.fit_split, fitted, count, known_confusion=shared, callbacks=[watch])
+            done.append(_try(train, watch, number, params))
+            study.tell(asked, done[-1], done[-1].value(by))
+        if after_trial is not None:
+            after_trial(done[number])
     diagnostics = diagnose_rows(labels, count, percentile)
     if by == "ratio":
         diagnostics += diagnose_values([trial.value(by) or 0.0 for trial in done if trial.state == "complete"])
@@ -174,7 +165,7 @@ class _Evaluator:
         return score_codes(codes, self.labels, self.classes, self.bits, *self.percentiles, **options)
 
 
-class _Watch(Callback):
+class _Watch(L.Callback):
     """Counts the epochs; if trials are pruned, reports the criterion after each and ends a trial that lags behind."""
 
     def __init__(self, evaluator: _Evaluator, asked: Any, prune: bool) -> None:

@@ -6,13 +6,13 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lbhash.evaluation.held_out import Score
 from lbhash.tuning.trials import Tuning
 from lbhash.utils.files import replacing, write_json
+from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from lbhash.evaluation.held_out import Score
 
 
 def write_tuning(found: Tuning, folder: str | Path) -> list[Path]:
@@ -34,8 +34,6 @@ def write_tuning(found: Tuning, folder: str | Path) -> list[Path]:
 
 def ratio_map_figure(found: Tuning) -> Figure:
     """Plot the ratio of the validation rows against their mAP, a point for each trial, hollow if it has a warning."""
-    from lbhash.utils.plotting import new_figure, palette
-
     figure, (axes,) = new_figure(6.5, 4.5)
     color, chosen = palette(2)
     for number, score in _scores_with_map(found).items():

@@ -20,8 +20,15 @@ from lbhash.evaluation.metrics.misrank import (
     lowest_average_precision,
     mean_misrank,
 )
-from lbhash.evaluation.metrics.radius import empty_within, precision_within, recall_within
-from lbhash.evaluation.metrics.rank import f1_at, precision_at, r_precision, recall_at
+from lbhash.evaluation.metrics.precision import (
+    empty_within,
+    f1_at,
+    precision_at,
+    precision_within,
+    r_precision,
+    recall_at,
+    recall_within,
+)
 
 __all__ = ["Curve", "Empty", "Normalize", "Ties", "acg_at", "average_precision", "average_precision_floor"]
 __all__ += ["empty_within", "f1_at", "largest_misrank", "lowest_average_precision", "mean_average_precision"]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.evaluation.metrics.common import EMPTY, Empty, Floats, all_relevant, check_rank, ratio
-from lbhash.evaluation.metrics.rank import relevant_at
+from lbhash.evaluation.metrics.precision import relevant_at
 from lbhash.evaluation.ranking import Ranking
 from lbhash.utils.validation import check_choice, check_int
 

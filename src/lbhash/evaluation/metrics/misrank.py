@@ -36,8 +36,7 @@ def mean_misrank(hist: Ranking, ties: Ties = "expected") -> Floats:
 def largest_misrank(hist: Ranking) -> npt.NDArray[np.int64]:
     """Return the largest mis-rank of a query's relevant base codes in the worst order of ties, ``int64 [queries]``.
 
-    That is how many irrelevant codes lie within the distance of its farthest relevant one, ``max d(q, relevant)``. It
-    is 0 if every relevant code is nearer than every irrelevant one, or if no base code is relevant.
+    That is how many irrelevant codes lie within the distance of its farthest relevant one; 0 if none is relevant.
     """
     relevant = hist.relevant
     wrong = np.cumsum(hist.total - relevant, axis=1)

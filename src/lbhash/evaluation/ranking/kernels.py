@@ -230,10 +230,9 @@ def count_shared(
 def count_groups(
     queries: Any, base: Any, weights: Any, query_labels: Any, sets: Any, starts: Any, block: int, counted: Any
 ) -> None:
-    """Count as ``count_shared`` if the base is in the order of its sets of labels.
+    """Count as ``count_shared``, with the ``weights`` of ``count_runs``, if the base is in the order of sets of labels.
 
-    The codes of group g, ``base[:, starts[g] : starts[g + 1]]``, all have the labels ``sets[g]``, one word of label
-    bits as in ``query_labels``, so that their grade is computed once. ``weights`` are those of ``count_runs``.
+    All codes of group g, ``base[:, starts[g] : starts[g + 1]]``, have the labels ``sets[g]``, one word of label bits.
     """
     words, rows = base.shape
     parts, _, levels, bins = counted.shape

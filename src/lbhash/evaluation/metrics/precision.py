@@ -1,4 +1,7 @@
-"""Precision, recall and F1 of the first k places of a ranking, expected over random orders of tied codes."""
+"""Precision, recall and F1: of the first k places of a ranking, and of a look-up within a Hamming radius.
+
+Those of the first k places are expected over random orders of tied codes; to a look-up ties make no difference.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import numpy.typing as npt
 
 from lbhash.evaluation.metrics.common import Floats, all_relevant, check_rank, ratio
 from lbhash.evaluation.ranking import Ranking
+from lbhash.evaluation.ranking.histogram import Counts
+from lbhash.utils.validation import check_int
 
 
 def precision_at(hist: Ranking, k: int) -> Floats:
@@ -21,7 +26,7 @@ def precision_at(hist: Ranking, k: int) -> Floats:
 
 
 def recall_at(hist: Ranking, k: int) -> Floats:
-    """Return the recall of the first k places; NaN for a query to which no base code is relevant."""
+    """Return the relevant codes on the first k places over all relevant base codes; NaN for a query without any."""
     return ratio(_found(hist, k), all_relevant(hist), np.nan)
 
 
@@ -59,6 +64,31 @@ def relevant_at(hist: Ranking, ranks: npt.NDArray[np.int64]) -> Floats:
 
 def _found(hist: Ranking, k: int) -> Floats:
     return relevant_at(hist, np.array([check_rank(hist, k)]))[:, 0]
+
+
+def precision_within(hist: Ranking, radius: int) -> Floats:
+    """Return the precision of a look-up, P@H<=radius: relevant codes within the radius over all codes within it.
+
+    A query that finds nothing has precision 0 (Liu et al., "Hashing with Graphs", ICML 2011, and most papers since).
+    """
+    found, relevant = _within(hist, radius)
+    return ratio(relevant, found, 0.0)
+
+
+def recall_within(hist: Ranking, radius: int) -> Floats:
+    """Return the relevant codes within the radius over all relevant base codes; NaN for a query without any."""
+    return ratio(_within(hist, radius)[1], all_relevant(hist), np.nan)
+
+
+def empty_within(hist: Ranking, radius: int) -> Floats:
+    """Return 1 for a query whose look-up finds no code at all, else 0; the mean is the share of empty results."""
+    return (_within(hist, radius)[0] == 0).astype(np.float64)
+
+
+def _within(hist: Ranking, radius: int) -> tuple[Counts, Counts]:
+    """Return the number of codes within the radius, and of relevant ones, ``[queries]`` each."""
+    end = check_int(radius, "radius", 0, hist.total.shape[1] - 1, "the length of a code") + 1
+    return hist.total[:, :end].sum(axis=1), hist.relevant[:, :end].sum(axis=1)
 
 
 @numba.njit(nogil=True, cache=True)
