@@ -247,7 +247,7 @@ def test_a_percentile_between_the_two_farthest_is_coarse():
 
 def test_the_confusion_is_computed_once_for_all_trials(blobs, monkeypatch):
     asked = []
-    for module in ("lbhash.training.setup", "lbhash.tuning.tuner"):
+    for module in ("lbhash.hasher", "lbhash.training.setup", "lbhash.tuning.tuner"):
         monkeypatch.setattr(f"{module}.confusion", lambda *given: asked.append(given) or confusion(*given))
     part = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
     search(Hasher(8, epochs=1, hidden=4), part, 4, trials=3, prune=False)
@@ -657,7 +657,7 @@ def test_bad_arguments(train, options, error, line):
 
 def test_without_optuna_it_says_how_to_get_it(train, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ValueError, match=r"tune needs optuna: pip install 'lbhash\[tune\]'"):
+    with pytest.raises(ValueError, match=r"tune needs the package optuna: pip install 'lbhash\[tune\]'"):
         search(small(), train, 4, space=SMALL)
 
 

@@ -1,13 +1,9 @@
-"""The lower bound of the codes' performance: D_inter, D_intra and their ratio.
+"""The lower bound of the codes' performance ("A Lower Bound of Hash Codes' Performance", NeurIPS 2022).
 
-The source is "A Lower Bound of Hash Codes' Performance" (NeurIPS 2022). Let the center of a class be the code with
-the least total Hamming distance to the codes of the class. With
-
-- D_inter, the Hamming distance between the centers of two classes, and
-- D_intra, the Hamming distance from a code to the center of its own class,
-
-the paper's theorem says that the average precision of a ranked list is at least a constant times
-``min D_inter / max D_intra``. Codes get better as classes move apart and as codes move onto their centers.
+The center of a class is the code with the least total Hamming distance to the codes of the class. D_inter is the
+distance between the centers of two classes, and D_intra that from a code to the center of its own class. The paper's
+theorem says that the average precision of a ranked list is at least a constant times ``min D_inter / max D_intra``:
+codes get better as classes move apart and as codes move onto their centers.
 """
 
 from __future__ import annotations
@@ -50,15 +46,11 @@ class Bound:
 
     @property
     def ratio(self) -> float:
-        """The ratio ``inter / intra``, as ``quotient`` computes it."""
+        """The ratio ``inter / intra``: infinite for intra = 0, or NaN if inter is 0 too."""
         return quotient(self.inter, self.intra)
 
     def at_percentile(self, intra: float = 99.9, inter: float = 0.0) -> Bound:
-        """Return the bound at these percentiles of D_intra and D_inter, which replace the maximum and the minimum.
-
-        Raises:
-            ValueError: a percentile is not from 0 to 100.
-        """
+        """Return the bound at these percentiles (0 to 100) of D_intra and D_inter in place of maximum and minimum."""
         intra, inter = check_float(intra, "intra", 0, 100), check_float(inter, "inter", 0, 100)
         return replace(
             self,
@@ -92,8 +84,7 @@ def code_centers(
     occurs in one term only, so every term can be minimized by itself, and ``#{i: b_ik != c_k}`` is least if c_k is the
     value that most of the b_ik have. At a tie both values are equally good, so the least total is the same.
 
-    Returns:
-        ``centers`` and ``present`` of the ``bound`` of these codes, whose arguments and errors are the same.
+    These are ``centers`` and ``present`` of the ``bound`` of these codes, whose arguments and errors are the same.
     """
     found = bound(codes, labels, classes=classes, bits=bits)
     return found.centers, found.present
@@ -152,9 +143,8 @@ def bound(
         _add_distances(words, members, as_words(packed), intra_counts)
     _add_pairs(packed[present], inter_counts)
     none = np.full(classes, np.nan)
-    return Bound(np.nan, np.nan, none, centers, present, intra_counts, inter_counts).at_percentile(
-        percentile, inter_percentile
-    )
+    counted = Bound(np.nan, np.nan, none, centers, present, intra_counts, inter_counts)
+    return counted.at_percentile(percentile, inter_percentile)
 
 
 def _members(codes: PackedCodes, labels: Labels) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]]:
@@ -199,7 +189,7 @@ def _percentile(counts: npt.NDArray[np.int64], percentile: float) -> float:
     """Return ``np.percentile`` (linear) of values 0, 1, 2, ... that occur ``counts`` times; NaN if there are none."""
     ends = np.cumsum(counts)
     if ends[-1] == 0:
-        return float("nan")
+        return math.nan
     place = (int(ends[-1]) - 1) * percentile / 100
     below = int(place)
     low, high = np.searchsorted(ends, [below, min(below + 1, int(ends[-1]) - 1)], side="right")

@@ -12,8 +12,8 @@ from lbhash.evaluation.bound import Bound
 from lbhash.utils.labels import Labels, one_hot
 
 FEW_ROWS = 5
-"""The number of validation rows of a class below which its center follows them. If bits are wrong by chance in a fifth
-of cases, D_intra of n = 3 rows is a fifth too small, and D_intra of 5 rows a fourteenth."""
+"""The number of validation rows of a class below which its center follows them: if a fifth of the bits are wrong by
+chance, D_intra of 3 rows is a fifth too small, and D_intra of 5 rows a fourteenth."""
 
 OUTLIER_PERCENTILE, OUTLIER_FACTOR = 99.0, 2.0
 """Codes are outliers if max D_intra is at least this factor times D_intra at this percentile."""
@@ -24,12 +24,10 @@ _CHUNK = 1 << 14
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """A reason to doubt a ratio.
+    """A reason to doubt a ratio, with its figures in ``line``.
 
-    Attributes:
-        kind: "equal", "collapsed", "shared", "outliers" and "crossed" are about codes, "few" and "coarse" about the
-            validation rows, and "ceiling" is about a search.
-        line: the reason with its figures.
+    The kinds "equal", "collapsed", "shared", "outliers" and "crossed" are about codes, "few" and "coarse" about the
+    validation rows, and "ceiling" is about a search.
     """
 
     kind: str
@@ -37,11 +35,7 @@ class Diagnostic:
 
 
 def diagnose_rows(labels: Labels, classes: int, percentile: float) -> list[Diagnostic]:
-    """Return why the ratio of these validation rows may mislead, whatever their codes.
-
-    - few: a class has fewer rows than ``FEW_ROWS``;
-    - coarse: the percentile lies between the two farthest rows, so that one of them decides.
-    """
+    """Return why the ratio of these validation rows may mislead, whatever their codes."""
     sizes = np.bincount(labels, minlength=classes) if labels.ndim == 1 else labels.sum(axis=0, dtype=np.int64)
     found = []
     small = np.flatnonzero(sizes < FEW_ROWS)
@@ -63,10 +57,7 @@ def diagnose_rows(labels: Labels, classes: int, percentile: float) -> list[Diagn
 
 
 def diagnose_values(ratios: Sequence[float]) -> list[Diagnostic]:
-    """Return why these ratios of trials may mislead a choice among them.
-
-    - ceiling: several have the largest, so that something else decides among them.
-    """
+    """Return why these ratios of trials may mislead a choice among them: several have the largest."""
     best = max(ratios, default=0.0)
     equal = sum(ratio == best for ratio in ratios)
     if equal < 2 or best == 0:
@@ -81,20 +72,11 @@ def diagnose_values(ratios: Sequence[float]) -> list[Diagnostic]:
 def diagnose_codes(
     codes: PackedCodes, labels: Labels, found: Bound, percentile: float, distinct: int
 ) -> Iterator[Diagnostic]:
-    """Yield why the ratio of these codes may mislead.
-
-    - equal: all of them are one code, so that the ratio is 0 / 0;
-    - collapsed: there are fewer codes than classes, so that classes share them;
-    - shared: classes have the same center, so that min D_inter is 0 however good the other classes are;
-    - outliers: a few codes lie ``OUTLIER_FACTOR`` times as far from their center as all the others, so that they alone
-      decide the ratio at the maximum;
-    - crossed: more rows than the percentile leaves out lie nearer to another class's center than to their own, so that
-      D_intra is a distance between classes and no spread within one.
-    """
+    """Yield why the ratio of these codes, of which ``distinct`` are different, may mislead."""
+    present = int(found.present.sum())
     if distinct == 1:
         yield Diagnostic("equal", f"all {len(codes):,} codes are equal; the ratio is 0 / 0 and says nothing")
         return
-    present = int(found.present.sum())
     if distinct < present:
         line = (
             f"{present:,} classes have {distinct:,} distinct codes among {len(codes):,} validation rows "
@@ -140,10 +122,8 @@ def _crossed(codes: PackedCodes, labels: Labels, found: Bound) -> float:
     for start in range(0, len(codes), _CHUNK):
         rows = slice(start, start + _CHUNK)
         own = one_hot(labels[rows], len(found.present))[:, found.present].astype(bool)
-        distances = hamming_distances(codes[rows], centers)
-        far = np.iinfo(np.int32).max
-        nearest_own = np.where(own, distances, far).min(axis=1)
-        nearest_other = np.where(own, far, distances).min(axis=1)
+        distances, far = hamming_distances(codes[rows], centers), np.iinfo(np.int32).max
+        nearest_own, nearest_other = np.where([own, ~own], distances, far).min(axis=2)
         some = own.any(axis=1)
         crossed += int((nearest_other < nearest_own)[some].sum())
         labeled += int(some.sum())

@@ -1,15 +1,14 @@
 """The score of validation rows' codes, by the lower bound and by their mean average precision.
 
-The ratio is that of the codes against the centers of these same codes (``lbhash.evaluation.bound``), not against the
-centers that were designed. It is the bound's own definition, it holds for methods that know no designed centers, and
-it sees classes that have fallen together: between designed centers D_inter would be the same in every trial.
+The ratio is that of the codes against the centers of these same codes (``lbhash.evaluation.bound``), not against those
+that were designed: it then holds for methods without designed centers, and sees classes that have fallen together.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -24,27 +23,20 @@ from lbhash.utils.deprecation import renamed
 from lbhash.utils.labels import Labels, check_labels
 
 PERCENTILE, INTER_PERCENTILE = 75.0, 10.0
-"""The default percentiles of D_intra and D_inter, which replace the paper's maximum and minimum.
-
-A maximum and a minimum are decided by one code and one pair of classes, which say little of the settings;
-``docs/tuning.md`` compares percentiles.
-"""
+"""The default percentiles of D_intra and D_inter. The paper's maximum and minimum are decided by one code and one pair
+of classes, which say little of the settings; ``docs/tuning.md`` compares percentiles."""
 
 By = Literal["ratio", "map"]
 
 
 @dataclass(frozen=True)
 class Score:
-    """The score of validation rows' codes. Distances are in bits."""
+    """The score of validation rows' codes: D_inter and D_intra in bits, at their percentiles and at their extremes."""
 
     inter: float
-    """D_inter at its percentile."""
     intra: float
-    """D_intra at its percentile."""
     inter_min: float
-    """min D_inter."""
     intra_max: float
-    """max D_intra."""
     map: float | None
     """Mean average precision, each row being a query to all the others; None if it was not computed."""
     distinct: int
@@ -52,9 +44,8 @@ class Score:
     diagnostics: tuple[Diagnostic, ...]
     """Why the ratio may mislead here."""
     ratio_seconds: float
-    """What the ratio took, given the codes."""
+    """What the ratio took, given the codes; ``map_seconds`` is what the mAP took."""
     map_seconds: float | None
-    """What the mAP took, given the codes."""
 
     @property
     def ratio(self) -> float:
@@ -67,23 +58,15 @@ class Score:
         return quotient(self.inter_min, self.intra_max)
 
     def by(self, criterion: By) -> float:
-        """Return the value of a criterion, of which a search wants the largest; it is finite.
-
-        A D_intra below one bit counts as one bit: the ratio is then at most h, and of settings that put most codes onto
-        their centers those win whose centers are farther apart. If all codes are equal (0 / 0), it is 0.
-        """
+        """Return the value of a criterion, of which a search wants the largest; it is finite."""
         if criterion == "map":
             assert self.map is not None
             return self.map
         return bounded_ratio(self.inter, self.intra)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON holds them."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Score:
-        """Return the score of a dict that ``as_dict`` gave; older ones name the diagnostics "cautions"."""
+        """Return the score of a dict of its fields; older ones name the diagnostics "cautions"."""
         fields = {"diagnostics" if name == "cautions" else name: value for name, value in stored.items()}
         return cls(**fields | {"diagnostics": tuple(Diagnostic(**found) for found in fields["diagnostics"])})
 
@@ -100,52 +83,41 @@ def score_codes(
     with_map: bool = False,
     top_k: int | None = None,
 ) -> Score:
-    """Score the codes of validation rows.
+    """Score the packed codes of at least two validation rows by the ratio at percentiles of D_intra and D_inter.
 
-    Args:
-        codes: ``uint8 [n, bytes]``, packed; at least two.
-        labels: class numbers ``[n]``, or multi-label.
-        classes: C, the number of classes.
-        bits: h, the length of a code.
-        percentile: the percentile of D_intra, from 0 to 100; 100 is the maximum.
-        inter_percentile: the percentile of D_inter, from 0 to 100; 0 is the minimum.
-        with_map: whether to compute the mAP too, which takes n² comparisons.
-        top_k: the length of the ranked list in mAP@k. If None, or if there are fewer, it is all other rows.
-
-    Raises:
-        TypeError, ValueError: an argument is not as above.
+    The mAP takes n² comparisons; k of mAP@k is ``top_k``, or if None or too large, all other rows. The other arguments
+    and the errors are those of ``bound``.
     """
     array, checked = check_codes(codes), check_labels(labels, classes=classes)
     started = time.perf_counter()
     found = bound(array, checked, percentile, inter_percentile=inter_percentile, classes=classes, bits=bits)
     ratio_seconds = time.perf_counter() - started
-    mean = seconds = None
-    if with_map:
-        started = time.perf_counter()
-        mean = leave_one_out_map(array, checked, bits, top_k)
-        seconds = time.perf_counter() - started
+    started = time.perf_counter()
+    mean = leave_one_out_map(array, checked, bits, top_k) if with_map else None
+    map_seconds = time.perf_counter() - started if with_map else None
     extremes = found.at_percentile(100.0, 0.0)
     distances = [found.inter, found.intra, extremes.inter, extremes.intra]
     # With fewer than two classes D_inter is NaN: there is nothing between them.
     inter, intra, inter_min, intra_max = (float(value) if math.isfinite(value) else 0.0 for value in distances)
     distinct = len(np.unique(array, axis=0))
     diagnostics = tuple(diagnose_codes(array, checked, found, percentile, distinct))
-    return Score(inter, intra, inter_min, intra_max, mean, distinct, diagnostics, ratio_seconds, seconds)
+    return Score(inter, intra, inter_min, intra_max, mean, distinct, diagnostics, ratio_seconds, map_seconds)
 
 
 def bounded_ratio(inter: float, intra: float) -> float:
-    """Return ``inter / max(intra, 1)``; 0 with fewer than two classes."""
+    """Return ``inter / max(intra, 1)``; 0 with fewer than two classes, or if all codes are equal.
+
+    A D_intra below one bit counts as one bit: the ratio is then at most h, and of settings that put most codes onto
+    their centers those win whose centers are farther apart.
+    """
     return inter / max(intra, 1.0) if inter > 0 else 0.0
 
 
 def leave_one_out_map(codes: PackedCodes, labels: Labels, bits: int, top_k: int | None = None) -> float:
-    """Return the mAP of every row as a query to all the other rows, in expectation over ties.
+    """Return the expected mAP of every row that shares a class with another, as a query to all the others; or else 0.
 
-    Both sides are rows that were not trained on, as query and base are in the end. Rows that were trained on would be a
-    poor base: their codes lie on their centers whether or not the settings generalize.
-
-    Returns:
-        The mean over the rows that share a class with another; 0 if none does.
+    Rows that were trained on would be a poor base: their codes lie on their centers even if the settings do not
+    generalize.
     """
     histogram = RankHistogram.from_codes(codes, labels, codes, labels, bits)
     unique = histogram.unique

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width
 from lbhash.evaluation import metrics
 from lbhash.evaluation.bound import Bound, bound
-from lbhash.evaluation.metrics import Curve, Empty, Normalize
+from lbhash.evaluation.metrics import Curve, Empty, Normalize, curves
 from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats
 from lbhash.evaluation.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
 from lbhash.evaluation.recognition import linear_probe_accuracy, predict_from_counts
@@ -110,20 +110,11 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it: plain numbers and lists, None for NaN or infinity, ``top_k`` as "at"."""
-        plain = {
-            "at" if name == "top_k" else name: _plain(value)
-            for name, value in vars(self).items()
-            if not isinstance(value, (tuple, Bound))
-        }
-        percentile = self.bound.at_percentile(99.9)
-        return {
-            **plain,
-            "ranks": list(self.ranks),
-            "bound": {name: _plain(getattr(self.bound, name)) for name in ("inter", "intra", "ratio")},
-            "bound_99.9": {name: _plain(getattr(percentile, name)) for name in ("inter", "intra", "ratio")},
-            "curve": _plain_curve(self.curve, "radius"),
-            "rank_curve": _plain_curve(self.rank_curve, "rank"),
-        }
+        figures = {name: value for name, value in vars(self).items() if not isinstance(value, (tuple, Bound))}
+        figures |= {"ranks": self.ranks, "bound": self.bound, "bound_99.9": self.bound.at_percentile(99.9)}
+        for name, by, curve in (("curve", "radius", self.curve), ("rank_curve", "rank", self.rank_curve)):
+            figures[name] = {by: curve.at, "precision": curve.precision, "recall": curve.recall}
+        return {"at" if name == "top_k" else name: _plain(value) for name, value in figures.items()}
 
 
 @renamed(at="top_k")
@@ -170,8 +161,7 @@ def evaluate(
     size, of = len(base), "the size of the base"
     top_k = size if top_k is None else check_int(top_k, "top_k", 1, size, of)
     k = min(VOTES, size) if k is None else check_int(k, "k", 1, size, of)
-    if ranks is None:
-        ranks = [rank for rank in RANKS if rank <= size]
+    ranks = [rank for rank in RANKS if rank <= size] if ranks is None else ranks
     ranks = tuple(sorted({check_int(rank, "ranks", 1, size, of) for rank in ranks}))
     if not ranks:
         raise ValueError("ranks is empty; it must name at least one rank from 1 to the size of the base")
@@ -179,16 +169,15 @@ def evaluate(
     check_choice(ties, "ties", ("expected", "stable"))
     check_choice(normalize, "normalize", NORMALIZE)
     check_choice(empty, "empty", EMPTY)
+    settings: dict[str, Any] = {"ranks": ranks, "ties": ties, "normalize": normalize, "empty": empty, "radius": radius}
     if probe and labels.ndim == 2:
         raise ValueError("probe is True, and the labels are multi-label; a linear probe takes class numbers [n] only")
 
     histogram = RankHistogram.from_codes(queries, wanted, base, labels, length)
     some_relevant = histogram.graded.any(axis=(1, 2))
     if not some_relevant.any():
-        raise ValueError(
-            "no base code is relevant to any query: base_labels and query_labels have no label in common, "
-            "so there is nothing to evaluate"
-        )
+        none = "no base code is relevant to any query: base_labels and query_labels have no label in common"
+        raise ValueError(f"{none}, so there is nothing to evaluate")
     # Queries of equal codes and labels have equal figures, which are computed once; and trained codes repeat.
     unique, inverse = Ranking(histogram.total[histogram.unique], histogram.graded[histogram.unique]), histogram.inverse
     if ties == "stable":
@@ -196,25 +185,21 @@ def evaluate(
     else:
         figures = {name: values[inverse] for name, values in _by_rank((unique,), top_k, ranks, normalize).items()}
     figures |= {name: values[inverse] for name, values in _by_radius(unique, top_k, radius, normalize).items()}
-    curves: dict[str, Any] = {
-        name: metrics.mean_curve(at, figures.pop(f"{name}_precision"), figures.pop(f"{name}_recall"), empty)
-        for name, at in (("curve", np.arange(length + 1)), ("rank_curve", metrics.curve_ranks(size)))
-    }
+    for name, at in (("curve", np.arange(length + 1)), ("rank_curve", curves.curve_ranks(size))):
+        points = figures.pop(f"{name}_precision"), figures.pop(f"{name}_recall")
+        settings[name] = curves.mean_curve(at, *points, empty)
     mean_misrank = float(np.nanmean(figures.pop("mean_misrank")))
     scored = some_relevant if empty == "skip" else np.ones(len(queries), bool)
     knn_accuracy = None
     if labels.ndim == 1:
         knn_accuracy = float(np.mean(predict_from_counts(queries, base, labels, histogram.total, k) == wanted))
+    for name, values in figures.items():  # in their means, a query without a relevant base code counts as 0
+        mean = np.nan_to_num(values[scored], nan=0.0).mean(axis=0)
+        settings[name] = mean if mean.ndim else float(mean)
     return Report(
-        **{name: _mean(values[scored]) for name, values in figures.items()},
-        **curves,
+        **settings,
         mean_misrank=mean_misrank,
         top_k=top_k,
-        ties=ties,
-        normalize=normalize,
-        empty=empty,
-        ranks=ranks,
-        radius=radius,
         bound=bound(base, number_classes(labels)[1] if labels.ndim == 1 else labels, bits=length),
         knn_accuracy=knn_accuracy,
         k=k,
@@ -240,10 +225,8 @@ def _check(
             raise ValueError(f"{which}_codes is empty; it must have at least one row")
     length = check_width(base, bits, "base_codes")
     if bits is None and base.shape[1] >= 8 and base.max() == 1 and queries.max() <= 1:
-        raise ValueError(
-            "base_codes has only 0 and 1, like codes with a column for each bit; pack them (lbhash.codes.as_packed), "
-            f"or pass bits={length}"
-        )
+        only = "base_codes has only 0 and 1, like codes with a column for each bit"
+        raise ValueError(f"{only}; pack them (lbhash.codes.as_packed), or pass bits={length}")
     return queries, wanted, base, labels, length
 
 
@@ -251,32 +234,30 @@ def _by_rank(
     rankings: Iterable[Ranking], top_k: int, ranks: tuple[int, ...], normalize: Normalize
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the figures that depend on the order of ties, with a row for each query, by their names in the report."""
-    blocks: list[dict[str, npt.NDArray[Any]]] = []
+    blocks = []
     for ranking in rankings:
-        points = metrics.rank_points(ranking)
+        points = curves.rank_points(ranking)
         average = metrics.average_precision(ranking, top_k, "expected", normalize)
         graded = ranking.graded.shape[1] > 1
-        blocks.append(
-            {
-                "map": average,
-                "precision_at": np.stack([metrics.precision_at(ranking, rank) for rank in ranks], axis=1),
-                "recall_at": np.stack([metrics.recall_at(ranking, rank) for rank in ranks], axis=1),
-                "f1_at": np.stack([metrics.f1_at(ranking, rank) for rank in ranks], axis=1),
-                "r_precision": metrics.r_precision(ranking),
-                "mean_misrank": metrics.mean_misrank(ranking),
-                "ndcg": metrics.ndcg_at(ranking, top_k),
-                "acg": metrics.acg_at(ranking, top_k),
-                "wap": metrics.weighted_average_precision(ranking, top_k, normalize) if graded else average,
-                "rank_curve_precision": points.precision,
-                "rank_curve_recall": points.recall,
-            }
-        )
+        block = {
+            "map": average,
+            "r_precision": metrics.r_precision(ranking),
+            "mean_misrank": metrics.mean_misrank(ranking),
+            "ndcg": metrics.ndcg_at(ranking, top_k),
+            "acg": metrics.acg_at(ranking, top_k),
+            "wap": metrics.weighted_average_precision(ranking, top_k, normalize) if graded else average,
+            "rank_curve_precision": points.precision,
+            "rank_curve_recall": points.recall,
+        }
+        for name in ("precision_at", "recall_at", "f1_at"):
+            block[name] = np.stack([getattr(metrics, name)(ranking, rank) for rank in ranks], axis=1)
+        blocks.append(block)
     return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
 
 def _by_radius(ranking: Ranking, top_k: int, radius: int, normalize: Normalize) -> dict[str, npt.NDArray[Any]]:
     """Return the figures that no order of ties changes, as ``_by_rank`` does."""
-    points = metrics.radius_points(ranking)
+    points = curves.radius_points(ranking)
     return {
         "map_best": metrics.average_precision(ranking, top_k, "best", normalize),
         "map_worst": metrics.average_precision(ranking, top_k, "worst", normalize),
@@ -289,19 +270,13 @@ def _by_radius(ranking: Ranking, top_k: int, radius: int, normalize: Normalize) 
     }
 
 
-def _mean(values: Floats) -> Any:
-    """Return the mean over queries, in which one without a relevant base code counts as 0."""
-    found = np.where(np.isnan(values), 0.0, values).mean(axis=0)
-    return found if found.ndim else float(found)
-
-
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return [_plain(item) for item in value.tolist()]
+    if isinstance(value, Bound):
+        value = {name: getattr(value, name) for name in ("inter", "intra", "ratio")}
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, (np.ndarray, tuple)):
+        return [_plain(item) for item in np.asarray(value).tolist()]
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value
-
-
-def _plain_curve(curve: Curve, by: str) -> dict[str, Any]:
-    return {by: curve.at.tolist(), "precision": _plain(curve.precision), "recall": _plain(curve.recall)}

@@ -16,12 +16,7 @@ from lbhash.losses.guided import Guided
 from lbhash.losses.hashnet import HashNet
 
 METHODS: dict[str, type[Objective]] = {
-    "hashnet": HashNet,
-    "dbdh": DBDH,
-    "dsdh": DSDH,
-    "dch": DCH,
-    "greedyhash": GreedyHash,
-    "csq": CSQ,
+    kind.__name__.lower(): kind for kind in (HashNet, DBDH, DSDH, DCH, GreedyHash, CSQ)
 }
 """The host methods by the name that ``method`` takes, in the paper's order."""
 
@@ -29,23 +24,15 @@ METHODS: dict[str, type[Objective]] = {
 def build_objective(
     method: str | Callable[..., Objective],
     task: Task,
-    *,
     guided: bool = True,
     guidance: dict[str, Any] | None = None,
     options: dict[str, Any] | None = None,
 ) -> Objective:
     """Build the objective of a host method, plain or guided.
 
-    Args:
-        method: a name of ``METHODS``, or a custom ``Objective`` (its class, or a function that makes one of a task).
-        task: the classes, their centers and the training set's labels.
-        guided: whether to add the guidance.
-        guidance: options of ``Guided``.
-        options: options of the method.
-
-    Raises:
-        ValueError: there is no such method.
-        TypeError: ``options`` or ``guidance`` has a name that the method or the guidance does not take.
+    ``method`` is a name of ``METHODS``, or a custom ``Objective`` (its class, or a function that makes one of a task).
+    ``guidance`` are options of ``Guided``, and ``options`` those of the method. An unknown method is a ``ValueError``,
+    and a name that the method or the guidance does not take is a ``TypeError``.
     """
     host = check_method(method, guidance=guidance, options=options)(task, **(options or {}))
     if not isinstance(host, Objective):

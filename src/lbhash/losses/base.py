@@ -12,23 +12,20 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Task:
-    """The task: what an objective may know before training begins.
-
-    Attributes:
-        bits: h, the length of a code.
-        classes: C, the number of classes.
-        labels: the training set's labels in row order: ``int64 [n]``, or multi-hot ``float [n, C]``.
-        centers: the class centers, ``float [C, bits]`` of ±1.
-        epochs: the length of training, for schedules.
-        seed: for the random numbers of an objective.
-    """
+    """The task: what an objective may know before training begins."""
 
     bits: int
+    """h, the length of a code."""
     classes: int
+    """C, the number of classes."""
     labels: Tensor
+    """The training set's labels in row order: ``int64 [n]``, or multi-hot ``float [n, C]``."""
     centers: Tensor
+    """The class centers, ``float [C, bits]`` of ±1."""
     epochs: int = 100
+    """The length of training, for schedules."""
     seed: int = 0
+    """The seed of an objective's random numbers."""
 
     @property
     def multi_label(self) -> bool:
@@ -72,10 +69,8 @@ class Objective(nn.Module):
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar.
 
-        Args:
-            logits: the raw outputs, ``float [n, bits]``.
-            labels: ``int64 [n]``, or multi-hot ``float [n, C]``.
-            index: the rows' positions in the training set, ``int64 [n]``.
+        ``logits`` are the raw outputs, ``float [n, bits]``; ``labels`` are ``int64 [n]`` or multi-hot ``float [n, C]``;
+        ``index`` are the rows' positions in the training set, ``int64 [n]``.
         """
         raise NotImplementedError
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.pairs import balance_weights, distinct_pairs, similar
+from lbhash.losses.pairs import balanced_mean, similar
 from lbhash.utils.validation import check_float
 
 
@@ -20,7 +20,7 @@ class DCH(Objective):
     L = mean over pairs i ≠ j of w_ij [s_ij log(d_ij / γ) + log(1 + γ / d_ij)] + λ mean_i log(1 + d(|ℓ_i|, 1) / γ)
 
     i and j run over the batch; s_ij is 1 for rows that share a label, else 0; w_ij balances the two kinds of pairs
-    (``balance_weights``).
+    (``balanced_mean``).
 
     Args:
         gamma: γ, the scale of the Cauchy distribution, in bits of distance.
@@ -44,12 +44,8 @@ class DCH(Objective):
         direction = F.normalize(logits, dim=1, eps=1e-3)  # eps bounds the gradient of a row of zeros
         # A dissimilar pair at distance 0 would have an infinite loss; a thousandth of a bit keeps it finite.
         d = (half * (1 - direction @ direction.T)).clamp(min=1e-3)
-        s = similar(labels, labels)
         # s·log(d/γ) + log(1 + γ/d), with the logarithms joined so that d → 0 stays harmless where s = 1.
-        cauchy = torch.where(s, torch.log1p(d / self.gamma), torch.log1p(self.gamma / d))
-        pairs = distinct_pairs(len(logits), logits.device)
-        loss = (balance_weights(labels, pairs) * cauchy).sum() / pairs.sum().clamp(min=1)
-
+        cauchy = torch.where(similar(labels, labels), torch.log1p(d / self.gamma), torch.log1p(self.gamma / d))
         cos_to_one = direction.abs().mean(dim=1) * logits.shape[1] ** 0.5
         quantization = torch.log1p(half * (1 - cos_to_one).clamp(min=0) / self.gamma)
-        return loss + self.lam * quantization.mean()
+        return balanced_mean(cauchy, labels) + self.lam * quantization.mean()

@@ -30,12 +30,7 @@ class DSDH(Objective):
     """
 
     uses_centers = False
-    search_space: ClassVar = {
-        "mu": {"low": 1e-2, "high": 10.0, "log": True},
-        "nu": {"low": 1e-2, "high": 10.0, "log": True},
-        "eta": {"low": 1e-2, "high": 10.0, "log": True},
-    }
-
+    search_space: ClassVar = {name: {"low": 1e-2, "high": 10.0, "log": True} for name in ("mu", "nu", "eta")}
     targets: Tensor
     weights: Tensor
     codes: Tensor

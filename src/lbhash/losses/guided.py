@@ -30,8 +30,6 @@ class Guided(Objective):
     backward pass and one optimizer over model and surrogate make both updates of the algorithm.
 
     Args:
-        host: the method that is guided.
-        task: its centers are where the codes are pulled.
         mode: ``"add"`` the guidance to the host's loss, or ``"replace"`` that loss (the paper's ablation).
         weight: w; the paper's is 1. "balanced" is the host's own (``Objective.guidance_weight``), 0.003 for CSQ and 1
             for the others: with 1 the guidance is so much larger than CSQ's loss that it alone decides

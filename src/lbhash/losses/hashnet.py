@@ -7,16 +7,16 @@ from typing import ClassVar
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.pairs import balance_weights, distinct_pairs, likelihood_loss, similar
+from lbhash.losses.pairs import balanced_mean, likelihood_loss, similar
 from lbhash.utils.validation import check_float
 
 
 class HashNet(Objective):
-    """The weighted maximum likelihood of pairs (equation 4), with a tanh that gets sharper during training.
+    """The weighted maximum likelihood of pairs, with a tanh that gets sharper during training.
 
     u = tanh(β ℓ),  L = mean over pairs i ≠ j of the batch of w_ij [log(1 + exp(α⟨u_i, u_j⟩)) − s_ij α⟨u_i, u_j⟩]
 
-    s_ij is 1 for rows that share a label, else 0, and w_ij balances the two kinds of pairs (``balance_weights``). The
+    s_ij is 1 for rows that share a label, else 0, and w_ij balances the two kinds of pairs (``balanced_mean``). The
     authors' code pairs the two halves of a batch; all its pairs are used here. A row is not paired with itself.
 
     Args:
@@ -44,6 +44,4 @@ class HashNet(Objective):
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar; it is 0 for a batch of one row, which has no pair."""
         u = (self.beta * logits).tanh()
-        pairs = distinct_pairs(len(u), u.device)
-        loss = likelihood_loss(self.alpha * u @ u.T, similar(labels, labels))
-        return (balance_weights(labels, pairs) * loss).sum() / pairs.sum().clamp(min=1)
+        return balanced_mean(likelihood_loss(self.alpha * u @ u.T, similar(labels, labels)), labels)

@@ -11,21 +11,10 @@ from torch.autograd.function import once_differentiable
 
 
 def similar(a: Tensor, b: Tensor) -> Tensor:
-    """Return s_ij, whether row i of ``a`` and row j of ``b`` share a label, ``bool [n, m]``.
-
-    Labels are ``int64 [n]`` and ``int64 [m]``, or multi-hot ``[n, C]`` and ``[m, C]``.
-    """
+    """Return s_ij, whether row i of ``a`` and row j of ``b``, class numbers or multi-hot, share a label, ``[n, m]``."""
     if a.ndim == 1:
         return a[:, None] == b[None, :]
     return a.float() @ b.float().T > 0
-
-
-def jaccard(a: Tensor, b: Tensor) -> Tensor:
-    """Return |y_i ∩ y_j| / |y_i ∪ y_j| of multi-hot labels, ``float [n, m]``; 0 where both are empty."""
-    a, b = a.float(), b.float()
-    common = a @ b.T
-    union = a.sum(1)[:, None] + b.sum(1)[None, :] - common
-    return common / union.clamp(min=1)
 
 
 def one_hot(labels: Tensor, classes: int) -> Tensor:
@@ -33,25 +22,24 @@ def one_hot(labels: Tensor, classes: int) -> Tensor:
     return F.one_hot(labels, classes).float() if labels.ndim == 1 else labels.float()
 
 
-def distinct_pairs(n: int, device: torch.device) -> Tensor:
-    """Return the mask of the pairs i ≠ j of a batch, ``bool [n, n]``: a row is not paired with itself."""
-    return ~torch.eye(n, dtype=torch.bool, device=device)
+def balanced_mean(values: Tensor, labels: Tensor) -> Tensor:
+    """Return the weighted mean of ``values`` ``[n, n]`` over the pairs i ≠ j of a batch; 0 for a batch of one row.
 
-
-def balance_weights(labels: Tensor, pairs: Tensor) -> Tensor:
-    """Return w_ij of HashNet (equation 2) and DCH (equation 2): similar and dissimilar pairs weigh the same in total.
-
-    w_ij = c_ij·|S| / |S₁| for similar and |S| / |S₀| for dissimilar pairs. S are the pairs of the batch that ``pairs``
-    admits, and c_ij is the Jaccard similarity of the labels (1 where there is one label a row). If the batch has pairs
-    of one kind only, they weigh 1.
+    The weights w_ij are those of HashNet (equation 2) and DCH (equation 2), by which similar and dissimilar pairs weigh
+    the same in total: c_ij·|S| / |S₁| for similar and |S| / |S₀| for dissimilar pairs. S are all pairs, and c_ij is the
+    Jaccard similarity of the labels (1 where there is one label a row). Pairs of one kind only weigh 1.
     """
+    pairs = ~torch.eye(len(labels), dtype=torch.bool, device=values.device)
     s = similar(labels, labels) & pairs
     d = ~s & pairs
     size, size1, size0 = pairs.sum(), s.sum(), d.sum()
     weights = s * (size / size1.clamp(min=1)) + d * (size / size0.clamp(min=1))
     if labels.ndim == 2:
-        weights = torch.where(s, weights * jaccard(labels, labels), weights)
-    return weights
+        y = labels.float()
+        common, each = y @ y.T, y.sum(1)
+        jaccard = common / (each[:, None] + each[None, :] - common).clamp(min=1)
+        weights = torch.where(s, weights * jaccard, weights)
+    return (weights * values).sum() / size.clamp(min=1)
 
 
 def likelihood_loss(inner: Tensor, s: Tensor) -> Tensor:

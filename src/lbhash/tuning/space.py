@@ -10,14 +10,20 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+import torch
+from sklearn.base import clone
+
+from lbhash.centers.targets import check_center_kind
+from lbhash.hasher import Hasher
+from lbhash.losses import METHODS, Guided, Objective, Task, build_objective
+from lbhash.models.hash_model import HashModel
+from lbhash.training.schedule import Schedule
 from lbhash.utils.files import existing_file
+from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_float
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
-
-    from lbhash.hasher import Hasher
-    from lbhash.losses import Objective
 
 SETTINGS = ("lr", "dropout", "hidden", "centers", "batch_size")
 """Arguments of ``Hasher`` that may be searched, besides ``options.NAME`` of the method and ``guidance.NAME``."""
@@ -29,28 +35,15 @@ _ENTRY = '{"low": …, "high": …, "log": true or false} or {"choices": [ … ]
 
 
 def import_optuna() -> Any:
-    """Import and return Optuna.
+    """Import and return Optuna, or raise ``ValueError`` with a line that says how to install it."""
+    check_packages("tune", "tune", "optuna")
+    import optuna
 
-    Raises:
-        ValueError: it is not installed; the line says how to install it.
-    """
-    try:
-        import optuna
-    except ModuleNotFoundError as error:
-        raise ValueError(f"tune needs {error.name}: pip install 'lbhash[tune]'") from None
     return optuna
 
 
 def default_space(method: Any, guided: bool, bits: int) -> dict[str, BaseDistribution]:
-    """Return what is searched if no space is given.
-
-    Args:
-        method: a name of ``lbhash.losses.METHODS``, or a custom method; its options are those of its ``search_space``.
-        guided: whether the guidance is added, whose weight is then searched.
-        bits: h, which a method's range may depend on.
-    """
-    from lbhash.losses import METHODS
-
+    """Return what is searched if no space is given, with the ``search_space`` of the method, a name or a custom one."""
     space: dict[str, Any] = {
         "lr": {"low": 1e-4, "high": 1e-2, "log": True},
         "dropout": {"low": 0.0, "high": 0.8},
@@ -68,11 +61,7 @@ def read_space(file: str | Path) -> dict[str, BaseDistribution]:
     """Read a space from a JSON file, an object of names, each with its range or its choices.
 
     For instance ``{"lr": {"low": 1e-4, "high": 1e-2, "log": true}, "hidden": {"choices": [0, 512]}}``. It replaces the
-    default space; a setting that it does not name is not searched.
-
-    Raises:
-        ValueError: there is no such file, or it is not such an object.
-        TypeError: a limit or a choice is of the wrong type.
+    default space; a setting that it does not name is not searched. Anything else is a ``TypeError`` or ``ValueError``.
     """
     path = existing_file(file, "space")
     try:
@@ -117,8 +106,6 @@ def to_entry(distribution: Any) -> dict[str, Any]:
 
 def with_params(hasher: Hasher, params: Mapping[str, Any]) -> Hasher:
     """Return an unfitted copy of the hasher with these settings, named as in a space."""
-    from sklearn.base import clone
-
     settings: dict[str, Any] = {}
     for name, value in params.items():
         group, _, own = name.rpartition(".")
@@ -137,21 +124,15 @@ def starting_point(hasher: Hasher, space: Space) -> dict[str, Any]:
 
 def with_fractions(space: Space, hasher: Hasher) -> dict[str, BaseDistribution]:
     """Return the space with fractions between the limits of every setting that is not a count."""
-    distributions = import_optuna().distributions
-    return {
-        name: distributions.FloatDistribution(values.low, values.high, values.log)
-        if isinstance(values, distributions.IntDistribution) and isinstance(_default(hasher, name), float)
-        else values
-        for name, values in space.items()
-    }
+    distributions, found = import_optuna().distributions, dict(space)
+    for name, values in found.items():
+        if isinstance(values, distributions.IntDistribution) and isinstance(_default(hasher, name), float):
+            found[name] = distributions.FloatDistribution(values.low, values.high, values.log)
+    return found
 
 
 def check_space(space: Space, hasher: Hasher, classes: int) -> None:
-    """Raise unless a hasher can be made at both ends of every range and with every choice.
-
-    Raises:
-        TypeError, ValueError: a name is not known, or a value is out of its limits; the line says which.
-    """
+    """Raise unless a hasher can be made at both ends of every range and with every choice."""
     base = import_optuna().distributions.BaseDistribution
     if not space:
         raise ValueError("space is empty; it must name a setting at least")
@@ -174,29 +155,19 @@ def check_space(space: Space, hasher: Hasher, classes: int) -> None:
 
 def _build(hasher: Hasher, classes: int) -> Objective:
     """Build what a hasher builds before it trains, as far as that is quick, and return the objective."""
-    import torch
-
-    from lbhash.centers.targets import check_center_kind
-    from lbhash.losses import Task, build_objective
-    from lbhash.models.hash_model import HashModel
-    from lbhash.training.schedule import Schedule
-
     Schedule(hasher.epochs, hasher.batch_size, hasher.lr)
     check_center_kind(hasher.centers)
     with torch.random.fork_rng(devices=[]):
         HashModel(1, hasher.bits, hasher.hidden, hasher.dropout)
         task = Task(hasher.bits, classes, torch.arange(classes), torch.ones(classes, hasher.bits), hasher.epochs)
-        return build_objective(
-            hasher.method, task, guided=hasher.guided, guidance=hasher.guidance, options=hasher.options
-        )
+        return build_objective(hasher.method, task, hasher.guided, hasher.guidance, hasher.options)
 
 
 def _own_value(hasher: Hasher, name: str) -> Any:
     """Return the value that a setting has if it is not searched."""
     group, _, own = name.rpartition(".")
     value = (getattr(hasher, group) or {}).get(own) if group else getattr(hasher, own)
-    if value is None:
-        value = _default(hasher, name)
+    value = _default(hasher, name) if value is None else value
     if value is None and group == "options":  # the method derives it from others
         objective = _build(hasher, 2)
         value = getattr(getattr(objective, "host", objective), own, None)
@@ -205,8 +176,6 @@ def _own_value(hasher: Hasher, name: str) -> Any:
 
 def _default(hasher: Hasher, name: str) -> Any:
     """Return a setting's default; None if it has none."""
-    from lbhash.losses import METHODS, Guided
-
     group, _, own = name.rpartition(".")
     host: Any = METHODS[hasher.method] if isinstance(hasher.method, str) else hasher.method
     kind = {"": type(hasher), "guidance": Guided, "options": host}[group]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from lbhash.evaluation.held_out import Score
 from lbhash.tuning.space import Space, import_optuna
 from lbhash.tuning.trials import Trial
 from lbhash.utils.files import check_folder
+from lbhash.utils.formatting import one_line
 
 DATABASE = "study.db"
 
@@ -23,17 +25,9 @@ class Study:
     """Asks Optuna what to try, and stores the results.
 
     The settings of a trial follow from the seed, its number and the trials before it, so that a search that was killed
-    and resumed finds what it would have found; the trial that was running then is tried again.
-
-    Args:
-        space: what is searched.
-        seed: the seed of the search.
-        start: settings of the first trial; Optuna samples those that it does not name.
-        epochs: of a training; no trial is pruned in the first quarter of them.
-        prune: whether trials below the median are ended early.
-        settings: what tells this search from others, by name.
-        folder: where ``study.db`` is stored; if None, the study is in memory.
-        resume: whether to resume the folder's study, if there is one.
+    and resumed finds what it would have found; the trial that was running then is tried again. The first trial has the
+    settings ``start``, completed by Optuna. ``settings`` tell this search from others; if ``folder`` is None, it is in
+    memory.
     """
 
     def __init__(
@@ -49,52 +43,52 @@ class Study:
         resume: bool = False,
     ) -> None:
         self._optuna = optuna = import_optuna()
+        self._states = optuna.trial.TrialState
         self.space, self.seed, self.start = space, seed, start
         if folder is not None and (folder / DATABASE).exists() and not resume:
             raise ValueError(f"out is {str(folder)!r}, which already holds a search; give another folder, or --resume")
-        pruner = optuna.pruners.MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=max(1, epochs // 4))
+        # No trial is pruned in the first quarter of the epochs.
+        median = optuna.pruners.MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=max(1, epochs // 4))
+        pruner = median if prune else optuna.pruners.NopPruner()
+        storage = None if folder is None else _storage(folder)
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would print that a study is new
         try:
             self._study = optuna.create_study(
-                storage=None if folder is None else _storage(folder),
-                study_name="lbhash",
-                direction="maximize",
-                pruner=pruner if prune else optuna.pruners.NopPruner(),
-                load_if_exists=True,
+                storage=storage, pruner=pruner, study_name="lbhash", direction="maximize", load_if_exists=True
             )
         finally:
             optuna.logging.set_verbosity(verbosity)
         stored = self._study.user_attrs.get(_SETTINGS, {})
         for name, value in settings.items():
             if stored.get(name, value) != value:  # a study of an older version does not have every setting
-                shown = "top_k" if name == "at" else name
-                raise ValueError(
-                    f"{shown} is {value}, and the search in {str(folder)!r} was made with {stored[name]}; "
-                    "resume with the same settings, or give another folder"
-                )
+                made = f"the search in {str(folder)!r} was made with {stored[name]}"
+                shown = f"{'top_k' if name == 'at' else name} is {value}"
+                raise ValueError(f"{shown}, and {made}; resume with the same settings, or give another folder")
         self._study.set_user_attr(_SETTINGS, {**stored, **settings})
-        for trial in self._trials(optuna.trial.TrialState.RUNNING):
+        for trial in self._trials(self._states.RUNNING):
             self._close(trial.number, trial.user_attrs.get(_TRIAL, {"state": "killed"}))
 
     def trials(self) -> list[Trial]:
         """Return the trials that came to an end, in their order."""
-        ended = [trial.user_attrs[_TRIAL] for trial in self._trials() if _TRIAL in trial.user_attrs]
-        return [_read(number, stored) for number, stored in enumerate(ended)]
+        ended = [dict(trial.user_attrs[_TRIAL]) for trial in self._trials() if _TRIAL in trial.user_attrs]
+        for stored in ended:
+            del stored["value"]
+            stored["score"] = stored["score"] and Score.from_dict(stored["score"])
+        return [Trial(number=number, **stored) for number, stored in enumerate(ended)]
 
     def ask(self, number: int) -> tuple[Any, dict[str, Any]]:
         """Return Optuna's trial of this number, and the settings to try."""
         seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
         self._study.sampler = self._optuna.samplers.TPESampler(n_startup_trials=_STARTUP, seed=seed)
-        if number == 0 and not self._trials(self._optuna.trial.TrialState.WAITING):
+        if number == 0 and not self._trials(self._states.WAITING):
             self._study.enqueue_trial(dict(self.start))
         asked = self._study.ask(dict(self.space))
         return asked, {name: asked.params[name] for name in self.space}
 
     def tell(self, asked: Any, trial: Trial, value: float | None) -> None:
         """Store the result of a trial."""
-        score = None if trial.score is None else trial.score.as_dict()
-        stored = {**vars(trial), "score": score, "value": value}
+        stored = {**asdict(trial), "value": value}
         del stored["number"]
         asked.set_user_attr(_TRIAL, stored)
         self._close(asked, stored)
@@ -104,11 +98,10 @@ class Study:
 
     def _close(self, asked: Any, stored: Mapping[str, Any]) -> None:
         """Tell Optuna how a trial ended; it learns from complete trials, and a little from pruned ones."""
-        states = self._optuna.trial.TrialState
         if stored["state"] == "complete":
             self._study.tell(asked, stored["value"])
         else:
-            self._study.tell(asked, state=states.PRUNED if stored["state"] == "pruned" else states.FAIL)
+            self._study.tell(asked, state=self._states.PRUNED if stored["state"] == "pruned" else self._states.FAIL)
 
 
 def _storage(folder: Path) -> Any:
@@ -121,13 +114,5 @@ def _storage(folder: Path) -> Any:
     try:
         return import_optuna().storages.RDBStorage(url.render_as_string(hide_password=False))
     except (DatabaseError, RuntimeError) as error:
-        line = " ".join(str(error).split())[:100]
-        raise ValueError(
-            f"the search in {str(folder)!r} is damaged or was not written by lbhash ({line}); give another folder"
-        ) from None
-
-
-def _read(number: int, stored: Mapping[str, Any]) -> Trial:
-    fields = {name: value for name, value in stored.items() if name != "value"}
-    fields["score"] = None if stored["score"] is None else Score.from_dict(stored["score"])
-    return Trial(number=number, **fields)
+        why = f"is damaged or was not written by lbhash ({one_line(error)[:100]})"
+        raise ValueError(f"the search in {str(folder)!r} {why}; give another folder") from None

@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from lbhash.evaluation.diagnostics import Diagnostic
 from lbhash.evaluation.held_out import By, Score, bounded_ratio
-
-if TYPE_CHECKING:
-    from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher
 
 State = Literal["complete", "pruned", "failed"]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One training of a search.
-
-    Attributes:
-        number: counts from 0.
-        params: the settings that were tried.
-        state: "complete"; "pruned", ended early as its value was below the median of the trials before; or "failed".
-        score: the score of the validation rows' codes at the end; None if the trial failed.
-        epochs: the number of epochs that were trained.
-        seconds: what the training took, with the value of every epoch if trials are pruned.
-        why: the line of the error, if the trial failed.
-    """
+    """One training of a search: its number from 0, the settings that were tried, and what came of them."""
 
     number: int
     params: dict[str, Any]
     state: State
+    """"pruned" is a trial that was ended early, as its value was below the median of the trials before."""
     score: Score | None
+    """The score of the validation rows' codes at the end; None if the trial failed."""
     epochs: int
     seconds: float
+    """What the training took, with the value of every epoch if trials are pruned."""
     why: str = ""
+    """The line of the error, if the trial failed."""
 
     def value(self, by: By) -> float | None:
         """Return the value of the criterion; None if the trial failed, or was pruned before its mAP was computed."""
@@ -45,53 +37,40 @@ class Trial:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the trial as JSON holds it; a ratio that is not finite is None."""
-        fields = vars(self) | {"params": dict(self.params)}
+        fields = asdict(self)
         if self.score is None:
             return fields | {"warnings": []}
-        score = self.score.as_dict()
-        warnings = score.pop("diagnostics")
-        ratios = {name: getattr(self.score, name) for name in ("ratio", "strict_ratio")}
-        finite = {name: value if math.isfinite(value) else None for name, value in ratios.items()}
-        return fields | {"score": finite | score, "warnings": warnings}
+        warnings = fields["score"].pop("diagnostics")
+        for name in ("ratio", "strict_ratio"):
+            value = getattr(self.score, name)
+            fields["score"][name] = value if math.isfinite(value) else None
+        return fields | {"warnings": warnings}
 
     def row(self, by: By) -> dict[str, Any]:
         """Return the trial as a flat row of a table."""
-
-        def of_score(*names: str) -> dict[str, Any]:
-            return {name: getattr(self.score, name, None) for name in names}
-
+        row: dict[str, Any] = {"number": self.number, "state": self.state, "value": self.value(by)}
+        for name in ("ratio", "strict_ratio", "inter", "intra", "inter_min", "intra_max", "map", "distinct"):
+            row[name] = getattr(self.score, name, None)
+        row |= {"epochs": self.epochs, "train_seconds": self.seconds}
+        row |= {name: getattr(self.score, name, None) for name in ("ratio_seconds", "map_seconds")}
         lines = [found.line for found in self.score.diagnostics] if self.score else []
-        return (
-            {"number": self.number, "state": self.state, "value": self.value(by)}
-            | of_score("ratio", "strict_ratio", "inter", "intra", "inter_min", "intra_max", "map", "distinct")
-            | {"epochs": self.epochs, "train_seconds": self.seconds}
-            | of_score("ratio_seconds", "map_seconds")
-            | {"warnings": "; ".join(lines), "why": self.why}
-            | self.params
-        )
+        return row | {"warnings": "; ".join(lines), "why": self.why} | self.params
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """The result of a search.
-
-    Attributes:
-        by: "ratio" or "map", the criterion.
-        percentile: the percentile of D_intra in the ratio.
-        inter_percentile: the percentile of D_inter in the ratio.
-        hasher: a hasher with the best settings; ``tune`` fits it on the whole training split, ``search`` does not.
-        trials: in their order.
-        held_out: the number of validation rows.
-        diagnostics: why the ratio of these validation rows may mislead, whatever their codes.
-    """
+    """The result of a search: the criterion ``by``, the percentiles of D_intra and D_inter, and the trials."""
 
     by: By
     percentile: float
     inter_percentile: float
     hasher: Hasher
+    """A hasher with the best settings; ``tune`` fits it on the whole training split, ``search`` does not."""
     trials: tuple[Trial, ...]
     held_out: int
+    """The number of validation rows."""
     diagnostics: tuple[Diagnostic, ...]
+    """Why the ratio of these validation rows may mislead, whatever their codes."""
 
     @property
     def best(self) -> Trial:
@@ -117,11 +96,7 @@ class Tuning:
 def best_trial(trials: tuple[Trial, ...] | list[Trial], by: By) -> Trial:
     """Return the complete trial with the largest value; of equal ratios that with the paper's largest, then the first.
 
-    If most codes lie on their centers, D_intra at its percentile is a bit or less in many trials, and their ratios are
-    equal.
-
-    Raises:
-        ValueError: no trial is complete.
+    Ratios are often equal: if most codes lie on their centers, D_intra at its percentile is a bit or less.
     """
 
     def key(trial: Trial) -> tuple[float, float]:

@@ -6,64 +6,34 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, get_args
+from pathlib import Path
+from typing import Any, get_args
 
+import lightning as L
 import numpy as np
-from lightning.pytorch.callbacks import Callback
 
-from lbhash.codes import PackedCodes, check_bits
+from lbhash.codes import check_bits
 from lbhash.data import Dataset, EmbeddingSplit, hold_out
-from lbhash.evaluation.bound import bound
 from lbhash.evaluation.diagnostics import diagnose_rows, diagnose_values
-from lbhash.evaluation.held_out import (
-    INTER_PERCENTILE,
-    PERCENTILE,
-    By,
-    Score,
-    bounded_ratio,
-    leave_one_out_map,
-    score_codes,
-)
+from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, By, Score, score_codes
+from lbhash.hasher import Hasher
+from lbhash.models.hash_model import HashModel
 from lbhash.training.confusion import confusion
 from lbhash.training.hardware import check_machine
-from lbhash.tuning.space import (
-    Space,
-    check_space,
-    default_space,
-    import_optuna,
-    starting_point,
-    to_entry,
-    with_fractions,
-    with_params,
-)
+from lbhash.tuning import space as spaces
+from lbhash.tuning.space import Space, import_optuna, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial
 from lbhash.utils.deprecation import renamed
+from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import Labels, check_labels
 from lbhash.utils.validation import check_choice, check_float, check_int
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import lightning as L
-
-    from lbhash.hasher import Hasher
-    from lbhash.models.hash_model import HashModel
 
 _NOT_OF_THE_SEARCH = ("device", "threads", "devices", "nodes", "workers", "progress")
 
 
 def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **search_options: Any) -> Tuning:
-    """Search settings, then fit a hasher with the best ones on the whole training split.
-
-    Args:
-        hasher: what is not searched: method, bits, epochs, seed … It is not fitted itself.
-        data: a data set, of which only the train split is used, or a training split.
-        classes: C, the number of classes; only with a split.
-        search_options: arguments of ``search``.
-
-    Returns:
-        What the search found; its ``hasher`` is fitted.
+    """Search settings by ``search``, whose arguments these are, then fit its ``hasher`` on the whole training split.
 
     >>> from lbhash import Hasher
     >>> from lbhash.data import load_dataset
@@ -104,7 +74,7 @@ def search(
     The first trial is the hasher as it is, so that no setting is chosen that is worse by the criterion.
 
     Args:
-        hasher: what is not searched.
+        hasher: what is not searched: method, bits, epochs, seed … It is not fitted itself.
         data: a data set, of which only the train split is used, or a training split.
         classes: C, the number of classes; only with a split.
         trials: how many settings to try; those of a resumed search count.
@@ -122,47 +92,49 @@ def search(
         after_trial: called after every trial, also for those of a resumed search.
 
     Returns:
-        What was found; its ``hasher`` has the best settings and is not fitted.
-
-    Raises:
-        TypeError, ValueError: an argument is not as above, the folder's search is another one, or no trial came to its
-            end.
+        What was found; its ``hasher`` has the best settings and is not fitted. An argument that is not as above, a
+        folder with another search, or a search of which no trial is complete, is a ``TypeError`` or ``ValueError``.
     """
     trials = check_int(trials, "trials", 1)
     check_choice(by, "by", get_args(By))
-    percentiles = (
-        check_float(percentile, "percentile", 0, 100),
-        check_float(inter_percentile, "inter_percentile", 0, 100),
-    )
+    percentile = check_float(percentile, "percentile", 0, 100)
+    percentiles = percentile, check_float(inter_percentile, "inter_percentile", 0, 100)
     top_k = None if top_k is None else check_int(top_k, "top_k", 1)
     seed = check_int(hasher.seed if seed is None else seed, "seed")
-    _check_hasher(hasher)
+    check_bits(hasher.bits)
+    check_machine(hasher.device, hasher.threads)
+    for name in ("devices", "nodes"):
+        if getattr(hasher, name) != 1:
+            raise ValueError(f"{name} is {getattr(hasher, name)!r}; a search trains in one process, and it must be 1")
     split, count, _ = _training_rows(data, classes)
     fitted, validation = hold_out(split, held_out, seed)
-    space = default_space(hasher.method, hasher.guided, hasher.bits) if space is None else space
-    check_space(space, hasher, count)
-    space = with_fractions(space, hasher)
-    settings: dict[str, Any] = {"by": by, "percentile": percentiles[0], "inter percentile": percentiles[1], "at": top_k}
+    space = spaces.default_space(hasher.method, hasher.guided, hasher.bits) if space is None else space
+    spaces.check_space(space, hasher, count)
+    space = spaces.with_fractions(space, hasher)
+    # What tells a search from others, by the names that a study stores.
+    settings = {name: value for name, value in hasher.get_params().items() if name not in _NOT_OF_THE_SEARCH}
+    settings |= {"by": by, "percentile": percentile, "inter percentile": percentiles[1], "at": top_k}
     settings |= {"compare": compare, "held out": held_out, "prune": prune, "search seed": seed}
-    settings = _settings(hasher, split, space, settings)
-    start = starting_point(hasher, space)
+    settings |= {"space": {name: spaces.to_entry(values) for name, values in space.items()}}
+    settings = {
+        name: str(value) for name, value in (settings | {"fingerprint of the rows": split.fingerprint()}).items()
+    }
+    start = spaces.starting_point(hasher, space)
     study = Study(space, seed, start, hasher.epochs, prune=prune, settings=settings, folder=folder, resume=resume)
     labels = check_labels(validation.labels, classes=count)
     evaluator = _Evaluator(validation, labels, count, hasher.bits, percentiles, by, by == "map" or compare, top_k)
     shared = cache(partial(confusion, fitted, count))  # computed once for all trials
-    after_trial = after_trial or (lambda trial: None)
     done = study.trials()[:trials]
-    for trial in done:
-        after_trial(trial)
-    while len(done) < trials:
-        asked, params = study.ask(len(done))
-        watch = _Watch(evaluator, asked, prune)
-        train = partial(with_params(hasher, params).fit_split, fitted, count, known_confusion=shared, callbacks=[watch])
-        trial = _try(train, watch, len(done), params)
-        study.tell(asked, trial, trial.value(by))
-        done.append(trial)
-        after_trial(trial)
-    diagnostics = diagnose_rows(labels, count, percentiles[0])
+    for number in range(trials):
+        if number == len(done):
+            asked, params = study.ask(number)
+            watch, own = _Watch(evaluator, asked, prune), with_params(hasher, params)
+            train = partial(own.fit_split, fitted, count, known_confusion=shared, callbacks=[watch])
+            done.append(_try(train, watch, number, params))
+            study.tell(asked, done[-1], done[-1].value(by))
+        if after_trial is not None:
+            after_trial(done[number])
+    diagnostics = diagnose_rows(labels, count, percentile)
     if by == "ratio":
         diagnostics += diagnose_values([trial.value(by) or 0.0 for trial in done if trial.state == "complete"])
     best = with_params(hasher, best_trial(done, by).params)
@@ -182,26 +154,18 @@ class _Evaluator:
     with_map: bool
     top_k: int | None
 
-    def encode(self, model: HashModel) -> PackedCodes:
-        """Return the codes of the validation rows."""
-        return np.concatenate([model.encode(chunk) for chunk in self.validation.chunks()])
-
     def value(self, model: HashModel) -> float:
         """Return the criterion, which the pruner compares."""
-        codes = self.encode(model)
-        if self.by == "map":
-            return leave_one_out_map(codes, self.labels, self.bits, self.top_k)
-        percentile, inter = self.percentiles
-        found = bound(codes, self.labels, percentile, inter_percentile=inter, classes=self.classes, bits=self.bits)
-        return bounded_ratio(found.inter, found.intra)
+        return self.score(model, self.by == "map").by(self.by)
 
-    def score(self, model: HashModel, *, pruned: bool) -> Score:
-        """Return all that is stored of a trial."""
-        options: Any = {"with_map": self.with_map and not pruned, "top_k": self.top_k}
-        return score_codes(self.encode(model), self.labels, self.classes, self.bits, *self.percentiles, **options)
+    def score(self, model: HashModel, with_map: bool) -> Score:
+        """Return the score of the model's codes."""
+        codes = np.concatenate([model.encode(chunk) for chunk in self.validation.chunks()])
+        options: Any = {"with_map": with_map, "top_k": self.top_k}
+        return score_codes(codes, self.labels, self.classes, self.bits, *self.percentiles, **options)
 
 
-class _Watch(Callback):
+class _Watch(L.Callback):
     """Counts the epochs; if trials are pruned, reports the criterion after each and ends a trial that lags behind."""
 
     def __init__(self, evaluator: _Evaluator, asked: Any, prune: bool) -> None:
@@ -222,34 +186,17 @@ class _Watch(Callback):
 def _try(train: Callable[[], Hasher], watch: _Watch, number: int, params: dict[str, Any]) -> Trial:
     """Train once. A setting that cannot be trained fails this trial, and not the search."""
     state: State = "complete"
-    why = ""
-    started = time.perf_counter()
+    why, score, started = "", None, time.perf_counter()
     try:
         model = train().model_
     except import_optuna().TrialPruned:
         state, model = "pruned", watch.model
     except ValueError as error:
-        state, why = "failed", " ".join(str(error).split())
+        state, why = "failed", one_line(error)
     seconds = round(time.perf_counter() - started, 3)
-    score = None if state == "failed" else watch.evaluator.score(model, pruned=state == "pruned")
+    if state != "failed":
+        score = watch.evaluator.score(model, watch.evaluator.with_map and state == "complete")
     return Trial(number, params, state, score, watch.epochs, seconds, why)
-
-
-def _settings(hasher: Hasher, split: EmbeddingSplit, space: Space, search_settings: dict[str, Any]) -> dict[str, str]:
-    """Return what tells a search from others, by the names that a study stores."""
-    settings = {name: value for name, value in hasher.get_params().items() if name not in _NOT_OF_THE_SEARCH}
-    settings |= search_settings | {"space": {name: to_entry(values) for name, values in space.items()}}
-    settings |= {"fingerprint of the rows": split.fingerprint()}
-    return {name: str(value) for name, value in settings.items()}
-
-
-def _check_hasher(hasher: Hasher) -> None:
-    """Raise for settings that would fail every trial."""
-    check_bits(hasher.bits)
-    check_machine(hasher.device, hasher.threads)
-    for name in ("devices", "nodes"):
-        if getattr(hasher, name) != 1:
-            raise ValueError(f"{name} is {getattr(hasher, name)!r}; a search trains in one process, and it must be 1")
 
 
 def _training_rows(data: Dataset | EmbeddingSplit, classes: int | None) -> tuple[EmbeddingSplit, int, Any]:

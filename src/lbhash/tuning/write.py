@@ -6,21 +6,17 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lbhash.evaluation.held_out import Score
 from lbhash.tuning.trials import Tuning
 from lbhash.utils.files import replacing, write_json
+from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lbhash.evaluation.held_out import Score
-
 
 def write_tuning(found: Tuning, folder: str | Path) -> list[Path]:
-    """Write ``trials.csv`` and ``best.json``, and ``ratio_map.png`` if the mAP of at least two trials is known.
-
-    Returns:
-        The files.
-    """
+    """Write ``trials.csv`` and ``best.json``, and ``ratio_map.png`` if two mAP are known, and return the files."""
     out = Path(folder)
     rows = found.table()
     with replacing(out / "trials.csv") as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
@@ -30,16 +26,14 @@ def write_tuning(found: Tuning, folder: str | Path) -> list[Path]:
     write_json(out / "best.json", found.as_dict())
     files = [out / "trials.csv", out / "best.json"]
     if len(_scores_with_map(found)) >= 2:
-        with replacing(out / "ratio_map.png") as temporary:
-            ratio_map_figure(found).savefig(temporary, format="png", dpi=150)
         files.append(out / "ratio_map.png")
+        with replacing(files[-1]) as temporary:
+            ratio_map_figure(found).savefig(temporary, format="png", dpi=150)
     return files
 
 
 def ratio_map_figure(found: Tuning) -> Figure:
     """Plot the ratio of the validation rows against their mAP, a point for each trial, hollow if it has a warning."""
-    from lbhash.utils.plotting import new_figure, palette
-
     figure, (axes,) = new_figure(6.5, 4.5)
     color, chosen = palette(2)
     for number, score in _scores_with_map(found).items():

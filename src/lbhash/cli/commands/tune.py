@@ -12,6 +12,8 @@ from lbhash.cli.commands.options import Data, Json, TopK, new_data, print_json, 
 if TYPE_CHECKING:
     from lbhash.tuning import Trial, Tuning
 
+By = Literal["ratio", "map"]
+
 
 @with_options(new_data)
 def tune(
@@ -21,23 +23,16 @@ def tune(
     guided: Annotated[bool, typer.Option(help="Add the guidance.")] = True,
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
     trials: Annotated[int, typer.Option(help="How many settings to try; the first are the defaults.")] = 20,
-    by: Annotated[
-        Literal["ratio", "map"],
-        typer.Option(help="Choose by the ratio of the validation rows' codes, or by their mAP."),
-    ] = "ratio",
+    by: Annotated[By, typer.Option(help="Choose by the ratio of the validation rows, or by their mAP.")] = "ratio",
     percentile: Annotated[float, typer.Option(help="Percentile of D_intra in the ratio; 100 is its maximum.")] = 75,
     inter_percentile: Annotated[float, typer.Option(help="Percentile of D_inter in the ratio; 0 is its minimum.")] = 10,
     top_k: TopK = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Compute the mAP of every trial too, and plot it against the ratio.")
-    ] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Compute every trial's mAP too, and plot it.")] = False,
     held_out: Annotated[float, typer.Option(help="Share of each class's training rows used for validation.")] = 0.2,
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 30,
     prune: Annotated[bool, typer.Option(help="End a trial that is below the median of the trials before.")] = True,
     seed: Annotated[int, typer.Option(help="Seed of the search: the same seed gives the same trials.")] = 0,
-    space: Annotated[
-        Path | None, typer.Option(help="A JSON file of the settings to search, instead of the default ones.")
-    ] = None,
+    space: Annotated[Path | None, typer.Option(help="A JSON file of what to search instead of the default.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, gpu …")] = "auto",
     threads: Annotated[int, typer.Option(help="Threads of PyTorch for training on a CPU.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the search in the folder --out.")] = False,
@@ -64,34 +59,14 @@ def tune(
     loaded, metadata = open_embedded(data, **source)
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(loaded.base), "the size of the base")
-    found = search(
-        Hasher(bits, method, guided, epochs, seed, device=device, threads=threads),
-        loaded,
-        trials=trials,
-        by=by,
-        percentile=percentile,
-        inter_percentile=inter_percentile,
-        top_k=top_k,
-        compare=compare,
-        held_out=held_out,
-        space=searched,
-        prune=prune,
-        folder=out,
-        resume=resume,
-        after_trial=lambda trial: typer.echo(_trial_line(trial, trials), err=True),
-    )
+    hasher = Hasher(bits, method, guided, epochs, seed, device=device, threads=threads)
+    options: dict[str, Any] = {"by": by, "percentile": percentile, "inter_percentile": inter_percentile, "top_k": top_k}
+    options |= {"compare": compare, "held_out": held_out, "space": searched, "prune": prune, "resume": resume}
+    options |= {"after_trial": lambda trial: typer.echo(_trial_line(trial, trials), err=True)}
+    found = search(hasher, loaded, trials=trials, folder=out, **options)
     write_tuning(found, out)
-    settings = {name: value for name, value in found.hasher.get_params().items() if name != "progress"}
-    metrics = train_model(
-        loaded,
-        out / "model",
-        top_k=top_k,
-        split_seed=source["split_seed"],
-        overwrite=True,
-        progress=not as_json,
-        metadata=metadata,
-        **settings,
-    )
+    settings = found.hasher.get_params() | {"progress": not as_json, "split_seed": source["split_seed"]}
+    metrics = train_model(loaded, out / "model", top_k=top_k, overwrite=True, metadata=metadata, **settings)
     if as_json:
         print_json(found.as_dict() | {"trials": [trial.as_dict() for trial in found.trials], "metrics": metrics})
         return
@@ -134,11 +109,8 @@ def print_tuning(found: Tuning) -> None:
         pruned = " (pruned)" if trial.state == "pruned" else ""
         table.add_row(f"{trial.number}{star}", *cells, f"{trial.epochs}{pruned}", warnings)
     Console().print(table)
-    chosen = ", ".join(f"{name} {_short(value)}" for name, value in best.params.items())
+    values = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in best.params.items()}
+    chosen = ", ".join(f"{name} {value}" for name, value in values.items())
     typer.echo(f"* trial {best.number}: {chosen}")
     for diagnostic in (*found.diagnostics, *(best.score.diagnostics if best.score else ())):
         typer.echo(f"warning ({diagnostic.kind}): {diagnostic.line}")
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

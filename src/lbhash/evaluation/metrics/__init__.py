@@ -1,9 +1,9 @@
 """Retrieval metrics, computed from the histograms of each query and nothing else.
 
-Codes at equal distance from a query are tied: the ranking does not order them. Metrics that depend on a rank are
-therefore expectations over all orders of the tied codes, each as likely as the next, computed exactly; average
-precision and the mis-rank also give their largest and smallest value over those orders. In the formulas, n_d base codes
-of which r_d are relevant lie at distance d of one query; N_d and R_d are their sums over all smaller distances.
+Codes at equal distance from a query are tied. Metrics that depend on a rank are therefore expectations over all orders
+of the tied codes, each as likely as the next, computed exactly; average precision and the mis-rank also give their
+largest and smallest value over those orders. In the formulas, n_d base codes of which r_d are relevant lie at distance
+d of one query; N_d and R_d are their sums over all smaller distances.
 
 Every metric takes a ``RankHistogram``, or a ``Ranking`` of ``stable_rankings``, and gives a value for each query,
 ``float64 [queries]``. A rank k (or ``top_k``) is an integer from 1 to the size of the base, which is its default; a
@@ -12,14 +12,7 @@ radius is an integer from 0 to the length of a code. Anything else is a ``TypeEr
 
 from lbhash.evaluation.metrics.average_precision import average_precision, mean_average_precision
 from lbhash.evaluation.metrics.common import Empty, Normalize, Ties, mean_over_queries
-from lbhash.evaluation.metrics.curves import (
-    Curve,
-    curve_ranks,
-    mean_curve,
-    precision_recall_curve,
-    radius_points,
-    rank_points,
-)
+from lbhash.evaluation.metrics.curves import Curve, precision_recall_curve
 from lbhash.evaluation.metrics.graded import acg_at, ndcg_at, weighted_average_precision
 from lbhash.evaluation.metrics.misrank import (
     average_precision_floor,
@@ -27,11 +20,17 @@ from lbhash.evaluation.metrics.misrank import (
     lowest_average_precision,
     mean_misrank,
 )
-from lbhash.evaluation.metrics.radius import empty_within, precision_within, recall_within
-from lbhash.evaluation.metrics.rank import f1_at, precision_at, r_precision, recall_at
+from lbhash.evaluation.metrics.precision import (
+    empty_within,
+    f1_at,
+    precision_at,
+    precision_within,
+    r_precision,
+    recall_at,
+    recall_within,
+)
 
 __all__ = ["Curve", "Empty", "Normalize", "Ties", "acg_at", "average_precision", "average_precision_floor"]
-__all__ += ["curve_ranks", "empty_within", "f1_at", "largest_misrank", "lowest_average_precision"]
-__all__ += ["mean_average_precision", "mean_curve", "mean_misrank", "mean_over_queries", "ndcg_at", "precision_at"]
-__all__ += ["precision_recall_curve", "precision_within", "r_precision", "radius_points", "rank_points", "recall_at"]
-__all__ += ["recall_within", "weighted_average_precision"]
+__all__ += ["empty_within", "f1_at", "largest_misrank", "lowest_average_precision", "mean_average_precision"]
+__all__ += ["mean_misrank", "mean_over_queries", "ndcg_at", "precision_at", "precision_recall_curve"]
+__all__ += ["precision_within", "r_precision", "recall_at", "recall_within", "weighted_average_precision"]

@@ -7,16 +7,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from lbhash.evaluation.metrics.common import (
-    NORMALIZE,
-    TIES,
-    Empty,
-    Floats,
-    Normalize,
-    Ties,
-    check_rank,
-    mean_over_queries,
-)
+from lbhash.evaluation.metrics import common
+from lbhash.evaluation.metrics.common import Empty, Floats, Normalize, Ties
 from lbhash.evaluation.metrics.sums import harmonic, moment, run
 from lbhash.evaluation.ranking import Ranking
 from lbhash.utils.deprecation import renamed
@@ -43,17 +35,8 @@ def average_precision(
     each x is weighted on its own. (McSherry and Najork, "Computing Information Retrieval Performance Measures
     Efficiently in the Presence of Tied Scores", ECIR 2008, give the case without a cut.)
 
-    Args:
-        hist: the histograms.
-        top_k: R, from 1 to the size of the base; by default the size of the base.
-        ties: "expected" over random orders of tied codes, or the "best" or "worst" value that an order of them gives.
-        normalize: Z, as above.
-
-    Returns:
-        ``float64 [queries]``, from 0 to 1; NaN for a query to which no base code is relevant.
-
-    Raises:
-        TypeError, ValueError: ``top_k``, ``ties`` or ``normalize`` is none of these.
+    ``ties`` may also ask for the "best" or "worst" value that an order of tied codes gives. The result is from 0 to 1,
+    and NaN for a query to which no base code is relevant.
     """
     return average_of_grades(hist, hist.relevant, top_k, ties, normalize)
 
@@ -67,7 +50,7 @@ def mean_average_precision(
     empty: Empty = "skip",
 ) -> float:
     """Return the mean of ``average_precision``; ``empty`` is as for ``mean_over_queries``."""
-    return mean_over_queries(average_precision(hist, top_k, ties, normalize), empty)
+    return common.mean_over_queries(average_precision(hist, top_k, ties, normalize), empty)
 
 
 def average_of_grades(hist: Ranking, grades: Any, top_k: int | None, ties: Ties, normalize: Normalize) -> Floats:
@@ -78,9 +61,9 @@ def average_of_grades(hist: Ranking, grades: Any, top_k: int | None, ties: Ties,
     before for R0 and the mean grade g of the group's relevant codes for 1: ``(r/n) ((G0 + g) A + g (r-1)/(n-1) B)``.
     How many relevant codes come before a cut tells nothing of their grades, so it holds for each x too.
     """
-    top_k = check_rank(hist, top_k, "top_k")
-    check_choice(ties, "ties", TIES)
-    check_choice(normalize, "normalize", NORMALIZE)
+    top_k = common.check_rank(hist, top_k, "top_k")
+    check_choice(ties, "ties", common.TIES)
+    check_choice(normalize, "normalize", common.NORMALIZE)
     result, over_all = np.empty(hist.queries, np.float64), normalize == "all"
     _average(hist.total, hist.relevant, grades, top_k, ties == "expected", ties == "best", over_all, result)
     return result
@@ -107,8 +90,7 @@ def _average(
             low, high = max(0, places - (n - r)), min(r, places)
             grade = a = b = 0.0
             if expected and r > 0:
-                grade = grades[query, group] / r
-                a = harmonic(after, places)
+                grade, a = grades[query, group] / r, harmonic(after, places)
                 b = moment(after, places, a)
             if low < high and not over_all:  # the cut is inside this group, and so is the denominator
                 if expected:

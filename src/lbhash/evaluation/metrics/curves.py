@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.evaluation.metrics.common import EMPTY, Empty, Floats, all_relevant, check_rank, ratio
-from lbhash.evaluation.metrics.rank import relevant_at
+from lbhash.evaluation.metrics.precision import relevant_at
 from lbhash.evaluation.ranking import Ranking
 from lbhash.utils.validation import check_choice, check_int
 
@@ -30,14 +30,8 @@ def precision_recall_curve(
     """Return precision and recall by radius or by rank, each averaged over queries.
 
     By radius, a point is ``precision_within`` and ``recall_within`` for every radius from 0 to the length of a code.
-    By rank, it is ``precision_at`` and ``recall_at`` for ranks from 1 to the size of the base, spread evenly by their
-    logarithm, since the first ones matter most.
-
-    Args:
-        hist: the histograms.
-        by: "radius" or "rank".
-        points: the largest number of ranks, for "rank".
-        empty: "skip" leaves out queries without a relevant base code; "zero" counts their precision and recall as 0.
+    By rank, it is ``precision_at`` and ``recall_at`` for at most ``points`` ranks, spread evenly by their logarithm,
+    since the first ones matter most. ``empty`` is as for ``mean_over_queries``.
     """
     check_choice(by, "by", ("radius", "rank"))
     check_rank(hist, None)
@@ -67,10 +61,6 @@ def mean_curve(at: npt.NDArray[np.int64], precision: Floats, recall: Floats, emp
     """Return the mean of queries' curves, ``[queries, points]``; NaN in recall marks one without a relevant code."""
     check_choice(empty, "empty", EMPTY)
     none = np.asarray(np.isnan(recall).any(axis=1))
-    if empty == "zero":
-        precision, recall = np.where(none[:, None], 0.0, precision), np.where(none[:, None], 0.0, recall)
-    elif none.any():
-        precision, recall = precision[~none], recall[~none]
-    if len(precision) == 0:
-        return Curve(at, np.full(len(at), np.nan), np.full(len(at), np.nan))
-    return Curve(at, precision.mean(axis=0), recall.mean(axis=0))
+    both = np.stack([precision, recall])
+    both = np.where(none[:, None], 0.0, both) if empty == "zero" else both[:, ~none]
+    return Curve(at, *(both.mean(axis=1) if both.shape[1] else np.full((2, len(at)), np.nan)))

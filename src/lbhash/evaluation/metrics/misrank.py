@@ -36,8 +36,7 @@ def mean_misrank(hist: Ranking, ties: Ties = "expected") -> Floats:
 def largest_misrank(hist: Ranking) -> npt.NDArray[np.int64]:
     """Return the largest mis-rank of a query's relevant base codes in the worst order of ties, ``int64 [queries]``.
 
-    That is how many irrelevant codes lie within the distance of its farthest relevant one, ``max d(q, relevant)``. It
-    is 0 if every relevant code is nearer than every irrelevant one, or if no base code is relevant.
+    That is how many irrelevant codes lie within the distance of its farthest relevant one; 0 if none is relevant.
     """
     relevant = hist.relevant
     wrong = np.cumsum(hist.total - relevant, axis=1)
@@ -55,15 +54,8 @@ def lowest_average_precision(relevant: npt.ArrayLike, misrank: npt.ArrayLike) ->
     paper's appendix, ``sum over i = m+1 ... m+K of (i - m) / i``, which is printed there without the division by K: for
     m = 0 it would read K and not 1.
 
-    Args:
-        relevant: K, at least 1.
-        misrank: m, at least 0.
-
-    Returns:
-        ``float64``, in the shape to which both broadcast; NaN where K is 0.
-
-    Raises:
-        ValueError: a value is negative or not an integer.
+    K (``relevant``) and m (``misrank``) are integers of at least 0 that broadcast, or else it is a ``ValueError``; the
+    result is NaN where K is 0.
 
     >>> float(lowest_average_precision(2, 1))  # irrelevant, relevant, relevant: (1/2 + 2/3) / 2
     0.5833333333333334
@@ -76,8 +68,7 @@ def lowest_average_precision(relevant: npt.ArrayLike, misrank: npt.ArrayLike) ->
 def average_precision_floor(hist: Ranking) -> Floats:
     """Return the value that each query's AP over the whole base cannot fall below, by its largest mis-rank alone.
 
-    ``lowest_average_precision`` of its relevant base codes and ``largest_misrank``. The AP in the worst order of ties
-    is at least that. It is NaN for a query to which no base code is relevant.
+    The AP in the worst order of ties is at least that. It is NaN for a query to which no base code is relevant.
     """
     return lowest_average_precision(all_relevant(hist), largest_misrank(hist))
 

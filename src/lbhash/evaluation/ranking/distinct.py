@@ -1,8 +1,4 @@
-"""Unique codes: equal ones are put together and counted.
-
-Trained codes collapse: of the codes of a base, often no more than a fifth are distinct. A distance between a query and
-a code needs to be computed once, and counted as often as the code occurs.
-"""
+"""Unique codes: equal ones, which are most in a trained base, are put together, compared once and counted."""
 
 from __future__ import annotations
 
@@ -19,12 +15,6 @@ def unique_rows(rows: Words) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
 
     As ``np.unique``, in a fraction of the time; rarely, if keys of other rows collide, a row may come more than once,
     which makes no difference to counts.
-
-    Args:
-        rows: ``uint64 [n, words]``.
-
-    Returns:
-        ``unique`` and ``inverse``, ``int64 [unique rows]`` and ``int64 [n]``.
     """
     order = np.argsort(_keys(rows))
     new = _changes(rows[order])
@@ -34,14 +24,9 @@ def unique_rows(rows: Words) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
 
 
 def compress(words: Words, groups: npt.NDArray) -> tuple[Words, npt.NDArray, npt.NDArray[np.int32]]:
-    """Return codes in the order of their groups, equal codes of a group as one with a weight.
+    """Return codes in the order of their groups (integers from 0), equal codes of a group as one with a weight.
 
-    Args:
-        words: ``uint64 [n, words]``.
-        groups: the group of each code, integers from 0: its class, or its set of labels.
-
-    Returns:
-        Words, groups, and how often each occurs, ``int32``; the weights are empty if (nearly) all codes are unique.
+    The results are words, groups, and how often each occurs; the weights are empty if (nearly) all codes are unique.
     """
     narrow = groups.astype(np.uint16) if groups.max() < 1 << 16 else groups  # NumPy sorts 16 bits by radix
     order = np.argsort(_keys(words))

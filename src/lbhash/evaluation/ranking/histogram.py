@@ -1,8 +1,7 @@
-"""The histograms of a ranking by Hamming distance.
+"""The histograms of a ranking by Hamming distance, which has only ``bits + 1`` groups of tied codes.
 
-A ranking by Hamming distance has only ``bits + 1`` groups of tied codes, so a metric can only depend on how many base
-codes, and how many relevant ones of each grade, lie at each distance. ``RankHistogram`` counts them over every pair of
-a query and a base code, exactly, in memory that does not grow with the base.
+A metric can only depend on how many base codes, and how many relevant ones of each grade, lie at each distance.
+``RankHistogram`` counts them over every pair, exactly, in memory that does not grow with the base.
 """
 
 from __future__ import annotations
@@ -10,23 +9,16 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width
+from lbhash.evaluation.ranking import kernels
 from lbhash.evaluation.ranking.distinct import compress, unique_rows
-from lbhash.evaluation.ranking.kernels import (
-    KERNELS,
-    Words,
-    all_distances,
-    by_word,
-    count_groups,
-    count_runs,
-    count_shared,
-    split,
-)
+from lbhash.evaluation.ranking.kernels import KERNELS, Words, by_word, split
 from lbhash.utils.labels import Labels, check_label_pair, check_labels, fit_columns
 from lbhash.utils.validation import check_int
 
@@ -43,18 +35,15 @@ _PAIRS = 1 << 22  # pairs whose grades a relevance function is asked for at a ti
 _LARGEST_GRADE = 1 << 12
 
 
+@dataclass(eq=False)
 class Ranking:
-    """A ranking for each query: groups of base codes in the order in which they are found, tied inside a group.
+    """A ranking for each query: groups of base codes in the order in which they are found, tied inside a group."""
 
-    Attributes:
-        total: ``int64 [queries, groups]``, base codes in each group.
-        graded: ``int64 [queries, grades, groups]``, how many of them have grade 1, 2, … of relevance. A base code that
-            is not relevant has grade 0; single-label data have grade 1 only.
-    """
-
-    def __init__(self, total: Counts, graded: Counts) -> None:
-        self.total = total
-        self.graded = graded
+    total: Counts
+    """``int64 [queries, groups]``, base codes in each group."""
+    graded: Counts
+    """``int64 [queries, grades, groups]``, how many of them have grade 1, 2, … of relevance. A base code that is not
+    relevant has grade 0; single-label data have grade 1 only."""
 
     @property
     def relevant(self) -> Counts:
@@ -88,15 +77,12 @@ class RankHistogram(Ranking):
             booleans or integers from 0 to 4,095, ``[queries, base]``. It is called for blocks of pairs.
 
     Attributes:
-        total: ``int64 [queries, bits + 1]``, base codes at each distance.
-        graded: ``int64 [queries, grades, bits + 1]``, codes of grade 1, 2, … among them.
+        total, graded: the counts, with a group for each distance, ``bits + 1`` groups.
         unique: positions of queries with unique codes and labels; equal queries have equal rows.
         inverse: which of ``unique`` has a query's code and labels, ``int64 [queries]``.
 
-    Raises:
-        TypeError, ValueError: the codes or labels are not as above, or differ in length.
-
-    A new histogram is empty, and ``update`` adds a chunk of the base to it. ``from_codes`` counts a whole base.
+    A new histogram is empty, and ``update`` adds a chunk of the base to it. ``from_codes`` counts a whole base. Codes
+    or labels that are not as above, or differ in length, are a ``TypeError`` or ``ValueError``.
 
     >>> from lbhash.codes import pack
     >>> h = RankHistogram(pack([[1, 1]]), [0], bits=2)
@@ -106,11 +92,7 @@ class RankHistogram(Ranking):
     """
 
     def __init__(
-        self,
-        query_codes: npt.ArrayLike,
-        query_labels: Any,
-        bits: int | None = None,
-        relevance: Relevance | None = None,
+        self, query_codes: npt.ArrayLike, query_labels: Any, bits: int | None = None, relevance: Relevance | None = None
     ) -> None:
         codes = check_codes(query_codes, "query_codes")
         self.bits = check_width(codes, bits, "query_codes")
@@ -118,16 +100,14 @@ class RankHistogram(Ranking):
         self._labels = check_labels(query_labels, "query_labels") if relevance is None else query_labels
         check_lengths(codes, self._labels, "query")
         self._words = as_words(codes)
+        self.unique = self.inverse = np.arange(len(codes))
+        grades = 1
         if relevance is None:
             self.unique, self.inverse = unique_rows(np.concatenate([self._words, label_words(self._labels)], axis=1))
-        else:
-            self.unique = self.inverse = np.arange(len(codes))
-        grades = 1
-        if relevance is None and self._labels.ndim == 2:  # no base code shares more labels than the query has
-            grades = max(1, int(self._labels.sum(axis=1, dtype=np.int64).max(initial=1)))
-        super().__init__(
-            np.zeros((len(codes), self.bits + 1), np.int64), np.zeros((len(codes), grades, self.bits + 1), np.int64)
-        )
+            if self._labels.ndim == 2:  # no base code shares more labels than the query has
+                grades = int(self._labels.sum(axis=1, dtype=np.int64).max(initial=1))
+        shape = len(codes), grades, self.bits + 1
+        super().__init__(np.zeros(shape[::2], np.int64), np.zeros(shape, np.int64))
 
     @classmethod
     def from_codes(
@@ -140,10 +120,7 @@ class RankHistogram(Ranking):
         chunk: int = CHUNK,
         relevance: Relevance | None = None,
     ) -> RankHistogram:
-        """Count a whole base, in memory or memory-mapped.
-
-        The arguments are those of the class and of ``update``, and ``chunk``: how many base codes to count at a time.
-        """
+        """Count a whole base, in memory or memory-mapped, ``chunk`` codes at a time; see the class and ``update``."""
         chunk = check_int(chunk, "chunk", 1)
         if relevance is None:
             query_labels, base_labels = check_label_pair(query_labels, base_labels)
@@ -172,12 +149,8 @@ class RankHistogram(Ranking):
     def update(self, base_codes: npt.ArrayLike, base_labels: Any) -> RankHistogram:
         """Add a chunk of the base, and return this histogram.
 
-        Args:
-            base_codes: ``uint8 [n, bytes]``, packed.
-            base_labels: class numbers ``[n]``, or multi-label with as many classes as the queries.
-
-        Raises:
-            TypeError, ValueError: they are not as above.
+        The codes are ``uint8 [n, bytes]``, packed, and the labels class numbers ``[n]``, or multi-label with as many
+        classes as the queries; anything else is a ``TypeError`` or ``ValueError``.
         """
         codes = check_codes(base_codes, "base_codes")
         check_width(codes, self.bits, "base_codes")
@@ -195,11 +168,7 @@ class RankHistogram(Ranking):
         return self
 
     def merge(self, other: RankHistogram) -> RankHistogram:
-        """Return the sum of two histograms of the same queries, which were counted over two parts of a base.
-
-        Raises:
-            ValueError: the queries or the bits differ.
-        """
+        """Return the sum of two histograms of the same queries (or raise ``ValueError``) over two parts of a base."""
         if other.bits != self.bits:
             raise ValueError(f"other has {other.bits} bits and this histogram {self.bits}; they must be equal")
         if not (np.array_equal(self._words, other._words) and np.array_equal(self._labels, other._labels)):
@@ -215,18 +184,17 @@ class RankHistogram(Ranking):
         # In the order of the labels, the codes relevant to a query are one run: the kernel reads no labels at all.
         words, ordered, weights = compress(as_words(codes), labels)
         wanted = self._labels[self.unique]
-        first = np.searchsorted(ordered, wanted, side="left")
-        last = np.searchsorted(ordered, wanted, side="right")
-        self._add_runs(words, weights, first, last)
+        self._add_runs(words, weights, np.searchsorted(ordered, wanted), np.searchsorted(ordered, wanted, side="right"))
 
     def _add_runs(self, words: Words, weights: npt.NDArray[np.int32], first: Counts, last: Counts) -> None:
         block, parts = split(len(self.unique), len(words))
         counted = np.zeros((2, parts, len(self.unique), self.bits + 1), np.int64)
+        asked = self._words[self.unique]
         with KERNELS:
-            asked = self._words[self.unique]
-            count_runs(asked, by_word(words), weights, first, last, block, counted[0], counted[1])
-        self.total += counted[0].sum(axis=0)[self.inverse]
-        self.graded[:, 0] += counted[1].sum(axis=0)[self.inverse]
+            kernels.count_runs(asked, by_word(words), weights, first, last, block, counted[0], counted[1])
+        total, relevant = counted.sum(axis=1)[:, self.inverse]
+        self.total += total
+        self.graded[:, 0] += relevant
 
     def _count_shared(self, codes: PackedCodes, labels: Labels) -> None:
         single = labels.ndim == 1
@@ -239,8 +207,9 @@ class RankHistogram(Ranking):
         block, parts = split(self.queries, len(codes))
         counted = np.zeros((parts, self.queries, self.graded.shape[1] + 1, self.bits + 1), np.int64)
         like = np.empty(0, np.uint16 if counted[0, 0].size <= 1 << 16 else np.uint32)
+        base, base_labels = by_word(words), by_word(base_labels)
         with KERNELS:
-            count_shared(self._words, by_word(words), query_labels, by_word(base_labels), single, block, like, counted)
+            kernels.count_shared(self._words, base, query_labels, base_labels, single, block, like, counted)
         self._add(counted.sum(axis=0))
 
     def _count_groups(self, words: Words, sets: Words, members: Counts, query_labels: Words) -> None:
@@ -248,9 +217,9 @@ class RankHistogram(Ranking):
         starts = np.searchsorted(members, np.arange(len(sets) + 1))
         block, parts = split(len(self.unique), len(words))
         counted = np.zeros((parts, len(self.unique), self.graded.shape[1] + 1, self.bits + 1), np.int64)
+        asked, own = self._words[self.unique], query_labels[self.unique]
         with KERNELS:
-            asked = self._words[self.unique]
-            count_groups(asked, by_word(words), weights, query_labels[self.unique], sets, starts, block, counted)
+            kernels.count_groups(asked, by_word(words), weights, own, sets, starts, block, counted)
         self._add(counted.sum(axis=0)[self.inverse])
 
     def _count_given(self, codes: PackedCodes, labels: Any) -> None:
@@ -260,13 +229,11 @@ class RankHistogram(Ranking):
         for start in range(0, self.queries, step):
             some = slice(start, start + step)
             grades = check_grades(self._relevance(self._labels[some], labels), len(self.total[some]), len(codes))
-            largest = int(grades.max(initial=1))
-            if largest > self.graded.shape[1]:
-                more = largest - self.graded.shape[1]
-                self.graded = np.pad(self.graded, ((0, 0), (0, more), (0, 0)))
+            more = max(0, int(grades.max(initial=1)) - self.graded.shape[1])
+            self.graded = np.pad(self.graded, ((0, 0), (0, more), (0, 0))) if more else self.graded
             distances = np.empty(grades.shape, np.uint16)
             with KERNELS:
-                all_distances(self._words[some], base, distances)
+                kernels.all_distances(self._words[some], base, distances)
             shape = len(grades), self.graded.shape[1] + 1, self.bits + 1
             places = np.ravel_multi_index((np.arange(len(grades))[:, None], grades, distances), shape)
             self._add(np.bincount(places.ravel(), minlength=math.prod(shape)).reshape(shape), some)
@@ -289,27 +256,20 @@ def distance_counts(query_codes: PackedCodes, base_codes: PackedCodes, bits: int
 def check_lengths(codes: PackedCodes, labels: Any, which: str) -> None:
     """Raise ``ValueError`` unless every code has a row of labels; ``which`` is "query" or "base"."""
     if len(codes) != len(labels):
-        raise ValueError(
-            f"{which}_labels has {len(labels)} rows and {which}_codes has {len(codes)}; they must be equal"
-        )
+        rows = f"{which}_labels has {len(labels)} rows and {which}_codes has {len(codes)}"
+        raise ValueError(f"{rows}; they must be equal")
 
 
 def check_grades(grades: npt.ArrayLike, queries: int, base: int) -> npt.NDArray[np.uint16]:
-    """Return the result of a relevance function as ``uint16 [queries, base]``.
-
-    Raises:
-        TypeError, ValueError: it is not an array of booleans or integers from 0 to 4,095 of that shape.
-    """
+    """Return the result of a relevance function as ``uint16 [queries, base]``; raise unless it is what it may be."""
     array = np.asarray(grades)
     if array.dtype.kind not in "biu":
         raise TypeError(f"relevance returned {array.dtype}; it must return booleans or integers [queries, base]")
     if array.shape != (queries, base):
         raise ValueError(f"relevance returned shape {array.shape}; it must return [queries, base], {(queries, base)}")
     if array.size and not 0 <= int(array.min()) <= int(array.max()) < _LARGEST_GRADE:
-        raise ValueError(
-            f"relevance returned grades from {array.min()} to {array.max()}; they must be from 0 to "
-            f"{_LARGEST_GRADE - 1:,}"
-        )
+        grades = f"from {array.min()} to {array.max()}"
+        raise ValueError(f"relevance returned grades {grades}; they must be from 0 to {_LARGEST_GRADE - 1:,}")
     return array.astype(np.uint16)
 
 

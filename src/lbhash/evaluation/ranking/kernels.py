@@ -3,10 +3,8 @@
 The base comes word by word, ``[words, n]``, so that loops over codes turn into vector instructions. Every index of a
 count is unsigned, which spares Numba's test for negative ones. Neighboring codes often have the same distance, and an
 addition to a count has to wait for the one before it to be stored: hence four histograms that take turns. They count a
-tile at most, so 32 bits are enough.
-
-A task is a block of queries on a part of the base. If there are few queries, there are several parts, each with its own
-counts, ``[parts, queries, ...]``.
+tile at most, so 32 bits are enough. A task is a block of queries on a part of the base. If there are few queries, there
+are several parts, each with its own counts, ``[parts, queries, ...]``.
 """
 
 from __future__ import annotations
@@ -65,9 +63,8 @@ def _any_near(typing_context: Any, codes: Any, first: Any, word: Any, limit: Any
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         place = builder.bitcast(builder.gep(array.data, [arguments[1]]), lanes.as_pointer())
         words = builder.load(place, align=8)
-        ones = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(lanes, [lanes]), f"llvm.ctpop.v{LANES}i64"
-        )
+        kind = ir.FunctionType(lanes, [lanes])
+        ones = cgutils.get_or_insert_function(builder.module, kind, f"llvm.ctpop.v{LANES}i64")
         distances = builder.call(ones, [builder.xor(words, splat(builder, arguments[2]))])
         near = builder.icmp_unsigned("<=", distances, splat(builder, arguments[3]))
         mask = builder.bitcast(near, ir.IntType(LANES))
@@ -122,10 +119,7 @@ def _add_sum(counts: Any, slots: int, into: Any) -> None:
 
 @numba.njit(nogil=True, cache=True)
 def _add_run(query: Any, base: Any, weights: Any, first: int, last: int, places: Any, counts: Any, bins: int) -> None:
-    """Add the distances of base codes ``first`` to ``last`` to the four histograms in ``counts``.
-
-    Each counts as its weight says, or once if there are no weights.
-    """
+    """Add the distances of base codes ``first`` to ``last``, each by its weight if there are any, to ``counts``."""
     if weights.size:
         _add_weighted(query, base, weights, first, last, counts, bins)
         return
@@ -169,7 +163,7 @@ def count_runs(
     """Count by distance if the base codes relevant to query i are ``first[i]`` to ``last[i]``.
 
     ``weights`` is ``int32 [n]``, how often each base code occurs, or empty if that is once each. ``total`` and
-    ``relevant`` are ``int64 [parts, queries, bins]``, and ``block`` is queries a task.
+    ``relevant`` are ``int64 [parts, queries, bins]``.
     """
     words, rows = base.shape
     parts, _, bins = total.shape
@@ -200,9 +194,8 @@ def count_shared(
 ) -> None:
     """Count by grade if the grade of a base code is the number of labels that it shares with the query.
 
-    ``query_labels`` are words ``[queries, words]`` and ``labels`` the base's ``[words, n]``: of label bits, or if
-    ``single``, class numbers, of which equal ones are grade 1. ``counted`` is ``int64 [parts, queries, grades, bins]``,
-    and a place in it must fit into the type of ``like``.
+    ``query_labels`` ``[queries, words]`` and ``labels`` ``[words, n]`` are words of label bits, or if ``single``, class
+    numbers. A place in ``counted``, ``int64 [parts, queries, grades, bins]``, must fit into the type of ``like``.
     """
     words, rows = base.shape
     parts, _, levels, bins = counted.shape
@@ -237,11 +230,9 @@ def count_shared(
 def count_groups(
     queries: Any, base: Any, weights: Any, query_labels: Any, sets: Any, starts: Any, block: int, counted: Any
 ) -> None:
-    """Count as ``count_shared`` if the base is in the order of its sets of labels.
+    """Count as ``count_shared``, with the ``weights`` of ``count_runs``, if the base is in the order of sets of labels.
 
-    The codes of group g, ``base[:, starts[g] : starts[g + 1]]``, all have the labels ``sets[g]``, a word of label bits,
-    so that their grade is computed once. ``query_labels`` is ``[queries]``, a word each; ``weights`` is that of
-    ``count_runs``.
+    All codes of group g, ``base[:, starts[g] : starts[g + 1]]``, have the labels ``sets[g]``, one word of label bits.
     """
     words, rows = base.shape
     parts, _, levels, bins = counted.shape

@@ -1,8 +1,4 @@
-"""Rankings without ties: base codes at equal distance in the order of the base.
-
-A metric's mean over random orders of tied codes is fair to the codes. Other programs often print the value of one
-order; that of a stable sort is computed exactly here.
-"""
+"""Rankings without ties, base codes at equal distance in the order of the base, as other programs often rank them."""
 
 from __future__ import annotations
 
@@ -29,16 +25,8 @@ def stable_rankings(
 ) -> Iterator[Ranking]:
     """Rank the whole base for every query, ties in the order of the base (a stable sort by distance).
 
-    Every metric of ``lbhash.evaluation.metrics`` that goes by rank takes such a ranking, as it takes a
-    ``RankHistogram``.
-
-    The arguments are those of ``RankHistogram.from_codes``.
-
-    Yields:
-        Rankings of consecutive blocks of queries, with a group for each base code, so that memory stays bounded.
-
-    Raises:
-        TypeError, ValueError: the arguments are not as above.
+    The arguments and errors are those of ``RankHistogram.from_codes``. Yields rankings of consecutive blocks of
+    queries, so that memory stays bounded; they have a group for each base code, and metrics by rank take them.
     """
     queries, base = check_codes(query_codes, "query_codes"), check_codes(base_codes, "base_codes")
     check_same_width(queries, base, "query_codes", "base_codes")
@@ -53,16 +41,13 @@ def stable_rankings(
         distances = np.empty((len(queries[some]), len(base)), np.uint16)
         with KERNELS:
             all_distances(words[some], base_words, distances)
-        grades = _grades(query_labels[some], base_labels, relevance)
+        if relevance is not None:
+            grades = relevance(query_labels[some], base_labels)
+        elif query_labels.ndim == 1:
+            grades = query_labels[some, None] == base_labels
+        else:
+            grades = (query_labels[some].astype(np.float32) @ base_labels.T.astype(np.float32)).astype(np.int64)
         order = np.argsort(distances, axis=1, kind="stable")
         ranked = np.take_along_axis(check_grades(grades, *distances.shape), order, axis=1)
         levels = np.arange(1, max(1, int(ranked.max(initial=1))) + 1)
         yield Ranking(np.ones(ranked.shape, np.int64), (ranked[:, None, :] == levels[None, :, None]).astype(np.int64))
-
-
-def _grades(query_labels: Any, base_labels: Any, relevance: Relevance | None) -> npt.ArrayLike:
-    if relevance is not None:
-        return relevance(query_labels, base_labels)
-    if query_labels.ndim == 1:
-        return query_labels[:, None] == base_labels
-    return (query_labels.astype(np.float32) @ base_labels.T.astype(np.float32)).astype(np.int64)

@@ -27,20 +27,8 @@ def linear_probe_predict(
 
     It tells how well a linear classifier can read the classes off the codes (Alain and Bengio, "Understanding
     intermediate layers using linear classifier probes", ICLR 2017). Equal codes of one class are fitted as one row with
-    a weight, which has the same optimum and, with short codes, takes a fraction of the time.
-
-    Args:
-        query_codes: ``uint8 [queries, bytes]``, packed.
-        base_codes: ``uint8 [base, bytes]``, which it is fitted to.
-        base_labels: class numbers ``[base]``, of at least two classes.
-        bits: the length h of a code; by default 8 * bytes.
-        strength: C, the inverse of the ridge's weight (scikit-learn's default).
-
-    Returns:
-        ``int64 [queries]``, class numbers.
-
-    Raises:
-        TypeError, ValueError: codes, labels or bits are not as above; the widths differ.
+    a weight, which has the same optimum and, with short codes, takes a fraction of the time. Codes are packed, and
+    labels are numbers of at least two classes; ``strength`` is C, the inverse of the ridge's weight.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -61,32 +49,18 @@ def linear_probe_predict(
 
 
 def linear_probe_accuracy(
-    query_codes: npt.ArrayLike,
-    query_labels: Any,
-    base_codes: npt.ArrayLike,
-    base_labels: Any,
-    bits: int | None = None,
-    strength: float = 1.0,
+    query_codes: npt.ArrayLike, query_labels: Any, base_codes: npt.ArrayLike, base_labels: Any, bits: int | None = None
 ) -> float:
     """Return the share of the queries whose class ``linear_probe_predict`` gets right, from 0 to 1."""
     labels = check_query_labels(query_codes, query_labels)
-    return float(np.mean(linear_probe_predict(query_codes, base_codes, base_labels, bits, strength) == labels))
+    return float(np.mean(linear_probe_predict(query_codes, base_codes, base_labels, bits) == labels))
 
 
 def classifier_predict(codes: npt.ArrayLike, weights: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Predict the class of each code by a method's own classifier: the argmax of W b, of equal scores the lowest class.
 
-    GreedyHash and DSDH learn one beside the codes, and a model folder holds it (``HashModel.classifier.weight``).
-
-    Args:
-        codes: ``uint8 [n, bytes]``, packed.
-        weights: W, ``float [classes, bits]``.
-
-    Returns:
-        ``int64 [n]``, from 0.
-
-    Raises:
-        TypeError, ValueError: the codes are not packed codes with as many bits as W has columns.
+    GreedyHash and DSDH learn one beside the codes, and a model folder holds it (``HashModel.classifier.weight``). The
+    codes are packed, and W is ``float [classes, bits]``.
     """
     w = np.asarray(weights, np.float32)
     if w.ndim != 2 or 0 in w.shape:

@@ -24,23 +24,11 @@ _VOTES = 1 << 25  # counts that are in memory at a time
 def knn_predict(
     query_codes: npt.ArrayLike, base_codes: npt.ArrayLike, base_labels: Any, k: int = 100
 ) -> npt.NDArray[np.int64]:
-    """Predict the class of each query: the one with most votes among the k base codes nearest in Hamming distance.
+    """Predict the class number of each query: that with most votes among the k base codes nearest in Hamming distance.
 
     If the codes at the k-th distance are more than the places left, each of them counts as ``places / codes`` of a
     vote: its average if as many were sampled at random. Of classes with equal votes the lowest wins. Votes are counted
-    in integers, so equal is equal.
-
-    Args:
-        query_codes: ``uint8 [queries, bytes]``, packed.
-        base_codes: ``uint8 [base, bytes]``.
-        base_labels: class numbers ``[base]``.
-        k: how many codes vote, from 1 to the size of the base.
-
-    Returns:
-        ``int64 [queries]``, class numbers.
-
-    Raises:
-        TypeError, ValueError: codes, labels or k are not as above; labels are multi-label; the widths differ.
+    in integers, so equal is equal. Codes are packed, ``uint8 [n, bytes]``, and labels class numbers.
 
     >>> from lbhash.codes import pack
     >>> knn_predict(pack([[1, 1, 1]]), pack([[1, 1, -1], [1, 1, 1], [-1, -1, -1]]), [5, 5, 2], k=3).tolist()
@@ -149,8 +137,7 @@ def _vote(
 ) -> None:
     """Add ``tied`` votes for a code nearer than the radius, and ``left`` for one at it; ``tied`` of these are one vote.
 
-    ``limits`` ``[3, queries]`` are the radius, ``tied`` and ``left`` of each query. No code of a group is nearer than
-    the group's pivot is, less its reach (the triangle inequality).
+    No code of a group is nearer than the group's pivot is, less its reach (the triangle inequality).
     """
     rows = base.shape[1]
     for query in numba.prange(len(queries)):
