@@ -1,7 +1,6 @@
 """Tasks in processes of their own, a few at a time, with one thread each.
 
-``concurrent.futures`` does the work. Neither it nor joblib ends the processes of a program that is killed, which is
-added here.
+Neither ``concurrent.futures``, which does the work, nor joblib ends the processes of a program that is killed.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ def in_processes(
 ) -> Iterator[tuple[str, Any]]:
     """Run ``execute`` with each task's arguments, and yield names and results as they come.
 
-    An error in a task, or in the code that takes the results, cancels the tasks that have not begun. The processes end
-    with this one, even if it is killed.
+    An error in a task, or in the code that takes the results, cancels the tasks that have not begun.
     """
     context = get_context("spawn")
     with one_thread_each(), ProcessPoolExecutor(workers, context, initializer=_end_with_parent) as pool:
@@ -70,17 +68,10 @@ def run_missing(
     workers: int,
     say: Callable[[dict[str, Any]], str],
 ) -> tuple[dict[str, dict[str, Any]], float | None]:
-    """Run the runs of a table that have no file yet; each leaves a JSON file.
+    """Run the runs of a table that have no JSON file yet, each in a process of its own with one thread.
 
-    Args:
-        runs: the arguments of ``execute`` by the run's name, which is its file's.
-        execute: a function that makes a run's result, in a process of its own with one thread.
-        folder: the folder of the files.
-        workers: how many runs are made at a time.
-        say: a function that says in a few words what a result is.
-
-    Returns:
-        All results by name, and the minutes they took if all of them were missing, else None.
+    ``runs`` has the arguments of ``execute`` by the run's name, which is its file's, and ``say`` says in a few words
+    what a result is. Returns all results by name, and the minutes they took if all of them were missing, else None.
     """
     missing = {name: arguments for name, arguments in runs.items() if not (folder / f"{name}.json").exists()}
     started = time.perf_counter()
