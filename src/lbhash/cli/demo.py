@@ -29,10 +29,7 @@ QUERIES = 3
 def run_demo(out: str | Path, seed: int = 0, epochs: int = 30) -> None:
     """Train HashNet, HashNet_D, CSQ and CSQ_D at 16 bits on digits, and write ``out/report.html``.
 
-    Args:
-        out: the folder for the report, the guided CSQ's model and its index; it replaces what an earlier demo left.
-        seed: the seed of the splits and the trainings.
-        epochs: the epochs of each training.
+    ``out`` also gets the guided CSQ's model and its index; what an earlier demo left there is replaced.
     """
     folder = Path(out)
     console = Console()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -22,8 +21,7 @@ from lbhash.utils.html import png_url, render
 matplotlib.use("agg")
 
 
-@dataclass(frozen=True)
-class Neighborhood:
+class Neighborhood(NamedTuple):
     """A query and what a search found for it; ``rows`` are positions in the data set, nearest first."""
 
     query: int
@@ -41,33 +39,13 @@ def write_report(
     searched: str,
     seed: int,
 ) -> None:
-    """Write the report as one HTML file.
-
-    Args:
-        path: the HTML file.
-        results: a mapping for each method, as ``lbhash.cli.tables.result_row`` takes it.
-        reports: the evaluations by method, for the curves.
-        dataset: the data set, whose rows are 8 × 8 images.
-        found: the queries and their neighbors.
-        searched: the name of the method whose codes were searched.
-        seed: the seed, which the page names.
-    """
-    page = render(
-        "lbhash.cli",
-        "demo.html",
-        train=len(dataset.train),
-        base=len(dataset.base),
-        queries=len(dataset.query),
-        columns=RESULT_COLUMNS,
-        rows=[result_row(result) for result in results],
-        curves=_png(precision_recall_figure(reports)),
-        neighbors=_png(neighbors_figure(dataset, found)),
-        bits=next(iter(reports.values())).bits,
-        count=len(found[0].rows),
-        searched=searched,
-        seed=seed,
-    )
-    write_text(path, page)
+    """Write the report as one HTML file, with the results and evaluations by method and the neighbors it searched."""
+    values: dict[str, Any] = {"searched": searched, "seed": seed, "columns": RESULT_COLUMNS}
+    values |= {"train": len(dataset.train), "base": len(dataset.base), "queries": len(dataset.query)}
+    values |= {"bits": next(iter(reports.values())).bits, "count": len(found[0].rows)}
+    curves, neighbors = _png(precision_recall_figure(reports)), _png(neighbors_figure(dataset, found))
+    rows = [result_row(result) for result in results]
+    write_text(path, render("lbhash.cli", "demo.html", rows=rows, curves=curves, neighbors=neighbors, **values))
 
 
 def bits_apart(distance: int) -> str:

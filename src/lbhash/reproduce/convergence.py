@@ -7,7 +7,7 @@ import numpy as np
 from lbhash.reproduce.losses import LOSSES, NAMES
 from lbhash.reproduce.ratio import Course, epochs_figure
 from lbhash.reproduce.results import Interval, Record, Result
-from lbhash.reproduce.runs import TRAJECTORY, RunConfig, Settings, Source, completed, grid, with_setting
+from lbhash.reproduce.runs import TRAJECTORY, RunConfig, Settings, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 
 BITS = (64,)
@@ -21,32 +21,26 @@ def configs(settings: Settings) -> list[RunConfig]:
 
 def run(settings: Settings) -> Result:
     """Return how far and how fast each loss comes, and its curves by epoch."""
-    panels: dict[tuple[Source, int], dict[str, Course]] = {}
-    for config, of_seeds in completed(settings, configs(settings), TRAJECTORY).items():
-        name = NAMES[config.method, config.recipe]
-        panels.setdefault((config.source, config.bits), {})[name] = Course.of(of_seeds)
+    found = completed(settings, configs(settings), TRAJECTORY)
+    courses = {config: Course.of(of_seeds) for config, of_seeds in found.items()}
     records: list[Record] = []
-    for (source, bits), courses in panels.items():
-        best = np.max([course.map[:, -1] for course in courses.values()], axis=0)
-        for name, course in courses.items():
-            last = course.map[:, -1]
-            records.append(
-                {
-                    "data": source.name,
-                    "bits": bits,
-                    "loss": name,
-                    "mAP": Interval.of(last),
-                    "epochs to 95 %": first_reaching(course, SHARE * last),
-                    "epochs to 95 % of the best": first_reaching(course, SHARE * best),
-                    "ratio": Interval.of_known(course.ratio[:, -1]),
-                    "ratio, 99.9 %": Interval.of_known(course.ratio_of_most[:, -1]),
-                }
-            )
+    epochs: list[Record] = []
+    for config, course in courses.items():
+        here = (config.source, config.bits)
+        same = [one.map[:, -1] for other, one in courses.items() if (other.source, other.bits) == here]
+        head: Record = {"data": config.source.name, "bits": config.bits, "loss": NAMES[config.method, config.recipe]}
+        last, best = course.at(-1), np.max(same, axis=0)
+        reached: Record = {
+            "epochs to 95 %": first_reaching(course, SHARE * course.map[:, -1]),
+            "epochs to 95 % of the best": first_reaching(course, SHARE * best),
+        }
+        records.append(head | {"mAP": last["mAP"]} | reached | last)
+        epochs += [head | record for record in course.epochs()]
     return Result.of(
         "Guidance, BCE and Cauchy, each alone in the same model",
         records,
         with_setting(text("losses", "convergence"), settings),
-        lambda: epochs_figure(panels),
+        lambda: epochs_figure(epochs, "loss"),
     )
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from lbhash.reproduce.host_guided import pair_configs as configs
-from lbhash.reproduce.results import Interval, Record, Result
-from lbhash.reproduce.results.plots import method_color, source_grid, source_panels
+from lbhash.reproduce.results import Interval, Record, Result, plots
 from lbhash.reproduce.runs import RunConfig, Settings, completed, row_head, with_setting
 from lbhash.reproduce.texts import text
 
@@ -22,14 +18,14 @@ __all__ = ["configs", "run"]
 RADIUS = 2
 RECALLS = (0.1, 0.3, 0.5, 0.7, 0.9)
 PLACES = (1, 10, 100, 1000)
+RECALL, K, PRECISION = "recall, %", "K", "precision, %"
 
 
-@dataclass(frozen=True)
-class Curves:
+class Curves(NamedTuple):
     """A run's curves in %, a value a seed; ``precision`` and ``recall`` are ``[seeds, ranks]``."""
 
     config: RunConfig
-    within_radius: list[float]
+    within_radius: npt.NDArray[np.float64]
     ranks: npt.NDArray[np.int64]
     precision: npt.NDArray[np.float64]
     recall: npt.NDArray[np.float64]
@@ -41,7 +37,7 @@ class Curves:
         curves = [report["rank_curve"] for report in reports]
         return cls(
             config,
-            [100 * report["curve"]["precision"][min(RADIUS, config.bits)] for report in reports],
+            100 * np.array([report["curve"]["precision"][min(RADIUS, config.bits)] for report in reports]),
             np.array(curves[0]["rank"]),
             100 * np.array([curve["precision"] for curve in curves]),
             100 * np.array([curve["recall"] for curve in curves]),
@@ -60,67 +56,40 @@ class Curves:
             return None
         return Interval.of(np.interp(np.log(place), np.log(self.ranks), own) for own in self.precision)
 
-    def plot(self, axes: Axes, x: Any, y: Any, **style: Any) -> None:
-        """Draw a line in the method's color; the host's is dashed."""
-        config = self.config
-        line = "-" if config.recipe == "guided" else "--"
-        axes.plot(x, y, color=method_color(config.method), linestyle=line, linewidth=1.4, label=config.title, **style)
+    def records(self) -> list[Record]:
+        """Return the means over the seeds at each rank."""
+        x, y = self.recall.mean(axis=0), self.precision.mean(axis=0)
+        head = row_head(self.config)
+        return [head | {RECALL: a, K: rank, PRECISION: b} for a, rank, b in zip(x, self.ranks, y, strict=True)]
 
 
 def run(settings: Settings) -> Result:
     """Return precision within the radius, and both kinds of curves."""
     found = [Curves.of(*one) for one in completed(settings, configs(settings)).items()]
+    points = [record for one in found for record in one.records()]
     recall = Result.of(
         "Precision against recall",
         [row_head(one.config) | {f"recall {100 * x:.0f} %": one.at_recall(x) for x in RECALLS} for one in found],
         text("curves-precision-recall"),
-        lambda: curves_figure(found, "recall, %", lambda one: one.recall.mean(axis=0)),
+        lambda: plots.panel_figure(points, plots.draw_lines, RECALL, PRECISION, "method"),
     )
     places = Result.of(
         "Precision of the first K places",
         [row_head(one.config) | {f"K = {place:,}": one.at_place(place) for place in PLACES} for one in found],
         text("curves-precision-at-k"),
-        lambda: curves_figure(found, "K", lambda one: one.ranks, xscale="log"),
+        lambda: plots.panel_figure(points, plots.draw_lines, K, PRECISION, "method", xscale="log"),
     )
     records: list[Record] = []
     for host, guided in zip(found[::2], found[1::2], strict=True):
-        lifts = [b - a for a, b in zip(host.within_radius, guided.within_radius, strict=True)]
-        values = {"host": host.within_radius, "guided": guided.within_radius, "lift": lifts}
+        values = {"host": host.within_radius, "guided": guided.within_radius}
+        values["lift"] = values["guided"] - values["host"]
         records.append(row_head(host.config) | {name: Interval.of(own) for name, own in values.items()})
+    radius = "P@H≤2, %"
+    bars = [row_head(one.config) | {radius: Interval.of(one.within_radius)} for one in found]
     return Result.of(
         "Precision within a Hamming radius of 2",
         records,
         with_setting(text("curves"), settings),
-        lambda: radius_figure(found),
+        lambda: plots.panel_figure(bars, plots.draw_points, "method", radius, "bits", panels=["data"], xlabel=radius),
         {"precision-recall": recall, "precision-at-k": places},
     )
-
-
-def radius_figure(found: Sequence[Curves]) -> Figure:
-    """Draw precision within the radius against the number of bits."""
-    lengths = sorted({one.config.bits for one in found})
-    figure, panels = source_panels((one.config.source for one in found), 5, 4, sharey=True)
-    lines: dict[Any, list[Curves]] = {}
-    for one in sorted(found, key=lambda one: one.config.bits):
-        lines.setdefault((one.config.source, one.config.title), []).append(one)
-    for (source, _), own in lines.items():
-        values = [np.mean(one.within_radius) for one in own]
-        own[0].plot(panels[source], range(len(lengths)), values, marker="o", markersize=4)
-    for axes in panels.values():
-        axes.set(xlabel="bits", ylabel="P@H≤2, %", ylim=(0, 101), xticks=range(len(lengths)))
-        axes.set_xticklabels([str(length) for length in lengths])
-    handles = next(iter(panels.values())).get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=6, fontsize=8)
-    return figure
-
-
-def curves_figure(found: Sequence[Curves], xlabel: str, x: Callable[[Curves], Any], xscale: str = "linear") -> Figure:
-    """Draw precision, mean over the seeds, with a curve for each method."""
-    figure, panels = source_grid(((one.config.source, one.config.bits) for one in found), 4.2, 3.4, sharey=True)
-    for one in found:
-        axes = panels[one.config.source, one.config.bits]
-        one.plot(axes, x(one), one.precision.mean(axis=0))
-        axes.set(xlabel=xlabel, xscale=xscale, ylabel="precision, %", ylim=(0, 101))
-    handles = next(iter(panels.values())).get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=6, fontsize=8)
-    return figure

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
+import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from lbhash.centers.targets import ARRANGED, DESIGNED
-from lbhash.reproduce.results import Interval, Record, Result, lift_counts
-from lbhash.reproduce.results.plots import name_methods, source_grid
-from lbhash.reproduce.runs import (
-    BITS,
-    METHOD_TITLES,
-    METHODS,
-    RunConfig,
-    Settings,
-    completed,
-    grid,
-    row_head,
-    with_setting,
-)
+from lbhash.reproduce import runs
+from lbhash.reproduce.results import Interval, Record, Result, lift_counts, plots
+from lbhash.reproduce.runs import BITS, METHODS, RunConfig, Settings, completed, grid, row_head, with_setting
 from lbhash.reproduce.texts import text
-from lbhash.utils.plotting import palette
 
 HOST, PAPER, OWN, BALANCED, ALONE = "host", "paper", "arranged", "balanced", "arranged, no guidance"
 COMPARED = {
@@ -46,22 +34,11 @@ are over the cut of the rows, too"""
 
 @dataclass(frozen=True)
 class Lifts:
-    """A host and what each recipe adds to it, a value a seed: mAP in %, and points."""
+    """A host's mAP in %, and what each recipe adds to it in points or adds more than the paper's, a value a seed."""
 
     config: RunConfig
-    host: Sequence[float]
-    added: dict[str, list[float]]
-
-    @property
-    def is_weighed(self) -> bool:
-        """Whether the balanced weight differs from the paper's."""
-        return _weight(self.config.method) != 1
-
-    def of(self, row: str) -> list[float]:
-        """Return a row of the summary in points: what a recipe adds, or by how much it adds more than the paper's."""
-        if row in DIFFERENCES:
-            return np.subtract(self.added[DIFFERENCES[row]], self.added[PAPER]).tolist()
-        return self.added[row]
+    host: npt.NDArray[np.float64]
+    added: dict[str, npt.NDArray[np.float64]]
 
 
 def configs(settings: Settings, *, validation: bool = True) -> list[RunConfig]:
@@ -75,34 +52,34 @@ def configs(settings: Settings, *, validation: bool = True) -> list[RunConfig]:
 def run(settings: Settings, *, validation: bool = True) -> Result:
     """Return how often the guidance helps with either centers, and the lifts of all cells."""
     finals = completed(settings, configs(settings, validation=validation))
-    maps = {config: [100 * final["report"]["map"] for final in of_seeds] for config, of_seeds in finals.items()}
+    maps = {config: np.array([100 * one["report"]["map"] for one in of_seeds]) for config, of_seeds in finals.items()}
     lifts = []
     for config, host in maps.items():
         if (config.recipe, config.centers) == COMPARED[HOST]:
             added = {}
             for name in _added(config.method):
                 recipe, centers = _choice(config.method, name)
-                guided = maps[replace(config, recipe=recipe, centers=centers)]
-                added[name] = np.subtract(guided, host).tolist()
+                added[name] = maps[replace(config, recipe=recipe, centers=centers)] - host
+            added |= {row: added[recipe] - added[PAPER] for row, recipe in DIFFERENCES.items()}
             lifts.append(Lifts(config, host, added))
     rows = "held-out rows" if validation else "the queries"
+    kinds = {"centers": DESIGNED, "arranged": ARRANGED, "differences": ", ".join(DIFFERENCES)}
     about = text(
         "guidance",
         where=HELD_OUT if validation else "on the data's own queries",
-        centers=DESIGNED,
-        arranged=ARRANGED,
-        weights=", ".join(f"{_weight(name):g} for {METHOD_TITLES[name]}" for name in METHODS if _weight(name) != 1),
-        differences=", ".join(DIFFERENCES),
+        weights=", ".join(
+            f"{_weight(name):g} for {runs.METHOD_TITLES[name]}" for name in METHODS if _weight(name) != 1
+        ),
+        **kinds,
     )
-    cells = Result.of(
-        "Lifts of all cells", [cell(one) for one in lifts], text("guidance-cells"), lambda: lifts_figure(lifts, 6.0)
-    )
+    cells = [cell(one) for one in lifts]
+    more = Result.of("Lifts of all cells", cells, text("guidance-cells"), lambda: lifts_figure(cells, "symlog"))
     return Result.of(
         f"Guidance on {rows}: the paper's recipe, with arranged centers, and in balance with the host",
         summary(lifts),
         with_setting(about, settings, dict.fromkeys(config.source for config in maps)),
-        lambda: lifts_figure(lifts),
-        {"cells": cells},
+        lambda: lifts_figure(cells, "linear"),
+        {"cells": more},
     )
 
 
@@ -118,68 +95,40 @@ def summary(lifts: Sequence[Lifts]) -> list[Record]:
         groups.append(("all", list(lifts)))
     for recipe in (PAPER, OWN, BALANCED, *DIFFERENCES):
         for group, own in groups:
-            mean = Interval.of(np.mean([lift.of(recipe) for lift in own], axis=0))
-            lowest = min(own, key=lambda lift: float(np.mean(lift.of(recipe))))
-            cell = f"{METHOD_TITLES[lowest.config.method]}, {lowest.config.bits} bits"
-            records.append(
-                {
-                    "recipe": recipe,
-                    "data": group,
-                    "cells": len(own),
-                    "mean lift": mean,
-                    **lift_counts([Interval.of(lift.of(recipe)) for lift in own]),
-                    "lowest lift": Interval.of(lowest.of(recipe)),
-                    "of": cell + f", {lowest.config.source.name}" * (group == "all"),
-                }
-            )
+            added = [lift.added[recipe] for lift in own]
+            place = int(np.argmin(np.mean(added, axis=1)))
+            lowest, head = Interval.of(added[place]), row_head(own[place].config)
+            where = f"{head['method']}, {head['bits']} bits" + f", {head['data']}" * (group == "all")
+            record: Record = {"recipe": recipe, "data": group, "cells": len(own)}
+            record |= {"mean lift": Interval.of(np.mean(added, axis=0)), **lift_counts(list(map(Interval.of, added)))}
+            records.append(record | {"lowest lift": lowest, "of": where})
     return records
 
 
 def cell(lifts: Lifts) -> Record:
-    """Return the lifts of each recipe in a cell."""
+    """Return the lifts of each recipe in a cell; the balanced one only if its weight is not the paper's."""
+    found = {name: Interval.of(values) for name, values in lifts.added.items()}
     return {
         **row_head(lifts.config),
         "host": Interval.of(lifts.host),
-        f"lift, {PAPER}": Interval.of(lifts.of(PAPER)),
-        f"lift, {OWN}": Interval.of(lifts.of(OWN)),
-        DIFFERENCE: Interval.of(lifts.of(DIFFERENCE)),
-        f"lift, {BALANCED}": Interval.of(lifts.of(BALANCED)) if lifts.is_weighed else None,
-        f"lift, {ALONE}": Interval.of(lifts.of(ALONE)) if ALONE in lifts.added else None,
+        **{f"lift, {name}": found[name] for name in (PAPER, OWN)},
+        DIFFERENCE: found[DIFFERENCE],
+        f"lift, {BALANCED}": found[BALANCED] if _weight(lifts.config.method) != 1 else None,
+        f"lift, {ALONE}": found.get(ALONE),
     }
 
 
-def lifts_figure(lifts: Sequence[Lifts], limit: float | None = None) -> Figure:
-    """Draw the lifts by method; those beyond ``limit`` as arrows with numbers."""
-    methods = [method for method in METHODS if any(lift.config.method == method for lift in lifts)]
-    keys = ((lift.config.source, lift.config.bits) for lift in sorted(lifts, key=lambda lift: lift.config.bits))
-    figure, panels = source_grid(keys, 4.2, 0.9 + 0.45 * len(methods), sharey=True, sharex="row")
-    last = lifts[-1].config.source
-    for (source, bits), axes in panels.items():
-        axes.axvline(0, color="0.3", linewidth=1)
-        for recipe, color, shift in zip((PAPER, OWN, BALANCED), palette(3), (-0.3, 0, 0.3), strict=True):
-            for lift in lifts:
-                shown = recipe != BALANCED or lift.is_weighed
-                if shown and (lift.config.source, lift.config.bits) == (source, bits):
-                    place = methods.index(lift.config.method) + shift
-                    _plot_lift(axes, Interval.of(lift.added[recipe]), place, color, limit)
-            axes.plot([], [], "o", color=color, label=recipe)
-        name_methods(axes, methods)
-        if limit is not None:
-            axes.set_xlim(-limit, limit)
-        if source == last:
-            axes.set_xlabel("lift in points")
-    handles = axes.get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
-    return figure
-
-
-def _plot_lift(axes: Axes, lift: Interval, place: float, color: Any, limit: float | None) -> None:
-    if limit is None or abs(lift.mean) <= limit:
-        axes.errorbar(lift.mean, place, xerr=lift.half, fmt="o", capsize=3, color=color)
-        return
-    edge, sign, side = (limit, "→", "right") if lift.mean > 0 else (-limit, "←", "left")
-    style: dict[str, Any] = {"ha": side, "va": "center", "color": color, "fontsize": 9}
-    axes.text(edge, place, f" {lift.mean:+.1f} {sign} ", **style)
+def lifts_figure(cells: Sequence[Record], scale: str) -> Figure:
+    """Draw the lifts by method; a "symlog" scale shows those near 0 and large ones."""
+    heads = [{key: record[key] for key in ("data", "bits", "method")} for record in cells]
+    shown = [
+        head | {"recipe": name, "lift": record[f"lift, {name}"]}
+        for head, record in zip(heads, cells, strict=True)
+        for name in (PAPER, OWN, BALANCED)
+    ]
+    return plots.panel_figure(
+        shown, plots.draw_points, "method", "lift", "recipe", xlabel="lift in points", xscale=scale
+    )
 
 
 def _choice(method: str, recipe: str) -> tuple[str, str]:

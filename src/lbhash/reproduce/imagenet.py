@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from lbhash.reproduce.host_guided import compare, pair_configs
-from lbhash.reproduce.map import MEASURE
 from lbhash.reproduce.results import Result
 from lbhash.reproduce.runs import RunConfig, Settings, Source, UnsuitableData
 
@@ -29,4 +28,4 @@ def configs(settings: Settings) -> list[RunConfig]:
 
 def run(settings: Settings) -> Result:
     """Return the mean lifts, and a table for each set of data."""
-    return compare(settings, thousand_classes(settings), MEASURE, "imagenet")
+    return compare(settings, thousand_classes(settings), "imagenet")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from lbhash.reproduce import paper
-from lbhash.reproduce.host_guided import Measure, compare
+from lbhash.reproduce.host_guided import compare
 from lbhash.reproduce.host_guided import pair_configs as configs
 from lbhash.reproduce.results import Result
 from lbhash.reproduce.runs import Settings
 
 __all__ = ["configs", "run"]
 
-MEASURE = Measure("mAP", lambda final: final["report"]["map"], paper.MAP)
-
 
 def run(settings: Settings) -> Result:
     """Return the mean lifts, and a table for each set of data."""
-    return compare(settings, settings.all_sources(), MEASURE, "map")
+    return compare(settings, settings.all_sources(), "map")

@@ -21,13 +21,9 @@ LONG = 24
 
 
 def page(found: Mapping[str, Result | str], known: Mapping[str, Experiment], settings: Settings, images: Path) -> str:
-    """Return the page in HTML.
+    """Return the page in HTML, with the figures from the folder ``images``.
 
-    Args:
-        found: the results by name, or in place of a result the reason why there is none.
-        known: the experiments by name.
-        settings: the settings of the command.
-        images: the folder with the results' files, from which the page takes the figures.
+    ``found`` has the results by the experiment's name, or in place of a result the reason why there is none.
     """
     sections = []
     for name, result in found.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from lbhash.data import Dataset, EmbeddingSplit, load_dataset
 from lbhash.hasher import Hasher
 from lbhash.reproduce.distributions import Joint, divergence, frequencies, independent_bits, marginals
-from lbhash.reproduce.results import Record, Result
+from lbhash.reproduce.results import Record, Result, plots
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.surrogate_fit import fit_surrogate, mean_of_blocks
 from lbhash.reproduce.texts import text
 from lbhash.training.schedule import Schedule
-from lbhash.utils.plotting import new_figure, palette
+from lbhash.utils.plotting import new_figure
 
 Outputs = npt.NDArray[np.float32]
 OUTCOMES = ("− −", "+ −", "− +", "+ +")
@@ -45,25 +45,13 @@ def run(settings: Settings, epochs: int = 30, steps: int = 3_000) -> Result:
         SURROGATE: surrogate_joint(trained, outputs, settings.seed, steps),
         "paper": np.array(PAPER),
     }
-    about = text(
-        "posterior-2bits",
-        epochs=epochs,
-        seed=settings.seed,
-        name=dataset.name,
-        classes=classes,
-        centers=["(" + ", ".join(f"{bit:+d}" for bit in center) + ")" for center in hasher.centers_],
-        train=len(train),
-        held_out=len(outputs),
-        steps=steps,
-    )
-    return Result.of(
-        f"Two bits of CSQ on two classes of {dataset.name}",
-        table(joints),
-        about,
-        lambda: outputs_figure(outputs, labels, classes, joints),
-        digits=4,
-        paper={"paper": None},  # of other data, whose two classes have other centers
-    )
+    centers = ["(" + ", ".join(f"{bit:+d}" for bit in center) + ")" for center in hasher.centers_]
+    known = {"epochs": epochs, "seed": settings.seed, "name": dataset.name, "classes": classes, "steps": steps}
+    about = text("posterior-2bits", centers=centers, train=len(train), held_out=len(outputs), **known)
+    title = f"Two bits of CSQ on two classes of {dataset.name}"
+    uncompared = {"paper": None}  # it is of other data, whose two classes have other centers
+    figure = partial(outputs_figure, outputs, labels, classes, joints)
+    return Result.of(title, table(joints), about, figure, digits=4, paper=uncompared)
 
 
 def nearest_classes(split: EmbeddingSplit) -> tuple[int, int]:
@@ -116,8 +104,7 @@ def table(joints: dict[str, Joint]) -> list[Record]:
     values: dict[str, list[float | None]] = {}
     for bit in range(2):
         ones = [float(marginals(joint)[bit]) for joint in joints.values()]
-        values[f"bit {bit + 1} is −"] = [1 - one for one in ones]
-        values[f"bit {bit + 1} is +"] = [*ones]
+        values |= {f"bit {bit + 1} is −": [1 - one for one in ones], f"bit {bit + 1} is +": [*ones]}
     for outcome, name in enumerate(OUTCOMES):
         values[f"code {name}"] = [float(joint[outcome]) for joint in joints.values()]
     truth, product, surrogate, paper = joints.values()
@@ -128,31 +115,24 @@ def table(joints: dict[str, Joint]) -> list[Record]:
 
 
 def outputs_figure(outputs: Outputs, labels: npt.NDArray, classes: tuple[int, int], joints: dict[str, Joint]) -> Figure:
-    """Draw ℓ of the held-out rows, and the joint probabilities as bars."""
+    """Draw ℓ of the held-out rows, and the joint probabilities."""
     figure, (left, right) = new_figure(12, 5, 1, 1)
-    colors = palette(4)
-    for place, number in enumerate(classes):
-        own = outputs[labels == place]
-        size = float(np.clip(3000 / len(outputs), 3, 20))
-        left.scatter(own[:, 0], own[:, 1], s=size, color=colors[place], alpha=0.6, label=f"class {number}", linewidth=0)
+    x, y = "ℓ, first bit", "ℓ, second bit"
+    dots = [
+        {"class": f"class {classes[label]}", x: first, y: second}
+        for label, (first, second) in zip(labels, outputs, strict=True)
+    ]
+    plots.draw_dots(left, dots, x, y, "class", plots.looks_of(f"class {number}" for number in classes))
     left.axhline(0, color="0.3", linewidth=1)
     left.axvline(0, color="0.3", linewidth=1)
-    limit = 1.1 * float(np.abs(outputs).max())
-    left.set(xlim=(-limit, limit), ylim=(-limit, limit))
-    for outcome, name in enumerate(OUTCOMES):
-        right_half, upper_half = bool(outcome & 1), bool(outcome & 2)
-        style: dict[str, Any] = {"ha": "left" if right_half else "right", "va": "top" if upper_half else "bottom"}
-        x, y = 0.515 if right_half else 0.485, 0.98 if upper_half else 0.02
-        left.text(x, y, f"{name}: {joints[FREQUENCIES][outcome]:.3f}", transform=left.transAxes, **style)
-    left.set(xlabel="ℓ, first bit", ylabel="ℓ, second bit", title="Raw outputs of held-out rows")
-    left.legend(loc="center left")
-    shades = ["0.6", colors[0], colors[1], "black"]
-    for shift, ((name, joint), color) in enumerate(zip(joints.items(), shades, strict=True)):
-        label = "paper, CIFAR-10" if name == "paper" else name
-        right.bar(np.arange(4) + 0.2 * (shift - 1.5), joint, 0.19, label=label, color=color)
-    right.set(xticks=range(4), ylabel="joint probability", xlabel="code", title="Joint probabilities of the two bits")
-    right.set_xticklabels(OUTCOMES)
-    right.grid(visible=False, axis="x")
-    right.set_ylim(0, 1.35 * max(joint.max() for joint in joints.values()))  # room for the legend
-    right.legend(ncols=2, loc="upper center")
+    left.set(xlabel=x, ylabel=y, title="Raw outputs of held-out rows")
+    left.legend()
+    bits = [
+        {"code": f"({code})", "estimate": name, "probability": float(joint[outcome])}
+        for outcome, code in enumerate(OUTCOMES)
+        for name, joint in joints.items()
+    ]
+    plots.draw_points(right, bits, "code", "probability", "estimate", plots.looks_of(joints))
+    right.set(xlabel="joint probability", title="Joint probabilities of the two bits", xlim=(0, None))
+    right.legend()
     return figure

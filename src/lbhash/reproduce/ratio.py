@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from lbhash.evaluation.bound import quotient
-from lbhash.reproduce.results import Interval, Record, Regression, Result
-from lbhash.reproduce.results.plots import interval_line, regression_line, source_grid
+from lbhash.reproduce.results import Interval, Record, Regression, Result, plots
 from lbhash.reproduce.runs import BITS, TRAJECTORY, RunConfig, Settings, Source, completed, grid, with_setting
 from lbhash.reproduce.texts import text
-from lbhash.utils.plotting import new_grid, palette, whole_numbers
+from lbhash.utils.plotting import whole_numbers
+
+MAP, RATIO, RATIO_OF_MOST = "mAP", "ratio", "ratio, 99.9 %"
 
 
-@dataclass(frozen=True)
-class Course:
+class Course(NamedTuple):
     """A run's mAP in % and both ratios, ``[seeds, epochs]``."""
 
     map: npt.NDArray[np.float64]
@@ -38,8 +38,14 @@ class Course:
         ]
         return cls(*np.moveaxis(np.array(values, np.float64), -1, 0))
 
+    def at(self, epoch: int) -> Record:
+        """Return the three metrics after an epoch, from 0; -1 is the last."""
+        names = (MAP, RATIO, RATIO_OF_MOST)
+        return {name: Interval.of_known(values[:, epoch]) for name, values in zip(names, self, strict=True)}
 
-Courses = Mapping[tuple[Source, int], Course]
+    def epochs(self) -> list[Record]:
+        """Return the three metrics after each epoch, from 1."""
+        return [{"epoch": epoch + 1} | self.at(epoch) for epoch in range(self.map.shape[1])]
 
 
 def configs(settings: Settings) -> list[RunConfig]:
@@ -51,79 +57,51 @@ def run(settings: Settings) -> Result:
     """Return the correlations, and the metrics by epoch."""
     found = completed(settings, configs(settings), TRAJECTORY)
     courses = {(config.source, config.bits): Course.of(of_seeds) for config, of_seeds in found.items()}
-    epochs: list[Record] = [
-        {
-            "data": source.name,
-            "bits": bits,
-            "epoch": epoch + 1,
-            "mAP": Interval.of_known(course.map[:, epoch]),
-            "ratio": Interval.of_known(course.ratio[:, epoch]),
-            "ratio, 99.9 %": Interval.of_known(course.ratio_of_most[:, epoch]),
-        }
-        for (source, bits), course in courses.items()
-        for epoch in range(course.map.shape[1])
-    ]
-    by_epoch = {key: {"CSQ_D": course} for key, course in courses.items()}
-    more = Result.of("CSQ_D by epoch", epochs, text("ratio-epochs"), lambda: epochs_figure(by_epoch), digits=3)
-    return Result.of(
-        "mAP against min D_inter / max D_intra of each epoch",
-        [correlations(source, bits, course) for (source, bits), course in courses.items()],
-        with_setting(text("ratio"), settings),
-        lambda: points_figure(courses),
-        {"epochs": more},
-        digits=3,
+    heads: dict[tuple[Source, int], Record] = {key: {"data": key[0].name, "bits": key[1]} for key in courses}
+    epochs = [heads[key] | record for key, course in courses.items() for record in course.epochs()]
+    curves: list[Record] = [record | {"method": "CSQ_D"} for record in epochs]
+    figure = partial(epochs_figure, curves, "method")
+    more = {"epochs": Result.of("CSQ_D by epoch", epochs, text("ratio-epochs"), figure, digits=3)}
+    records = [heads[key] | correlations(course) for key, course in courses.items()]
+    about, title = with_setting(text("ratio"), settings), "mAP against min D_inter / max D_intra of each epoch"
+    return Result.of(title, records, about, partial(points_figure, courses), more, digits=3)
+
+
+def correlations(course: Course) -> Record:
+    """Return the correlations of ratio and mAP, of each seed and of all together."""
+    of_seeds, of_most = (
+        [line for values in zip(ratios, course.map, strict=True) if (line := Regression.of(*values))]
+        for ratios in (course.ratio, course.ratio_of_most)
     )
-
-
-def correlations(source: Source, bits: int, course: Course) -> Record:
-    """Return the row of a set of data and number of bits."""
-    of_seeds = [Regression.of(*values) for values in zip(course.ratio, course.map, strict=True)]
-    of_most = [Regression.of(*values) for values in zip(course.ratio_of_most, course.map, strict=True)]
     pooled = Regression.of(course.ratio, course.map)
     return {
-        "data": source.name,
-        "bits": bits,
         "points": course.map.size,
-        "Spearman's ρ": Interval.of_known(line.spearman for line in of_seeds if line),
-        "ρ, 99.9 %": Interval.of_known(line.spearman for line in of_most if line),
-        "Pearson's r": Interval.of_known(line.pearson for line in of_seeds if line),
+        "Spearman's ρ": Interval.of_known(line.spearman for line in of_seeds),
+        "ρ, 99.9 %": Interval.of_known(line.spearman for line in of_most),
+        "Pearson's r": Interval.of_known(line.pearson for line in of_seeds),
         "ρ, all": pooled.spearman if pooled else None,
         "slope, all": pooled.slope if pooled else None,
     }
 
 
-def points_figure(courses: Courses) -> Figure:
-    """Draw a point for each epoch and seed; later epochs are darker."""
-    figure, panels = source_grid(courses, 4.4, 3.6)
-    for key, course in courses.items():
-        axes, epochs = panels[key], np.broadcast_to(np.arange(1, course.map.shape[1] + 1), course.map.shape)
-        style: dict[str, Any] = {"c": epochs.ravel(), "cmap": "viridis_r", "s": 22, "alpha": 0.8, "linewidth": 0}
-        points = axes.scatter(course.ratio.ravel(), course.map.ravel(), **style)
-        regression_line(axes, Regression.of(course.ratio, course.map))
-        axes.set(xlabel="min D_inter / max D_intra", ylabel="mAP, %")
-    whole_numbers(figure.colorbar(points, ax=list(panels.values()), label="epoch", shrink=0.8).ax.yaxis)
+def points_figure(courses: Mapping[tuple[Source, int], Course]) -> Figure:
+    """Draw a dot for each epoch and seed, and the line through all of them."""
+    x, y = "min D_inter / max D_intra", "mAP, %"
+    dots = [
+        {"data": source.name, "bits": bits, "seed": f"seed {place + 1}", x: ratio, y: value}
+        for (source, bits), course in courses.items()
+        for place, of_seed in enumerate(zip(course.ratio, course.map, strict=True))
+        for ratio, value in zip(*of_seed, strict=True)
+    ]
+    figure = plots.panel_figure(dots, plots.draw_dots, x, y, "seed")
+    for axes, course in zip(figure.axes, courses.values(), strict=False):
+        plots.regression_line(axes, Regression.of(course.ratio, course.map))
     return figure
 
 
-def epochs_figure(curves: Mapping[tuple[Source, int], Mapping[str, Course]]) -> Figure:
-    """Draw mAP and below it the ratio by epoch, with a curve a name, for each set of data and number of bits."""
-    columns = min(len(curves), 3)
-    figure, grid = new_grid(2 * -(-len(curves) // columns), columns, 4.8, 3)
-    names = list(dict.fromkeys(name for courses in curves.values() for name in courses))
-    colors = dict(zip(names, palette(len(names)), strict=True))
-    for place, ((source, bits), courses) in enumerate(curves.items()):
-        row, column = divmod(place, columns)
-        above, below = grid[2 * row : 2 * row + 2, column]
-        for name, course in courses.items():
-            epochs = range(1, course.map.shape[1] + 1)
-            for axes, values in ((above, course.map), (below, course.ratio_of_most)):
-                interval_line(axes, epochs, [Interval.of(of_seeds) for of_seeds in values.T], color=colors[name])
-            above.plot([], [], "o-", color=colors[name], label=name)
-        above.set(title=f"{source.name}, {bits} bits", ylabel="mAP, %")
-        below.set(xlabel="epoch", ylabel="min D_inter / 99.9 % of D_intra")
-        for axes in (above, below):
-            whole_numbers(axes.xaxis)
-        above.legend()
-    for spare in grid.T.ravel():
-        spare.set_axis_on() if spare.lines else spare.set_axis_off()
+def epochs_figure(records: Sequence[Record], name: str) -> Figure:
+    """Draw mAP, and below it the ratio, by epoch, with a curve for each value of the column ``name``."""
+    figure = plots.panel_figure(records, plots.draw_lines, "epoch", [MAP, RATIO_OF_MOST], name)
+    for axes in figure.axes:
+        whole_numbers(axes.xaxis)
     return figure

@@ -3,56 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lbhash.evaluation.bound import quotient
-from lbhash.reproduce.results import Interval, Record, Regression, Result
-from lbhash.reproduce.results.plots import arrow, method_color, regression_line
-from lbhash.reproduce.runs import (
-    METHOD_TITLES,
-    RunConfig,
-    Settings,
-    Source,
-    completed,
-    grid,
-    pairs,
-    row_head,
-    with_setting,
-)
+from lbhash.reproduce.results import Interval, Record, Regression, Result, plots
+from lbhash.reproduce.runs import RunConfig, Settings, completed, grid, pairs, row_head, with_setting
 from lbhash.reproduce.texts import text
-from lbhash.utils.plotting import new_panels
 
 BITS = (64,)
-
-MAXIMUM, PERCENTILE = "max D_intra", "99.9 %"
-BOUNDS = {MAXIMUM: "bound", PERCENTILE: "bound_99.9"}
-"""The two ratios, and where a report has them."""
-
-
-@dataclass(frozen=True)
-class Point:
-    """A method, host or guided: mAP in % and both ratios, a value a seed."""
-
-    config: RunConfig
-    map: Sequence[float]
-    ratios: Mapping[str, Sequence[float]]
-
-    @classmethod
-    def of(cls, config: RunConfig, finals: Sequence[Mapping[str, Any]]) -> Point:
-        """Return the point of a run with several seeds."""
-        reports = [final["report"] for final in finals]
-        ratios = {
-            name: [quotient(report[bound]["inter"], report[bound]["intra"]) for report in reports]
-            for name, bound in BOUNDS.items()
-        }
-        return cls(config, [100 * report["map"] for report in reports], ratios)
-
-
-Panels = Mapping[tuple[Source, int], Sequence[Point]]
+RATIOS = {"max D_intra": ("bound", "ratio"), "99.9 %": ("bound_99.9", "ratio, 99.9 %")}
+"""The two ratios: where a report has them, and their column."""
 
 
 def configs(settings: Settings) -> list[RunConfig]:
@@ -62,75 +27,44 @@ def configs(settings: Settings) -> list[RunConfig]:
 
 def run(settings: Settings) -> Result:
     """Return ratio and mAP of every method, and the line through them."""
-    panels: dict[tuple[Source, int], list[Point]] = {}
-    records: list[Record] = []
+    panels: dict[tuple[Any, Any], list[Record]] = {}
     for config, finals in completed(settings, configs(settings)).items():
-        point = Point.of(config, finals)
-        panels.setdefault((config.source, config.bits), []).append(point)
-        ratio, of_most = (Interval.of_known(values) for values in point.ratios.values())
-        values = {"mAP": Interval.of(point.map), "ratio": ratio, "ratio, 99.9 %": of_most}
-        records.append(row_head(config) | values)
+        reports = [final["report"] for final in finals]
+        record = row_head(config) | {"mAP": Interval.of(100 * report["map"] for report in reports)}
+        for bound, column in RATIOS.values():
+            values = [quotient(report[bound]["inter"], report[bound]["intra"]) for report in reports]
+            record[column] = Interval.of_known(values)
+        panels.setdefault((record["data"], record["bits"]), []).append(record)
     fits: list[Record] = []
-    for (source, bits), points in panels.items():
-        for name in BOUNDS:
-            line = regression(points, name)
-            fits.append(
-                {
-                    "data": source.name,
-                    "bits": bits,
-                    "ratio": name,
-                    "points": len(line.x) if line else None,
-                    "slope": line.slope if line else None,
-                    "Pearson's r": line.pearson if line else None,
-                    "Spearman's ρ": line.spearman if line else None,
-                }
-            )
-    fit = Result.of(
-        "The line through all methods",
-        fits,
-        text("ratio-methods-line"),
-        lambda: ratio_figure(panels, PERCENTILE),
-        digits=3,
-    )
-    return Result.of(
-        "mAP against the ratio, all methods",
-        records,
-        with_setting(text("ratio-methods"), settings),
-        lambda: ratio_figure(panels, MAXIMUM),
-        {"line": fit},
-        digits=3,
-    )
+    for (data, bits), own in panels.items():
+        for name, (_, column) in RATIOS.items():
+            line = regression(own, column)
+            fit: Record = {"data": data, "bits": bits, "ratio": name, "points": len(line.x) if line else None}
+            fit |= {"slope": line.slope if line else None, "Pearson's r": line.pearson if line else None}
+            fits.append(fit | {"Spearman's ρ": line.spearman if line else None})
+    records = [record for own in panels.values() for record in own]
+    figures = [partial(ratio_figure, records, column) for _, column in RATIOS.values()]
+    more = Result.of("The line through all methods", fits, text("ratio-methods-line"), figures[1], digits=3)
+    about, title = with_setting(text("ratio-methods"), settings), "mAP against the ratio, all methods"
+    return Result.of(title, records, about, figures[0], {"line": more}, digits=3)
 
 
-def regression(points: Sequence[Point], name: str) -> Regression | None:
+def regression(records: Sequence[Mapping[str, Any]], column: str) -> Regression | None:
     """Return the line through the means."""
-    means = [Interval.of(point.ratios[name]).mean for point in points]
-    return Regression.of(means, [Interval.of(point.map).mean for point in points])
+    means = [[np.nan if record[name] is None else record[name].mean for record in records] for name in (column, "mAP")]
+    return Regression.of(*means)
 
 
-def ratio_figure(panels: Panels, name: str) -> Figure:
+def ratio_figure(records: Sequence[Record], column: str) -> Figure:
     """Draw an arrow for each method from host to guided, and the regression line with its 95 % band."""
-    figure, grid_of_axes = new_panels(len(panels), 5, 4.6)
-    for axes, ((source, bits), points) in zip(grid_of_axes, panels.items(), strict=True):
-        axes.set_title(f"{source.name}, {bits} bits")
-        regression_line(axes, regression(points, name), band=True)
-        ends: dict[str, list[tuple[float, float]]] = {}
-        for point in points:
-            method, ratios = point.config.method, point.ratios[name]
-            ratio, mean = Interval.of(ratios).mean, Interval.of(point.map).mean
-            if not np.isfinite(ratio):
-                continue
-            color = method_color(method)
-            axes.plot(ratios, point.map, ".", color=color, markersize=4, alpha=0.4)
-            fill, label = (color, METHOD_TITLES[method]) if point.config.recipe == "guided" else ("white", None)
-            axes.plot(ratio, mean, "o", color=color, markerfacecolor=fill, markersize=7, label=label)
-            ends.setdefault(method, []).append((ratio, mean))
-        for method, both in ends.items():
-            if len(both) == 2:
-                arrow(axes, both[0], both[1], method_color(method), linewidth=1.5)
-        intra = "99.9 % of D_intra" if name == PERCENTILE else name
-        axes.set(xlabel=f"min D_inter / {intra}", ylabel="mAP, %")
-    handles, names = grid_of_axes[0].get_legend_handles_labels()
-    title = "host (hollow) → guided, mean over the seeds; dots are the seeds"
-    figure.legend(handles, names, title=title, loc="outside lower center", ncols=6, frameon=False)
-    return figure
+
+    def draw(axes: Axes, own: plots.Records, x: str, y: str, name: str, looks: plots.Looks) -> None:
+        plots.draw_dots(axes, own, x, y, name, looks)
+        ends = {record[name]: (record[x].mean, record[y].mean) for record in own if record[x] is not None}
+        for method, end in ends.items():
+            start = ends.get(method.removesuffix("_D"), end)
+            if start != end and np.isfinite([start, end]).all():
+                axes.annotate("", end, start, arrowprops={"arrowstyle": "->", **looks[method]})
+        plots.regression_line(axes, regression(own, x))
+
+    return plots.panel_figure(records, draw, column, "mAP", "method")

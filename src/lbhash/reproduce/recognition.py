@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from lbhash.reproduce import paper
-from lbhash.reproduce.host_guided import Measure, compare, pair_configs
+from lbhash.reproduce.host_guided import RECOGNITION, compare, pair_configs
 from lbhash.reproduce.results import Result
 from lbhash.reproduce.runs import RunConfig, Settings, single_label
-
-MEASURE = Measure("Recognition accuracy", lambda final: final["recognition"], paper.RECOGNITION)
 
 
 def configs(settings: Settings) -> list[RunConfig]:
     """Return the runs, which are those of ``map``."""
-    return pair_configs(settings, single_label(settings, "recognition"))
+    return pair_configs(settings, single_label(settings, RECOGNITION))
 
 
 def run(settings: Settings) -> Result:
     """Return the mean lifts, and a table for each set of data."""
-    return compare(settings, single_label(settings, "recognition"), MEASURE, "recognition")
+    return compare(settings, single_label(settings, RECOGNITION), RECOGNITION, RECOGNITION)

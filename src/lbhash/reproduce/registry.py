@@ -14,23 +14,18 @@ from lbhash.utils.files import check_folder
 if TYPE_CHECKING:
     from lbhash.reproduce.results.result import Result
 
-CHOICES = ("sources", "data", "epochs", "lr", "bits", "methods")
-"""Settings that not every experiment can use."""
-
 TRAINS = ("sources", "epochs", "lr", "bits")
 METHODS = (*TRAINS, "methods")
+CHOICES = (*METHODS, "data")
+"""Settings that not every experiment can use."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure of the paper.
+    """One table or figure of the paper, with a line that says what it shows, and which of ``CHOICES`` it can use.
 
-    The module of its name has ``run(settings)``, and ``configs(settings)`` if other experiments can use its runs.
-
-    Attributes:
-        name: its name.
-        summary: what it shows, in a line.
-        uses: which of ``CHOICES`` it can use; with "data" it takes one set of data, with "sources" several.
+    With "data" it takes one set of data, with "sources" several. The module of its name has ``run(settings)``, and
+    ``configs(settings)`` if other experiments can use its runs.
     """
 
     name: str
@@ -80,11 +75,7 @@ class Experiment:
         return settings
 
     def suited(self, settings: Settings) -> Settings:
-        """Return the settings that it can use; if it takes one set of data, the first that has one label a row.
-
-        Raises:
-            UnsuitableData: no set of data has.
-        """
+        """Return the settings that it can use; one set of data is the first that has one label a row."""
         unused: dict[str, Any] = {name: getattr(Settings, name) for name in CHOICES if name not in self.uses}
         own = replace(settings, **unused)
         return replace(own, data=single_label(settings, "this experiment")[0].file) if "data" in self.uses else own
@@ -101,11 +92,7 @@ _ALL = (
     Experiment("centers", "CSQ_D with Reed-Solomon, BCH, Hadamard and the best centers", TRAINS),
     Experiment("curves", "precision against recall, precision at K, and within a radius of 2 bits", METHODS),
     Experiment("tsne", "t-SNE of the queries' codes before and after guidance", METHODS),
-    Experiment(
-        "guidance",
-        "the paper's guidance, with arranged centers, and in balance with the host, on rows held out of training",
-        METHODS,
-    ),
+    Experiment("guidance", "the paper's guidance, with arranged centers, and balanced, on held-out rows", METHODS),
     Experiment("guidance-queries", "the guidance experiment on the data's own queries", METHODS),
     Experiment("posterior-8", "the surrogate and other estimates of 256 random joint probabilities of 8 bits"),
     Experiment("posterior-16", "a surrogate of two blocks of 8 bits for 65,536 random joint probabilities of 16 bits"),
@@ -122,8 +109,7 @@ def experiments() -> dict[str, Experiment]:
 def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
     """Run an experiment, and write its tables and figures as files of its name.
 
-    Raises:
-        ValueError: there is no such experiment, it cannot use a setting or the data, or a folder's place holds a file.
+    Raises ``ValueError`` if it does not exist, or cannot use a setting or the data, or a file is in a folder's place.
     """
     known = experiments()
     if name not in known:

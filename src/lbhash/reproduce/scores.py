@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from lbhash.reproduce.distributions import Joint, divergence, random_joint
-from lbhash.reproduce.results import Interval
+from lbhash.reproduce.results import Interval, Record, plots
 from lbhash.reproduce.runs import Settings
 from lbhash.training.schedule import Schedule
 from lbhash.utils.formatting import number
@@ -21,16 +22,14 @@ from lbhash.utils.parallel import run_missing
 STORED_OUTCOMES = 2**8
 """Estimates of more outcomes are not stored."""
 
+THERE, BACK = "KL(truth ‖ estimate)", "KL(estimate ‖ truth)"
+
 
 @dataclass(frozen=True)
 class Trial:
-    """What the estimates of a truth depend on.
+    """What the estimates of a truth depend on: samples, seed, and the schedule of the surrogate, if there is one.
 
-    Attributes:
-        samples: the number of samples of the truth.
-        seed: the seed of truth and samples.
-        schedule: the schedule of the surrogate's training; ``None`` without a surrogate.
-        fresh: the number of outputs that training has not seen and that variants of the surrogate use; 0 for none.
+    ``fresh`` is the number of outputs that training has not seen and that variants of the surrogate use; 0 for none.
     """
 
     samples: int
@@ -47,12 +46,10 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """The scores of each estimate by its name, in nats.
+    """KL(truth ‖ estimate) and KL(estimate ‖ truth) of each estimate by its name, in nats.
 
-    Attributes:
-        there: KL(truth ‖ estimate), infinite if an outcome that is possible has the estimate 0.
-        back: KL(estimate ‖ truth), finite if every true probability is above 0.
-        joints: the estimates, ``float64 [2**bits]``, of 8 bits at most.
+    The first is infinite if an outcome that is possible has the estimate 0. ``joints`` are the estimates themselves,
+    ``float64 [2**bits]``, of 8 bits at most.
     """
 
     there: dict[str, float]
@@ -76,13 +73,13 @@ def random_truth(bits: int, seed: int) -> Joint:
 
 def scored(truth: Joint, estimates: Mapping[str, Joint]) -> dict[str, Any]:
     """Return both KLs of each estimate as JSON holds them; an infinite one is ``None``."""
-    there = {name: divergence(truth, joint) for name, joint in estimates.items()}
-    back = {name: divergence(joint, truth) for name, joint in estimates.items()}
-    return {
-        "there": {name: value if math.isfinite(value) else None for name, value in there.items()},
-        "back": {name: value if math.isfinite(value) else None for name, value in back.items()},
-        "joints": {name: joint.tolist() for name, joint in estimates.items()} if len(truth) <= STORED_OUTCOMES else {},
-    }
+    found: dict[str, dict[str, Any]] = {"there": {}, "back": {}, "joints": {}}
+    for name, joint in estimates.items():
+        for way, value in (("there", divergence(truth, joint)), ("back", divergence(joint, truth))):
+            found[way][name] = value if math.isfinite(value) else None
+        if len(truth) <= STORED_OUTCOMES:
+            found["joints"][name] = joint.tolist()
+    return found
 
 
 Intervals = dict[int, dict[str, Interval]]
@@ -97,26 +94,43 @@ def complete_trials(
 ) -> tuple[Intervals, Intervals, dict[Trial, Scored]]:
     """Run the trials that have no file yet, several at a time, those with most samples first.
 
-    Args:
-        experiment: the experiment's name, with which the files' names begin.
-        trials: the trials of all seeds by their number of samples.
-        score: a function that makes ``scored`` of a trial, in a process of its own.
-        settings: the folder of the files, and how many trials run at a time.
-
-    Returns:
-        KL(truth ‖ estimate) and KL(estimate ‖ truth) over the seeds, and the scores of each trial.
+    ``score`` makes ``scored`` of a trial, in a process of its own; ``trials`` are those of all seeds by their number of
+    samples. Returns both KLs over the seeds by the number of samples, and the scores of each trial.
     """
     names = {trial: trial.name(experiment) for samples in sorted(trials, reverse=True) for trial in trials[samples]}
     tasks = {name: (trial,) for trial, name in names.items()}
     stored, _ = run_missing(tasks, score, settings.runs, settings.all_workers(), _line)
     found = {trial: Scored.of(stored[name]) for trial, name in names.items()}
-    there = {samples: _over_seeds([found[trial].there for trial in group]) for samples, group in trials.items()}
-    back = {samples: _over_seeds([found[trial].back for trial in group]) for samples, group in trials.items()}
-    return there, back, found
+    over_seeds: list[Intervals] = [
+        {
+            samples: {
+                name: Interval.of(getattr(found[trial], way)[name] for trial in group) for name in found[group[0]].there
+            }
+            for samples, group in trials.items()
+        }
+        for way in ("there", "back")
+    ]
+    return over_seeds[0], over_seeds[1], found
 
 
-def _over_seeds(of_seeds: Sequence[Mapping[str, float]]) -> dict[str, Interval]:
-    return {name: Interval.of(values[name] for values in of_seeds) for name in of_seeds[0]}
+def divergence_records(there: Intervals, back: Intervals, paper: Mapping[str, float]) -> list[Record]:
+    """Return both KLs of each estimate as records for a figure, the paper's beside KL(truth ‖ estimate)."""
+    return [
+        {"samples": f"{n:,} samples", "estimate": name, "direction": way, "KL": value, "KL, paper": reported}
+        for n, of_n in there.items()
+        for name in of_n
+        for way, value, reported in ((THERE, of_n[name], paper.get(name)), (BACK, back[n][name], None))
+    ]
+
+
+def samples_figure(records: Sequence[Record], reported: float | None = None) -> Figure:
+    """Draw the KL of each estimate against the number of samples, both logarithmic, and the paper's as a line."""
+    kls = plots.long_records(records, ["samples"], "estimate", THERE)
+    scales: dict[str, Any] = {"xscale": "log", "yscale": "log", "ylabel": f"{THERE}, nats"}
+    figure = plots.panel_figure(kls, plots.draw_lines, "samples", THERE, "estimate", panels=(), **scales)
+    if reported is not None:
+        figure.axes[0].axhline(reported, color="black", linewidth=1, linestyle=":")
+    return figure
 
 
 def _line(stored: dict[str, Any]) -> str:

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-import matplotlib
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from lbhash.codes import unpack
 from lbhash.data import EmbeddingSplit
-from lbhash.reproduce.results import Record, Result
-from lbhash.reproduce.runs import (
-    CODES,
-    RunConfig,
-    Settings,
-    completed,
-    grid,
-    pairs,
-    row_head,
-    single_label,
-    with_setting,
-)
+from lbhash.reproduce import runs
+from lbhash.reproduce.results import Record, Result, plots
+from lbhash.reproduce.runs import CODES, RunConfig, Settings, completed, grid, row_head, single_label, with_setting
 from lbhash.reproduce.texts import text
-from lbhash.utils.plotting import new_grid
 
 BITS = (64,)
 HOSTS = ("hashnet", "csq")
@@ -34,8 +23,7 @@ CLASSES = 10
 ROWS = 1000
 
 
-@dataclass(frozen=True)
-class Map:
+class Map(NamedTuple):
     """The codes of a run as ±1, ``[n, bits]``, their places ``[n, 2]`` and labels ``[n]``, and t-SNE's divergence."""
 
     config: RunConfig
@@ -61,7 +49,7 @@ class Map:
 
 def configs(settings: Settings) -> list[RunConfig]:
     """Return the runs, with their codes."""
-    return grid(settings, BITS, pairs(settings, *HOSTS), CODES, sources=single_label(settings, "tsne"))
+    return grid(settings, BITS, runs.pairs(settings, *HOSTS), CODES, sources=single_label(settings, "tsne"))
 
 
 def run(settings: Settings) -> Result:
@@ -74,15 +62,10 @@ def run(settings: Settings) -> Result:
         codes = len(np.unique(one.signs, axis=0))
         values: Record = {"queries": len(one.signs), "codes": codes, "silhouette": silhouette(one.signs, one.labels)}
         records.append(row_head(one.config) | values | {"KL": one.divergence})
-    return Result.of(
-        "t-SNE of the codes before and after guidance",
-        records,
-        with_setting(
-            text("tsne", rows=ROWS, classes=CLASSES, seed=seed), once, dict.fromkeys(config.source for config in found)
-        ),
-        lambda: maps_figure(maps),
-        digits=3,
-    )
+    about = text("tsne", rows=ROWS, classes=CLASSES, seed=seed)
+    about = with_setting(about, once, dict.fromkeys(config.source for config in found))
+    title = "t-SNE of the codes before and after guidance"
+    return Result.of(title, records, about, lambda: maps_figure(maps), digits=3)
 
 
 def sampled_rows(split: EmbeddingSplit, seed: int) -> npt.NDArray[np.int64]:
@@ -115,18 +98,12 @@ def silhouette(signs: npt.NDArray[np.int8], labels: npt.NDArray[np.int64]) -> fl
 
 
 def maps_figure(maps: Sequence[Map]) -> Figure:
-    """Draw host and guided side by side, two such pairs in a row; each class has a color."""
-    columns = min(len(maps), 4)
-    figure, grid_of_axes = new_grid(-(-len(maps) // columns), columns, 3.7, 3.5)
-    colors = matplotlib.colormaps["tab10"]
-    for spare in grid_of_axes.ravel()[len(maps) :]:
-        spare.set_axis_off()
-    for axes, one in zip(grid_of_axes.ravel(), maps, strict=False):
-        for number, label in enumerate(np.unique(one.labels)):
-            own = one.places[one.labels == label]
-            style: dict[str, Any] = {"s": 9, "linewidth": 0, "alpha": 0.75, "label": str(label)}
-            axes.scatter(own[:, 0], own[:, 1], color=colors(number), **style)
-        config = one.config
-        axes.set(title=f"{config.source.name}, {config.bits} bits, {config.title}", xticks=[], yticks=[])
-    grid_of_axes[0, -1].legend(title="class", fontsize=7, markerscale=2, loc="center left", bbox_to_anchor=(1, 0.5))
-    return figure
+    """Draw host and guided side by side; each class has a color."""
+    records = [
+        {**row_head(one.config), "class": f"class {label}", "x": x, "y": y}
+        for one in maps
+        for label, (x, y) in sorted(zip(one.labels.tolist(), one.places.tolist(), strict=True))
+    ]
+    panels = ("data", "bits", "method")
+    options: dict[str, Any] = {"columns": 2, "xticks": [], "yticks": [], "xlabel": "", "ylabel": ""}
+    return plots.panel_figure(records, plots.draw_dots, "x", "y", "class", panels=panels, **options)

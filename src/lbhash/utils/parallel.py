@@ -1,4 +1,7 @@
-"""Tasks in processes of their own, a few at a time, with one thread each, which end with this process."""
+"""Tasks in processes of their own, a few at a time, with one thread each.
+
+Neither ``concurrent.futures``, which does the work, nor joblib ends the processes of a program that is killed.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,7 @@ def in_processes(
 ) -> Iterator[tuple[str, Any]]:
     """Run ``execute`` with each task's arguments, and yield names and results as they come.
 
-    An error in a task, or in the code that takes the results, cancels the tasks that have not begun. The processes end
-    with this one, even if it is killed.
+    An error in a task, or in the code that takes the results, cancels the tasks that have not begun.
     """
     context = get_context("spawn")
     with one_thread_each(), ProcessPoolExecutor(workers, context, initializer=_end_with_parent) as pool:
@@ -66,10 +68,10 @@ def run_missing(
     workers: int,
     say: Callable[[dict[str, Any]], str],
 ) -> tuple[dict[str, dict[str, Any]], float | None]:
-    """Run ``execute`` with the arguments of each run that has no JSON file in the folder yet, and leave one.
+    """Run the runs of a table that have no JSON file yet, each in a process of its own with one thread.
 
-    ``say`` says in a few words what a result is. Returns all results by name, and the minutes they took if all of them
-    were missing, else None.
+    ``runs`` has the arguments of ``execute`` by the run's name, which is its file's, and ``say`` says in a few words
+    what a result is. Returns all results by name, and the minutes they took if all of them were missing, else None.
     """
     missing = {name: arguments for name, arguments in runs.items() if not (folder / f"{name}.json").exists()}
     started = time.perf_counter()

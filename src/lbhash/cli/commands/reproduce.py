@@ -70,9 +70,9 @@ def reproduce(
 
     if as_json:
         print_json(write.as_json(name, result))
-        return
-    write.print_result(result)
-    typer.echo(f"{name}.md and its files are in {out}")
+    else:
+        write.print_result(result)
+        typer.echo(f"{name}.md and its files are in {out}")
 
 
 def _print_names(as_json: bool) -> None:

@@ -11,13 +11,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean ± half the width of its 95 % confidence interval by Student's t.
+    """A mean ± half the width of its 95 % confidence interval by Student's t, of ``count`` values.
 
-    Attributes:
-        mean: the mean of the finite values; infinite if there is none.
-        half: t₀.₉₇₅(n − 1) · s / √n of the n finite values with standard deviation s; ``None`` for a single one.
-        count: the number of values.
-        infinite: how many of them are infinite.
+    Both are of the finite values: the mean is infinite if there is none, and ``half``, t₀.₉₇₅(n − 1) · s / √n with
+    standard deviation s, is ``None`` for a single one. ``infinite`` is how many values are infinite.
     """
 
     mean: float

@@ -1,132 +1,150 @@
-"""What the figures of several experiments have in common: their panels, intervals, bars and methods."""
+"""Figures from records: panels of lines, of points with intervals, or of dots, and what they have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lbhash.reproduce.results.interval import Interval
 from lbhash.reproduce.results.regression import Regression
-from lbhash.reproduce.runs.settings import METHOD_TITLES, METHODS
-from lbhash.reproduce.runs.sources import Source
-from lbhash.utils.plotting import new_grid, new_panels, palette
+from lbhash.utils.plotting import new_grid, palette
+
+Records = Sequence[dict[str, Any]]
+Looks = Mapping[Any, Mapping[str, Any]]
 
 
-def method_color(method: str) -> Any:
-    """Return the color that a method has in every figure."""
-    return palette(len(METHODS))[METHODS.index(method)]
+def panel_figure(
+    records: Iterable[dict[str, Any]],
+    draw: Callable[[Axes, Records, str, str, str, Looks], None],
+    x: str,
+    y: str | Sequence[str],
+    name: str,
+    *,
+    panels: Sequence[str] = ("data", "bits"),
+    columns: int = 3,
+    **settings: Any,
+) -> Figure:
+    """Draw records with a panel for each value of the columns ``panels`` and each ``y``, and a color for each ``name``.
 
-
-def source_panels(sources: Iterable[Source], *size: float, **options: Any) -> tuple[Figure, dict[Source, Axes]]:
-    """Return a figure with a panel of this size in inches for each set of data."""
-    distinct = list(dict.fromkeys(sources))
-    figure, panels = new_panels(len(distinct), *size, **options)
-    for axes, source in zip(panels, distinct, strict=True):
-        axes.set_title(source.name)
-    return figure, dict(zip(distinct, panels, strict=True))
-
-
-def source_grid(
-    keys: Iterable[tuple[Source, int]], *size: float, **options: Any
-) -> tuple[Figure, dict[tuple[Source, int], Axes]]:
-    """Return a figure with a row of panels for each set of data, and a column for each number of bits."""
-    sources, lengths = (list(dict.fromkeys(values)) for values in zip(*keys, strict=True))
-    figure, grid = new_grid(len(sources), len(lengths), *size, **options)
-    panels = {}
-    for source, row in zip(sources, grid, strict=True):
-        for bits, axes in zip(lengths, row, strict=True):
-            panels[source, bits] = axes
-            axes.set_title(f"{source.name}, {bits} bits")
-    return figure, panels
-
-
-def grouped_bars(
-    found: Mapping[tuple[Source, int, str], Sequence[float]], names: Sequence[str], ylabel: str, *size: float
-) -> tuple[Figure, list[Axes], dict[tuple[Source, int, str], tuple[Axes, float, Any]]]:
-    """Draw a bar with its interval for each set of data (a panel), number of bits (a group) and name (a color).
-
-    Returns:
-        The figure, its panels, and for each bar its axes, its place and its color.
+    ``draw`` is one of the functions below, and ``settings`` are those of the axes.
     """
-    figure, panels = source_panels((source for source, _, _ in found), *size)
-    lengths = list(dict.fromkeys(bits for _, bits, _ in found))
-    colors = dict(zip(names, palette(len(names)), strict=True))
-    width = 0.8 / len(names)
-    bars = {}
-    for (source, bits, name), values in found.items():
-        place = lengths.index(bits) + width * (names.index(name) - (len(names) - 1) / 2)
-        mean, label = Interval.of(values), name if bits == lengths[0] else None
-        style: dict[str, Any] = {"capsize": 3, "color": colors[name], "label": label}
-        panels[source].bar(place, mean.mean, 0.95 * width, yerr=mean.half, **style)
-        bars[source, bits, name] = (panels[source], place, colors[name])
-    for axes in panels.values():
-        axes.set(ylabel=ylabel, xticks=range(len(lengths)))
-        axes.set_xticklabels([f"{length} bits" for length in lengths])
-        axes.grid(visible=False, axis="x")
-    return figure, list(panels.values()), bars
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        title = ", ".join(_words(key, record[key]) for key in panels)
+        groups.setdefault(title, []).append(record)
+    looks = looks_of(record[name] for group in groups.values() for record in group)
+    columns, values = min(columns, len(groups)), [y] if isinstance(y, str) else y
+    rows = -(-len(groups) // columns)
+    points = max(len({record[x] for record in group}) for group in groups.values()) * len(looks)
+    height = 2.4 + 0.12 * points if draw is draw_points else 3.6
+    figure, grid = new_grid(rows * len(values), columns, 4.7 if columns > 1 else 7, height)
+    for axes in grid.ravel():
+        axes.set_axis_off()
+    for place, value in enumerate(values):
+        for axes, (title, group) in zip(grid[place * rows : (place + 1) * rows].ravel(), groups.items(), strict=False):
+            axes.set_axis_on()
+            labels = {} if draw is draw_points else {"xlabel": x, "ylabel": value}
+            axes.set(title=title, **{**labels, **settings})
+            draw(axes, group, x, value, name, looks)
+    common_legend(figure)
+    return figure
 
 
-def paper_star(axes: Axes, x: Any, y: Any, color: Any, label: str | None = None) -> None:
-    """Mark figures of the paper's with stars."""
-    axes.plot(x, y, "*", color=color, markeredgecolor="black", markersize=9, label=label)
+def looks_of(names: Iterable[Any]) -> Looks:
+    """Return a color for each name; X and X_D share one, and the line of X is dashed then."""
+    distinct = list(dict.fromkeys(names))
+    hosts = list(dict.fromkeys(str(name).removesuffix("_D") for name in distinct))
+    colors = dict(zip(hosts, palette(len(hosts)), strict=True))
+    return {
+        name: {"color": colors[str(name).removesuffix("_D")], "linestyle": "--" if f"{name}_D" in distinct else "-"}
+        for name in distinct
+    }
 
 
-def name_methods(axes: Axes, methods: Sequence[str]) -> None:
-    """Name the methods from the top down."""
-    axes.set(yticks=range(len(methods)), ylim=(len(methods) - 0.5, -0.5))
-    axes.set_yticklabels([METHOD_TITLES[method] for method in methods])
+def draw_lines(axes: Axes, records: Records, x: str, y: str, name: str, looks: Looks) -> None:
+    """Draw a line for each name, with a band for intervals and a gap where the mean is infinite."""
+    for label, look in looks.items():
+        own = [record for record in records if record[name] == label and record[y] is not None]
+        places, (mean, half) = [record[x] for record in own], _means(own, y)
+        axes.plot(places, mean, marker="o" if len(own) < 40 else "", markersize=4, label=label, **look)
+        if half.any():
+            axes.fill_between(places, mean - half, mean + half, color=look["color"], alpha=0.2, linewidth=0)
+
+
+def draw_points(axes: Axes, records: Records, x: str, y: str, name: str, looks: Looks) -> None:
+    """Draw the values ``y`` from left to right with their intervals, and the categories ``x`` from the top down.
+
+    A star marks a value of the column "Y, paper".
+    """
+    categories = list(dict.fromkeys(record[x] for record in records))
+    for label, shift in zip(looks, np.linspace(-0.3, 0.3, len(looks)) * (len(looks) > 1), strict=True):
+        own = [record for record in records if record[name] == label and record[y] is not None]
+        places, (mean, half) = [categories.index(record[x]) + shift for record in own], _means(own, y)
+        color = looks[label]["color"]
+        axes.errorbar(mean, places, xerr=half, fmt="o", capsize=3, markersize=5, color=color, label=_words(name, label))
+        for record, place in zip(own, places, strict=True):
+            if record.get(f"{y}, paper") is not None:
+                style = {"color": color, "markeredgecolor": "black", "linestyle": "", "label": "in the paper"}
+                axes.plot(record[f"{y}, paper"], place, "*", markersize=9, **style)
+    axes.set(yticks=range(len(categories)), ylim=(len(categories) - 0.5, -0.5))
+    axes.set_yticklabels([_words(x, category) for category in categories])
     axes.grid(visible=False, axis="y")
 
 
-def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], color: Any, **style: Any) -> None:
-    """Draw an arrow from one point to another; the axes reach both."""
-    axes.plot(*zip(start, end, strict=True), alpha=0)
-    axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": color, "shrinkA": 4, "shrinkB": 4, **style})
+def draw_dots(axes: Axes, records: Records, x: str, y: str, name: str, looks: Looks) -> None:
+    """Draw a dot for each record."""
+    for label, look in looks.items():
+        own = [record for record in records if record[name] == label]
+        places, values = _means(own, x)[0], _means(own, y)[0]
+        axes.plot(places, values, "o", markersize=3.5, alpha=0.7, markeredgewidth=0, color=look["color"], label=label)
 
 
-def regression_line(axes: Axes, line: Regression | None, *, band: bool = False) -> None:
-    """Draw a regression line, if wanted with its 95 % band, and add its correlations to the panel's title."""
+def common_legend(figure: Figure, **options: Any) -> None:
+    """Put one legend for all panels below them, with each label once."""
+    found = [axes.get_legend_handles_labels() for axes in figure.axes]
+    handles = {label: handle for own, labels in reversed(found) for handle, label in zip(own, labels, strict=True)}
+    legend = {"loc": "outside lower center", "ncols": min(6, len(handles)), "frameon": False, "fontsize": 9}
+    figure.legend(handles.values(), handles, **{**legend, **options})
+
+
+def long_records(records: Iterable[Mapping[str, Any]], keys: Sequence[str], name: str, value: str) -> Records:
+    """Return a record for each cell that is not in the columns ``keys``, with the column's ``name`` and its ``value``.
+
+    A column "NAME, paper" goes to the record of NAME.
+    """
+    return [
+        {key: record[key] for key in keys}
+        | {name: column, value: cell, f"{value}, paper": record.get(f"{column}, paper")}
+        for record in records
+        for column, cell in record.items()
+        if column not in keys and not column.endswith(", paper")
+    ]
+
+
+def regression_line(axes: Axes, line: Regression | None) -> None:
+    """Draw a regression line with its 95 % band, and add its correlations to the panel's title."""
     if line is None:
         return
     x = np.linspace(line.x.min(), line.x.max(), 100)
+    half = line.band(x)
     axes.plot(x, line.line(x), color="0.3", linewidth=1.2)
-    if band:
-        half = line.band(x)
-        axes.fill_between(x, line.line(x) - half, line.line(x) + half, color="0.5", alpha=0.2, linewidth=0)
+    axes.fill_between(x, line.line(x) - half, line.line(x) + half, color="0.5", alpha=0.2, linewidth=0)
     axes.set_title(f"{axes.get_title()}: r = {line.pearson:.2f}, ρ = {line.spearman:.2f}")
 
 
-def interval_points(
-    axes: Axes, found: Mapping[str, Interval], backward: Mapping[str, Interval], colors: Sequence[Any]
-) -> None:
-    """Draw KLs by name from the top down on a logarithmic axis; those of the other direction are hollow."""
-    style: dict[str, Any] = {"fmt": "o", "capsize": 3, "markersize": 7}
-    for place, (name, color) in enumerate(zip(found, colors, strict=True)):
-        value, other = found[name], backward[name]
-        if np.isfinite(value.mean):
-            axes.errorbar(value.mean, place, xerr=value.half, color=color, **style)
-        if value.infinite:
-            text = f"∞ in {value.infinite} of {value.count}"
-            words: dict[str, Any] = {"ha": "right", "va": "center", "color": "0.3", "fontsize": 9}
-            across = axes.get_yaxis_transform()
-            axes.text(0.98, place - 0.25, text, transform=across, backgroundcolor="white", **words)
-        axes.errorbar(other.mean, place + 0.22, xerr=other.half, color=color, markerfacecolor="white", **style)
-    axes.set(xscale="log", yticks=range(len(found)), ylim=(len(found) - 0.5, -0.5), xlabel="nats")
-    axes.set_yticklabels(list(found))
-    axes.plot([], [], "o", color="0.3", label="KL(truth ‖ estimate)")
-    axes.plot([], [], "o", color="0.3", markerfacecolor="white", label="KL(estimate ‖ truth)")
+def _words(column: str, value: Any) -> str:
+    return f"{value} bits" if column == "bits" else str(value)
 
 
-def interval_line(axes: Axes, x: Sequence[int], values: Sequence[Interval], **style: Any) -> None:
-    """Draw a line with a band of its intervals; it has a gap where the mean is infinite."""
-    mean = np.array([value.mean if np.isfinite(value.mean) else np.nan for value in values])
-    half = np.array([value.half or 0.0 for value in values])
-    (line,) = axes.plot(x, mean, **{"marker": "o", "markersize": 4, **style})
-    low = mean - half
-    if axes.get_yscale() == "log":
-        low = np.maximum(low, mean / 10)  # with few seeds the interval may reach below 0, which the axis cannot show
-    axes.fill_between(x, low, mean + half, color=line.get_color(), alpha=0.2, linewidth=0)
+def _means(records: Records, column: str) -> npt.NDArray[np.float64]:
+    """Return means and half intervals, ``[2, n]``; NaN for infinite means."""
+    cells = [record[column] for record in records]
+    pairs = [(cell.mean, cell.half or 0) if isinstance(cell, Interval) else (cell, 0) for cell in cells]
+    found = np.array(pairs, np.float64).reshape(-1, 2).T
+    found[0, ~np.isfinite(found[0])] = np.nan
+    return found

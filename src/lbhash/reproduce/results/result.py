@@ -20,17 +20,11 @@ Record = dict[str, Cell]
 
 @dataclass(frozen=True)
 class Result:
-    """A table with its figure.
+    """A table with its figure; ``text`` says in Markdown what was done and what to note.
 
-    Attributes:
-        title: the table's title.
-        columns: the heads of the columns.
-        rows: the cells of each row.
-        text: what was done and what to note, in Markdown; an empty line separates paragraphs.
-        figure: a function that draws the figure.
-        more: further tables with figures; each key is what their files' names add to the experiment's name.
-        digits: the digits after the point in numbers that people read.
-        paper: the columns that hold the paper's figures, each with the column of ours to compare it with, or ``None``.
+    ``more`` are further tables with figures; each key is what their files' names add to the experiment's name.
+    ``digits`` is how many digits after the point people read. ``paper`` names the columns that hold the paper's
+    figures, each with the column of ours to compare it with, or ``None``.
     """
 
     title: str

@@ -27,14 +27,10 @@ from lbhash.training.module import HashingModule
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run leaves.
+    """What a run leaves: its final metrics as JSON can hold them, and what else was wanted.
 
-    Attributes:
-        final: the last model's metrics as JSON can hold them: ``report``, as ``lbhash.Report.as_dict`` has it, and
-            ``recognition``.
-        trajectory: for each epoch ``loss``, ``map``, ``inter``, ``intra`` and ``intra_99.9``, if wanted.
-        codes: the packed codes of ``query`` and ``base``, if wanted.
-        seconds: the processor's seconds for each epoch's steps, if wanted.
+    The metrics are ``report`` (``lbhash.Report.as_dict``) and ``recognition``. ``trajectory`` has for each epoch
+    ``loss``, ``map``, ``inter``, ``intra`` and ``intra_99.9``, and ``seconds`` the processor's seconds for its steps.
     """
 
     final: dict[str, Any]
@@ -47,18 +43,9 @@ def execute(config: RunConfig, seeds: Sequence[int]) -> dict[int, Outcome]:
     """Train and evaluate a run with each of these seeds: all in one computation, but one by one to time them."""
     guidance = RECIPES[config.recipe]
     source, watched = config.source, TRAJECTORY in config.wanted
-    hasher = Hasher(
-        config.bits,
-        config.method,
-        guidance is not None,
-        config.epochs,
-        hidden=config.hidden,
-        centers=config.centers,
-        batch_size=config.batch_size,
-        lr=config.lr,
-        guidance=guidance,
-        device="cpu",
-    )
+    head = (config.bits, config.method, guidance is not None, config.epochs)
+    options = {name: getattr(config, name) for name in ("hidden", "centers", "batch_size", "lr")}
+    hasher = Hasher(*head, **options, guidance=guidance, device="cpu")
     if SECONDS in config.wanted:
         outcomes = {}
         for seed in seeds:

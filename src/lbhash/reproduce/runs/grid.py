@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 from lbhash.reproduce.runs.config import FINAL, RunConfig
@@ -23,21 +24,13 @@ def grid(
 ) -> list[RunConfig]:
     """Return a run for each set of data, number of bits, and tuple of method, recipe and kind of centers ("best").
 
-    Args:
-        settings: the settings, whose bits replace ``lengths`` if there are any.
-        lengths: the experiment's numbers of bits.
-        trained: method and recipe, and possibly the kind of centers.
-        wanted: what the runs must leave in addition to their final metrics.
-        sources: the sets of data; if None, those of the settings.
+    Bits of the settings replace ``lengths``. ``wanted`` is what the runs must leave in addition to their final metrics.
     """
-    common, choices = settings.training(), list(trained)
+    sources = settings.all_sources() if sources is None else sources
+    common: dict[str, Any] = {"wanted": frozenset(wanted), **settings.training()}
     return [
-        RunConfig(
-            source, method, recipe, bits, centers=centers[0] if centers else "best", wanted=frozenset(wanted), **common
-        )
-        for source in (settings.all_sources() if sources is None else sources)
-        for bits in settings.bits_or(*lengths)
-        for method, recipe, *centers in choices
+        RunConfig(source, method, recipe, bits, centers[0] if centers else "best", **common)
+        for source, bits, (method, recipe, *centers) in product(sources, settings.bits_or(*lengths), trained)
     ]
 
 

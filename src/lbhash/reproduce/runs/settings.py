@@ -13,14 +13,7 @@ from lbhash.reproduce.runs.sources import DIGITS, Source
 from lbhash.utils.system import usable_cores
 from lbhash.utils.validation import check_float, check_int
 
-METHOD_TITLES = {
-    "hashnet": "HashNet",
-    "dbdh": "DBDH",
-    "dsdh": "DSDH",
-    "dch": "DCH",
-    "greedyhash": "GreedyHash",
-    "csq": "CSQ",
-}
+METHOD_TITLES = {title.lower(): title for title in ("HashNet", "DBDH", "DSDH", "DCH", "GreedyHash", "CSQ")}
 """The paper's six host methods in its order, as it writes them."""
 METHODS = tuple(METHOD_TITLES)
 
@@ -32,18 +25,9 @@ LR = 1e-3  # the paper's
 class Settings:
     """How an experiment is run; each experiment has defaults of its own for what is not given.
 
-    Attributes:
-        seeds: the number of repetitions of what is random.
-        seed: the first repetition's seed; the others follow it.
-        data: a file or a name of data, for an experiment that takes one set of data.
-        sources: sets of data, for an experiment that takes several.
-        epochs: the epochs of each training.
-        lr: Adam's learning rate at the start of each training.
-        bits: numbers of bits.
-        methods: host methods.
-        workers: how many trainings run at a time, with one thread each; if None, as many as there are cores.
-        runs: the folder of the finished trainings, which all experiments share.
-        hidden: the width of the heads' hidden layer.
+    ``seeds`` is the number of repetitions, with the seeds from ``seed`` on. ``data`` is for an experiment that takes
+    one set of data, ``sources`` for one that takes several. ``workers`` trainings run at a time, with one thread each
+    (if None, as many as there are cores), and all experiments share the folder ``runs`` of the finished ones.
     """
 
     seeds: int = 5
@@ -71,11 +55,10 @@ class Settings:
         for method in self.methods:
             if method not in METHODS:
                 raise ValueError(f"methods has {method!r}; it must name some of {', '.join(METHODS)}")
-        names = [source.name for source in self.sources]
-        for given, what in ((self.bits, "bits"), (self.methods, "methods"), (names, "data")):
-            twice = [value for value in given if list(given).count(value) > 1]
-            if twice:
-                raise ValueError(f"{what} has {twice[0]!r} twice; give each once")
+        lists = {"bits": self.bits, "methods": self.methods, "data": [source.name for source in self.sources]}
+        for what, given in lists.items():
+            if len(set(given)) < len(given):
+                raise ValueError(f"{what} has {max(given, key=list(given).count)!r} twice; give each once")
 
     def all_seeds(self) -> range:
         """Return the seeds of the repetitions."""

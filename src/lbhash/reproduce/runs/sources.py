@@ -7,13 +7,11 @@ import zlib
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from lbhash.data import Dataset, EmbeddingSplit
+from lbhash.data import Dataset, EmbeddingSplit, load_dataset, validation_dataset
 
 TOP_K: dict[str, int | None] = {"cifar10": None, "nuswide": 5000, "imagenet100": 1000, "imagenet": 1000}
 """The k of the paper's mAP@k by its name of the data; ``None`` is the whole base."""
@@ -32,13 +30,10 @@ class UnsuitableData(ValueError):
 
 @dataclass(frozen=True)
 class Source:
-    """A set of data.
+    """A set of data: a file or a folder that ``load_dataset`` reads, and a name.
 
-    Attributes:
-        name: its name, which chooses the k of mAP@k and the paper's column if the paper has one.
-        file: a file or a folder that ``lbhash.data.load_dataset`` reads, or ``digits``.
-        validation: whether train, base and query are all cut from the file's training rows (``validation_dataset``),
-            so that what is chosen by them has never seen a query; each seed has a cut of its own.
+    The name chooses the k of mAP@k and the paper's column if the paper has one. With ``validation`` train, base and
+    query are all cut from the training rows (``validation_dataset``), for each seed anew: no choice sees a query.
     """
 
     name: str
@@ -102,17 +97,11 @@ class Source:
 DIGITS = Source("digits", "digits")
 
 
-@lru_cache(maxsize=8)
-def _read(file: str) -> Dataset:
-    from lbhash.data import load_dataset
-
-    return load_dataset(file)
+_read = lru_cache(maxsize=8)(load_dataset)
 
 
 @lru_cache(maxsize=64)
 def _cut(file: str, seed: int) -> Dataset:
-    from lbhash.data import validation_dataset
-
     return validation_dataset(replace(_read(file), train=_numbered(file)[0]), seed)
 
 

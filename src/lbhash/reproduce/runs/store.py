@@ -19,11 +19,7 @@ _ENDINGS = {FINAL: ".json", TRAJECTORY: "-trajectory.json", CODES: "-codes.npz",
 
 
 class Runs:
-    """A folder of finished runs.
-
-    Each file is written under another name and then renamed, so that a file with a run's name is always whole, even if
-    the program was killed.
-    """
+    """A folder of finished runs, whose files are always whole, even if the program was killed."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -57,16 +53,9 @@ class Runs:
 
 
 def complete(configs: Iterable[RunConfig], seeds: Sequence[int], folder: str | Path, workers: int) -> Runs:
-    """Run what is missing; the seeds of a run are trained together.
+    """Run what is missing in the folder, and return the folder's runs; the seeds of a run are trained together.
 
-    Args:
-        configs: the runs; the same one may be there several times.
-        seeds: the seeds of each.
-        folder: the folder of the runs.
-        workers: how many are trained at a time, each in a process with one thread; a single one in this process.
-
-    Returns:
-        The folder's runs, these among them.
+    Several are trained at a time, each in a process with one thread; if ``workers`` is 1, in this process.
     """
     runs = Runs(folder)
     tasks: dict[str, tuple[RunConfig, list[int], Path]] = {}
