@@ -192,7 +192,7 @@ def test_base_and_query_files(folder, write_parquet):
     with pytest.raises(ValueError, match="the query split have 5 numbers and those of the train split 6"):
         load_dataset("t.parquet", base="b.parquet", query="q.parquet")
     write_parquet("q.parquet", X[45:], labels=[[int(y)] for y in Y[45:]])
-    with pytest.raises(ValueError, match="the query split is labeled otherwise than the train split"):
+    with pytest.raises(ValueError, match="the query split and the train split have different kinds of labels"):
         load_dataset("t.parquet", base="b.parquet", query="q.parquet")
 
 

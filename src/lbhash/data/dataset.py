@@ -36,7 +36,9 @@ class Dataset(Generic[SplitT_co]):
             if not len(split) or split.labels is None:
                 raise ValueError(f"the {name} split of {self.name} has no {'labels' if len(split) else 'row'}")
             if split.labels.ndim != np.asarray(self.train.labels).ndim:
-                raise ValueError(f"the {name} split is labeled otherwise than the train split: one has several a row")
+                raise ValueError(
+                    f"the {name} split and the train split have different kinds of labels: one of them has several a row"
+                )
             if not split.needs_backbone and split.input_dim() != self.train.input_dim():
                 raise ValueError(
                     f"embeddings of the {name} split have {split.input_dim()} numbers and those of the train split "

@@ -29,7 +29,7 @@ class Table(ABC, Generic[SplitT]):
 
     @abstractmethod
     def where(self, row: int) -> str:
-        """Return what a message calls a row."""
+        """Return the name of a row for messages."""
 
     @abstractmethod
     def split(self, rows: npt.NDArray[np.int64] | None = None) -> SplitT:

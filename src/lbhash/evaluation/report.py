@@ -55,7 +55,7 @@ class Report:
     empty: str
     """Queries without a relevant base code are left out of the means ("skip") or count as 0 in them ("zero")."""
     ranks: tuple[int, ...]
-    """The ranks K of the next three."""
+    """The ranks K of precision, recall and F1 at K."""
     precision_at: Floats
     """Mean P@K, ``[ranks]``."""
     recall_at: Floats
@@ -73,7 +73,7 @@ class Report:
     wap: float
     """Mean WAP@k, the weighted average precision."""
     radius: int
-    """The Hamming radius, in bits, of the next three."""
+    """The Hamming radius, in bits, of precision, recall and the share of empty results within it."""
     precision_within_radius: float
     """Mean precision within the radius; it is 0 for a query that finds nothing."""
     recall_within_radius: float

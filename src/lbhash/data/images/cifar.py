@@ -64,7 +64,7 @@ def read_pickle(file: Path) -> Any:
     try:
         for code, number, _ in pickletools.genops(data):  # the unpickler would make room for all numbers up to it
             if code.name.endswith("PUT") and number is not None and number > len(data):
-                raise pickle.UnpicklingError(f"a value is numbered {number}, and there are fewer")
+                raise pickle.UnpicklingError(f"the pickle refers to value {number}, which it does not hold")
         content = _Unpickler(BytesIO(data), encoding="bytes").load()
         if isinstance(content, dict):
             content = {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}

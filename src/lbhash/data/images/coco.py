@@ -43,7 +43,7 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
                 objects.setdefault(int(one["image_id"]), set()).add(int(one["category_id"]))
             unknown = set().union(*objects.values()) - named.keys()
             if unknown:
-                raise ValueError(f"an object has the category {min(unknown)}, which is none")
+                raise ValueError(f"an object has the category {min(unknown)}, which the file does not list")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             line = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else one_line(error)
             raise ValueError(f"{file.name} of {name} is no file of COCO's instances: {line}") from None

@@ -54,7 +54,7 @@ def read_image_lists(path: str | Path, images: str | Path | None = None, name: s
 
 
 def numbered_lines(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield what a message calls each line of a file that is not empty, and the line."""
+    """Yield each line of a file that is not empty, after its name for messages."""
     text = file.read_text(encoding="utf-8", errors="surrogateescape")
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():

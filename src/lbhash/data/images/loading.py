@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Damage(NamedTuple):
-    """A row whose image is damaged or missing, what a message calls the image, and what is wrong with it."""
+    """A row whose image is damaged or missing, the image's name for messages, and what is wrong with it."""
 
     row: int
     where: str

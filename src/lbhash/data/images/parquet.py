@@ -43,7 +43,7 @@ class ParquetImages(ImageStore):
         return len(self._rows)
 
     def stored(self, row: int) -> bytes:
-        """Return the image of a row as it is stored, here or beside."""
+        """Return the stored image of a row, from the file itself or from the file that the row names."""
         data, path = self.bytes_and_path(row)
         if data is None:
             try:
@@ -53,7 +53,7 @@ class ParquetImages(ImageStore):
         return data
 
     def missing(self) -> npt.NDArray[np.int64]:
-        """Return the rows without bytes whose path leads nowhere."""
+        """Return the rows that have neither bytes nor a path to an existing file."""
         rows = [row for row, folder, path in self._beside() if not (path and (folder / path).is_file())]
         return np.array(rows, np.int64)
 

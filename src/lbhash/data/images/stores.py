@@ -41,7 +41,7 @@ class ImageStore(ABC):
         return as_image(self.stored(row), self.where(row))
 
     def where(self, row: int) -> str:
-        """Return what a message calls the image of a row."""
+        """Return the name of a row's image for messages."""
         return f"image {row} of {self.name}"
 
     def missing(self) -> npt.NDArray[np.int64]:
@@ -49,7 +49,7 @@ class ImageStore(ABC):
         return np.empty(0, np.int64)
 
     def in_order(self) -> ImageStore:
-        """Return the same images for a reader whose rows rise, with no more than a few of them in memory."""
+        """Return the same images for reading in the order of the rows, with only a few of them in memory."""
         return self
 
     def in_any_order(self, rows: npt.NDArray[np.int64]) -> ImageStore:

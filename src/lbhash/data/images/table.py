@@ -91,7 +91,7 @@ class ImageTable(Table[ImageSplit]):
         return self.store.read(row)
 
     def where(self, row: int) -> str:
-        """Return what a message calls the image of a row."""
+        """Return the name of a row's image for messages."""
         return self.store.where(row)
 
     def split(self, rows: npt.NDArray[np.int64] | None = None) -> ImageSplit:

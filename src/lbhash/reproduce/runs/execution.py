@@ -27,7 +27,7 @@ from lbhash.training.module import HashingModule
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run leaves: its final metrics as JSON can hold them, and what else was wanted.
+    """The result of a run: its final metrics as JSON can hold them, and the extras that were wanted.
 
     The metrics are ``report`` (``lbhash.Report.as_dict``) and ``recognition``. ``trajectory`` has for each epoch
     ``loss``, ``map``, ``inter``, ``intra`` and ``intra_99.9``, and ``seconds`` the processor's seconds for its steps.
