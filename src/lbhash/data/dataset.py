@@ -37,7 +37,7 @@ class Dataset(Generic[SplitT_co]):
                 raise ValueError(f"the {name} split of {self.name} has no {'labels' if len(split) else 'row'}")
             if split.labels.ndim != np.asarray(self.train.labels).ndim:
                 raise ValueError(
-                    f"the {name} split and the train split have different kinds of labels: one of them has several a row"
+                    f"the {name} split and the train split have different kinds of labels: one has several a row"
                 )
             if not split.needs_backbone and split.input_dim() != self.train.input_dim():
                 raise ValueError(

@@ -121,7 +121,7 @@ def certified_bound(length: int, distance: int, multipliers: Sequence[float], *,
 
 
 def _excluded(length: int, distance: int, weight: int) -> range:
-    """Return E(i), larger even weights: a code has at most one word of them, and none if it has a word of ``weight``."""
+    """Return E(i), larger even weights: at most one word of a code has one, and none if a word has ``weight``."""
     first = max(weight + 2, 2 * length - weight - distance + 1)
     return range(first + first % 2, length + 1, 2)
 
