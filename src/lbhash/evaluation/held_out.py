@@ -44,7 +44,7 @@ class Score:
     diagnostics: tuple[Diagnostic, ...]
     """Why the ratio may mislead here."""
     ratio_seconds: float
-    """What the ratio took, given the codes; ``map_seconds`` is what the mAP took."""
+    """Seconds to compute the ratio from the codes; ``map_seconds`` is the same for the mAP."""
     map_seconds: float | None
 
     @property
@@ -114,7 +114,7 @@ def bounded_ratio(inter: float, intra: float) -> float:
 
 
 def leave_one_out_map(codes: PackedCodes, labels: Labels, bits: int, top_k: int | None = None) -> float:
-    """Return the expected mAP of every row that shares a class with another, as a query to all the others; or else 0.
+    """Return the expected mAP with each row as a query to all the others; 0 if no two rows share a class.
 
     Rows that were trained on would be a poor base: their codes lie on their centers even if the settings do not
     generalize.

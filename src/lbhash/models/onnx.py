@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,10 +23,6 @@ from lbhash.utils.files import replacing
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
-
-if TYPE_CHECKING:
-    pass
-
 
 OPSET = 18  # the oldest version of ONNX's operators that PyTorch writes, and thus the one that most engines read
 LIMIT = 1e-4  # the allowed difference of a raw output, relative to the largest output or 1, whichever is more

@@ -23,7 +23,7 @@ COMPARED = {
     BALANCED: ("balanced", ARRANGED),
     ALONE: ("plain", ARRANGED),
 }
-"""Recipe of the guidance and kind of the centers; what a host gains by the last is not due to guidance."""
+"""The recipe of the guidance and the kind of centers of each row; the last row gains by its centers alone."""
 DIFFERENCE = f"{OWN} − {PAPER}"
 DIFFERENCES = {DIFFERENCE: OWN, f"{BALANCED} − {PAPER}": BALANCED}
 """Rows of one recipe's lift minus the paper's, and which recipe it is."""

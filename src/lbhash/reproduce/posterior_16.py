@@ -76,7 +76,7 @@ def run(
 
 
 def lasting(schedule: Schedule, samples: int) -> Schedule:
-    """Return a schedule of as many steps as with ``SAMPLES[0]`` at least, and as with ``MOST_STEPS`` at most."""
+    """Return a schedule with at least the steps of ``SAMPLES[0]`` samples, and at most those of ``MOST_STEPS``."""
     if samples > MOST_STEPS:
         return replace(schedule, batch_size=round(schedule.batch_size * samples / MOST_STEPS))
     return fit.stretched(schedule, samples, SAMPLES[0])

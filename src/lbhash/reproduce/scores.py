@@ -58,7 +58,7 @@ class Scored:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Scored:
-        """Return what ``scored`` made."""
+        """Rebuild a ``Scored`` from the JSON that ``scored`` returned."""
         there, back = (
             {name: math.inf if value is None else value for name, value in stored[way].items()}
             for way in ("there", "back")

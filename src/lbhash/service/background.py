@@ -122,7 +122,7 @@ def _evidence(engine: Engine, index: Index, notes: list[str]) -> Evidence | None
 
 
 def _queries(engine: Engine, index: Index, notes: list[str]) -> tuple[Any, list[Any]]:
-    """Return codes and labels of a sample of the queries that the index does not hold; ``ValueError`` if none are."""
+    """Return codes and labels of some queries that are not in the index; raise ``ValueError`` if there are none."""
     about, data = engine.model.metadata, engine.settings.data
     if data is None:
         raise ValueError("the service has no data to take queries from")

@@ -121,7 +121,7 @@ class _Ridge:
         labels = np.asarray(split.labels)
         share = (np.bincount(labels, minlength=classes) if labels.ndim == 1 else labels.sum(axis=0)) / len(split)
         directions = None
-        # What few rows span has no more dimensions than there are rows.
+        # With fewer rows than columns, the rows span at most as many dimensions as there are rows.
         if len(split) < min(split.dim, MOST_DIM) and len(split) * split.dim <= _NUMBERS:
             directions = np.linalg.qr(((split.take(slice(None)) - mean) / scale).T)[0].T
         elif split.dim > MOST_DIM:

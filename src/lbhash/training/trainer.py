@@ -138,7 +138,7 @@ def train(
         keeper.restore_best(trainer, module)
         model.cpu().eval()
         objective.cpu().eval().end_training()
-    # A trainer and its module refer to each other, and stay until Python looks for such cycles: with nothing large.
+    # Trainer and module form a reference cycle, so their large objects are dropped now to free the memory.
     del module.model, module.objective
     trainer.strategy.optimizers = []
     state = keeper.state

@@ -25,7 +25,7 @@ class Trial:
     """The score of the validation rows' codes at the end; None if the trial failed."""
     epochs: int
     seconds: float
-    """What the training took, with the value of every epoch if trials are pruned."""
+    """Seconds of training, with the evaluation of each epoch if trials are pruned."""
     why: str = ""
     """The line of the error, if the trial failed."""
 
@@ -94,7 +94,7 @@ class Tuning:
 
 
 def best_trial(trials: tuple[Trial, ...] | list[Trial], by: By) -> Trial:
-    """Return the complete trial with the largest value; of equal ratios that with the paper's largest, then the first.
+    """Return the complete trial with the largest value; of equal ones, the one with the largest paper ratio, or the first.
 
     Ratios are often equal: if most codes lie on their centers, D_intra at its percentile is a bit or less.
     """

@@ -51,7 +51,7 @@ class Plan(NamedTuple):
         made = {block.name: block.words() for block in self.blocks}
         count = min(len(words) for words in made.values())
         words = np.concatenate([made[block.name][:count] for block in self.blocks], axis=1)[:, : self.bits]
-        # A free bit adds no distance that is sure; alternating signs keep it balanced.
+        # A free bit guarantees no extra distance; alternating signs keep it balanced.
         free = np.arange(self.bits - words.shape[1])
         signs = np.where(np.arange(count)[:, None] >> free % 16 & 1, -1, 1).astype(np.int8)
         return np.concatenate([words, signs], axis=1)

@@ -395,7 +395,7 @@ def build_milvus(
 
 
 def _change(state: MilvusState, what: str, ids: Ids) -> tuple[dict[str, Any] | None, bool]:
-    """Return the facts by which a change is known again, and whether it repeats one that was cut short."""
+    """Return a description that identifies a change, and whether it repeats an unfinished one."""
     change = None
     if len(ids):
         digest = sha256(np.sort(ids).tobytes()).hexdigest()

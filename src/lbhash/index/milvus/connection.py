@@ -21,7 +21,7 @@ CONNECT_SECONDS = 5
 START_SECONDS = 20
 """How long Milvus Lite, which this process starts, may take until it accepts connections."""
 SECONDS = 30
-"""How long Milvus may take to answer anything else."""
+"""Seconds that Milvus may take to answer a request after it has started."""
 
 KINDS: dict[str, tuple[str, OptionRanges]] = {
     "flat": ("BIN_FLAT", {}),

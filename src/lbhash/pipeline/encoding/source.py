@@ -214,7 +214,7 @@ def workers_of(job: EncodingJob, backbone: Backbone) -> int:
 
 
 def _cut(shards: Sequence[Shard], size: int) -> Iterator[tuple[Shard, int, int]]:
-    """Return shard, first row and the row after the last one of every batch."""
+    """Yield each batch as its shard, its first row and the row after its last."""
     for shard in shards:
         for start in range(shard.start, shard.stop, size):
             yield shard, start, min(start + size, shard.stop)

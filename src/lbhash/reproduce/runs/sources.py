@@ -109,7 +109,7 @@ def _cut(file: str, seed: int) -> Dataset:
 def _fingerprint(source: Source) -> str:
     data = source.dataset()
     splits = " ".join(split.fingerprint() for split in (data.train, data.base, data.query))
-    # "draws" and a CRC: the names of the runs that are stored have them.
+    # The word "draws" and the CRC stay, since the names of stored runs have them.
     return f"{'draws' if source.validation else 'data'}{zlib.crc32(splits.encode()):08x}"
 
 

@@ -25,7 +25,7 @@ class Runs:
         self.folder = Path(folder)
 
     def missing(self, config: RunConfig, seeds: Iterable[int]) -> list[int]:
-        """Return the seeds whose stored runs lack something that is wanted."""
+        """Return the seeds whose stored runs lack at least one wanted file."""
         wanted = (FINAL, *config.wanted)
         return [seed for seed in seeds if not all(self.file(config, seed, what).exists() for what in wanted)]
 

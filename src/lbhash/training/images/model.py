@@ -39,7 +39,7 @@ class ImageModel(nn.Module):
         for module in backbone.modules():
             if isinstance(module, _BatchNorm) and module.momentum is not None:
                 module.momentum = min(module.momentum, _MOMENTUM)
-        # The layout that convolutions are quickest in; a model without any does not mind.
+        # Convolutions are fastest in this layout; models without convolutions are unaffected.
         backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, pixels: Tensor) -> Tensor:
