@@ -94,7 +94,7 @@ class Tuning:
 
 
 def best_trial(trials: tuple[Trial, ...] | list[Trial], by: By) -> Trial:
-    """Return the complete trial with the largest value; of equal ones, the one with the largest paper ratio, or the first.
+    """Return the complete trial with the largest value; of equal ones, the one with the larger paper ratio.
 
     Ratios are often equal: if most codes lie on their centers, D_intra at its percentile is a bit or less.
     """
