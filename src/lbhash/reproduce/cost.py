@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -33,18 +34,10 @@ def run(settings: Settings) -> Result:
         record |= {"seconds": Interval.of(of_seeds), "seconds, paper": known}
         record["× BCE"] = Interval.of(np.divide(of_seeds, found[source, bits, BCE]))
         records.append(record | {"× BCE, paper": known and known / paper.SECONDS[BCE][bits]})
-    return Result.of(
-        "Training seconds an epoch",
-        records,
-        with_setting(text("losses", "cost"), settings),
-        lambda: plots.panel_figure(
-            [{**record, "seconds, paper": None} for record in records],  # of another machine and a larger model
-            plots.draw_points,
-            "bits",
-            ["seconds", "× BCE"],
-            "loss",
-            panels=["data"],
-        ),
-        digits=3,
-        paper={"seconds, paper": None},  # of another machine and a larger model
+    uncompared = {"seconds, paper": None}  # they are of another machine and a larger model
+    shown = [record | uncompared for record in records]
+    figure = partial(
+        plots.panel_figure, shown, plots.draw_points, "bits", ["seconds", "× BCE"], "loss", panels=["data"]
     )
+    about = with_setting(text("losses", "cost"), settings)
+    return Result.of("Training seconds an epoch", records, about, figure, digits=3, paper=uncompared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,29 +68,21 @@ def run(settings: Settings) -> Result:
     """Return precision within the radius, and both kinds of curves."""
     found = [Curves.of(*one) for one in completed(settings, configs(settings)).items()]
     points = [record for one in found for record in one.records()]
-    recall = Result.of(
-        "Precision against recall",
-        [row_head(one.config) | {f"recall {100 * x:.0f} %": one.at_recall(x) for x in RECALLS} for one in found],
-        text("curves-precision-recall"),
-        lambda: plots.panel_figure(points, plots.draw_lines, RECALL, PRECISION, "method"),
-    )
-    places = Result.of(
-        "Precision of the first K places",
-        [row_head(one.config) | {f"K = {place:,}": one.at_place(place) for place in PLACES} for one in found],
-        text("curves-precision-at-k"),
-        lambda: plots.panel_figure(points, plots.draw_lines, K, PRECISION, "method", xscale="log"),
-    )
+    cells = [row_head(one.config) | {f"recall {100 * x:.0f} %": one.at_recall(x) for x in RECALLS} for one in found]
+    figure = partial(plots.panel_figure, points, plots.draw_lines, RECALL, PRECISION, "method")
+    recall = Result.of("Precision against recall", cells, text("curves-precision-recall"), figure)
+    cells = [row_head(one.config) | {f"K = {place:,}": one.at_place(place) for place in PLACES} for one in found]
+    figure = partial(plots.panel_figure, points, plots.draw_lines, K, PRECISION, "method", xscale="log")
+    places = Result.of("Precision of the first K places", cells, text("curves-precision-at-k"), figure)
     records: list[Record] = []
     for host, guided in zip(found[::2], found[1::2], strict=True):
         values = {"host": host.within_radius, "guided": guided.within_radius}
         values["lift"] = values["guided"] - values["host"]
         records.append(row_head(host.config) | {name: Interval.of(own) for name, own in values.items()})
     radius = "P@H≤2, %"
+    one_panel: dict[str, Any] = {"panels": ["data"], "xlabel": radius}
     bars = [row_head(one.config) | {radius: Interval.of(one.within_radius)} for one in found]
-    return Result.of(
-        "Precision within a Hamming radius of 2",
-        records,
-        with_setting(text("curves"), settings),
-        lambda: plots.panel_figure(bars, plots.draw_points, "method", radius, "bits", panels=["data"], xlabel=radius),
-        {"precision-recall": recall, "precision-at-k": places},
-    )
+    figure = partial(plots.panel_figure, bars, plots.draw_points, "method", radius, "bits", **one_panel)
+    more = {"precision-recall": recall, "precision-at-k": places}
+    about = with_setting(text("curves"), settings)
+    return Result.of("Precision within a Hamming radius of 2", records, about, figure, more)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +33,7 @@ HELD_OUT = """on rows held out of the training split; each seed has a cut of its
 are over the cut of the rows, too"""
 
 
-@dataclass(frozen=True)
-class Lifts:
+class Lifts(NamedTuple):
     """A host's mAP in %, and what each recipe adds to it in points or adds more than the paper's, a value a seed."""
 
     config: RunConfig

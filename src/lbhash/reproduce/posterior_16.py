@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,31 +49,16 @@ def run(
         records.append(record | {"paper": PAPER.get(name)})
     cells: list[Record] = [{"samples": n, **{name: there[n][name] for name in IN_CURVE}} for n in curve]
     trained: list[Record] = [{"samples": n, **{name: there[n][name] for name in PAPER}} for n in samples]
-    more = Result.of(
-        f"16 bits: {scores.THERE} against the number of samples",
-        cells,
-        text("posterior-16-samples", seeds=settings.seeds),
-        lambda: scores.samples_figure([*cells, *trained], PAPER[OF_BLOCKS]),
-        digits=4,
-    )
-    return Result.of(
-        "16 bits, 65,536 random joint probabilities",
-        records,
-        text("posterior-16", seeds=settings.seeds, epochs=schedule.epochs, most=MOST_STEPS),
-        lambda: plots.panel_figure(
-            scores.divergence_records({n: there[n] for n in samples}, back, PAPER),
-            plots.draw_points,
-            "estimate",
-            "KL",
-            "direction",
-            panels=["samples"],
-            xscale="log",
-            xlabel="nats",
-        ),
-        {"samples": more},
-        digits=4,
-        paper={"paper": None},  # the paper does not say of how many samples
-    )
+    title = f"16 bits: {scores.THERE} against the number of samples"
+    lines = partial(scores.samples_figure, [*cells, *trained], PAPER[OF_BLOCKS])
+    more = Result.of(title, cells, text("posterior-16-samples", seeds=settings.seeds), lines, digits=4)
+    kls = scores.divergence_records({n: there[n] for n in samples}, back, PAPER)
+    options: dict[str, Any] = {"panels": ["samples"], "xscale": "log", "xlabel": "nats"}
+    figure = partial(plots.panel_figure, kls, plots.draw_points, "estimate", "KL", "direction", **options)
+    about = text("posterior-16", seeds=settings.seeds, epochs=schedule.epochs, most=MOST_STEPS)
+    title = "16 bits, 65,536 random joint probabilities"
+    uncompared = {"paper": None}  # the paper does not say of how many samples
+    return Result.of(title, records, about, figure, {"samples": more}, digits=4, paper=uncompared)
 
 
 def lasting(schedule: Schedule, samples: int) -> Schedule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,27 +45,19 @@ def run(
         {"estimate": name, scores.THERE: value, scores.BACK: back[samples][name], "paper": PAPER.get(name)}
         for name, value in there[samples].items()
     ]
-    expected = 255 / (2 * samples)
     cells: list[Record] = [
         {"samples": n, **{name: there[n][name] for name in IN_CURVE}, "255 / (2n)": 255 / (2 * n)} for n in trials
     ]
-    more = Result.of(
-        f"{scores.THERE} against the number of samples",
-        cells,
-        text("posterior-8-samples", seeds=settings.seeds, samples=SAMPLES),
-        lambda: scores.samples_figure(cells),
-        digits=4,
-    )
+    known = {"seeds": settings.seeds, "expected": 255 / (2 * samples)}
+    title = f"{scores.THERE} against the number of samples"
+    about = text("posterior-8-samples", seeds=settings.seeds, samples=SAMPLES)
+    more = Result.of(title, cells, about, partial(scores.samples_figure, cells), digits=4)
     kls = scores.divergence_records({samples: there[samples]}, back, PAPER)
-    return Result.of(
-        f"8 bits, 256 random joint probabilities, {samples:,} samples",
-        records,
-        text("posterior-8", seeds=settings.seeds, samples=samples, schedule=schedule, fresh=fresh, expected=expected),
-        lambda: truth_figure(scores.random_truth(BITS, settings.seed), found[trials[samples][0]], kls),
-        {"samples": more},
-        digits=4,
-        paper={"paper": scores.THERE},
-    )
+    truth, first = scores.random_truth(BITS, settings.seed), found[trials[samples][0]]
+    about = text("posterior-8", samples=samples, schedule=schedule, fresh=fresh, **known)
+    title = f"8 bits, 256 random joint probabilities, {samples:,} samples"
+    figure = partial(truth_figure, truth, first, kls)
+    return Result.of(title, records, about, figure, {"samples": more}, digits=4, paper={"paper": scores.THERE})
 
 
 def score(trial: scores.Trial) -> dict[str, Any]:
