@@ -196,7 +196,7 @@ class Colors:
     name, dim = "colors", 3
     def fingerprint(self):
         return "colors"
-    def about(self):
+    def metadata(self):
         return {}
     def embed(self, images, batch_size):
         return np.stack([np.asarray(image).mean((0, 1)) for image in images]).astype(np.float32)
