@@ -7,7 +7,19 @@ import pytest
 import lbhash
 
 HEAVY = ("PIL", "datasets", "faiss", "fastapi", "lightning", "matplotlib", "numba", "onnx", "onnxruntime", "onnxscript")
-HEAVY += ("optuna", "pandas", "pyarrow", "pymilvus", "ray", "scipy", "seaborn", "sklearn", "sqlalchemy", "torch")
+HEAVY += (
+    "numpy",
+    "optuna",
+    "pandas",
+    "pyarrow",
+    "pymilvus",
+    "ray",
+    "scipy",
+    "seaborn",
+    "sklearn",
+    "sqlalchemy",
+    "torch",
+)
 HEAVY += ("jinja2", "transformers")
 
 

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from lbhash.codes import MAX_BITS
 from lbhash.utils.validation import check_choice, check_float, check_int
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ def _setting(default: Any, text: str, check: Callable[..., Any] | None = None, *
     return field(default=default, metadata={"help": text, "check": check, **more})
 
 
-def _whole(default: int | None, text: str, least: int, most: int | None = None, **more: bool) -> Any:
+def _whole(default: int | None, text: str, least: int, **more: bool) -> Any:
     def check(value: Any, name: str) -> int:
-        if check_int(value, name, least, most) >= 2**63:
+        if check_int(value, name, least) >= 2**63:
             raise ValueError(f"{name} is {value}; it must be at least {least} and below 2^63")
         return int(value)
 
@@ -56,11 +55,17 @@ def _choice(default: str | None, text: str, kind: Any, **more: bool) -> Any:
     return _setting(default, text, check, **more)
 
 
+def _check_bits(value: Any, name: str) -> int:
+    from lbhash.codes import check_bits  # NumPy comes with it
+
+    return check_bits(value, name)
+
+
 @dataclass(eq=False, repr=False)
 class TrainingArguments:
     """All settings of a training; ``checked`` raises an error with one line if a value is wrong."""
 
-    bits: int = _whole(64, "Length of a code, from 1 to 1,024.", 1, MAX_BITS, stored=False)
+    bits: int = _setting(64, "Length of a code, from 1 to 1,024.", _check_bits, stored=False)
     method: Any = _setting(
         "csq", "Host method: one that 'lbhash methods' lists or, in Python, a custom Objective, which is then a class."
     )

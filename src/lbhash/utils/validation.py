@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, TypeVar
-
-import numpy as np
 
 T = TypeVar("T")
 Limit = float | None
@@ -24,11 +22,12 @@ def check_int(value: Any, name: str, least: int = 0, most: int | None = None, of
     ValueError: k is 12; it must be from 1 to the size of the base (10)
     """
     limits = f"at least {least}" if most is None else f"from {least} to {f'{of} ({most})' if of else most}"
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} is {value!r}; it must be an integer{' of' * (most is None)} {limits}")
-    if value < least or (most is not None and value > most):
+    number = int(value)
+    if number < least or (most is not None and number > most):
         raise ValueError(f"{name} is {value}; it must be {limits}")
-    return int(value)
+    return number
 
 
 def check_float(
