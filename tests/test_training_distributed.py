@@ -153,9 +153,10 @@ def test_processes_end_with_the_first_ones_running_statistics(tmp_path):
 import sys, torch
 import torch.distributed as dist
 from conftest import Blobs
-from test_training_settings import EmbeddingLike, image_run
+from test_training_settings import IMAGE_SETTINGS, EmbeddingLike, image_run
 
-model, trained = image_run(Blobs(), validation=EmbeddingLike(Blobs()), monitor="ratio", workers=1, device="cpu")
+settings = IMAGE_SETTINGS | {"monitor": "ratio", "workers": 1, "device": "cpu"}
+model, trained = image_run(Blobs(), validation=EmbeddingLike(Blobs()), settings=settings)
 states = [None, None]
 dist.all_gather_object(states, (model.state_dict(), trained.epoch, trained.value))
 assert states[0][1:] == states[1][1:]
@@ -176,11 +177,12 @@ def test_processes_train_towards_the_first_ones_centers(tmp_path, guided):
     script = f"""
 import os
 import lbhash.hasher
+import lbhash.training.setup as setup
 from conftest import Blobs
 from lbhash.hasher import Hasher
 
-made = lbhash.hasher.task_centers
-lbhash.hasher.task_centers = lambda *given: made(*given)[:: 1 - 2 * int(os.environ["RANK"])].copy()
+made = setup.task_centers
+setup.task_centers = lambda *given: made(*given)[:: 1 - 2 * int(os.environ["RANK"])].copy()
 trained, centers = lbhash.hasher.train, []
 def train(model, objective, *given, **more):
     centers.append(objective.centers.clone())
