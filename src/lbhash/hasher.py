@@ -65,7 +65,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
     """
 
     _folder: str | None = None
-    """What the model was loaded from."""
+    """The folder or Hub id that the model was loaded from."""
     _backbone: Backbone | None = None
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Hasher:
@@ -86,7 +86,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
 
         Args:
             images: a table of images (``lbhash.data.images.load_images``), PIL images, or bytes of image files.
-            y: labels as of ``fit``; the table's own where they are not given.
+            y: labels as ``fit`` takes them. If None, the table's own.
             training: further arguments of ``lbhash.training.train``.
 
         Raises:
@@ -155,7 +155,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
 
     @property
     def _device(self) -> str:
-        """Where a backbone runs that does not learn."""
+        """The device of a backbone that does not learn."""
         return backbone_device(self.device)
 
     def fit_seeds(
@@ -165,7 +165,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         seeds: Sequence[int],
         after_epoch: EpochHook | None = None,
     ) -> list[Hasher]:
-        """Learn from a split of a data set once a seed, all seeds as one computation (``lbhash.training.ensemble``).
+        """Learn from a split of a data set, once for each seed, all in one computation (``lbhash.training.ensemble``).
 
         Args:
             split: embeddings and labels, or those of each seed, equally many.
@@ -207,7 +207,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         return [hasher._finish(setup, classes) for hasher, setup in zip(hashers, setups, strict=True)]
 
     def _finish(self, setup: Setup, classes: int) -> Hasher:
-        """Take over what was trained."""
+        """Take the trained model, and encode all rows of the split."""
         model = setup.model
         if model.classifier is not None:
             weights = setup.objective.class_scores(torch.eye(model.bits))
@@ -227,7 +227,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         return full_name(self.method, self.guided)
 
     def encode(self, X: npt.ArrayLike | Iterable[Image | bytes]) -> PackedCodes:
-        """Codes of embeddings ``[n, dim]`` or of images: ``uint8 [n, ceil(bits / 8)]``.
+        """Return the codes of embeddings ``[n, dim]`` or of images: ``uint8 [n, ceil(bits / 8)]``.
 
         Images are a list, or an iterator that is taken as it is needed, of PIL images or bytes of image files. They
         take the backbone that the model was trained with (``backbone_``).
@@ -242,7 +242,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         return self.model_.encode(rows)
 
     def encode_split(self, split: Split) -> PackedCodes:
-        """Codes of a split of a data set, ``uint8 [n, ceil(bits / 8)]``, with the memory of a chunk."""
+        """Return the codes of a split of a data set, ``uint8 [n, ceil(bits / 8)]``, with the memory of a chunk."""
         check_is_fitted(self)
         backbone = self.backbone_ if split.needs_backbone else None
         dim = split.input_dim(backbone)
@@ -254,11 +254,11 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         return np.concatenate([none, *map(self.model_.encode, chunks)])
 
     def transform(self, X: npt.ArrayLike) -> npt.NDArray[np.int8]:
-        """Codes of embeddings ``[n, dim]`` as features for the next step: ``int8 [n, bits]`` of ±1."""
+        """Return the codes of embeddings ``[n, dim]`` as features for the next step: ``int8 [n, bits]`` of ±1."""
         return unpack(self.encode(X), self.model_.bits)
 
     def predict(self, X: npt.ArrayLike, k: int = 100) -> npt.NDArray:
-        """Labels ``[n]`` by a vote of the k nearest training codes (single-label only)."""
+        """Return labels ``[n]`` by a vote of the k nearest training codes (single-label only)."""
         codes = self.encode(X)
         self._check_memory("predict")
         return self.classes_[
@@ -266,7 +266,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         ]
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
-        """mAP of ``X`` as queries on the training rows as base, in expectation over ties."""
+        """Return the mAP of ``X`` as queries, with the training rows as base, in expectation over ties."""
         codes = self.encode(X)
         self._check_memory("score")
         y = _dense(y)
@@ -276,7 +276,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
 
     @property
     def backbone_(self) -> Backbone:
-        """What turns images into the embeddings that the model takes.
+        """The backbone that turns images into the embeddings that the model takes.
 
         Raises:
             ValueError: the model knows none, or it cannot be loaded, or it is not the one of the training.
@@ -310,7 +310,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         Args:
             repo_id: ``user/name``; made where there is none.
             private: whether a new repository is.
-            token: of the Hub; the one that the machine is logged in with where it is not given.
+            token: of the Hub. If None, the one that the machine is logged in with.
         """
         from huggingface_hub import HfApi
 
@@ -325,7 +325,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         """Load a model folder, or a model of the Hub by its id. Nothing is unpickled.
 
         The loaded hasher encodes; ``score`` and ``predict`` need the training rows, and ask to be fitted. Of a method
-        or a surrogate of one's own the model has the name, which ``fit`` does not take.
+        or a custom surrogate the model stores only the name, which ``fit`` does not take.
         """
         model = load_model(directory, hub=True)
         known = {one.name: model.metadata[one.name] for one in arguments(stored=True) if one.name in model.metadata}
@@ -362,7 +362,7 @@ def load_hasher(model: str | Path) -> Hasher:
 
 
 def _images(X: Any) -> Iterator[Image | bytes] | None:
-    """What ``X`` holds, where it holds images; an iterator can hold nothing else that is encoded."""
+    """Return the images that ``X`` holds, or None if it holds embeddings; an iterator holds images."""
     if isinstance(X, Iterator):
         return X
     if not isinstance(X, (list, tuple)) or not X:
@@ -373,12 +373,12 @@ def _images(X: Any) -> Iterator[Image | bytes] | None:
 
 
 def _dense(y: Any) -> npt.NDArray:
-    """Labels as an array; multi-hot ones may come as a sparse matrix."""
+    """Return labels as an array; multi-hot labels may be a sparse matrix."""
     return np.asarray(y.toarray() if scipy.sparse.issparse(y) else y)
 
 
 def _encode_labels(y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
-    """Labels as 0 … C − 1 with their values, or multi-hot as they are."""
+    """Return labels as numbers 0 … C − 1, or unchanged if they are multi-hot, and the classes."""
     if y.dtype.kind == "f" and (y != np.floor(y)).any():
         value = y[y != np.floor(y)][0]
         raise ValueError(f"y holds {value}; it must hold classes, [n] or multi-hot [n, C], and no measurements")

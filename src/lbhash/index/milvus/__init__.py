@@ -1,1 +1,1 @@
-"""The same interface over a collection of Milvus."""
+"""An index in a collection of Milvus, with the interface of ``lbhash.index.Index``."""
