@@ -6,9 +6,9 @@ Heavy libraries are loaded where they are first used, so that importing this pac
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lbhash.utils.lazy import lazy_names
 from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
@@ -17,24 +17,20 @@ if TYPE_CHECKING:
     from lbhash.evaluation.report import Report, evaluate
     from lbhash.hasher import Hasher
 
-_HOMES = {
-    "Bound": "lbhash.evaluation.bound",
-    "Hasher": "lbhash.hasher",
-    "Report": "lbhash.evaluation.report",
-    "bound": "lbhash.evaluation.bound",
-    "class_centers": "lbhash.centers",
-    "evaluate": "lbhash.evaluation.report",
-}
-
 __all__ = ["Bound", "Hasher", "Report", "__version__", "bound", "class_centers", "evaluate"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'lbhash' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Bound": "evaluation.bound",
+        "Hasher": "hasher",
+        "Report": "evaluation.report",
+        "bound": "evaluation.bound",
+        "class_centers": "centers",
+        "evaluate": "evaluation.report",
+    },
+)
 
 
 def __dir__() -> list[str]:

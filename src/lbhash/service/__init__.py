@@ -5,8 +5,9 @@ Its child processes import this package too, so that the web framework is loaded
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lbhash.utils.lazy import lazy_names
 
 if TYPE_CHECKING:
     from lbhash.service.app import create_app
@@ -14,8 +15,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Settings", "create_app"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'lbhash.service' has no attribute {name!r}")
-    return getattr(import_module("lbhash.service.app"), name)
+__getattr__ = lazy_names(__name__, {"Settings": "settings", "create_app": "app"})

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from lbhash.utils.lazy import lazy_names
 
 _HOMES = {
     "Schedule": "schedule",
@@ -13,12 +12,7 @@ _HOMES = {
     "TrainingRows": "batches",
     "train": "trainer",
 }
-"""The module of each name, loaded when the name is first used: the settings are read without PyTorch."""
 
 __all__ = list(_HOMES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'lbhash.training' has no attribute {name!r}")
-    return getattr(import_module(f"lbhash.training.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(__name__, _HOMES)  # the settings are read without PyTorch
