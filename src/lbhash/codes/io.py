@@ -72,14 +72,18 @@ def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | N
             labels: dict[str, Any] = {} if table.labels is None else {"labels": table.labels}
             np.savez(temporary, codes=table.codes, bits=table.bits, rows=table.rows, model=table.model, **labels)
             return
-        content = [None, pa.py_buffer(np.ascontiguousarray(table.codes))]
-        code = pa.FixedSizeBinaryArray.from_buffers(pa.binary(table.codes.shape[1]), len(table.codes), content)
-        columns = {"row": pa.array(table.rows), "code": code, **label_columns(table.labels)}
+        columns = {"row": pa.array(table.rows), "code": code_column(table.codes), **label_columns(table.labels)}
         if table.extra_columns is not None:
             columns |= {name: table.extra_columns[name] for name in table.extra_columns.column_names}
         classes = table.labels.shape[1] if table.labels is not None and table.labels.ndim == 2 else 0
         metadata = {"bits": table.bits, "model": table.model, "classes": classes, **(facts or {})}
         pq.write_table(pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(metadata)}), temporary)
+
+
+def code_column(codes: PackedCodes) -> pa.FixedSizeBinaryArray:
+    """Return codes ``uint8 [n, bytes]`` as a column of binary values of one length, without a copy."""
+    content = [None, pa.py_buffer(np.ascontiguousarray(codes))]
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(codes.shape[1]), len(codes), content)
 
 
 def read_codes(

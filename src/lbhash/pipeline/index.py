@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes.io import CodeTable, check_suffix, read_codes
+from lbhash.codes.io import CodeTable, check_suffix, code_column, read_codes
 from lbhash.hasher import load_hasher
 from lbhash.index import Index, build_index, check_build, check_model, code_attributes
 from lbhash.pipeline.columns import column_schema
@@ -79,21 +79,18 @@ def bench(
 
 def export_index(index: Index, out: str | Path) -> dict[str, Any]:
     """Write all of an index to a Parquet file of codes, which ``read_codes`` reads, with ids and attributes."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     file = check_suffix(out, suffixes=(".parquet",))
     ids = index.ids()
-    codes = index.codes_of(ids)
     table = index.attributes_of(ids)
-    column = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(codes.shape[1]), len(codes), [None, pa.py_buffer(np.ascontiguousarray(codes))]
-    )
     facts = {"bits": index.bits, "model": index.model}
     if index.label == "labels":
         lists = table["labels"].combine_chunks()
         facts["classes"] = 1 + max((item for row in lists.to_pylist() for item in row or ()), default=0)
-    table = table.add_column(1, "code", column).replace_schema_metadata({"lbhash": json.dumps(facts)})
+    table = table.add_column(1, "code", code_column(index.codes_of(ids))).replace_schema_metadata(
+        {"lbhash": json.dumps(facts)}
+    )
     with replacing(file) as temporary:
         pq.write_table(table, temporary)
     return {"codes": len(ids), "bits": index.bits, "columns": table.column_names, "out": str(out)}

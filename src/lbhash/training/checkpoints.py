@@ -15,6 +15,7 @@ from torch import Tensor
 from lbhash.training.module import HashingModule
 from lbhash.training.monitor import Monitor, is_better
 from lbhash.utils.files import replacing
+from lbhash.utils.formatting import one_line
 
 LAST, BEST = "last.ckpt", "best.ckpt"
 _SETTINGS = "lbhash_settings"
@@ -167,7 +168,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         held = torch.load(path, weights_only=True, map_location="cpu")
         held.get(_SETTINGS)
     except Exception as error:  # a damaged file makes PyTorch raise almost anything
-        line = " ".join(str(error).split())[:100]
+        line = one_line(error)[:100]
         raise ValueError(
             f"the checkpoint in {str(path.parent.parent)!r} is damaged or none of lbhash ({line}); start anew without "
             "resume"

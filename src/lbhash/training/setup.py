@@ -108,7 +108,8 @@ def prepare(
         dim = split.input_dim(backbone)
         model = HashModel(dim, given.bits, given.hidden, given.dropout, classes if has_classifier else 0, metadata)
     identity = {"method": full_name(given.method, given.guided), "dim": dim, "classes": classes}
-    identity |= {name: getattr(given, name) for name in ("bits", "hidden", "guided", "dropout", "centers")}
+    identity |= {name: getattr(given, name) for name in ("bits", "hidden", "dropout")}
+    identity |= {"guided": bool(given.guided), "centers": str(given.centers)}  # as a checkpoint can store them
     identity |= {"options": options, "guidance": guidance, "validation": share}
     return Setup(given, model, objective, split, fitted, validation, centers, identity)
 
