@@ -7,15 +7,16 @@ from typing import ClassVar
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.pairs import Memory
+from lbhash.losses.pairs import Memory, straight_through
 from lbhash.utils.validation import check_float
 
 
 class DBDH(Objective):
     """The likelihood of pairs with the whole training set, and a term that balances the bits.
 
-    u = ℓ clipped to [−1, 1],  L = mean_ij [log(1 + exp θ_ij) − s_ij θ_ij] + α mean_k |mean_i u_ik|,  θ = ½⟨u_i, u_j⟩
+    u = clip(ℓ, −1, 1) with ∂u/∂ℓ = 1,  L = mean_ij [log(1 + exp θ_ij) − s_ij θ_ij] + α mean_k |mean_i u_ik|,  θ = ½⟨u_i, u_j⟩
 
+    The gradient passes straight through the clip; that of a plain clip is 0 outside ±1, where many outputs would stay.
     i runs over the batch, j over the latest outputs of the whole training set. s_ij is 1 for rows that share a label,
     else 0. A bit is balanced if it is +1 for half of the rows, so the last mean is over the rows, bit by bit; the
     public re-implementation (DeepHash-pytorch) takes it over the bits of a row instead.
@@ -34,5 +35,5 @@ class DBDH(Objective):
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar."""
-        u = logits.clamp(-1, 1)
+        u = straight_through(logits.detach().clamp(-1, 1), logits)
         return self.memory.pair_loss(u, labels, index) + self.alpha * u.mean(dim=0).abs().mean()

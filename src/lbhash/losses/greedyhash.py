@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.pairs import one_hot
+from lbhash.losses.pairs import one_hot, straight_through
 from lbhash.utils.validation import check_float
 
 
@@ -19,7 +19,7 @@ class GreedyHash(Objective):
     b = sgn(ℓ) with ∂b/∂ℓ = 1,  L = cross-entropy(W b, y) + α mean | |ℓ| − 1 |³
 
     W is a linear classifier, trained beside the model, and y the label. With several labels a row, the cross-entropy is
-    binary, a label at a time.
+    binary and summed over the classes.
 
     Args:
         alpha: α, the weight of the penalty (the authors: 0.1 on CIFAR-10, 1 on ImageNet).
@@ -35,13 +35,12 @@ class GreedyHash(Objective):
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar."""
-        signs = torch.where(logits.detach() >= 0, 1.0, -1.0)
-        b = signs + (logits - logits.detach())  # exactly ±1, however large ℓ is
-        scores = self.classifier(b)
+        scores = self.classifier(straight_through(torch.where(logits.detach() >= 0, 1.0, -1.0), logits))
         if labels.ndim == 1:
             loss = F.cross_entropy(scores, labels)
         else:
-            loss = F.binary_cross_entropy_with_logits(scores, one_hot(labels, scores.shape[1]))
+            loss = F.binary_cross_entropy_with_logits(scores, one_hot(labels, scores.shape[1]), reduction="sum")
+            loss = loss / len(labels)
         return loss + self.alpha * (logits.abs() - 1).abs().pow(3).mean()
 
     def class_scores(self, signs: Tensor) -> Tensor:

@@ -22,6 +22,11 @@ def one_hot(labels: Tensor, classes: int) -> Tensor:
     return F.one_hot(labels, classes).float() if labels.ndim == 1 else labels.float()
 
 
+def straight_through(values: Tensor, logits: Tensor) -> Tensor:
+    """Return exactly ``values``, whose gradient goes to ``logits`` as it is (the straight-through estimator)."""
+    return values + (logits - logits.detach())
+
+
 def balanced_mean(values: Tensor, labels: Tensor) -> Tensor:
     """Return the weighted mean of ``values`` ``[n, n]`` over the pairs i ≠ j of a batch; 0 for a batch of one row.
 

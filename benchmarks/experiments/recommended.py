@@ -1,0 +1,163 @@
+"""Finds each method's recommended settings, the same budget for every host and every guided form.
+
+    python -m benchmarks.experiments.recommended --data clinc=FILE --data cifar10=FILE --data mosaic=FILE \
+        --data tiny-imagenet=FILE --out FOLDER
+
+Every method, plain and guided, gets the same number of settings, which Optuna proposes; the first is the same for all.
+A setting is trained on 80 % of the training rows of every set of data, and its value is the mean over the sets of the
+mAP of the other 20 %, each row a query to all others of them: no row of a base or a query is read. A setting whose
+running mean falls below the median of those before is not trained on the sets that remain. Each setting leaves a JSON
+file, and a search that was interrupted goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lbhash.data import EmbeddingSplit, hold_out
+from lbhash.evaluation.held_out import score_codes
+from lbhash.hasher import Hasher
+from lbhash.losses import METHODS
+from lbhash.reproduce.runs.sources import Source
+from lbhash.training.confusion import confusion
+from lbhash.tuning.space import from_entry, import_optuna, starting_point, with_params
+from lbhash.utils.files import write_json
+from lbhash.utils.parallel import in_processes, print_progress, read_run
+
+HELD_OUT = 0.2
+
+COMMON = {
+    "batch_size": {"choices": [64, 128, 256, 512]},
+    "lr": {"low": 3e-4, "high": 1e-2, "log": True},
+    "dropout": {"low": 0.0, "high": 0.6},
+}
+"""What is searched for every method, beside its own ``search_space``."""
+
+WEIGHT = {"low": 1e-3, "high": 3.0, "log": True}
+"""The weights of the guidance that are searched."""
+
+
+def cell_name(method: str, guided: bool) -> str:
+    """Return the name of a host, or of its guided form."""
+    return f"{method}_d" if guided else method
+
+
+def space_of(method: str, guided: bool, bits: int) -> dict[str, Any]:
+    """Return what is searched for a method, distributions of Optuna by name."""
+    entries: dict[str, Any] = dict(COMMON)
+    if guided:
+        entries["guidance.weight"] = WEIGHT
+    for name, entry in METHODS[method].search_space.items():
+        entries[f"options.{name}"] = entry(bits) if callable(entry) else entry
+    return {name: from_entry(entry) for name, entry in entries.items()}
+
+
+def search_cell(method: str, guided: bool, sources: list[Source], settings: argparse.Namespace) -> list[dict[str, Any]]:
+    """Try the settings of one method in turn, and return what came of each."""
+    space = space_of(method, guided, settings.bits)
+    base = Hasher(bits=settings.bits, method=method, guided=guided, epochs=settings.epochs, seed=settings.seed)
+    base.set_params(schedule="cosine", batch_size=512, lr=3e-3, dropout=0.0)
+    base.set_params(guidance={"weight": "balanced"} if guided else None)
+    start = starting_point(base, space)
+    if guided:
+        start["guidance.weight"] = METHODS[method].guidance_weight
+    done: list[dict[str, Any]] = []
+    for number in range(settings.trials):
+        file = settings.out / f"{cell_name(method, guided)}-{number:02}.json"
+        if not file.exists():
+            write_json(file, _try(_asked(space, start, done, number, settings.seed), base, space, sources))
+        done.append(read_run(file))
+    return done
+
+
+def _asked(space: dict[str, Any], start: dict[str, Any], done: list[dict[str, Any]], number: int, seed: int) -> Any:
+    """Return Optuna's next trial, which follows from the seed and the trials before it."""
+    optuna = import_optuna()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = optuna.samplers.TPESampler(
+        n_startup_trials=6, multivariate=True, seed=int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+    )
+    study = optuna.create_study(
+        direction="maximize", sampler=sampler, pruner=optuna.pruners.MedianPruner(n_startup_trials=6)
+    )
+    states = optuna.trial.TrialState
+    for one in done:
+        values = list(one["map"].values())
+        complete = one["state"] == "complete"
+        study.add_trial(
+            optuna.trial.create_trial(
+                state=states.COMPLETE if complete else states.PRUNED,
+                params=one["params"],
+                distributions=space,
+                value=float(np.mean(values)),
+                intermediate_values={step: float(np.mean(values[: step + 1])) for step in range(len(values))},
+            )
+        )
+    if number == 0:
+        study.enqueue_trial(start)
+    return study.ask(space)
+
+
+def _try(asked: Any, base: Hasher, space: dict[str, Any], sources: list[Source]) -> dict[str, Any]:
+    """Train one setting on each set of data, until it is pruned."""
+    params = {name: asked.params[name] for name in space}
+    state, found, started = "complete", {}, time.perf_counter()
+    for step, source in enumerate(sources):
+        fitted, validation, classes = _parts(source, base.seed)
+        hasher = with_params(base, params)
+        hasher.fit_split(fitted, classes, known_confusion=lambda source=source: _confusion(source, base.seed))
+        codes = hasher.encode_split(validation)
+        top_k = source.top_k()
+        score = score_codes(codes, validation.labels, classes, base.bits, with_map=True, top_k=top_k)
+        found[source.name] = score.map
+        asked.report(float(np.mean(list(found.values()))), step)
+        if step < len(sources) - 1 and asked.should_prune():
+            state = "pruned"
+            break
+    return {"params": params, "state": state, "map": found, "seconds": round(time.perf_counter() - started, 1)}
+
+
+@cache
+def _parts(source: Source, seed: int) -> tuple[EmbeddingSplit, EmbeddingSplit, int]:
+    split, classes = source.training()
+    return *hold_out(split, HELD_OUT, seed), len(classes)
+
+
+@cache
+def _confusion(source: Source, seed: int) -> Any:
+    fitted, _, classes = _parts(source, seed)
+    return confusion(fitted, classes)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Search, and print the best setting of each method."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--trials", type=int, default=24)
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--bits", type=int, default=32)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    settings = parser.parse_args(arguments)
+    sources = [Source.of(given) for given in settings.data]
+    cells = {cell_name(m, guided): (m, guided, sources, settings) for m in settings.methods for guided in (False, True)}
+    best = {}
+    running = in_processes(cells, search_cell, settings.workers)
+    for name, trials in print_progress(running, len(cells), lambda name, trials: name):
+        complete = [trial for trial in trials if trial["state"] == "complete"]
+        best[name] = max(complete, key=lambda trial: float(np.mean(list(trial["map"].values()))))
+    print(json.dumps({name: best[name] for name in cells}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
