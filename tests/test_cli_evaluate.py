@@ -59,7 +59,7 @@ def test_the_table_has_the_range_of_ties_beside_the_map(codes, command):
         f"{report.empty_within_radius:.4f}",
         f"{report.mean_misrank:,.1f}",
         "precision, recall, F1 at 100",
-        "99.9th percentile",
+        "99.9 % of pairs",
         "20, 150, 20",
     ):
         assert part in out

@@ -96,6 +96,11 @@ def assert_says(found, expected):
         assert found == (pytest.approx(expected, rel=1e-9) if isinstance(expected, float) else expected)
 
 
+def mended(report):
+    """A report without what was wrong: the 99.9 % were of D_intra alone, where the paper has them of both distances."""
+    return report | {"bound_99.9": {"intra": report["bound_99.9"]["intra"]}}
+
+
 def times(folder):
     """Files and when they were last changed."""
     return {file: file.stat().st_mtime_ns for file in Path(folder).rglob("*")}
@@ -235,14 +240,14 @@ def test_a_file_of_codes_is_read(data, file, rows):
 )
 def test_codes_are_as_good_as_they_were(queries, base, report, more):
     files = ["--queries", f"codes/{queries}", "--base", f"codes/{base}"]
-    assert_says(run("evaluate", *files, "--at", 20, "--rank", 5, "-k", 9, *more), SAID[report])
+    assert_says(run("evaluate", *files, "--at", 20, "--rank", 5, "-k", 9, *more), mended(SAID[report]))
 
 
 def test_codes_in_memory_are_as_good_as_they_were():
     codes = [CODES["codes csq_d"][CODES[f"rows {split}"]] for split in ("query", "base")]
     labels = [CODES[f"labels {split}"] for split in ("query", "base")]
     report = evaluate(codes[0], labels[0], codes[1], labels[1], 20, ranks=(5,), k=9, probe=True)
-    assert_says(report.as_dict(), SAID["report"])
+    assert_says(report.as_dict(), mended(SAID["report"]))
     assert bound(codes[1], labels[1]).ratio == SAID["report"]["bound"]["ratio"]
 
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 import lbhash.evaluation.bound
 from lbhash.codes import pack
 from lbhash.evaluation.bound import bound, code_centers, quotient
+from lbhash.evaluation.metrics import average_precision
+from lbhash.evaluation.ranking import RankHistogram
 from lbhash.utils.labels import one_hot
 
 seeds = st.integers(0, 2**32 - 1)
@@ -125,3 +127,74 @@ def test_quotients():
     assert quotient(3, 4) == 0.75
     assert quotient(3, 0) == np.inf
     assert np.isnan([quotient(0, 0), quotient(np.nan, 0), quotient(None, 1), quotient(1, None)]).all()
+
+
+# ------------------------------------------------------------------- what the distances say of the average precision
+
+
+def worst_average_precision(signs, labels):
+    """Return the AP of every row as a query to all rows, at the worst order of ties."""
+    codes = pack(signs)
+    return average_precision(RankHistogram.from_codes(codes, labels, codes, labels), ties="worst")
+
+
+def slow_floor(signs, labels, centers):
+    """Return (1/K) Σ_k k / (k + N_k) of every row as a query to all rows (docs/evaluation.md)."""
+    radius = [int((row != centers[y]).sum()) for row, y in zip(signs, labels, strict=True)]
+    floors = []
+    for q, y in enumerate(labels):
+        near = sorted(radius[i] for i in range(len(labels)) if labels[i] == y)
+        margins = [
+            int((centers[y] != centers[labels[i]]).sum()) - radius[i] - 2 * radius[q]
+            for i in range(len(labels))
+            if labels[i] != y
+        ]
+        terms = [k / (k + sum(margin <= r for margin in margins)) for k, r in enumerate(near, start=1)]
+        floors.append(sum(terms) / len(terms))
+    return np.array(floors)
+
+
+@settings(max_examples=150, deadline=None)
+@given(seeds, st.integers(4, 40), st.integers(2, 4), st.floats(0, 0.3))
+def test_average_precision_is_bounded_by_the_distances_to_centers(seed, bits, classes, noise):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, 24)
+    designed = rng.choice([-1, 1], (classes, bits))
+    signs = designed[labels] * np.where(rng.random((24, bits)) < noise, -1, 1)
+    found = bound(pack(signs), labels, classes=classes, bits=bits)
+    precision = worst_average_precision(signs, labels)
+    assert (precision >= slow_floor(signs, labels, found.centers) - 1e-12).all()
+    if found.ratio > 4:
+        np.testing.assert_allclose(precision, 1)
+
+
+@pytest.mark.parametrize("count", [10, 100, 1000])
+def test_the_ratio_alone_bounds_nothing(count):
+    rim = [1, 1, 1, 1, -1, -1, -1, -1]
+    signs = np.array([[1] * 8] * 3 + [rim] + [[-1] * 8] * count + [rim] * (count - 1))
+    labels = np.repeat([0, 1], [4, 2 * count - 1])
+    assert bound(pack(signs), labels).ratio == 2
+    assert worst_average_precision(signs, labels)[3] < 4 / count
+
+
+@pytest.mark.parametrize("count", [10, 100, 1000])
+def test_no_ratio_below_four_is_enough(count):
+    """D_inter is 4r − 1 and D_intra r, here 3; the query lies toward the other center, and its class away from it."""
+    r, apart = 3, 11
+    bits = apart + r
+    first, second = np.ones(bits, int), np.where(np.arange(bits) < apart, -1, 1)
+    query, far, wrong = first.copy(), first.copy(), second.copy()
+    query[:r] *= -1
+    far[apart:] *= -1
+    wrong[r : 2 * r] *= -1  # toward the query
+    signs = np.array([query, far] + [first] * 2 + [wrong] * count + [second] * (count + 1))
+    labels = np.repeat([0, 1], [4, 2 * count + 1])
+    found = bound(pack(signs), labels)
+    assert (found.inter, found.intra) == (4 * r - 1, r)
+    codes = pack(signs)
+    precision = average_precision(
+        RankHistogram.from_codes(codes[:1], [0], codes[1:2], [0]).merge(
+            RankHistogram.from_codes(codes[:1], [0], codes[4:], labels[4:])
+        )
+    )
+    assert precision[0] < 2 / count

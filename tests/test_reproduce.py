@@ -232,7 +232,7 @@ def check_files(name, result, out):
 
 def test_posterior_8(tmp_path, capsys):
     settings = Settings(seeds=2, workers=2, runs=tmp_path / "runs")
-    small = {"samples": 5000, "curve": (3000,), "fresh": 4000, "schedule": BRIEF}
+    small = {"samples": 5000, "curve": (3000,), "fresh": (100, 4000), "schedule": BRIEF}
     result = posterior_8.run(settings, **small)
     write_result("posterior-8", result, tmp_path / "out", "the command")
     check_files("posterior-8", result, tmp_path / "out")
@@ -240,7 +240,8 @@ def test_posterior_8(tmp_path, capsys):
         "marginals",
         "surrogate",
         "surrogate, dropout",
-        "surrogate, new outputs",
+        "surrogate, 100 new outputs",
+        "surrogate, 4,000 new outputs",
         "frequencies",
         "Dirichlet",
         "known prior",
@@ -248,7 +249,7 @@ def test_posterior_8(tmp_path, capsys):
     found = {row[0]: row[1].mean for row in result.rows}
     assert found["known prior"] < found["surrogate"] < found["marginals"]
     assert [row[0] for row in result.more["samples"].rows] == [3000, 5000]
-    trials = [Trial(5000, seed, stretched(BRIEF, 5000, 10_000), 4000) for seed in (0, 1)]
+    trials = [Trial(5000, seed, stretched(BRIEF, 5000, 10_000), (100, 4000)) for seed in (0, 1)]
     of_seeds = [posterior_8.estimates(random_truth(8, trial.seed), trial) for trial in trials]
     for name, there, back, _ in result.rows:
         pairs = [(random_truth(8, seed), of_seed[name]) for seed, of_seed in enumerate(of_seeds)]

@@ -207,7 +207,8 @@ def test_a_run_that_is_watched_is_the_run(small):
     last, found = outcome.trajectory[-1], bound(base, data.base.labels)
     assert last["map"] == pytest.approx(report.map)
     assert (last["inter"], last["intra"]) == (found.inter, found.intra)
-    assert last["intra_99.9"] == pytest.approx(np.percentile(np.repeat(np.arange(9), found.intra_counts.sum(0)), 99.9))
+    for name, counts, percentile in (("intra", found.intra_counts.sum(0), 99.9), ("inter", found.inter_counts, 0.1)):
+        assert last[f"{name}_99.9"] == pytest.approx(np.percentile(np.repeat(np.arange(9), counts), percentile))
     assert last["map"] != outcome.trajectory[0]["map"]
     plain = execute(small, [5])[5]
     assert plain.final["report"] == outcome.final["report"]

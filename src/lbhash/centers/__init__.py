@@ -1,6 +1,6 @@
 """Class centers: ±1 codes, one a class, as far apart as possible in Hamming distance.
 
-The lower bound of average precision grows with the smallest distance between two centers (D_inter), so the
+Average precision tends to grow with the smallest distance between two centers (D_inter), so the
 constructions are compared by it. ``class_centers`` makes centers, ``design_centers`` also says how far from the best
 possible they are (``bounds``), and ``compare_centers`` shows all kinds side by side.
 """

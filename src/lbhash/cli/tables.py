@@ -74,8 +74,8 @@ def print_report(report: Report) -> None:
         table.add_row(f"accuracy by a vote of {report.k}", f"{report.knn_accuracy:.4f}")
     if report.probe_accuracy is not None:
         table.add_row("accuracy by a linear probe", f"{report.probe_accuracy:.4f}")
-    strict, mild = report.bound, report.bound.at_percentile(99.9)
-    for title, found in (("D_inter, D_intra, ratio of the base", strict), ("  D_intra at its 99.9th percentile", mild)):
+    strict, mild = report.bound, report.bound.at_percentile()
+    for title, found in (("D_inter, D_intra, ratio of the base", strict), ("  of 99.9 % of pairs and of codes", mild)):
         table.add_row(title, ", ".join((number(found.inter), number(found.intra, 1), number(found.ratio, 3))))
     table.add_section()
     table.add_row("queries, base codes, bits", f"{report.queries:,}, {report.base:,}, {report.bits}")

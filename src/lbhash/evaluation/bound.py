@@ -1,9 +1,10 @@
-"""The lower bound of the codes' performance ("A Lower Bound of Hash Codes' Performance", NeurIPS 2022).
+"""The two distances of "A Lower Bound of Hash Codes' Performance" (NeurIPS 2022), and their ratio.
 
 The center of a class is the code with the least total Hamming distance to the codes of the class. D_inter is the
-distance between the centers of two classes, and D_intra that from a code to the center of its own class. The paper's
-theorem says that the average precision of a ranked list is at least a constant times ``min D_inter / max D_intra``:
-codes get better as classes move apart and as codes move onto their centers.
+distance between the centers of two classes, and D_intra that from a code to the center of its own class. Codes tend to
+get better as classes move apart and as codes move onto their centers. If every D_inter is above four times every
+D_intra, the average precision is 1; below that the ratio alone bounds nothing, against the paper's theorem
+(docs/evaluation.md has the proof and the counterexample).
 """
 
 from __future__ import annotations
@@ -49,8 +50,11 @@ class Bound:
         """The ratio ``inter / intra``: infinite for intra = 0, or NaN if inter is 0 too."""
         return quotient(self.inter, self.intra)
 
-    def at_percentile(self, intra: float = 99.9, inter: float = 0.0) -> Bound:
-        """Return the bound at these percentiles (0 to 100) of D_intra and D_inter in place of maximum and minimum."""
+    def at_percentile(self, intra: float = 99.9, inter: float = 0.1) -> Bound:
+        """Return the bound at these percentiles (0 to 100) of D_intra and D_inter in place of maximum and minimum.
+
+        The defaults are the paper's, which leaves out one in a thousand codes and one in a thousand pairs of classes.
+        """
         intra, inter = check_float(intra, "intra", 0, 100), check_float(inter, "inter", 0, 100)
         return replace(
             self,
@@ -107,7 +111,7 @@ def bound(
         codes: ``uint8 [n, bytes]``, packed.
         labels: class numbers ``[n]``, or multi-label; a row counts in every class whose label it has.
         percentile: from 0 to 100; this percentile of D_intra over all codes, as ``np.percentile`` defines it, replaces
-            the maximum. The paper reports 99.9, as one stray code decides a maximum.
+            the maximum, which one stray code decides. ``at_percentile`` has the paper's for both distances.
         inter_percentile: from 0 to 100; this percentile of D_inter over the pairs of classes replaces the minimum.
         classes: the number of classes; by default 1 + the largest class number, or the label columns.
         bits: the length h of a code; by default 8 * bytes. Bits that pad the last byte are 0 in every code and in

@@ -85,7 +85,7 @@ class Report:
     rank_curve: Curve
     """Mean precision and recall by rank."""
     bound: Bound
-    """min D_inter, max D_intra and their ratio, of the base codes; its ``at_percentile`` gives the paper's 99.9 %."""
+    """min D_inter, max D_intra and their ratio, of the base codes; its ``at_percentile`` gives the paper's 99.9 % of both."""
     knn_accuracy: float | None
     """Share of all queries whose class a vote of the ``k`` nearest base codes gets right; None if multi-label."""
     k: int
@@ -111,7 +111,7 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it: plain numbers and lists, None for NaN or infinity, ``top_k`` as "at"."""
         figures = {name: value for name, value in vars(self).items() if not isinstance(value, (tuple, Bound))}
-        figures |= {"ranks": self.ranks, "bound": self.bound, "bound_99.9": self.bound.at_percentile(99.9)}
+        figures |= {"ranks": self.ranks, "bound": self.bound, "bound_99.9": self.bound.at_percentile()}
         for name, by, curve in (("curve", "radius", self.curve), ("rank_curve", "rank", self.rank_curve)):
             figures[name] = {by: curve.at, "precision": curve.precision, "recall": curve.recall}
         return {"at" if name == "top_k" else name: _plain(value) for name, value in figures.items()}

@@ -31,7 +31,7 @@ class Course(NamedTuple):
         """Return the course of a run with several seeds."""
         values = [
             [
-                (100 * epoch["map"], *(quotient(epoch["inter"], epoch[intra]) for intra in ("intra", "intra_99.9")))
+                (100 * epoch["map"], *(quotient(epoch[f"inter{of}"], epoch[f"intra{of}"]) for of in ("", "_99.9")))
                 for epoch in trajectory
             ]
             for trajectory in trajectories

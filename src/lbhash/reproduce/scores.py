@@ -29,13 +29,13 @@ THERE, BACK = "KL(truth ‖ estimate)", "KL(estimate ‖ truth)"
 class Trial:
     """What the estimates of a truth depend on: samples, seed, and the schedule of the surrogate, if there is one.
 
-    ``fresh`` is the number of outputs that training has not seen and that variants of the surrogate use; 0 for none.
+    ``fresh`` are the numbers of outputs that training has not seen over which the surrogate's P is averaged, too.
     """
 
     samples: int
     seed: int
     schedule: Schedule | None
-    fresh: int = 0
+    fresh: tuple[int, ...] = ()
 
     def name(self, experiment: str) -> str:
         """Return the file's name, which says all that decides what is in it."""

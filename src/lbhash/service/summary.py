@@ -57,7 +57,7 @@ def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
     }
     classes = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     numbers = {name: getattr(found, name) for name in ("inter", "intra", "ratio")}
-    numbers["ratio_999"] = found.at_percentile(99.9).ratio
+    numbers["ratio_999"] = found.at_percentile().ratio
     finite = {name: float(value) if np.isfinite(value) else None for name, value in numbers.items()}
     return {"codes": len(evidence.codes), "classes": classes, **finite}
 

@@ -15,7 +15,7 @@ from lbhash.utils.parallel import in_processes, print_progress, read_run
 if TYPE_CHECKING:
     from lbhash.reproduce.runs.execution import Outcome
 
-_ENDINGS = {FINAL: ".json", TRAJECTORY: "-trajectory.json", CODES: "-codes.npz", SECONDS: "-seconds.json"}
+_ENDINGS = {FINAL: ".json", TRAJECTORY: "-epochs.json", CODES: "-codes.npz", SECONDS: "-seconds.json"}
 
 
 class Runs:

@@ -57,7 +57,7 @@ export function showNumbers(found) {
   }
   if (found.ratio !== null) {
     tiles.push(tile("Ratio", three(found.ratio), `min D_inter ${distance(found.inter)} over max D_intra ${distance(found.intra)}`));
-    tiles.push(tile("Ratio at 99.9 %", three(found.ratio_999), "without the one code in a thousand that is farthest from its center"));
+    tiles.push(tile("Ratio at 99.9 %", three(found.ratio_999), "without the farthest of a thousand codes, and the nearest of a thousand pairs of classes"));
   }
   if (found.knn_accuracy !== null) tiles.push(tile("k-NN", percent(found.knn_accuracy), "of the queries are classified right by a vote of the nearest codes"));
   if (found.precision_within_2 !== null) tiles.push(tile("Precision within 2 bits", three(found.precision_within_2), "a query that finds nothing counts as 0"));
