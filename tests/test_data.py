@@ -247,6 +247,44 @@ def test_protocols(name, per_class, sizes, disjoint, multi):
     assert not np.array_equal(query, other["query"])
 
 
+@pytest.mark.parametrize("classes", [4, 7])
+def test_classes_that_are_never_seen(classes):
+    labels = np.random.default_rng(0).permutation(np.repeat(10 * np.arange(classes), 20))
+    rows = PROTOCOLS["unseen"].split(labels, seed=4)
+    train, base, query = (rows[split] for split in SPLITS)
+    trained, asked = set(labels[train]), set(labels[query])
+    assert (len(trained), len(asked)) == (-(-classes // 2), classes // 2)
+    assert not trained & asked
+    assert asked == set(labels[base])
+    assert np.array_equal(np.sort(np.concatenate([train, base, query])), np.arange(20 * classes))
+    assert len(query) == 2 * len(asked)
+    draws = {tuple(np.unique(labels[PROTOCOLS["unseen"].split(labels, seed)["train"]])) for seed in range(20)}
+    assert len(draws) > 1
+    assert np.array_equal(PROTOCOLS["unseen"].split(labels, seed=4)["query"], query)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.eye(5), "the protocol takes classes out of training, and the data have several labels a row"),
+        (np.repeat(np.arange(3), 9), "the data have 3 classes; the protocol needs at least 4"),
+    ],
+)
+def test_classes_cannot_be_taken_out(labels, message):
+    with pytest.raises(ValueError, match=message):
+        PROTOCOLS["unseen"].split(labels, 0)
+
+
+def test_a_model_is_asked_about_classes_never_seen(folder):
+    embeddings = np.random.default_rng(0).normal(size=(80, 6)).astype(np.float32)
+    np.savez("d.npz", embeddings=embeddings, labels=np.repeat(np.arange(4), 20))
+    from lbhash.pipeline.train import train_files
+
+    found = train_files("d.npz", out="model", protocol="unseen", bits=8, epochs=1, hidden=0, method="greedyhash")
+    assert (found["protocol"], found["queries"], found["base"]) == ("unseen", 4, 36)
+    assert found["classifier_accuracy"] is None  # the method's classifier knows none of them
+
+
 def test_a_fraction_draws_at_least_one_query():
     rows = PROTOCOLS["holdout"].split(np.repeat([0, 1], [3, 30]), seed=0)
     assert rows["query"].size == 4

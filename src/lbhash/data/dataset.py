@@ -20,8 +20,9 @@ class Dataset(Generic[SplitT_co]):
     """Train, base and query of one data set under one protocol: splits of embeddings or of images.
 
     Raises:
-        ValueError: a split is empty or has no labels, the splits differ in kind of labels or in dimension, or a class
-            of the training split has no query, so that no figure would tell how it is found.
+        ValueError: a split is empty or has no labels, the splits differ in kind of labels or in dimension, or some
+            classes of the training split have queries and others none, so that no figure would tell how those are
+            found. (Where none has, the figures are of classes that the model has never seen.)
     """
 
     name: str
@@ -44,8 +45,9 @@ class Dataset(Generic[SplitT_co]):
                     f"embeddings of the {name} split have {split.input_dim()} numbers and those of the train split "
                     f"{self.train.input_dim()}; they must be equal"
                 )
-        absent = np.setdiff1d(classes_of(np.asarray(self.train.labels)), classes_of(np.asarray(self.query.labels)))
-        if len(absent):
+        trained = classes_of(np.asarray(self.train.labels))
+        absent = np.setdiff1d(trained, classes_of(np.asarray(self.query.labels)))
+        if 0 < len(absent) < len(trained):
             raise ValueError(
                 f"class {absent[0]} has no query in {self.name} ({len(absent)} of {self.classes} classes have none); "
                 "every class of the train split must have one: leave such a class out, or mark one of its rows in_query"

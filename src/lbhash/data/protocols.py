@@ -57,8 +57,29 @@ class Protocol:
         return {split: np.sort(np.concatenate(rows)) for split, rows in found.items()}
 
 
-PROTOCOLS = {
+@dataclass(frozen=True)
+class UnseenProtocol:
+    """A rule that trains on half of the classes, and asks about the others, of which the model has seen no row."""
+
+    summary: str  # the rule in words
+
+    def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
+        """Return what ``Protocol.split`` does. With an odd number of classes one more is trained on."""
+        rng = np.random.default_rng(check_int(seed, "the seed of the split"))
+        if labels.ndim == 2:
+            raise ValueError("the protocol takes classes out of training, and the data have several labels a row")
+        classes = rng.permutation(np.unique(labels))
+        if len(classes) < 4:
+            raise ValueError(f"the data have {len(classes)} classes; the protocol needs at least 4")
+        trained = np.isin(labels, classes[len(classes) // 2 :])
+        asked = np.flatnonzero(~trained)
+        found = PROTOCOLS["holdout"].split(labels[asked], seed)
+        return {"train": np.flatnonzero(trained), "base": asked[found["base"]], "query": asked[found["query"]]}
+
+
+PROTOCOLS: dict[str, Protocol | UnseenProtocol] = {
     "holdout": Protocol("a tenth of every class is query, the rest base and train", query=0.1, train=None),
+    "unseen": UnseenProtocol("half of the classes train; of the others a tenth is query, the rest base"),
     "digits": Protocol("20 queries and 80 training rows a class, the base holds the training rows", 20, 80),
     "cifar10": Protocol("1,000 queries, 5,000 train, 54,000 base, disjoint", query=100, train=500, disjoint=True),
     "cifar10-59k": Protocol("1,000 queries, 59,000 base, which holds the 5,000 train", query=100, train=500),

@@ -85,7 +85,7 @@ class Report:
     rank_curve: Curve
     """Mean precision and recall by rank."""
     bound: Bound
-    """min D_inter, max D_intra and their ratio, of the base codes; its ``at_percentile`` gives the paper's 99.9 % of both."""
+    """min D_inter, max D_intra and their ratio, of the base codes; ``at_percentile`` has the paper's 99.9 %."""
     knn_accuracy: float | None
     """Share of all queries whose class a vote of the ``k`` nearest base codes gets right; None if multi-label."""
     k: int

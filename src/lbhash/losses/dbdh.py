@@ -14,7 +14,7 @@ from lbhash.utils.validation import check_float
 class DBDH(Objective):
     """The likelihood of pairs with the whole training set, and a term that balances the bits.
 
-    u = clip(ℓ, −1, 1) with ∂u/∂ℓ = 1,  L = mean_ij [log(1 + exp θ_ij) − s_ij θ_ij] + α mean_k |mean_i u_ik|,  θ = ½⟨u_i, u_j⟩
+    L = mean_ij [log(1 + exp θ_ij) − s_ij θ_ij] + α mean_k |mean_i u_ik|,  θ = ½⟨u_i, u_j⟩,  u = ℓ clipped to [−1, 1]
 
     The gradient passes straight through the clip; that of a plain clip is 0 outside ±1, where many outputs would stay.
     i runs over the batch, j over the latest outputs of the whole training set. s_ij is 1 for rows that share a label,

@@ -129,7 +129,8 @@ def train_model(
     query, base = hasher.encode_split(dataset.query), hasher.encode_split(dataset.base)
     report = evaluate(query, dataset.query.labels, base, dataset.base.labels, top_k, bits=hasher.bits)
     recognized = None
-    if hasher.model_.classifier is not None and not dataset.multi_label:
+    seen = np.isin(dataset.query.labels, classes)
+    if hasher.model_.classifier is not None and not dataset.multi_label and seen.any():
         found = classes[classifier_predict(query, hasher.model_.classifier.weight.detach().numpy())]
         recognized = float(np.mean(found == dataset.query.labels))
     source = {"data": dataset.name, "protocol": dataset.protocol}

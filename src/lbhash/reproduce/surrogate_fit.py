@@ -5,8 +5,8 @@ nothing about the size of the outputs, so here b is sampled from it and ℓ = b�
 signs have just that distribution, and whose sizes carry no information.
 
 P(· | ℓ) is a distribution for each output. What is compared with the truth is its average over outputs, which is what a
-joint probability is: p(b) = E P(b | ℓ). The paper averages over 100 new outputs; here it is over those that the surrogate
-was fitted to, with dropout switched off, unless said otherwise.
+joint probability is: p(b) = E P(b | ℓ). The paper averages over 100 new outputs; here it is over those that the
+surrogate was fitted to, with dropout switched off, unless said otherwise.
 """
 
 from __future__ import annotations

@@ -180,7 +180,9 @@ class Summary(_Computed):
     inter: float | None = None
     intra: float | None = None
     ratio: float | None = None
-    ratio_999: float | None = Field(default=None, description="The ratio of 99.9 % of the pairs of classes and of the codes.")
+    ratio_999: float | None = Field(
+        default=None, description="The ratio of 99.9 % of the pairs of classes and of the codes."
+    )
     classes: list[ClassNumbers] = []
     confused: list[Confusion] | None = Field(default=None, description="The most frequently confused classes.")
 

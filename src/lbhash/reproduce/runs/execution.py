@@ -29,9 +29,8 @@ from lbhash.training.module import HashingModule
 class Outcome:
     """The result of a run: its final metrics as JSON can hold them, and the extras that were wanted.
 
-    The metrics are ``report`` (``lbhash.Report.as_dict``) and ``recognition``. ``trajectory`` has for each epoch
-    ``loss``, ``map``, ``inter``, ``intra``, ``inter_99.9`` and ``intra_99.9``, and ``seconds`` the processor's seconds for
-    its steps.
+    The metrics are ``report`` (``lbhash.Report.as_dict``) and ``recognition``. ``trajectory`` has the ``loss`` of each
+    epoch and its ``epoch_metrics``, and ``seconds`` the processor's seconds for its steps.
     """
 
     final: dict[str, Any]
