@@ -13,6 +13,7 @@ on GPUs (``SyncBatchNorm``).
 
 from __future__ import annotations
 
+import atexit
 import os
 from typing import Any
 
@@ -58,7 +59,17 @@ def distributed_strategy() -> DDPStrategy:
     Not every objective uses all of its parameters (a guidance that replaces its host). Buffers are not sent at every
     step, for a memory of the training set, which is equal everywhere, may be the largest of them.
     """
+    atexit.register(_leave)
     return DDPStrategy(find_unused_parameters=True, broadcast_buffers=False)
+
+
+def _leave() -> None:
+    """Leave the group of processes at exit: Gloo's threads abort a process that ends with its group open.
+
+    Lightning does it for NCCL alone.
+    """
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def gather_outputs(own: Tensor, rows: int) -> Tensor:
