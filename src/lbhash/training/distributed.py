@@ -64,9 +64,10 @@ def distributed_strategy() -> DDPStrategy:
 
 
 def _leave() -> None:
-    """Leave the group of processes at exit: Gloo's threads abort a process that ends with its group open.
+    """Leave the group of processes before the interpreter ends.
 
-    Lightning does it for NCCL alone.
+    Gloo's threads may still hold tensors then, and to free one without an interpreter aborts the process (PyTorch's
+    pull request 179291). Lightning leaves groups of NCCL alone.
     """
     if dist.is_initialized():
         dist.destroy_process_group()
