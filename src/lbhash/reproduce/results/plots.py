@@ -87,10 +87,11 @@ def draw_points(axes: Axes, records: Records, x: str, y: str, name: str, looks: 
         places, (mean, half) = [categories.index(record[x]) + shift for record in own], _means(own, y)
         color = looks[label]["color"]
         axes.errorbar(mean, places, xerr=half, fmt="o", capsize=3, markersize=5, color=color, label=_words(name, label))
-        for record, place in zip(own, places, strict=True):
-            if record.get(f"{y}, paper") is not None:
-                style = {"color": color, "markeredgecolor": "black", "linestyle": "", "label": "in the paper"}
-                axes.plot(record[f"{y}, paper"], place, "*", markersize=9, **style)
+        stars = [(record.get(f"{y}, paper"), place) for record, place in zip(own, places, strict=True)]
+        stars = [star for star in stars if star[0] is not None]
+        if stars:
+            style = {"color": color, "markeredgecolor": "black", "linestyle": "", "label": "in the paper"}
+            axes.plot(*zip(*stars, strict=True), "*", markersize=9, **style)
     axes.set(yticks=range(len(categories)), ylim=(len(categories) - 0.5, -0.5))
     axes.set_yticklabels([_words(x, category) for category in categories])
     axes.grid(visible=False, axis="y")
