@@ -174,7 +174,7 @@ def test_a_body_in_very_many_small_pieces_is_refused():
 @pytest.fixture
 def eight(monkeypatch):
     """Room for eight connections, four of them from one address."""
-    monkeypatch.setattr(connections, "_free_handles", lambda: connections._SPARE + 8)
+    monkeypatch.setattr(connections, "_free_handles", lambda: connections._SPARE + 11)
 
 
 def test_a_connection_too_many_ends_the_one_that_waited_longest(eight):
@@ -210,7 +210,7 @@ def test_connections_that_are_being_answered_are_not_ended(eight):
 
 
 def test_too_few_files_are_refused(monkeypatch):
-    monkeypatch.setattr(connections, "_free_handles", lambda: connections._SPARE + 7)
+    monkeypatch.setattr(connections, "_free_handles", lambda: connections._SPARE + 10)
     with pytest.raises(ValueError, match="ulimit -n"):
         make_server(at_once, 1)
 

@@ -17,7 +17,7 @@ READ_SECONDS = 30.0  # for the client to read an answer that is too long for the
 LINGER_SECONDS = 2.0  # for the client to read an answer that came before the end of its request
 
 _ACCEPTED = 4  # connections that asyncio accepts before it looks at anything else
-_SPARE = 32  # file handles for children, files and connections that are accepted and not yet seen
+_SPARE = 24  # file handles for connections that are accepted and not yet seen, and for files
 
 log = logging.getLogger("lbhash.service")
 
@@ -151,7 +151,7 @@ def make_server(app: Any, places: int) -> Server:
 
     Raises ``ValueError`` if the process may not have enough open files.
     """
-    most = min(1024 + 2 * places, _free_handles() - _SPARE)
+    most = min(1024 + 2 * places, 3 * (_free_handles() - _SPARE) // 4)  # a quarter for children and the index
     if most < 8:
         raise ValueError(
             "this process may not open enough files for a few connections; allow more, as by 'ulimit -n 1024'"
@@ -172,10 +172,14 @@ def make_server(app: Any, places: int) -> Server:
 
 
 def _free_handles() -> int:
-    """Return how many more files this process may open; very many if the system does not tell."""
+    """Return how many more files this process may open, with as high a limit as it may have; very many on Windows."""
     if os.name != "posix":
         return 1 << 30
     import resource
 
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 1 << 30 if most == resource.RLIM_INFINITY else most - len(os.listdir("/dev/fd"))
+    limit = resource.RLIMIT_NOFILE
+    soft, hard = resource.getrlimit(limit)
+    if soft != resource.RLIM_INFINITY and soft < 4096:
+        soft = 4096 if hard == resource.RLIM_INFINITY else min(hard, 4096)
+        resource.setrlimit(limit, (soft, hard))
+    return 1 << 30 if soft == resource.RLIM_INFINITY else soft - len(os.listdir("/dev/fd"))
