@@ -59,6 +59,7 @@ class Bodies:
 
     def __init__(self, room: int, seconds: float) -> None:
         self._room, self._seconds, self._held = room, seconds, 0
+        self._turns = asyncio.Semaphore(4)
         self._arriving: dict[asyncio.Task[bytes], bytearray] = {}  # the oldest first
 
     async def take(self, receive: Receive, check_size: Callable[[int], None]) -> bytes:
@@ -106,6 +107,9 @@ class Bodies:
                 longest = self._arriving.pop(oldest)
                 self.give_back(len(longest))
                 longest.clear()
+            if more and len(piece) >= 1 << 14:
+                async with self._turns:  # a few at a time: bodies that come fast leave time for everything else
+                    await asyncio.sleep(0.001)
         return bytes(body)
 
 
