@@ -1,7 +1,8 @@
 """The service under load: requests a second, latency, memory and errors; then at twice what it can do.
 
 It trains a small model of the digits, starts ``lbhash serve`` on it and searches by random rows over the loopback.
-First as many connections as given ask as fast as they are answered, by ``wrk`` where that is installed. Then requests
+First one client asks for one answer after the other, on a connection that it keeps, and then on a new one for each.
+Then as many connections as given ask as fast as they are answered, by ``wrk`` where that is installed. Then requests
 arrive at twice that rate, whether the earlier ones are answered or not; their latency counts from when they were due.
 
     python benchmarks/service.py --seconds 300 --connections 16
@@ -28,7 +29,7 @@ import numpy as np
 import psutil
 
 BITS, ROWS, K = 64, 1797, 10
-MOST_CONNECTIONS = 600
+MOST_CONNECTIONS = 500
 LUA = """
 wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
@@ -94,6 +95,18 @@ async def timed(connection: Connection, request: bytes, since: float, answers: A
     except (OSError, asyncio.IncompleteReadError):
         answers.errors += 1
         connection.close()
+
+
+async def one_after_the_other(port: int, seconds: float, kept: bool) -> Answers:
+    """One client, with one connection for all of its requests or a new one for each."""
+    answers, connection = Answers(), Connection(port)
+    ended = time.perf_counter() + seconds
+    while (now := time.perf_counter()) < ended:
+        await timed(connection, search_request(), now, answers)
+        if not kept:
+            connection.close()
+    connection.close()
+    return answers
 
 
 async def as_fast_as_answered(port: int, seconds: float, connections: int) -> Answers:
@@ -236,6 +249,16 @@ def main() -> None:
         with serving(folder, *limits) as (process, port):
             settle(port, 300)
             asyncio.run(as_fast_as_answered(port, min(5.0, options.seconds), options.connections))
+            print(
+                f"searches of {ROWS} rows in 1,597 codes of {BITS} bits, k = {K}, concurrency {options.concurrency}, ",
+                end="",
+            )
+            print(f"queue {options.queue}, {options.seconds:g} seconds a load")
+            print("\none client")
+            for name, kept in (("connection kept", True), ("new connections", False)):
+                alone = asyncio.run(one_after_the_other(port, min(20.0, options.seconds), kept))
+                p50, p99 = alone.milliseconds(200, 50), alone.milliseconds(200, 99)
+                print(f"  {name}     {p50:10.2f} {p99:8.2f} ms (p50, p99 of {len(alone.latencies.get(200, [])):,})")
             before = process.memory_info().rss
             if use_wrk:
                 rate, p50, p99, errors = by_wrk(port, options.seconds, options.connections, folder)
@@ -245,11 +268,6 @@ def main() -> None:
                 p50, p99 = answers.milliseconds(200, 50), answers.milliseconds(200, 99)
                 errors = answers.errors + len(answers) - len(answers.latencies.get(200, []))
             after = process.memory_info().rss
-            print(
-                f"searches of {ROWS} rows in 1,597 codes of {BITS} bits, k = {K}, concurrency {options.concurrency}, ",
-                end="",
-            )
-            print(f"queue {options.queue}, {options.seconds:g} seconds a load")
             print(f"\n{options.connections} connections, by {'wrk' if use_wrk else 'this script'}")
             print(f"  requests a second   {rate:10,.0f}")
             print(f"  p50, p99            {p50:10.1f} {p99:8.1f} ms")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 import time
 
@@ -33,14 +32,14 @@ def digits_service(tmp_path_factory):
 @pytest.fixture(scope="session")
 def serving():
     """A context manager: a real server of these settings in a thread, and its address."""
-    import uvicorn
-
     from lbhash.service import create_app
+    from lbhash.service.connections import make_server
+    from lbhash.service.server import listen
 
     @contextlib.contextmanager
     def run(settings, port=0):
-        with socket.create_server(("127.0.0.1", port)) as listening:
-            server = uvicorn.Server(uvicorn.Config(create_app(settings), log_config=None, access_log=False))
+        with listen("127.0.0.1", port) as listening:
+            server = make_server(create_app(settings), 64)
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
             thread.start()
             try:

@@ -107,6 +107,27 @@ def test_a_body_that_does_not_come_is_not_waited_for(digits_service):
     assert_refused(asynchronous(settings, play), 408, "0.3 seconds")
 
 
+def test_a_body_that_does_not_come_takes_no_place(digits_service):
+    async def play(client):
+        arriving, end = asyncio.Event(), asyncio.Event()
+
+        async def stalled():
+            arriving.set()
+            yield b'{"id": '
+            await end.wait()
+            yield b"0}"
+
+        headers = {"Content-Type": "application/json"}
+        first = asyncio.create_task(client.post("/search", content=stalled(), headers=headers))
+        await arriving.wait()
+        second = await client.post("/search", json={"id": 0})
+        end.set()
+        return (await first).status_code, second.status_code
+
+    settings = Settings(digits_service.model, digits_service.index, concurrency=1, queue=0)
+    assert asynchronous(settings, play) == (200, 200)
+
+
 @pytest.fixture
 def copy(tmp_path, digits_service):
     """A copy of the index of the digits that a test may change."""

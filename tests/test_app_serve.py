@@ -5,6 +5,7 @@ import http.client
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,10 +19,10 @@ pytest_plugins = ["app_service"]
 
 
 @contextlib.contextmanager
-def service(settings, *more):
+def service(settings, *more, before=()):
     """A real ``lbhash serve`` in a process of its own, and its port."""
     command = [sys.executable, "-m", "lbhash", "serve", "--model", settings.model, "--index", settings.index]
-    process = subprocess.Popen([*map(str, command), "--port", "0", *more], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*before, *map(str, command), "--port", "0", *more], stderr=subprocess.PIPE, text=True)
     try:
         line = process.stderr.readline()
         assert line.startswith("listening on http://127.0.0.1:"), line + process.stderr.read()
@@ -59,6 +60,19 @@ def test_sigterm_finishes_what_is_running_and_takes_no_more(digits_service):
         assert len(json.load(answer)["neighbors"]) == 3
         running.close()
         assert process.wait(30) == 0
+
+
+def test_few_files_and_very_many_connections(digits_service):
+    few = ["sh", "-c", 'ulimit -n 64 && exec "$@"', "sh"]
+    with service(digits_service, before=few) as (process, port), contextlib.ExitStack() as opened:
+        for _ in range(300):
+            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+        for _ in range(3):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("GET", "/health")
+            assert connection.getresponse().status == 200
+        process.kill()
+        assert "Traceback" not in process.stderr.read()
 
 
 def test_no_process_is_left_behind(digits_service):
@@ -116,8 +130,6 @@ def test_what_else_is_refused(command, digits_service, tmp_path, monkeypatch):
 
 
 def test_a_port_that_is_taken(command, digits_service):
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = command("serve", "--model", digits_service.model, "--index", digits_service.index, "--port", port)

@@ -1,4 +1,4 @@
-"""Limits how many requests are computed at once and how many wait; refuses the others."""
+"""Limits how many requests are computed at once, how many wait, and the memory of their bodies; refuses the others."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from starlette.types import Receive
+
 from lbhash.service.errors import ServiceError
 
 T = TypeVar("T")
@@ -16,8 +18,7 @@ T = TypeVar("T")
 class Admission:
     """A bounded queue before a pool of threads, for one of which a request may wait ``seconds``.
 
-    A request holds a place from before its body is read until it is answered, so that the memory of all requests is at
-    most the number of places (``threads + queue``) times the largest body.
+    A request holds one of ``threads + queue`` places from when its body is there until it is answered.
     """
 
     def __init__(self, threads: int, queue: int, seconds: float) -> None:
@@ -48,6 +49,68 @@ class Admission:
         finally:
             self.running -= 1
             self._free.release()
+
+
+class Bodies:
+    """The bodies of requests: each has ``seconds`` to arrive, and together they take ``room`` bytes of memory.
+
+    If there is no more room, the body that has been arriving for longest is given up: it may be one that never ends.
+    """
+
+    def __init__(self, room: int, seconds: float) -> None:
+        self._room, self._seconds, self._held = room, seconds, 0
+        self._turns = asyncio.Semaphore(4)
+        self._arriving: dict[asyncio.Task[bytes], bytearray] = {}  # the oldest first
+
+    async def take(self, receive: Receive, check_size: Callable[[int], None]) -> bytes:
+        """Return a body when all of it is there; it takes room until ``give_back`` is called with its size.
+
+        Raises ``ServiceError`` with 408 if it is too slow, 503 if there is no room, 400 if the client has left, and
+        what ``check_size`` raises of the size so far.
+        """
+        body = bytearray()
+        task = asyncio.create_task(self._fill(body, receive, check_size))
+        self._arriving[task] = body
+        try:
+            await asyncio.wait({task}, timeout=self._seconds)
+            if not task.done():
+                raise ServiceError(408, f"the body took longer than {self._seconds:g} seconds to arrive")
+            if task.cancelled():
+                raise _busy(f"other bodies needed the {self._room:,} bytes that they all may take")
+            return task.result()
+        except BaseException:
+            task.cancel()
+            self.give_back(len(body))
+            raise
+        finally:
+            self._arriving.pop(task, None)
+
+    def give_back(self, size: int) -> None:
+        """Let other bodies have the room of one."""
+        self._held -= size
+
+    async def _fill(self, body: bytearray, receive: Receive, check_size: Callable[[int], None]) -> bytes:
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ServiceError(400, "the client left before all of its body was there")
+            piece, more = message.get("body", b""), message.get("more_body", False)
+            check_size(len(body) + len(piece))
+            body += piece
+            self._held += len(piece)
+            while self._held > self._room:
+                oldest = next(iter(self._arriving))
+                if oldest is asyncio.current_task():
+                    raise _busy(f"the bodies of all requests may take {self._room:,} bytes")
+                oldest.cancel()
+                longest = self._arriving.pop(oldest)
+                self.give_back(len(longest))
+                longest.clear()
+            if more and len(piece) >= 1 << 14:
+                async with self._turns:  # a few at a time: bodies that come fast leave time for everything else
+                    await asyncio.sleep(0.001)
+        return bytes(body)
 
 
 def _busy(reason: str) -> ServiceError:

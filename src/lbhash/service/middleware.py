@@ -5,16 +5,15 @@ Starlette's ``TrustedHostMiddleware`` and ``RequestBodyLimitMiddleware`` answer 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
-import time
 
 from fastapi.exception_handlers import http_exception_handler
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lbhash.service.admission import Bodies
 from lbhash.service.errors import ServiceError
 from lbhash.service.settings import Settings
 
@@ -37,6 +36,7 @@ class Security:
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app, self.settings = app, settings
+        self._bodies = Bodies(4 * settings.max_body, settings.body_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -57,11 +57,24 @@ class Security:
             announced = Headers(scope=scope).get("content-length", "0")
             if announced.isdecimal():
                 self._check_size(int(announced[:20]))
+            # No route that is read with GET takes a body; of any other, nothing begins before all of its body is there.
+            bodiless = scope["method"] in ("GET", "HEAD")
+            body = None if bodiless else await self._bodies.take(receive, self._check_size)
         except ServiceError as error:
             response = await http_exception_handler(Request(scope), error)
             await response(scope, receive, send_with_headers)
         else:
-            await self.app(scope, self._limited(receive), send_with_headers)
+            size = len(body or b"")
+            whole: list[Message] = [] if body is None else [{"type": "http.request", "body": body, "more_body": False}]
+            del body  # the application frees it as soon as it has read it
+
+            async def receive_whole() -> Message:
+                return whole.pop() if whole else await receive()
+
+            try:
+                await self.app(scope, receive_whole, send_with_headers)
+            finally:
+                self._bodies.give_back(size)
 
     def _check_host(self, scope: Scope) -> None:
         """Refuse a request whose ``Host``, without the port, is not in the settings (421).
@@ -89,26 +102,6 @@ class Security:
         limit = self.settings.max_body
         if size > limit:
             raise ServiceError(413, f"the body has more than {limit:,} bytes, which is the limit of this service")
-
-    def _limited(self, receive: Receive) -> Receive:
-        """Return ``receive`` with the limits of a body's size (413) and of the time it takes to arrive (408)."""
-        size, complete, deadline, seconds = 0, False, 0.0, self.settings.body_seconds
-
-        async def receive_limited() -> Message:
-            nonlocal size, complete, deadline
-            if complete:
-                return await receive()
-            deadline = deadline or time.monotonic() + seconds
-            try:
-                message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
-            except asyncio.TimeoutError:
-                raise ServiceError(408, f"the body took longer than {seconds:g} seconds to arrive") from None
-            size += len(message.get("body", b""))
-            complete = not message.get("more_body", False)
-            self._check_size(size)
-            return message
-
-        return receive_limited
 
 
 def _is_page(path: str) -> bool:

@@ -7,6 +7,7 @@ import logging
 import signal
 import socket
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from lbhash.service.settings import Settings
@@ -19,30 +20,55 @@ def run(settings: Settings, host: str, port: int, report: Callable[[str], None])
     ``report`` gets one line with the address, once the service listens and everything is loaded.
     """
     check_packages("serve", "serve", "fastapi", "PIL", "prometheus_client", "python_multipart", "uvicorn")
-    import uvicorn
-
     from lbhash.service.app import create_app
+    from lbhash.service.connections import make_server
 
-    try:  # before the model is loaded, so that a port in use is noticed at once
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        raise ValueError(f"host is {host!r} and port {port}, where it cannot listen: {error.strerror}") from None
-    with listening:
-        config = uvicorn.Config(
-            create_app(settings),
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=30,  # seconds for the requests that run when the service is told to end
-        )
+    with listen(host, port) as listening:  # before the model is loaded, so that a port in use is noticed at once
+        app = create_app(settings)
+        server = make_server(app, app.state.service.admission.places)
         # uvicorn finishes the running requests, and then raises the signal again to end the process.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(Sparing())
         logging.getLogger("lbhash.service").setLevel(logging.INFO)
         name, number = listening.getsockname()[:2]
         report(f"listening on http://{_bracketed(name)}:{number} (Ctrl-C ends it)")
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address; ``ValueError`` if it cannot."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ValueError(f"host is {host!r} and port {port}, where it cannot listen: {error.strerror}") from None
+    # Connections inherit it. Otherwise the end of an answer waits for the client to acknowledge its beginning: 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+class Sparing(logging.Filter):
+    """Lets ten records of a kind through a minute, and a hundred in all: a client can cause errors without end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._minute, self._passed, self._seen = 0, 0, Counter[tuple[str, str]]()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is written; the last one says that others are not."""
+        if (minute := int(record.created // 60)) != self._minute:
+            self._minute, self._passed = minute, 0
+            self._seen.clear()
+        kind = record.name, str(record.msg).partition("\n")[0]
+        if self._passed == 100 or self._seen[kind] == 10:
+            return False
+        self._passed += 1
+        self._seen[kind] += 1
+        if self._seen[kind] == 10:
+            record.msg = f"{record.msg} (no more of these in this minute)"
+        return True
 
 
 def allowed_hosts(host: str, token: str | None, names: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,185 @@
+"""Ends the connections on which a client keeps the service waiting; uvicorn itself keeps most of them for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from typing import Any, cast
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 10.0  # for the headers of a request, and for the first one to begin
+IDLE_SECONDS = 75.0  # between two requests; proxies keep a connection for 60 seconds, and must be those who close it
+READ_SECONDS = 30.0  # for the client to read an answer that is too long for the buffers
+LINGER_SECONDS = 2.0  # for the client to read an answer that came before the end of its request
+
+_ACCEPTED = 4  # connections that asyncio accepts before it looks at anything else
+_SPARE = 24  # file handles for connections that are accepted and not yet seen, and for files
+
+log = logging.getLogger("lbhash.service")
+
+
+class Connection(H11Protocol):
+    """A connection of uvicorn with a limit for every time that it waits for its client.
+
+    There are at most ``most`` of them, half of them from one address. One more ends the connection that has waited
+    longest for its client; if all are being answered, it is ended itself. The body's time is limited in ``Bodies``.
+    """
+
+    def __init__(self, most: int, **state: Any) -> None:
+        super().__init__(**state)
+        self.conn = _Pieces(h11.SERVER)
+        self.since = self.loop.time()  # when the client was first waited for
+        self._most, self._seconds = most, cast("float | None", None)
+        self._timer: asyncio.TimerHandle | None = None
+        self._in_head, self._answered_early = True, False
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is the client's turn: to ask, to send more, or to read."""
+        return not self._asked or self.cycle.more_body or self.flow.write_paused
+
+    @property
+    def _asked(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Limit the time to the first request, and make room."""
+        super().connection_made(transport)
+        # asyncio reads 256 KiB at a time: many that send without a pause would keep all the others waiting.
+        transport.max_size = 1 << 15  # type: ignore[attr-defined]
+        self._limit()
+        if len(self.connections) > self._most // 2:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the limit."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Limit the time from the first to the last byte of the headers."""
+        if self._answered_early:
+            return
+        super().data_received(data)
+        if not self._asked and not self._in_head:
+            self._in_head, self.since = True, self.loop.time()
+        self._limit()
+
+    def on_response_complete(self) -> None:
+        """Keep the connection if the request is over; otherwise close it, as its rest may have no end."""
+        self.since = self.loop.time()
+        if self.cycle.more_body and not self.transport.is_closing():
+            # What still comes is thrown away for a moment: if it stayed unread, the client would lose the answer.
+            self._answered_early = True
+            self.flow.resume_reading()
+            self.transport.write_eof()
+        else:
+            super().on_response_complete()
+        self._limit()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """End an idle connection, even if its client has not read the last answer."""
+        self.transport.abort()
+
+    def pause_writing(self) -> None:
+        """Limit the time for the client to read."""
+        super().pause_writing()
+        self._limit()
+
+    def resume_writing(self) -> None:
+        """Forget that limit."""
+        super().resume_writing()
+        self._limit()
+
+    def _limit(self) -> None:
+        """End the connection when what it waits for now has not come in time; one wait has one limit."""
+        if self._asked:
+            self._in_head = False
+        if self._answered_early:
+            seconds: float | None = LINGER_SECONDS
+        elif self.transport.is_closing() or self.flow.write_paused:
+            seconds = READ_SECONDS
+        else:
+            seconds = HEAD_SECONDS if self._in_head else None
+        if seconds != self._seconds:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
+            self._seconds = seconds
+
+    def _make_room(self) -> None:
+        peers = [one for one in cast("set[Connection]", self.connections) if not one.transport.is_closing()]
+        mine = [one for one in peers if one.client and self.client and one.client[0] == self.client[0]]
+        for held, most, where in ((mine, self._most // 2, " from one address"), (peers, self._most, "")):
+            if len(held) > most and not self.transport.is_closing():
+                log.warning("%d connections%s are the limit: the one that waited longest was closed", most, where)
+                min((one for one in held if one.waits), key=lambda one: one.since).transport.abort()
+
+
+class _Pieces(h11.Connection):
+    """Refuses a body in very many small pieces: reading one byte as a piece of its own takes 10 microseconds."""
+
+    def next_event(self) -> Any:
+        """Return the next part of a request."""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._allowed = 256.0
+        elif isinstance(event, h11.Data):
+            self._allowed += len(event.data) / 64 - 1
+            if self._allowed < 0:
+                raise h11.RemoteProtocolError("the body comes in too many small pieces")
+        return event
+
+
+class Server(uvicorn.Server):
+    """A server that accepts few connections at a time, so that it can end others before it runs out of file handles."""
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Listen; what is not accepted yet waits in the system."""
+        await super().startup(sockets)
+        for listening in sockets:
+            listening.listen(2048)
+
+
+def make_server(app: Any, places: int) -> Server:
+    """Return a server of an application that answers ``places`` requests at once.
+
+    Raises ``ValueError`` if the process may not have enough open files.
+    """
+    most = min(1024 + 2 * places, 3 * (_free_handles() - _SPARE) // 4)  # a quarter for children and the index
+    if most < 8:
+        raise ValueError(
+            "this process may not open enough files for a few connections; allow more, as by 'ulimit -n 1024'"
+        )
+    config = uvicorn.Config(
+        app,
+        http=cast(Any, lambda **state: Connection(most, **state)),
+        loop="asyncio",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=_ACCEPTED,
+        timeout_keep_alive=cast(int, IDLE_SECONDS),
+        timeout_graceful_shutdown=30,  # seconds for the requests that run when the service is told to end
+    )
+    return Server(config)
+
+
+def _free_handles() -> int:
+    """Return how many more files this process may open, with as high a limit as it may have; very many on Windows."""
+    if os.name != "posix":
+        return 1 << 30
+    import resource
+
+    limit = resource.RLIMIT_NOFILE
+    soft, hard = resource.getrlimit(limit)
+    if soft != resource.RLIM_INFINITY and soft < 4096:
+        soft = 4096 if hard == resource.RLIM_INFINITY else min(hard, 4096)
+        resource.setrlimit(limit, (soft, hard))
+    return 1 << 30 if soft == resource.RLIM_INFINITY else soft - len(os.listdir("/dev/fd"))
