@@ -15,6 +15,7 @@ import numpy.typing as npt
 from lbhash.data.dataset import SPLITS
 from lbhash.data.streamed import ParquetRows
 from lbhash.data.table import EmbeddingTable
+from lbhash.utils.arrays import check_unmasked
 from lbhash.utils.files import existing_file, read_npy
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels
@@ -75,6 +76,7 @@ def check_embeddings(
 
     A message calls them ``name`` and its rows by the numbers in ``rows``, ``int64 [n]``; if None, they count from 0.
     """
+    check_unmasked(embeddings, name)
     if embeddings.ndim != 2 or embeddings.shape[1] == 0:
         raise ValueError(f"{name} has shape {embeddings.shape}; it must be [n, dim]")
     if embeddings.dtype.kind not in "uif":

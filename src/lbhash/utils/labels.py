@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.utils.arrays import check_unmasked
 from lbhash.utils.validation import check_int
 
 Labels = npt.NDArray[Any]  # int64 [n] or uint8 [n, classes], as check_labels returns them
@@ -22,8 +23,9 @@ _MAY_BE = "class numbers [n], a multi-hot array [n, classes] or a list of lists 
 def check_labels(labels: Any, name: str = "labels", classes: int | None = None) -> Labels:
     """Return class numbers as ``int64 [n]``, and labels of any other form as ``uint8 [n, classes]``.
 
-    Labels are class numbers ``[n]`` or ``[n, 1]`` from 0 on (integers, or floats that are whole numbers), multi-hot
-    ``[n, classes]`` of 0 and 1, or a list of n lists of class numbers; in the last two forms a row may have no label.
+    Labels are class numbers ``[n]`` or ``[n, 1]`` from 0 on (integers, floats that are whole numbers, or Booleans),
+    multi-hot ``[n, classes]`` of 0 and 1, or a list of n lists of class numbers; in the last two forms a row may have
+    no label. No value may be masked, NaN or None.
     If ``classes`` is None, it is the columns of a multi-hot array, or 1 + the largest class number of a list of lists.
 
     >>> check_labels([[0, 2], [1]]).tolist()
@@ -125,6 +127,7 @@ def _is_list_of_lists(labels: Any, name: str) -> bool:
 
 
 def _as_numbers(labels: Any, name: str) -> npt.NDArray[Any]:
+    check_unmasked(labels, name)
     try:
         array = np.asarray(labels)
     except ValueError as error:
@@ -144,6 +147,8 @@ def _as_numbers(labels: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _class_numbers(array: npt.NDArray[Any], name: str, classes: int | None) -> npt.NDArray[np.int64]:
+    if array.dtype in (np.bool_, np.float16):  # which cannot be compared with 2**63
+        array = array.astype(np.float32)
     wrong = {"at least 0": array < 0, "below 2**63": array >= 2**63}
     if array.dtype.kind == "f":
         wrong = {"integers from 0": array != np.floor(array), **wrong}  # NaN too
