@@ -16,7 +16,7 @@ def check_unmasked(value: Any, name: str) -> None:
     ValueError: y is masked in row 1; leave such rows out, or fill them (numpy.ma.filled)
     """
     if isinstance(value, np.ma.MaskedArray):
-        masked = np.argwhere(np.ma.getmaskarray(value))[:, :1].ravel()
+        masked = np.argwhere(np.ma.getmaskarray(value))[:, :1].ravel().tolist()
     elif isinstance(value, (list, tuple)):
         masked = [at for at, row in enumerate(value) if isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row)]
     else:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.utils.arrays import check_unmasked
+from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_int
 
 Labels = npt.NDArray[Any]  # int64 [n] or uint8 [n, classes], as check_labels returns them
@@ -112,8 +113,9 @@ def one_hot(labels: Any, classes: int | None = None) -> npt.NDArray[np.uint8]:
     array = check_labels(labels, classes=classes)
     if array.ndim == 2:
         return array
-    numbers = np.arange(array.max(initial=-1) + 1 if classes is None else classes)
-    return (array[:, None] == numbers).view(np.uint8)
+    classes = int(array.max(initial=-1)) + 1 if classes is None else classes
+    _check_columns(len(array), classes, "labels")
+    return (array[:, None] == np.arange(classes)).view(np.uint8)
 
 
 def _is_list_of_lists(labels: Any, name: str) -> bool:
@@ -186,9 +188,16 @@ def _multi_hot_of_lists(rows: Sequence[Any], name: str, classes: int | None) -> 
             raise ValueError(f"{name} names a class twice in row {index}; if it is multi-hot, it must be an array")
     numbers = np.array(flat, dtype=np.int64)
     _check_below(numbers, where, name, classes)
-    hot = np.zeros((len(rows), classes or int(numbers.max(initial=0)) + 1), np.uint8)
+    classes = classes or int(numbers.max(initial=0)) + 1
+    _check_columns(len(rows), classes, name)
+    hot = np.zeros((len(rows), classes), np.uint8)
     hot[where, numbers] = 1
     return hot
+
+
+def _check_columns(rows: int, classes: int, name: str) -> None:
+    what = f"{name} has classes up to {classes - 1:,}, and {rows:,} rows of so many columns"
+    check_memory(rows * classes, what, "number the classes from 0 without large gaps")
 
 
 def _check_below(numbers: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], name: str, classes: int | None) -> None:
