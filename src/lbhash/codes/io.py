@@ -23,7 +23,7 @@ from lbhash.codes.shards import complete_shards
 from lbhash.utils.files import existing_file, read_npy, replacing
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels
-from lbhash.utils.memory import check_npz, check_parquet
+from lbhash.utils.memory import check_memory, check_npz, check_parquet
 
 SUFFIXES = (".parquet", ".npz")
 READABLE = (*SUFFIXES, ".npy")
@@ -135,6 +135,7 @@ def read_codes(
 def read_array(path: str | Path, name: str) -> npt.NDArray:
     """Read an ``.npy`` file, or raise ``ValueError`` if it is missing, damaged or a pickle."""
     file = existing_file(path, name)
+    check_memory(file.stat().st_size, f"{name} is {str(path)!r}, which")
     try:
         return read_npy(file)
     except (OSError, ValueError, EOFError, MemoryError) as error:

@@ -228,6 +228,8 @@ def _read_npz(file: Path, name: str) -> EmbeddingTable:
 
 
 def _load_npy(file: Path, name: str, mmap_mode: Any = None) -> npt.NDArray:
+    if not mmap_mode:
+        check_memory(file.stat().st_size, f"{name} is {str(file)!r}, which")
     try:
         return np.lib.format.open_memmap(file, mode=mmap_mode) if mmap_mode else read_npy(file)
     except (OSError, ValueError, EOFError, MemoryError) as error:

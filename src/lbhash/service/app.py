@@ -46,7 +46,12 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
         responses={status: {"model": Detail} for status in (400, 401, 408, 413, 421, 422, 503)},
         middleware=[Middleware(service.monitor.measured), Middleware(Security, settings=settings)],
-        exception_handlers={RequestValidationError: _invalid, ConnectionError: _unreachable, MemoryError: _short, Exception: _failed},
+        exception_handlers={
+            RequestValidationError: _invalid,
+            ConnectionError: _unreachable,
+            MemoryError: _short,
+            Exception: _failed,
+        },
     )
     app.state.service = service
     app.include_router(router)
