@@ -192,7 +192,7 @@ class HashModel(
 
 
 def check_metadata(metadata: Any) -> None:
-    """Raise ``ValueError`` or ``TypeError`` unless what a loaded model needs of its metadata is as ``lbhash`` writes it."""
+    """Raise ``TypeError`` or ``ValueError`` unless what is read of a model's metadata has the form that it is written in."""
     if not isinstance(metadata, dict):
         raise TypeError(f"metadata is {metadata!r}; it must be an object of names and values")
     backbone, classes = metadata.get("backbone"), metadata.get("classes", [])
