@@ -192,7 +192,7 @@ class HashModel(
 
 
 def check_metadata(metadata: Any) -> None:
-    """Raise ``TypeError`` or ``ValueError`` unless what is read of a model's metadata has the form that it is written in."""
+    """Raise ``TypeError`` or ``ValueError`` unless what is read of a model's metadata has its usual form."""
     if not isinstance(metadata, dict):
         raise TypeError(f"metadata is {metadata!r}; it must be an object of names and values")
     backbone, classes = metadata.get("backbone"), metadata.get("classes", [])
