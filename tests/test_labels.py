@@ -1,6 +1,11 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from lbhash import Hasher, bound, evaluate
+from lbhash.codes import as_packed, check_codes, pack
+from lbhash.data import check_embeddings
 from lbhash.utils.labels import check_label_pair, check_labels, is_class_column, label_value, one_hot
 
 
@@ -26,6 +31,55 @@ def test_multi_hot(dtype):
     checked = check_labels(np.array([[1, 0, 1], [0, 0, 0]], dtype))
     assert checked.dtype == np.uint8
     assert checked.tolist() == [[1, 0, 1], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"])
+@given(numbers=st.lists(st.integers(0, 1), min_size=1))
+def test_any_number_type_holds_the_same_classes(dtype, numbers):
+    checked = check_labels(np.array(numbers, dtype))
+    assert checked.dtype == np.int64
+    assert checked.tolist() == numbers
+
+
+def test_a_comparison_gives_two_classes(blobs):
+    codes = pack(blobs.x)
+    for answers in (blobs.y > 2, (blobs.y > 2).tolist(), (blobs.y > 2).astype(object)):
+        found = evaluate(codes, answers, codes, answers).as_dict()
+        assert found == evaluate(codes, (blobs.y > 2).astype(int), codes, (blobs.y > 2).astype(int)).as_dict()
+        assert bound(codes, answers).intra_per_class.shape == (2,)
+    hasher = Hasher(bits=8, hidden=8, epochs=1).fit(blobs.x, blobs.y > 2)
+    assert hasher.predict(blobs.x).dtype == bool
+    assert hasher.score(blobs.x, blobs.y > 2) > 0
+
+
+def test_masked_values_are_refused():
+    """NumPy would drop the mask, and the values under it, often a mark such as -1 or 999, would count."""
+    y, x = np.ma.masked_equal([0, 1, 9], 9), np.ma.masked_equal([[0.5, 1], [2, 999], [0, 1]], 999)
+    hasher = Hasher(bits=8, hidden=0, epochs=1).fit([[0.0, 1], [1, 0], [1, 1]], [0, 1, 0])
+    for name, row, call in [
+        ("y", 2, lambda: check_labels(y, "y")),
+        ("y", 2, lambda: hasher.fit(x.data, y)),
+        ("y", 2, lambda: hasher.score(x.data, y)),
+        ("X", 1, lambda: hasher.fit(x, y.data)),
+        ("X", 1, lambda: hasher.encode(x)),
+        ("X", 1, lambda: hasher.encode(list(x))),
+        ("query_labels", 2, lambda: evaluate(np.zeros((3, 1), np.uint8), y, np.zeros((3, 1), np.uint8), y.data)),
+        ("codes", 0, lambda: check_codes(np.ma.masked_equal(np.zeros((3, 1), np.uint8), 0))),
+        ("codes", 1, lambda: as_packed(x)),
+        ("signs", 1, lambda: pack(x)),
+        ("embeddings", 1, lambda: check_embeddings(x)),
+    ]:
+        with pytest.raises(ValueError, match=rf"^{name} is masked in row {row}; leave such rows out, or fill them"):
+            call()
+    assert check_labels(np.ma.masked_equal([0, 1], 9)).tolist() == [0, 1]  # a masked array that masks nothing
+
+
+def test_missing_values_of_pandas_are_refused():
+    pandas = pytest.importorskip("pandas")
+    for kind, values in [("Int64", [0, 1]), ("boolean", [False, True]), ("Float64", [0.0, 1.0])]:
+        assert check_labels(pandas.Series(values, dtype=kind)).tolist() == [0, 1]
+        with pytest.raises((TypeError, ValueError), match=r"^y is (NaN|<NA>) in row 1; "):
+            check_labels(pandas.Series([values[0], None], dtype=kind), "y")
 
 
 def test_an_array_of_one_column():

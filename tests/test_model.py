@@ -2,15 +2,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
 
 from lbhash import Hasher
 from lbhash.codes import pack
+from lbhash.models.backbone_files import drop_backbone, find_backbone
 from lbhash.models.hash_model import PICKLES, HashModel, check_model_folder
 from lbhash.utils.files import existing_file, replacing, write_json, write_text
 
@@ -338,6 +343,77 @@ def test_weights_that_do_not_fit(saved, tmp_path):
     del tensors["scale"]
     safetensors.torch.save_file(tensors, saved / "model.safetensors")
     one_line(saved, "which could not be loaded", "scale")
+
+
+def test_a_configuration_that_asks_for_more_than_the_weights(saved, monkeypatch):
+    """It is refused by the weights' shapes, before a model is built: 10⁹ numbers a row took 4.5 GB."""
+    config = json.loads((saved / "config.json").read_text())
+    built = []
+    monkeypatch.setattr(torch.nn.Linear, "reset_parameters", lambda layer: built.append(layer.weight.device.type))
+    for name in ("dim", "hidden", "classifier"):
+        for number in (10**9, 2**62, 10**30):
+            (saved / "config.json").write_text(json.dumps({**config, name: number}))
+            one_line(saved, "which could not be loaded")
+    assert set(built) <= {"meta"}
+
+
+WRONG = st.one_of(
+    st.sampled_from([None, True, False, 0, -1, 1, 10**9, 2**70, 0.5, -0.5, float("nan"), float("inf"), "", "x"]),
+    st.sampled_from([[], [1], ["x"], [[1]], [None], {}, {"x": 1}, {"name": 1}, {"crop": [1]}, {"x": [None]}]),
+)
+"""Values that a hand may have put in place of others."""
+
+
+@pytest.fixture(scope="module")
+def metadata_of_images(tmp_path_factory):
+    """A model folder with the metadata that training on images leaves, its codes of some rows and its configuration."""
+    folder = tmp_path_factory.mktemp("images") / "model"
+    x = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
+    hasher = Hasher(bits=11, hidden=6, epochs=1, options={}, guidance={"weight": 0.5}).fit(x, np.arange(40) % 2)
+    hasher.model_.metadata |= {"backbone": {"name": "a/b", "fingerprint": "0" * 16, "dim": 5, "tuned": True}}
+    hasher.model_.metadata |= {"augment": {"crop": [0.5, 1.0], "flip": 0.5}, "image_size": 32, "batch_norm": "freeze"}
+    hasher.model_.metadata |= {"label_columns": 3, "split_seed": 0, "protocol": "holdout", "classes": [0, 1]}
+    hasher.model_.save_pretrained(folder)
+    return folder, x, hasher.encode(x), (folder / "config.json").read_text()
+
+
+def places(value, path=()):
+    """Yield the path of every value in nested JSON."""
+    if path:
+        yield path
+    for key, item in value.items() if isinstance(value, dict) else ():
+        yield from places(item, (*path, key))
+
+
+@given(data=st.data(), wrong=st.none() | WRONG.map(lambda value: [value]))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_configuration_changed_by_hand(metadata_of_images, data, wrong):
+    """A value is taken away, or another put in its place: the model is the same, or it is refused with one line."""
+    folder, x, codes, text = metadata_of_images
+    config = json.loads(text)
+    *above, name = data.draw(st.sampled_from(list(places(config))))
+    inner = config
+    for key in above:
+        inner = inner[key]
+    if wrong is None:
+        del inner[name]
+    else:
+        inner[name] = wrong[0]
+    (folder / "config.json").write_text(json.dumps(config))
+    try:
+        hasher = Hasher.from_pretrained(folder)
+        np.testing.assert_array_equal(hasher.encode(x), codes)
+        repr(hasher)
+        clone(hasher)
+        np.pad(hasher.classes_, 1)
+        with suppress(ValueError):
+            find_backbone(hasher.model_, None)
+        drop_backbone(folder)
+        said = "model is sound"
+    except ValueError as error:
+        said = str(error)
+    assert said.startswith("model is ")
+    assert "\n" not in said
 
 
 def test_missing_files(saved, tmp_path):

@@ -23,13 +23,15 @@ from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.models.hash_model import check_model_folder, load_model
-from lbhash.training.arguments import TrainingArguments, arguments, described
+from lbhash.training.arguments import TrainingArguments, arguments, described, stored_arguments
 from lbhash.training.checkpoints import has_checkpoint
 from lbhash.training.confusion import confusion
 from lbhash.training.distributed import is_main_process
 from lbhash.training.schedule import Schedule
 from lbhash.training.setup import Setup, backbone_device, full_name, labeled, open_backbone, prepare, prepare_images
 from lbhash.training.trainer import Trained, train
+from lbhash.utils.arrays import as_array, check_unmasked
+from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels, is_class_column
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Hasher:
         """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``."""
+        check_unmasked(X, "X")
+        check_unmasked(y, "y")
         X, y = validate_data(self, X, y, multi_output=True, dtype=[np.float32, np.float64, np.uint8, np.float16])
         labels, classes = _encode_labels(_dense(y))
         rows = np.asarray(X)
@@ -237,6 +241,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         if images is not None:
             none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
             return np.concatenate([none, *map(self.model_.encode, self.backbone_.embed_batches(images))])
+        check_unmasked(X, "X")
         rows = validate_data(self, X, reset=False, dtype=[np.float32, np.float64, np.uint8, np.float16])
         check_embeddings(rows, "X")
         return self.model_.encode(rows)
@@ -328,11 +333,15 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         or a custom surrogate the model stores only the name, which ``fit`` does not take.
         """
         model = load_model(directory, hub=True)
-        known = {one.name: model.metadata[one.name] for one in arguments(stored=True) if one.name in model.metadata}
-        if known.get("augment"):
-            from lbhash.training.images import Augmentation
+        try:
+            known = stored_arguments(model.metadata)
+            if isinstance(known.get("augment"), dict):
+                from lbhash.training.images import Augmentation
 
-            known["augment"] = Augmentation(**{**known["augment"], "crop": tuple(known["augment"]["crop"])})
+                known["augment"] = Augmentation(**{**known["augment"], "crop": tuple(known["augment"]["crop"])})
+        except (KeyError, TypeError, ValueError) as error:
+            line = f"model is {str(directory)!r}, which could not be loaded: its config.json is damaged"
+            raise ValueError(f"{line}: {one_line(error)}") from None
         hasher = cls(bits=model.bits, hidden=model.hidden, dropout=model.dropout.probability, **known)
         hasher.model_, hasher._folder, hasher._backbone = model, str(directory), None
         hasher.classes_ = np.asarray(model.metadata.get("classes", []))
@@ -374,7 +383,7 @@ def _images(X: Any) -> Iterator[Image | bytes] | None:
 
 def _dense(y: Any) -> npt.NDArray:
     """Return labels as an array; multi-hot labels may be a sparse matrix."""
-    return np.asarray(y.toarray() if scipy.sparse.issparse(y) else y)
+    return as_array(y.toarray() if scipy.sparse.issparse(y) else y, "y")
 
 
 def _encode_labels(y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:

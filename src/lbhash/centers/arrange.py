@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.centers.distance import Centers, check_centers, mean_distance, minimum_distance, pairwise_distances
+from lbhash.utils.arrays import as_array
 from lbhash.utils.validation import check_float
 
 SLACK = 0.125  # the share of the smallest distance that may be given up: one bit of 8, none of 6, four of 32
@@ -83,7 +84,7 @@ def confused_distance(centers: npt.ArrayLike, confusion: npt.ArrayLike) -> float
 
 def excess_confusion(confusion: npt.ArrayLike, classes: int) -> npt.NDArray[np.float64]:
     """Return a_cd / ā − 1, ``[C, C]`` with a zero diagonal; all 0 if all pairs are confused equally often, or never."""
-    given = np.asarray(confusion, np.float64)
+    given = as_array(confusion, "confusion").astype(np.float64)
     if given.shape != (classes, classes):
         raise ValueError(f"confusion has shape {given.shape}; with {classes} centers it must be {(classes, classes)}")
     if classes > MOST_CLASSES:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import check_bits
+from lbhash.utils.arrays import as_array
 from lbhash.utils.validation import check_int
 
 Centers = npt.NDArray[np.int8]
@@ -33,7 +34,7 @@ def check_size(classes: int, bits: int) -> tuple[int, int]:
 
 def check_centers(centers: npt.ArrayLike, name: str = "centers") -> Centers:
     """Return centers as ``int8 [C, bits]``; raises ``ValueError`` if they are not a matrix of -1 and +1."""
-    array = np.asarray(centers)
+    array = as_array(centers, name)
     if array.ndim != 2 or len(array) == 0:
         raise ValueError(f"{name} has shape {array.shape}; it must be [classes, bits] with at least one class")
     check_bits(array.shape[1], f"the number of columns of {name}")

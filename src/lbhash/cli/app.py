@@ -18,6 +18,7 @@ from lbhash.cli.commands.search import search
 from lbhash.cli.commands.serve import serve
 from lbhash.cli.commands.train import train
 from lbhash.cli.commands.tune import tune
+from lbhash.utils.memory import shortage
 
 app = typer.Typer(
     name="lbhash",
@@ -213,6 +214,8 @@ def _line_for(error: Exception) -> str | None:
         return " ".join(usage().split())
     if isinstance(error, (ValueError, TypeError)):
         return " ".join(str(error).split())
+    if (line := shortage(error)) is not None:
+        return line
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}"
     return None

@@ -23,6 +23,7 @@ from lbhash.codes.shards import complete_shards
 from lbhash.utils.files import existing_file, read_npy, replacing
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels
+from lbhash.utils.memory import check_memory, check_npz, check_parquet
 
 SUFFIXES = (".parquet", ".npz")
 READABLE = (*SUFFIXES, ".npy")
@@ -134,9 +135,10 @@ def read_codes(
 def read_array(path: str | Path, name: str) -> npt.NDArray:
     """Read an ``.npy`` file, or raise ``ValueError`` if it is missing, damaged or a pickle."""
     file = existing_file(path, name)
+    check_memory(file.stat().st_size, f"{name} is {str(path)!r}, which")
     try:
         return read_npy(file)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, MemoryError) as error:
         raise ValueError(f"{name} is {str(path)!r}, which is damaged or no .npy file: {one_line(error)}") from None
 
 
@@ -188,6 +190,7 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
     import pyarrow.parquet as pq
 
     try:
+        check_parquet(pq.read_metadata(file), f"{name} is {str(file)!r}, which")
         table = pq.read_table(file)
     except pa.ArrowInvalid as error:
         raise OSError(str(error)) from None
@@ -213,10 +216,11 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
 
 
 def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:
+    check_npz(file, f"{name} is {str(file)!r}, which")
     try:
         with np.load(file, allow_pickle=False) as arrays:
             found = {key: arrays[key] for key in arrays.files}
-    except (ValueError, TypeError, zlib.error) as error:
+    except (ValueError, TypeError, MemoryError, zlib.error) as error:
         raise OSError(str(error)) from None
     if "codes" not in found:
         raise ValueError(f"{name} is {str(file)!r}, which has no array 'codes' (it has {', '.join(found)})")

@@ -12,6 +12,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.utils.arrays import as_array
 from lbhash.utils.validation import check_int
 
 __all__ = [
@@ -48,7 +49,7 @@ def check_bits(bits: int, name: str = "bits") -> int:
 
 def check_codes(codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
     """Return packed codes as a C-contiguous array ``uint8 [n, bytes]``, or raise an error if they are none."""
-    array = np.asarray(codes)
+    array = as_array(codes, name)
     if array.dtype != np.uint8:
         raise TypeError(f"{name} holds {array.dtype}; packed codes are uint8 (see lbhash.codes.pack)")
     if array.ndim != 2 or not 1 <= array.shape[1] <= code_bytes(MAX_BITS):
@@ -90,7 +91,7 @@ def pack(signs: npt.ArrayLike) -> PackedCodes:
     >>> pack([[1, -1, -1, 1], [-1, 0, 0, 0]]).tolist()
     [[9], [14]]
     """
-    array = np.asarray(signs)
+    array = as_array(signs, "signs")
     if array.ndim != 2:
         raise ValueError(f"signs has shape {array.shape}; it must be [n, bits]")
     check_bits(array.shape[1], "the number of columns of signs")
@@ -113,7 +114,7 @@ def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes"
     >>> codes.tolist(), bits
     ([[9]], 4)
     """
-    given = np.asarray(array)
+    given = as_array(array, name)
     if given.ndim != 2 or given.dtype.kind not in "biuf":
         raise ValueError(f"{name} is {given.dtype} {list(given.shape)}; it must be [n, bits] of ±1 or 0/1, or packed")
     largest = given.max(initial=0)

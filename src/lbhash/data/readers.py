@@ -15,12 +15,15 @@ import numpy.typing as npt
 from lbhash.data.dataset import SPLITS
 from lbhash.data.streamed import ParquetRows
 from lbhash.data.table import EmbeddingTable
+from lbhash.utils.arrays import check_unmasked
 from lbhash.utils.files import existing_file, read_npy
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels
+from lbhash.utils.memory import check_memory, check_npz, check_parquet
 
 SUFFIXES = (".parquet", ".npz", ".npy")
 FLAGS = {f"in_{split}": split for split in SPLITS}  # the columns or arrays that say which rows are in a split
+_ARRAYS = ("embedding", "embeddings", "label", "labels", *FLAGS)
 
 
 def read_table(
@@ -75,6 +78,7 @@ def check_embeddings(
 
     A message calls them ``name`` and its rows by the numbers in ``rows``, ``int64 [n]``; if None, they count from 0.
     """
+    check_unmasked(embeddings, name)
     if embeddings.ndim != 2 or embeddings.shape[1] == 0:
         raise ValueError(f"{name} has shape {embeddings.shape}; it must be [n, dim]")
     if embeddings.dtype.kind not in "uif":
@@ -136,7 +140,9 @@ def _read_parquet(file: Path, name: str, *, stream: bool) -> EmbeddingTable:
             flags = [flag for flag in FLAGS if flag in columns]
             streamed = StreamedEmbeddings(file, name)
             embeddings: Any = streamed if stream else streamed.in_memory()
-            rest = parquet.read(columns=flags + ([label] if label else []))
+            others = flags + ([label] if label else [])
+            check_parquet(parquet.metadata, f"{name} is {str(file)!r}, whose columns {', '.join(others)}", others)
+            rest = parquet.read(columns=others)
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}") from None
     labels = read_label_column(rest[label], f"column {label!r} of {name}") if label else None
@@ -173,7 +179,7 @@ class StreamedEmbeddings:
     ndim = 2
 
     def __init__(self, file: Path, name: str = "data") -> None:
-        self._rows, self._name = ParquetRows([file], ["embedding"], batch_rows=2048), name
+        self._rows, self._name, self._file = ParquetRows([file], ["embedding"], batch_rows=2048), name, file
         if not len(self._rows):
             raise ValueError(f"{name} is {str(file)!r}, which has no row")
         first = self._read(np.arange(1), None)
@@ -189,6 +195,8 @@ class StreamedEmbeddings:
 
     def in_memory(self) -> npt.NDArray:
         """Return all embeddings, with the extra memory of a few rows."""
+        size = self.shape[0] * self.shape[1] * self.dtype.itemsize
+        check_memory(size, f"{self._name} is {str(self._file)!r}, whose {self.shape[0]:,} embeddings")
         made = np.empty(self.shape, self.dtype)
         for start in range(0, len(self), 8192):
             made[start : start + 8192] = self[start : start + 8192]
@@ -201,13 +209,14 @@ class StreamedEmbeddings:
 def _read_npz(file: Path, name: str) -> EmbeddingTable:
     found: dict[str, npt.NDArray] = {}
     key = ""
+    check_npz(file, f"{name} is {str(file)!r}, which", _ARRAYS)
     try:
         with np.load(file, allow_pickle=False) as arrays:
             names = list(arrays.files)
             for key in names:
-                if key in ("embedding", "embeddings", "label", "labels", *FLAGS):
+                if key in _ARRAYS:
                     found[key] = arrays[key]
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, TypeError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         _refuse_objects(error, f"array {key!r} of {name}")
         raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npz file: {one_line(error)}") from None
     embedding, label = first_of(("embedding", "embeddings"), found), first_of(("label", "labels"), found)
@@ -219,9 +228,11 @@ def _read_npz(file: Path, name: str) -> EmbeddingTable:
 
 
 def _load_npy(file: Path, name: str, mmap_mode: Any = None) -> npt.NDArray:
+    if not mmap_mode:
+        check_memory(file.stat().st_size, f"{name} is {str(file)!r}, which")
     try:
         return np.lib.format.open_memmap(file, mode=mmap_mode) if mmap_mode else read_npy(file)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, MemoryError) as error:
         _refuse_objects(error, name)
         raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npy file: {one_line(error)}") from None
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.memory import check_memory
 
 SplitT = TypeVar("SplitT", bound="Split")
 
@@ -116,6 +117,7 @@ class Split(ABC):
         """Return the split with at least this many columns of multi-hot labels (a file may not have the last ones)."""
         if self.labels is None or self.labels.ndim == 1 or self.labels.shape[1] >= classes:
             return self
+        check_memory(len(self) * classes, f"{len(self):,} rows of {classes:,} columns of labels")
         return self.with_rows(self.rows, np.pad(self.labels, ((0, 0), (0, classes - self.labels.shape[1]))))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.utils.formatting import one_line
+from lbhash.utils.memory import check_memory, group_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,12 +31,16 @@ class ParquetRows:
 
         self.files, self.columns, self.batch_rows = list(files), list(columns), batch_rows
         self._groups: list[tuple[Path, int]] = []
-        counts = [0]
+        counts, largest = [0], 0  # rows of a group, and bytes of a batch
         for file in self.files:
             metadata = pq.read_metadata(file)
             for group in range(metadata.num_row_groups):
                 self._groups.append((file, group))
                 counts.append(metadata.row_group(group).num_rows)
+                share = min(1, batch_rows / max(1, counts[-1]))
+                largest = max(largest, int(share * group_bytes(metadata, group, columns)))
+        names = ", ".join(file.name for file in self.files[:1])
+        check_memory(largest, f"{batch_rows:,} rows of {names}")
         self._starts = np.cumsum(counts, dtype=np.int64)
         self._opened: Any = None
         self._group = -1  # the row group that is being read

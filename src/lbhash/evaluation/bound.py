@@ -21,6 +21,7 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width, hamming_distances, pack
 from lbhash.codes.popcount import popcount
 from lbhash.utils.labels import Labels, check_labels
+from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_float
 
 _CHUNK = 1 << 16
@@ -136,6 +137,8 @@ def bound(
         classes = int(checked.max()) + 1 if checked.ndim == 1 else checked.shape[1]
     percentile = 100.0 if percentile is None else check_float(percentile, "percentile", 0, 100)
     inter_percentile = 0.0 if inter_percentile is None else check_float(inter_percentile, "inter_percentile", 0, 100)
+    what = f"labels has classes up to {classes - 1:,}, and the centers of so many"
+    check_memory(24 * classes * length, what, "number the classes from 0 without large gaps (numpy.unique)")
     ones, sizes = np.zeros((classes, 64 * -(-array.shape[1] // 8)), np.int64), np.zeros(classes, np.int64)
     for words, members in _members(array, checked):
         _add_ones(words, members, ones)

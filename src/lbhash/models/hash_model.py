@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from huggingface_hub import PyTorchModelHubMixin
-from safetensors import SafetensorError
+from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_model as load_weights
 from torch import Tensor, nn
 
@@ -23,6 +25,8 @@ from lbhash.utils.serialization import plain
 from lbhash.utils.validation import check_int
 
 PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
+
+_OF_A_DOWNLOAD = ("revision", "cache_dir", "force_download", "local_files_only", "token")
 
 MODEL_CARD = """---
 {{ card_data }}
@@ -79,7 +83,9 @@ class HashModel(
         if about is not None:
             metadata = {key.replace(" ", "_"): value for key, value in about.items()}
         self.dim, self.bits, self.hidden = check_int(dim, "dim", 1), check_bits(bits), check_int(hidden, "hidden")
+        check_int(classifier, "classifier")
         self.metadata: dict[str, Any] = plain(metadata or {}, "metadata")
+        check_metadata(self.metadata)
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
         self.dropout = Dropout(dropout)
@@ -159,13 +165,18 @@ class HashModel(
     def _from_pretrained(cls, *, model_id: str, **kwargs: Any) -> HashModel:
         """Load all tensors from safetensors; the weights must have the configuration's fingerprint, if it has one."""
         folder = Path(model_id)
+        given = {name: kwargs[name] for name in cls._hub_mixin_init_parameters if name in kwargs}
         with torch.random.fork_rng(devices=[]):  # the random weights of a new model must not change the caller's state
             if folder.is_dir():
                 check_model_folder(folder)
                 # The mixin would print on standard output that it loads from a folder.
-                model = cls(**{name: kwargs[name] for name in cls._hub_mixin_init_parameters if name in kwargs})
+                check_shapes(given, folder / "model.safetensors")
+                model = cls(**given)
                 load_weights(model, folder / "model.safetensors", strict=True)
             else:
+                asked = {name: kwargs[name] for name in _OF_A_DOWNLOAD if name in kwargs}
+                with suppress(EntryNotFoundError):  # which is refused below
+                    check_shapes(given, Path(hf_hub_download(model_id, "model.safetensors", **asked)))
                 model = super()._from_pretrained(model_id=model_id, **{**kwargs, "strict": True})
         written_with, found = model.metadata.pop("fingerprint", None), model.fingerprint()
         if written_with not in (None, found):
@@ -178,6 +189,36 @@ class HashModel(
     @classmethod
     def _load_as_pickle(cls, *args: Any, **kwargs: Any) -> Any:
         raise ValueError("the model has no model.safetensors; lbhash never loads pickles")
+
+
+def check_metadata(metadata: Any) -> None:
+    """Raise ``TypeError`` or ``ValueError`` unless what is read of a model's metadata has its usual form."""
+    if not isinstance(metadata, dict):
+        raise TypeError(f"metadata is {metadata!r}; it must be an object of names and values")
+    backbone, classes = metadata.get("backbone"), metadata.get("classes", [])
+    names = ("name", "fingerprint")
+    if backbone and not (isinstance(backbone, dict) and all(isinstance(backbone.get(name), str) for name in names)):
+        raise TypeError(f"metadata has the backbone {backbone!r}; it must have a name and a fingerprint")
+    if not isinstance(classes, list) or not {type(label) for label in classes} <= {int, float, str, bool}:
+        raise TypeError(f"metadata has the classes {str(classes)[:100]}; they must be a list of labels")
+    if "label_columns" in metadata:
+        check_int(metadata["label_columns"], "label_columns", 1)
+
+
+def check_shapes(arguments: dict[str, Any], weights: Path) -> None:
+    """Raise ``ValueError`` unless a model of these arguments has the tensors of a safetensors file.
+
+    Both are compared by their shapes, without any memory: a configuration may ask for more than there is.
+    """
+    with torch.device("meta"):
+        wanted = {name: list(tensor.shape) for name, tensor in HashModel(**arguments).state_dict().items()}
+    with safe_open(weights, "pt") as stored:
+        found = {name: stored.get_slice(name).get_shape() for name in stored.keys()}  # noqa: SIM118  # no mapping
+    for name in sorted(wanted.keys() | found.keys()):
+        ours, theirs = wanted.get(name, "no such tensor"), found.get(name, "no such tensor")
+        if ours != theirs:
+            said = f"config.json says {ours} and model.safetensors has {theirs}"
+            raise ValueError(f"size mismatch for {name}: {said}; they are not of one model")
 
 
 def check_model_folder(folder: str | Path, name: str = "model") -> Path:

@@ -18,6 +18,7 @@ from lbhash.service.routes import router
 from lbhash.service.schemas import Detail
 from lbhash.service.settings import Settings
 from lbhash.service.state import Service
+from lbhash.utils.memory import shortage
 from lbhash.utils.version import __version__
 
 STATIC = Path(__file__).parent / "static"
@@ -45,7 +46,12 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
         responses={status: {"model": Detail} for status in (400, 401, 408, 413, 421, 422, 503)},
         middleware=[Middleware(service.monitor.measured), Middleware(Security, settings=settings)],
-        exception_handlers={RequestValidationError: _invalid, ConnectionError: _unreachable, Exception: _failed},
+        exception_handlers={
+            RequestValidationError: _invalid,
+            ConnectionError: _unreachable,
+            MemoryError: _short,
+            Exception: _failed,
+        },
     )
     app.state.service = service
     app.include_router(router)
@@ -62,6 +68,11 @@ async def _unreachable(_: Request, error: Any) -> Response:
     """Answer 503: the index is on another machine that does not answer, and may answer again in a moment."""
     log.warning("%s", error)
     return JSONResponse({"detail": "the index does not answer"}, 503, {"Retry-After": "5"})
+
+
+async def _short(_: Request, error: Any) -> Response:
+    log.warning("%s", shortage(error))
+    return JSONResponse({"detail": "there is not enough memory for this request now"}, 503, {"Retry-After": "5"})
 
 
 async def _failed(_: Request, error: Any) -> Response:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.utils.arrays import check_unmasked
+from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_int
 
 Labels = npt.NDArray[Any]  # int64 [n] or uint8 [n, classes], as check_labels returns them
@@ -22,8 +24,9 @@ _MAY_BE = "class numbers [n], a multi-hot array [n, classes] or a list of lists 
 def check_labels(labels: Any, name: str = "labels", classes: int | None = None) -> Labels:
     """Return class numbers as ``int64 [n]``, and labels of any other form as ``uint8 [n, classes]``.
 
-    Labels are class numbers ``[n]`` or ``[n, 1]`` from 0 on (integers, or floats that are whole numbers), multi-hot
-    ``[n, classes]`` of 0 and 1, or a list of n lists of class numbers; in the last two forms a row may have no label.
+    Labels are class numbers ``[n]`` or ``[n, 1]`` from 0 on (integers, floats that are whole numbers, or Booleans),
+    multi-hot ``[n, classes]`` of 0 and 1, or a list of n lists of class numbers; in the last two forms a row may have
+    no label. No value may be masked, NaN or None.
     If ``classes`` is None, it is the columns of a multi-hot array, or 1 + the largest class number of a list of lists.
 
     >>> check_labels([[0, 2], [1]]).tolist()
@@ -110,8 +113,9 @@ def one_hot(labels: Any, classes: int | None = None) -> npt.NDArray[np.uint8]:
     array = check_labels(labels, classes=classes)
     if array.ndim == 2:
         return array
-    numbers = np.arange(array.max(initial=-1) + 1 if classes is None else classes)
-    return (array[:, None] == numbers).view(np.uint8)
+    classes = int(array.max(initial=-1)) + 1 if classes is None else classes
+    _check_columns(len(array), classes, "labels")
+    return (array[:, None] == np.arange(classes)).view(np.uint8)
 
 
 def _is_list_of_lists(labels: Any, name: str) -> bool:
@@ -125,6 +129,7 @@ def _is_list_of_lists(labels: Any, name: str) -> bool:
 
 
 def _as_numbers(labels: Any, name: str) -> npt.NDArray[Any]:
+    check_unmasked(labels, name)
     try:
         array = np.asarray(labels)
     except ValueError as error:
@@ -144,6 +149,8 @@ def _as_numbers(labels: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _class_numbers(array: npt.NDArray[Any], name: str, classes: int | None) -> npt.NDArray[np.int64]:
+    if array.dtype in (np.bool_, np.float16):  # which cannot be compared with 2**63
+        array = array.astype(np.float32)
     wrong = {"at least 0": array < 0, "below 2**63": array >= 2**63}
     if array.dtype.kind == "f":
         wrong = {"integers from 0": array != np.floor(array), **wrong}  # NaN too
@@ -181,9 +188,16 @@ def _multi_hot_of_lists(rows: Sequence[Any], name: str, classes: int | None) -> 
             raise ValueError(f"{name} names a class twice in row {index}; if it is multi-hot, it must be an array")
     numbers = np.array(flat, dtype=np.int64)
     _check_below(numbers, where, name, classes)
-    hot = np.zeros((len(rows), classes or int(numbers.max(initial=0)) + 1), np.uint8)
+    classes = classes or int(numbers.max(initial=0)) + 1
+    _check_columns(len(rows), classes, name)
+    hot = np.zeros((len(rows), classes), np.uint8)
     hot[where, numbers] = 1
     return hot
+
+
+def _check_columns(rows: int, classes: int, name: str) -> None:
+    what = f"{name} has classes up to {classes - 1:,}, and {rows:,} rows of so many columns"
+    check_memory(rows * classes, what, "number the classes from 0 without large gaps")
 
 
 def _check_below(numbers: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], name: str, classes: int | None) -> None:

@@ -19,6 +19,7 @@ from lbhash.data.streamed import ParquetRows
 from lbhash.utils.files import existing_file
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.formatting import one_line
+from lbhash.utils.memory import check_parquet
 
 IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
@@ -125,7 +126,9 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
             image = _image_column(schema, file, name)
             label = first_of(LABEL_COLUMNS, schema.names)
             flags = [flag for flag in FLAGS if flag in schema.names]
-            tables.append(pq.read_table(file, columns=[*flags, *([label] if label else [])]))
+            others = [*flags, *([label] if label else [])]
+            check_parquet(pq.read_metadata(file), f"{name} is {str(file)!r}, whose columns {', '.join(others)}", others)
+            tables.append(pq.read_table(file, columns=others))
         except (pa.ArrowInvalid, OSError) as error:
             said = f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}"
             raise ValueError(said) from None

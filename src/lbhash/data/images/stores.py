@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.images.decoding import as_image
+from lbhash.data.images.decoding import MAX_BYTES, as_image
 from lbhash.utils.fingerprint import fingerprint
 
 if TYPE_CHECKING:
@@ -69,9 +69,13 @@ class FileImages(ImageStore):
     def stored(self, row: int) -> bytes:
         """Return the file of a row."""
         try:
-            return (self.folder / self.files[row]).read_bytes()
+            with (self.folder / self.files[row]).open("rb") as opened:
+                size = os.fstat(opened.fileno()).st_size
+                if size <= MAX_BYTES:
+                    return opened.read()
         except OSError as error:
             raise ValueError(f"{self.where(row)} cannot be read: {error.strerror}") from None
+        raise ValueError(f"{self.where(row)} has {size:,} bytes; it may have {MAX_BYTES:,} at most")
 
     def where(self, row: int) -> str:
         """Return the file's path."""

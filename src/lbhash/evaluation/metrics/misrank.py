@@ -13,6 +13,7 @@ import numpy.typing as npt
 from lbhash.evaluation.metrics.common import TIES, Floats, Ties, all_relevant, check_rank, ratio
 from lbhash.evaluation.metrics.sums import harmonic
 from lbhash.evaluation.ranking import Ranking
+from lbhash.utils.arrays import as_array
 from lbhash.utils.validation import check_choice
 
 _harmonic = np.vectorize(harmonic, otypes=[np.float64])
@@ -74,7 +75,7 @@ def average_precision_floor(hist: Ranking) -> Floats:
 
 
 def _integers(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
-    array = np.asarray(values)
+    array = as_array(values, name)
     if array.dtype.kind not in "iu" or (array < 0).any():
         raise ValueError(f"{name} is {values!r}; it must hold integers of at least 0")
     return array.astype(np.int64)

@@ -19,6 +19,7 @@ from lbhash.codes import PackedCodes, as_words, check_codes, check_width
 from lbhash.evaluation.ranking import kernels
 from lbhash.evaluation.ranking.distinct import compress, unique_rows
 from lbhash.evaluation.ranking.kernels import KERNELS, Words, by_word, split
+from lbhash.utils.arrays import as_array
 from lbhash.utils.labels import Labels, check_label_pair, check_labels, fit_columns
 from lbhash.utils.validation import check_int
 
@@ -262,7 +263,7 @@ def check_lengths(codes: PackedCodes, labels: Any, which: str) -> None:
 
 def check_grades(grades: npt.ArrayLike, queries: int, base: int) -> npt.NDArray[np.uint16]:
     """Return the result of a relevance function as ``uint16 [queries, base]``; raise unless it is what it may be."""
-    array = np.asarray(grades)
+    array = as_array(grades, "relevance")
     if array.dtype.kind not in "biu":
         raise TypeError(f"relevance returned {array.dtype}; it must return booleans or integers [queries, base]")
     if array.shape != (queries, base):

@@ -1,0 +1,120 @@
+"""Memory: how much there is, and whether what a file asks for fits into it.
+
+A few kilobytes of Parquet may hold gigabytes of equal numbers, and one class number makes an array as long as itself.
+What is about to be made is therefore compared with what there is; a system that is short of memory kills a process
+without a word.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from lbhash.utils.formatting import one_line
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}  # of Parquet, in bytes
+_SHORT = re.compile("can't allocate memory|not enough memory|out of memory|bad_alloc", re.IGNORECASE)
+_MOUNT = Path("/sys/fs/cgroup")
+
+
+def available_memory() -> int | None:
+    """Return the bytes that this process can still take, of the machine and of its container; None if nobody tells."""
+    try:
+        facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
+        free = 1024 * sum(int(facts[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
+    except (OSError, ValueError, KeyError):  # not Linux
+        try:
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        except (AttributeError, OSError, ValueError):
+            return None
+    return min([free, *_left_in_groups()])
+
+
+def check_memory(size: int, what: str, remedy: str = "") -> None:
+    """Raise ``ValueError`` if something takes more bytes than are available; ``what`` is the message's subject."""
+    free = available_memory()
+    if free is not None and size > free:
+        line = f"{what} would take {gibibytes(size)} of memory, and {gibibytes(free)} are available"
+        raise ValueError(f"{line}; {remedy}" if remedy else line)
+
+
+def check_parquet(metadata: Any, what: str, columns: Collection[str] | None = None) -> None:
+    """Raise ``ValueError`` if some columns of a Parquet file, or all, take more memory than is available."""
+    groups = range(metadata.num_row_groups)
+    check_memory(sum(group_bytes(metadata, group, columns) for group in groups), what)
+
+
+def check_npz(file: Path, what: str, arrays: Collection[str] | None = None) -> None:
+    """Raise ``ValueError`` if some arrays of an ``.npz`` file, or all, take more memory than is available.
+
+    What is wrong with the file otherwise is left to whoever reads it.
+    """
+    size = 0
+    with suppress(OSError, ValueError, zipfile.BadZipFile), zipfile.ZipFile(file) as opened:
+        members = {one.filename.removesuffix(".npy"): one.file_size for one in opened.infolist()}
+        size = sum(members[name] for name in members if arrays is None or name in arrays)
+    check_memory(size, what)
+
+
+def group_bytes(metadata: Any, group: int, columns: Collection[str] | None = None) -> int:
+    """Return the bytes that some columns of a row group take in memory, or all of them, by a file's ``FileMetaData``.
+
+    Of numbers they follow from how many there are; of text and bytes they are what the file says that it stores.
+    """
+    total, stored = 0, metadata.row_group(group)
+    for at in range(stored.num_columns):
+        column = stored.column(at)
+        if columns is None or column.path_in_schema.split(".")[0] in columns:
+            width = _WIDTHS.get(column.physical_type) or metadata.schema.column(at).length
+            least = column.total_uncompressed_size if column.physical_type == "BYTE_ARRAY" else 0
+            total += max(least, column.num_values * (width or 0))
+    return total
+
+
+def shortage(error: BaseException) -> str | None:
+    """Return a line for the error of NumPy, PyTorch, Arrow or Faiss that finds no memory; None for any other error."""
+    if not isinstance(error, MemoryError) and not (isinstance(error, RuntimeError) and _SHORT.search(str(error))):
+        return None
+    said = one_line(error)
+    return "there is not enough memory" + (f": {said[:200]}" if said != type(error).__name__ else "")
+
+
+def gibibytes(size: int) -> str:
+    """Return a number of bytes as people read it.
+
+    >>> gibibytes(10**11)
+    '93.1 GiB'
+    """
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.1f} MiB"
+
+
+def _left_in_groups() -> Iterator[int]:
+    """Yield the bytes that are left to each control group that this process is in, if the group has a limit."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:  # version 2
+            names = ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        else:
+            continue
+        mount = _MOUNT / controllers
+        folder = mount / path.lstrip("/")
+        for place in (folder, *folder.parents):  # a container may see its own group as the mount alone
+            if not place.is_relative_to(mount):
+                break
+            try:
+                limit, used = (int((place / name).read_text(encoding="ascii")) for name in names[:2])
+                facts = dict(line.split() for line in (place / "memory.stat").read_text(encoding="ascii").splitlines())
+            except (OSError, ValueError):  # no limit, or no such group
+                continue
+            yield limit - used + int(facts.get(names[2], 0))  # the cache of files makes room

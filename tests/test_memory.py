@@ -1,0 +1,174 @@
+import json
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from lbhash import Hasher, bound
+from lbhash.codes.io import read_array, read_codes
+from lbhash.data import load_table
+from lbhash.data.images import FileImages
+from lbhash.data.readers import read_table
+from lbhash.utils import memory
+from lbhash.utils.labels import one_hot
+from lbhash.utils.memory import available_memory, check_memory, gibibytes, shortage
+
+
+@pytest.fixture
+def little(monkeypatch):
+    """A machine with 8 MiB left."""
+    monkeypatch.setattr(memory, "available_memory", lambda: 8 << 20)
+
+
+def refused(call, *parts, said="would take .* of memory, and 8.0 MiB are available"):
+    with pytest.raises(ValueError, match=said) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_available_memory_is_that_of_this_machine():
+    psutil = pytest.importorskip("psutil")
+    assert 0 < available_memory() <= psutil.virtual_memory().total + psutil.swap_memory().total
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_container_has_less_memory_than_its_machine(tmp_path, monkeypatch, version):
+    """The limit of any group above counts, and the cache of files does not."""
+    names = [("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")]
+    names.append(("memory.max", "memory.current", "inactive_file"))
+    limit, used, cache = names[version - 1]
+    mount = tmp_path / ("memory" if version == 1 else "")
+    for place, most in (("a", 1000), ("a/b", 5000)):
+        (mount / place).mkdir(parents=True)
+        (mount / place / limit).write_text(f"{most}\n")
+        (mount / place / used).write_text("700\n")
+        (mount / place / "memory.stat").write_text(f"anon 500\n{cache} 200\n")
+    monkeypatch.setattr(memory, "_MOUNT", tmp_path)
+    lines = "7:cpu:/x\n4:memory:/a/b\n" if version == 1 else "0::/a/b\n"
+    whole = type(tmp_path).read_text
+    monkeypatch.setattr(
+        type(tmp_path),
+        "read_text",
+        lambda file, **how: lines if str(file) == "/proc/self/cgroup" else whole(file, **how),
+    )
+    assert list(memory._left_in_groups()) == [4500, 500]
+
+
+def test_what_fits_is_not_refused(little):
+    check_memory(8 << 20, "it")
+    refused(lambda: check_memory((8 << 20) + 1, "it", "buy more"), "it would take 8.0 MiB", "; buy more")
+    assert gibibytes(3 << 29) == "1.5 GiB"
+
+
+@pytest.mark.parametrize("labels", [[[0], [10**9]], {"labels": pa.array([[0], [10**9]])}])
+def test_a_large_class_number_in_lists(little, tmp_path, labels):
+    """A row of a column for each class up to it: a few kilobytes of Parquet asked for 93 GiB."""
+    parts = ["has classes up to 1,000,000,000, and 2 rows", "would take 1.9 GiB", "number the classes from 0"]
+    if isinstance(labels, list):
+        refused(lambda: one_hot(labels), *parts)
+        return
+    file = tmp_path / "large.parquet"
+    pq.write_table(pa.table({"embedding": [[0.0, 1.0], [1.0, 0.0]], **labels}), file)
+    refused(lambda: load_table(file), *parts, "column 'labels' of data")
+    facts = json.dumps({"bits": 8, "classes": 10**9 + 1})
+    codes = pa.table({"code": pa.array([b"a", b"b"], pa.binary(1)), **labels}).replace_schema_metadata(
+        {"lbhash": facts}
+    )
+    pq.write_table(codes, file)
+    refused(lambda: read_codes(file), *parts)
+
+
+def test_a_large_class_number_in_a_column(little, blobs):
+    """Class numbers may have gaps wherever only their classes count; the bound has a row for each up to the largest."""
+    refused(lambda: bound(np.zeros((2, 1), np.uint8), [0, 10**9]), "has classes up to 1,000,000,000, and the centers")
+    refused(lambda: one_hot([0, 10**9]), "number the classes from 0")
+    hasher = Hasher(bits=8, hidden=0, epochs=1).fit(blobs.x, np.where(blobs.y == 2, 10**9, blobs.y))
+    assert hasher.classes_.tolist() == [0, 1, 3, 10**9]
+
+
+def write_zeros(file, rows, dim, **columns):
+    zeros = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(rows * dim, np.float32)), dim)
+    pq.write_table(pa.table({"embedding": zeros, **columns}), file, compression="zstd")
+    return file
+
+
+def test_parquet_that_expands(little, tmp_path):
+    """Equal numbers are stored as one and a count, so that the file's sizes say nothing of the memory."""
+    file = write_zeros(tmp_path / "zeros.parquet", 40_000, 64)
+    assert file.stat().st_size < 50_000
+    refused(lambda: read_table(file), f"data is {str(file)!r}, whose 40,000 embeddings would take 9.8 MiB")
+    assert read_table(file, stream=True).embeddings.shape == (40_000, 64)  # which takes the memory of some rows
+    wide = write_zeros(tmp_path / "wide.parquet", 2048, 2000)
+    refused(lambda: read_table(wide, stream=True), "2,048 rows of wide.parquet would take 15.6 MiB")
+    labeled = write_zeros(tmp_path / "labeled.parquet", 1 << 21, 1, label=np.zeros(1 << 21, np.int64))
+    refused(lambda: read_table(labeled, stream=True), "whose columns label would take 16.0 MiB")
+    codes = tmp_path / "codes.parquet"
+    pq.write_table(pa.table({"code": pa.array([b"a" * 128] * 70_000, pa.binary(128))}), codes)
+    assert codes.stat().st_size < 50_000
+    refused(lambda: read_codes(codes), f"codes is {str(codes)!r}, which would take 8.5 MiB")
+
+
+def test_npy_that_is_larger_than_memory(little, tmp_path):
+    file = tmp_path / "zeros.npy"
+    np.save(file, np.zeros((9 << 20, 1), np.uint8))
+    refused(lambda: read_array(file, "codes"), f"codes is {str(file)!r}, which would take 9.0 MiB")
+    refused(lambda: read_table(write_zeros(tmp_path / "x.parquet", 2, 2), file), "labels is")
+    assert len(read_table(file)) == 9 << 20  # which is memory-mapped
+
+
+def test_npz_that_expands(little, tmp_path):
+    file = tmp_path / "zeros.npz"
+    np.savez_compressed(file, embeddings=np.zeros((40_000, 64), np.float32), other=np.zeros(3))
+    refused(lambda: read_table(file), f"data is {str(file)!r}, which would take 9.8 MiB")
+    np.savez_compressed(file, codes=np.zeros((80_000, 128), np.uint8))
+    refused(lambda: read_codes(file), "which would take 9.8 MiB")
+
+
+@pytest.mark.parametrize("shape", [(10**15,), (10**9, 10**6), (10**12, 10**12)])
+def test_arrays_whose_headers_lie(tmp_path, shape):
+    """A header may ask for more than any machine has; the file has ten bytes."""
+    file = tmp_path / "lies.npy"
+    with file.open("wb") as opened:
+        np.lib.format.write_array_header_1_0(opened, {"descr": "|u1", "fortran_order": False, "shape": shape})
+        opened.write(b"0123456789")
+    with zipfile.ZipFile(tmp_path / "lies.npz", "w") as archive:
+        for name in ("embeddings.npy", "codes.npy"):
+            archive.write(file, name)
+    for call in (
+        lambda: read_array(file, "codes"),
+        lambda: read_table(file),
+        lambda: read_table(write_zeros(tmp_path / "x.parquet", 2, 2), file),
+        lambda: read_table(tmp_path / "lies.npz"),
+        lambda: read_codes(tmp_path / "lies.npz"),
+    ):
+        refused(call, said="which is damaged or no")
+
+
+def test_an_image_file_is_not_read_if_it_is_too_large(tmp_path):
+    with (tmp_path / "large.jpg").open("wb") as opened:
+        opened.truncate(1 << 40)  # without a block on the disk
+    refused(lambda: FileImages(tmp_path, ["large.jpg"]).stored(0), "it may have 33,554,432 at most", said="large.jpg")
+
+
+@pytest.mark.parametrize("error", [MemoryError(), pa.ArrowMemoryError("malloc of size 9"), "numpy", "torch"])
+def test_no_memory_is_a_line(error, monkeypatch, command):
+    if isinstance(error, str):
+        ask = {"numpy": lambda: np.ones(1 << 55), "torch": lambda: torch.ones(1 << 55)}[error]
+        with pytest.raises((MemoryError, RuntimeError)) as caught:
+            ask()
+        error = caught.value
+
+    def fail():
+        raise error
+
+    monkeypatch.setattr("lbhash.cli.tables.method_rows", fail)
+    status, out, said = command("methods", "--json")
+    assert (status, out) == (2, "")
+    assert said.startswith("lbhash: error: there is not enough memory")
+    assert said.count("\n") == 1
+    assert shortage(RuntimeError("a bug")) is None
