@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import io
 import json
 
@@ -54,6 +55,7 @@ def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service,
         {"row": row},
         {"id": row},
         {"embedding": data.embeddings[row].tolist()},
+        {"embedding": base64.b64encode(data.embeddings[row].astype("<f4")).decode()},
         {"code": code.tobytes().hex()},
         {"code": code.tobytes().hex().upper()},
     ):

@@ -17,7 +17,7 @@ _Value = StrictBool | _Int64 | _Finite | StrictStr
 _Natural = Annotated[StrictInt, Field(ge=0, lt=2**63)]
 _K = Annotated[StrictInt, Field(ge=1, le=MAX_K)]
 _Label = int | list[int] | None
-_MAX_COLUMNS = 16  # of a filter
+_MAX_COLUMNS, _MAX_VALUES = 16, 1000  # of a filter
 
 
 def _numbers(value: Any) -> Any:
@@ -30,10 +30,13 @@ def _numbers(value: Any) -> Any:
         raise ValueError("it is text, but not the base64 of float32 numbers, four bytes each") from None
 
 
-def _few_columns(value: Any) -> Any:
-    """Refuse a filter on too many columns at once, before all of them are checked."""
-    if isinstance(value, dict) and len(value) > _MAX_COLUMNS:
-        raise ValueError(f"{len(value):,} columns are given; there may be {_MAX_COLUMNS}")
+def _small(value: Any) -> Any:
+    """Refuse a filter on too many columns or values before each of them is checked."""
+    if isinstance(value, dict):
+        if len(value) > _MAX_COLUMNS:
+            raise ValueError(f"{len(value):,} columns are given; there may be {_MAX_COLUMNS}")
+        if max((len(one) for one in value.values() if isinstance(one, list)), default=0) > _MAX_VALUES:
+            raise ValueError(f"a column has more than {_MAX_VALUES:,} values")
     return value
 
 
@@ -42,8 +45,8 @@ _Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
 _Embedding = Annotated[
     list[_Finite], Field(fail_fast=True), BeforeValidator(_numbers, json_schema_input_type=list[_Finite] | _Base64)
 ]
-_Values = Annotated[list[_Value], Field(max_length=1000, fail_fast=True)]
-_Where = Annotated[dict[StrictStr, _Value | _Values], Field(max_length=_MAX_COLUMNS), BeforeValidator(_few_columns)]
+_Values = Annotated[list[_Value], Field(max_length=_MAX_VALUES, fail_fast=True)]
+_Where = Annotated[dict[StrictStr, _Value | _Values], Field(max_length=_MAX_COLUMNS), BeforeValidator(_small)]
 
 
 class _Computed(BaseModel):
