@@ -46,6 +46,13 @@ def by_hand(code, index, k=None, radius=None, keep=lambda row: True):
     return distances[order][:k].tolist(), ids[order][:k].tolist()
 
 
+def test_null_in_a_form_is_a_field_that_is_not_given(client, digits_service):
+    given = {"files": {"image": client.get("/row/3/image").content}}
+    wanted = found(client.post("/search", **given))
+    for name in ("k", "radius", "where", "rerank"):
+        assert found(client.post("/search", **given, data={name: "null"})) == wanted
+
+
 def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service, hasher):
     data, index = load_table("digits"), open_index(digits_service.index)
     row = int(index.ids()[40])

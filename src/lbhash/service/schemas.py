@@ -54,7 +54,13 @@ class _Computed(BaseModel):
     generation: int
 
 
-class Given(BaseModel, extra="forbid"):
+def _one_alone(schema: dict[str, Any]) -> None:
+    """Say in the schema of a query what ``_one_of_them`` checks."""
+    not_null = {"not": {"type": "null"}}
+    schema["oneOf"] = [{"properties": {name: not_null}, "required": [name]} for name in Given.model_fields]
+
+
+class Given(BaseModel, extra="forbid", json_schema_extra=_one_alone):
     """The query: exactly one of these fields."""
 
     embedding: _Embedding | None = Field(
