@@ -8,7 +8,7 @@ from pathlib import Path
 from lbhash.utils.validation import check_float, check_int
 
 MAX_K = 1000  # neighbors in one answer
-MAX_JSON = 512 << 10  # bytes of a body of JSON: 20,000 numbers with all of their digits
+MAX_JSON = 256 << 10  # bytes of a body of JSON: 10,000 numbers with all of their digits
 
 
 @dataclass(frozen=True)
