@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import io
 import json
 
@@ -45,6 +46,13 @@ def by_hand(code, index, k=None, radius=None, keep=lambda row: True):
     return distances[order][:k].tolist(), ids[order][:k].tolist()
 
 
+def test_null_in_a_form_is_a_field_that_is_not_given(client, digits_service):
+    given = {"files": {"image": client.get("/row/3/image").content}}
+    wanted = found(client.post("/search", **given))
+    for name in ("k", "radius", "where", "rerank"):
+        assert found(client.post("/search", **given, data={name: "null"})) == wanted
+
+
 def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service, hasher):
     data, index = load_table("digits"), open_index(digits_service.index)
     row = int(index.ids()[40])
@@ -54,6 +62,7 @@ def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service,
         {"row": row},
         {"id": row},
         {"embedding": data.embeddings[row].tolist()},
+        {"embedding": base64.b64encode(data.embeddings[row].astype("<f4")).decode()},
         {"code": code.tobytes().hex()},
         {"code": code.tobytes().hex().upper()},
     ):

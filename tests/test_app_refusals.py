@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import base64
 import io
+import json
 import struct
+import threading
 import zlib
 
 import numpy as np
@@ -10,7 +13,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from app_answers import HOME, assert_refused, png
-from lbhash.service import Settings, create_app
+from lbhash.service import Settings, create_app, requests
 
 pytest_plugins = ["app_service"]
 
@@ -44,7 +47,7 @@ FIELD = b"--x\r\nContent-Disposition: form-data"
         ({"embedding": []}, ("0 numbers", "takes 64")),
         ({"embedding": [1.0] * 63}, ("63 numbers", "takes 64")),
         ({"embedding": [1.0] * 65}, ("65 numbers",)),
-        ({"embedding": ["a"] * 64}, ("embedding.0:", "63 more")),
+        ({"embedding": ["a"] * 64}, ("embedding.0: Input should be a valid number",)),
         ({"embedding": [True] * 64}, ("embedding.0:",)),
         ({"embedding": [1e39] * 64}, ("not finite",)),
         ({"embedding": [[1.0]] * 64}, ("embedding.0:",)),
@@ -66,7 +69,6 @@ FIELD = b"--x\r\nContent-Disposition: form-data"
         ({"row": 1, "candidates": 0}, ("candidates:",)),
         ({"row": 1, "kk": 3}, ("kk:",)),
         ([], ("",)),
-        (None, ("",)),
         ("row", ("",)),
     ],
 )
@@ -90,7 +92,7 @@ def test_an_unknown_id_is_not_found(client):
         b'{"embedding": [' + b"Infinity," * 63 + b"-Infinity]}",
         b'{"embedding": [' + b"1e999," * 63 + b"1]}",
         b"[" * 100_000,
-        b'{"where":' * 50_000,
+        b'{"where":' * 15_000,
         b'{"row": ' + b"9" * 10_000 + b"}",
         b'{"row": 1, "k": ' + b"0" * 10_000 + b"}",
     ],
@@ -180,10 +182,14 @@ def test_forms_that_cannot_be(client, fields, part):
         ("application/x-www-form-urlencoded", b"row=1", 415),
         ("text/plain", b'{"row": 1}', 415),
         ("", b'{"row": 1}', 415),
+        (None, b'{"row": 1}', 415),
+        (None, b"", 415),
     ],
 )  # fmt: skip
 def test_bodies_that_are_no_form(client, kind, body, status):
-    assert_refused(client.post("/search", content=body, headers={"Content-Type": kind}), status)
+    assert_refused(
+        client.post("/search", content=body, headers={"Content-Type": kind} if kind is not None else {}), status
+    )
 
 
 def test_two_images_are_too_many(client):
@@ -209,6 +215,116 @@ def test_too_large_a_body_is_refused_while_it_comes_in(digits_service, path):
             assert_refused(client.post(path, content=endless(), headers=headers), 413, "20,000 bytes")
             assert_refused(client.post(path, content=b"x" * 20_001), 413, "20,000 bytes")
         assert_refused(client.request("GET", path, headers={"Content-Length": "9" * 40}), 413)
+
+
+def test_json_is_small_however_large_an_image_may_be(client):
+    body = b'{"embedding":[' + b"[]," * 175_000 + b"[]]}"
+    typed = {"Content-Type": "application/json"}
+    for kind in (typed, {"Content-Type": "text/plain"}, {}):
+        assert_refused(client.post("/search", content=body, headers=kind), 413, "262,144 bytes")
+    assert_refused(client.post("/search", content=iter([body[:-2], b"]}"]), headers=typed), 413, "262,144 bytes")
+    assert client.get("/about").json()["limits"]["max_json"] == 262_144
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        (b'{"embedding":[' + b"[]," * 80_000 + b"[]]}", "more lists"),
+        (b'{"embedding":[' + b"{}," * 80_000 + b"{}]}", "more lists"),
+        (b'{"embedding":[' + b'"a",' * 60_000 + b"1]}", "embedding.0: Input should be a valid number"),
+        (b'{"row":1' + b"".join(b',"%x":1' % number for number in range(25_000)) + b"}", "0: there is no such field"),
+        (
+            b'{"row":1,"where":{' + b"".join(b'"%x":1,' % number for number in range(25_000)) + b'"":1}}',
+            "25,001 columns",
+        ),
+        (b'{"row":1,"where":{"label":[' + b"{}," * 15_000 + b"1]}}", "more than 1,000 values"),
+        (b'{"row":1,"where":{"label":[' + b"null," * 900 + b"1]}}", "where.label"),
+    ],
+)
+def test_one_error_is_made_of_json_full_of_errors(client, monkeypatch, body, part):
+    made = []
+    line_for = requests.line_for
+    monkeypatch.setattr(requests, "line_for", lambda error: made.append(error.error_count()) or line_for(error))
+    answer = client.post("/search", content=body, headers={"Content-Type": "application/json"})
+    assert_refused(answer, 422, part)
+    assert sum(made) <= 20  # a value may be one of several types, which is an error for each
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"row": 1, "x" * 100_000: 1},
+        {"row": 1, "where": {"x" * 100_000: None}},
+        {"row": 1, "where": {"x" * 100_000: 1}},
+        {"row": 1, "where": {"label": "x" * 100_000}},
+        {"row": 1, "where": {"\ud800": 1}},
+        {"row": 1, "where": {"\ud800": None}},
+        {"row": 1, "where": {"label": "\ud800"}},
+        {"row": 1, "\ud800": 1},
+        {"code": "\ud800"},
+        {"embedding": "\ud800"},
+        {"row": 1, "rerank": "x" * 100_000},
+    ],
+)
+def test_a_refusal_is_short_and_can_be_written(client, body):
+    answer = client.post("/search", content=json.dumps(body), headers={"Content-Type": "application/json"})
+    assert_refused(answer, 422)
+    assert len(answer.content) < 1000
+
+
+def test_a_form_with_a_long_field_is_refused_in_one_short_line(client):
+    image = png(np.zeros((8, 8)))
+    for fields in ({"k": "x" * 100_000}, {"x" * 100_000: "1"}, {"rerank": "x" * 100_000}, {"where": "[" * 100_000}):
+        answer = client.post("/search", files={"image": image}, data=fields)
+        assert answer.status_code in (400, 422)
+        assert len(answer.content) < 1000
+
+
+def test_bodies_are_parsed_in_a_thread(client, monkeypatch):
+    threads = []
+    for name in ("parse_json", "_parse_form"):
+        parse = getattr(requests, name)
+        monkeypatch.setattr(
+            requests, name, lambda *given, parse=parse: threads.append(threading.current_thread().name) or parse(*given)
+        )
+    assert client.post("/encode", json={"row": 1}).status_code == 200
+    assert client.post("/encode", files={"image": png(np.zeros((8, 8)))}).status_code == 200
+    assert len(threads) == 2
+    assert all(name.startswith("lbhash-request") for name in threads)
+
+
+@pytest.mark.parametrize("value", ["", "AAAA" * 16, "AAA", "AAAAAAA=", "é", "AAAA AAAA", "a" * 65_537])
+def test_text_that_is_no_embedding(client, value):
+    assert_refused(client.post("/encode", json={"embedding": value}), 422, "embedding")
+
+
+@pytest.mark.parametrize("numbers", [[np.nan] * 64, [np.inf] * 64])
+def test_an_embedding_in_base64_is_finite(client, numbers):
+    packed = base64.b64encode(np.array(numbers, "<f4")).decode()
+    assert_refused(client.post("/encode", json={"embedding": packed}), 422, "embedding.0", "finite")
+
+
+def test_a_client_that_leaves_while_it_sends_is_no_failure(client):
+    messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
+    sent = []
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/search", "query_string": b"", "headers": headers}
+    client.portal.call(client.app, scope, receive, send)
+    assert sent[0]["status"] == 400
+
+
+def test_no_redirect_leads_to_the_host_that_a_request_names(client):
+    for path in ("/health/", "/search/", "/static", "/about/"):
+        answer = client.get(path, headers={"Host": "evil.example"}, follow_redirects=False)
+        assert_refused(answer, 404)
+        assert "evil" not in str(answer.headers)
 
 
 def test_wrong_methods_and_places(client):
@@ -242,6 +358,47 @@ def test_the_host(digits_service):
             assert client.get("/health", headers={"Host": host}).status_code == 200
         for host in ("evil.example", "localhost.evil.example", "evil.example:8000", "", "[::2]:8000"):
             assert_refused(client.get("/health", headers={"Host": host}), 421, "host")
+        for host in (
+            "[::1]evil.com",
+            "[::1]:evil",
+            "[::1]:80evil.com",
+            "localhost:evil",
+            "localhost:80:80",
+            "localhost/",
+        ):
+            assert_refused(client.get("/health", headers={"Host": host}), 421, "host")
+
+
+def test_pages_of_other_sites_are_refused_without_a_token(digits_service):
+    local = "http://localhost:8000"
+    with TestClient(create_app(digits_service), base_url=local) as client:
+        body = {"files": {"image": png(np.zeros((8, 8)))}}
+        assert client.post("/encode", **body).status_code == 200
+        for origin in (local, "http://LOCALHOST:8000"):
+            assert client.post("/encode", **body, headers={"Origin": origin}).status_code == 200
+        others = (
+            "http://evil.example",
+            "null",
+            "",
+            "http://localhost",
+            "http://localhost:8001",
+            "file://localhost:8000",
+        )
+        for origin in (
+            *others,
+            "http://localhost:8000.evil.example",
+            "http://localhost:8000@evil.example",
+            "localhost:8000",
+        ):
+            for path in ("/encode", "/search"):
+                assert_refused(client.post(path, **body, headers={"Origin": origin}), 403, "another web site")
+        for scheme, host in (("http", "codes.example"), ("https", "codes.example"), ("https", "codes.example:443")):
+            headers = {"Origin": f"{scheme}://codes.example", "Host": host}  # a proxy in front may do TLS
+            assert client.get("/health", headers=headers).status_code == 200
+    settings = Settings(digits_service.model, digits_service.index, token="s3cret")
+    with TestClient(create_app(settings), base_url=local) as client:
+        headers = {"Origin": "http://evil.example", "Authorization": "Bearer s3cret"}
+        assert client.post("/search", json={"id": 0}, headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from jsonschema import Draft202012Validator
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -49,4 +50,11 @@ def test_the_schema_names_every_route(address):
         "/about", "/encode", "/health", "/map", "/metrics", "/row/{row}/image", "/search", "/summary"
     }  # fmt: skip
     for path in ("/search", "/encode"):
-        assert set(paths[path]["post"]["requestBody"]["content"]) == {"application/json", "multipart/form-data"}
+        body = paths[path]["post"]["requestBody"]["content"]
+        assert set(body) == {"application/json", "multipart/form-data"}
+        query = Draft202012Validator(body["application/json"]["schema"])
+        assert query.is_valid({"row": 1})
+        assert query.is_valid({"row": 1, "embedding": None})
+        assert query.is_valid({"embedding": "AAAA"})
+        for wrong in ({}, {"row": None}, {"row": 1, "id": 1}, {"row": 1, "kk": 1}, [1]):
+            assert not query.is_valid(wrong)

@@ -44,7 +44,8 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lambda _: service.running(),
         docs_url=None,  # both load their scripts from other sites
         redoc_url=None,
-        responses={status: {"model": Detail} for status in (400, 401, 408, 413, 421, 422, 503)},
+        redirect_slashes=False,  # such a redirect leads to whatever host the request names
+        responses={status: {"model": Detail} for status in (400, 401, 403, 408, 413, 421, 422, 503)},
         middleware=[Middleware(service.monitor.measured), Middleware(Security, settings=settings)],
         exception_handlers={
             RequestValidationError: _invalid,
@@ -61,7 +62,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 async def _invalid(_: Request, error: Any) -> Response:
-    return JSONResponse({"detail": line_for(error.errors())}, 422)
+    return JSONResponse({"detail": line_for(error)}, 422)
 
 
 async def _unreachable(_: Request, error: Any) -> Response:

@@ -21,7 +21,7 @@ from lbhash.service.decoding import Decoder
 from lbhash.service.errors import ServiceError, blame_request
 from lbhash.service.rows import DigitRows, ImageRows, Rows, open_rows
 from lbhash.service.schemas import About, EncodeAnswer, Given, Health, Limits, Neighbor, Options, Query, SearchAnswer
-from lbhash.service.settings import MAX_K, Settings
+from lbhash.service.settings import MAX_JSON, MAX_K, Settings
 from lbhash.utils.labels import label_value
 from lbhash.utils.serialization import json_value
 from lbhash.utils.validation import check_int
@@ -99,7 +99,12 @@ class Engine:
             columns=index.attributes_of([]).column_names[1:],
             label=index.label or None,
             rerank=["asymmetric", *filter(None, [index.store_vectors])],
-            limits=Limits(max_body=self.settings.max_body, max_pixels=self.settings.max_pixels, max_k=MAX_K),
+            limits=Limits(
+                max_body=self.settings.max_body,
+                max_json=min(MAX_JSON, self.settings.max_body),
+                max_pixels=self.settings.max_pixels,
+                max_k=MAX_K,
+            ),
             **self._loaded(index),
         )
 

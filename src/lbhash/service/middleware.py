@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
+from functools import partial
 
 from fastapi.exception_handlers import http_exception_handler
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,8 +17,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lbhash.service.admission import Bodies
 from lbhash.service.errors import ServiceError
-from lbhash.service.settings import Settings
+from lbhash.service.requests import FORM, media_type
+from lbhash.service.settings import MAX_JSON, Settings
 
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^][:/?#@\s]+)(?::([0-9]*))?")
+_PORTS = {"http": "80", "https": "443"}
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
@@ -31,7 +36,8 @@ _HEADERS = {
 class Security:
     """Adds headers, by which browsers load nothing from other sites and store no data, and refuses wrong requests.
 
-    These are requests for another host, without the token, or with a body that is too large or comes too slowly.
+    These are requests for another host, from another web site, without the token, or with a body that is too large or
+    comes too slowly.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -53,13 +59,18 @@ class Security:
             return
         try:
             self._check_host(scope)
+            self._check_origin(scope)
             self._check_token(scope)
-            announced = Headers(scope=scope).get("content-length", "0")
+            headers = Headers(scope=scope)
+            limit = self.settings.max_body
+            if media_type(headers.get("content-type", "")) != FORM:
+                limit = min(limit, MAX_JSON)
+            announced = headers.get("content-length", "0")
             if announced.isdecimal():
-                self._check_size(int(announced[:20]))
+                _check_size(int(announced[:20]), limit)
             # No route that is read with GET takes a body; of any other, nothing begins before all of its body is there.
             bodiless = scope["method"] in ("GET", "HEAD")
-            body = None if bodiless else await self._bodies.take(receive, self._check_size)
+            body = None if bodiless else await self._bodies.take(receive, partial(_check_size, limit=limit))
         except ServiceError as error:
             response = await http_exception_handler(Request(scope), error)
             await response(scope, receive, send_with_headers)
@@ -81,10 +92,23 @@ class Security:
 
         Otherwise a web site could let its own name point to the loopback address, and its scripts read the answers.
         """
-        host = Headers(scope=scope).get("host", "").lower()
-        name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
-        if self.settings.hosts and name not in map(str.lower, self.settings.hosts):
-            raise ServiceError(421, f"the request is for host {name!r}, which is not allowed here (see --allow-host)")
+        host = Headers(scope=scope).get("host", "")
+        found = _name_and_port(host)
+        if self.settings.hosts and (found is None or found[0] not in map(str.lower, self.settings.hosts)):
+            raise ServiceError(421, f"the request is for host {host!r}, which is not allowed here (see --allow-host)")
+
+    def _check_origin(self, scope: Scope) -> None:
+        """Refuse a request that a page of another web site sends (403), unless a token protects the service.
+
+        A browser sends some requests for any page, and only keeps their answers from it. They could still make work.
+        """
+        headers = Headers(scope=scope)
+        for origin in headers.getlist("origin") if self.settings.token is None else ():
+            scheme, _, rest = origin.partition("://")
+            port = _PORTS.get(scheme, "")
+            page = _name_and_port(rest, port)
+            if not port or page is None or page != _name_and_port(headers.get("host", ""), port):
+                raise ServiceError(403, f"the request is from a page of {origin!r}, another web site")
 
     def _check_token(self, scope: Scope) -> None:
         """Refuse a request without the token (401), except for the page's own files and ``/health``."""
@@ -98,10 +122,17 @@ class Security:
             detail = "the token is wrong" if given else "this service needs a token: Authorization: Bearer TOKEN"
             raise ServiceError(401, detail, {"WWW-Authenticate": "Bearer"})
 
-    def _check_size(self, size: int) -> None:
-        limit = self.settings.max_body
-        if size > limit:
-            raise ServiceError(413, f"the body has more than {limit:,} bytes, which is the limit of this service")
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        what = "a body that is no form" if limit == MAX_JSON else "a body"
+        raise ServiceError(413, f"the body has more than {limit:,} bytes, which is the limit of {what}")
+
+
+def _name_and_port(host: str, port: str = "") -> tuple[str, str] | None:
+    """Return the name in ``Host``, in lower case, and its port (``port`` if it has none); None if it is wrong."""
+    found = _HOST.fullmatch(host.lower())
+    return None if found is None else (found[1], found[2] or port)
 
 
 def _is_page(path: str) -> bool:

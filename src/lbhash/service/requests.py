@@ -2,71 +2,138 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any, NamedTuple
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from python_multipart.exceptions import FormParserError
-from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect
 
 from lbhash.service.errors import ServiceError
 from lbhash.service.schemas import Given
+from lbhash.service.settings import MAX_JSON
+
+JSON, FORM = "application/json", "multipart/form-data"
+
+_MAX_BRACKETS = 20_000  # of JSON: more than a filter with the most values has, even if each holds a bracket
 
 
-async def read_query(request: Request, query: type[Given], options: type[BaseModel]) -> tuple[Any, Any, Any]:
-    """Read a query and its options: JSON of the model ``query``, or a form with an image and fields of ``options``.
+class Body(NamedTuple):
+    """The body of a request as it came in, with its header ``Content-Type``."""
+
+    content_type: str
+    data: bytes
+
+
+async def read_body(request: Request) -> Body:
+    """Return the body of a request; ``ServiceError`` with 415 if it is neither JSON nor a form.
+
+    What may limit its size is around the application (``Security``).
+    """
+    header = request.headers.get("content-type", "")
+    if (kind := media_type(header)) not in (JSON, FORM):
+        given = f"the body is {kind[:64]!r}" if kind else "the body has no Content-Type"
+        raise ServiceError(415, f"{given}; it must be {JSON} or {FORM}")
+    try:
+        data = await request.body()
+    except ClientDisconnect:
+        raise ServiceError(400, "the client left before all of its body was there") from None
+    return Body(header, data)
+
+
+def parse_body(body: Body, query: type[Given], options: type[BaseModel]) -> tuple[Any, Any, Any]:
+    """Parse a query and its options: JSON of the model ``query``, or a form with an image and fields of ``options``.
 
     Returns the query if it is JSON, the options, and the bytes of the image if it is a form. Raises ``ServiceError``
-    with 415 if it is neither, 400 if the form cannot be read, and 422 if a field is missing or wrong.
+    with 400 if the form cannot be read, and 422 if a field is missing or wrong. It takes up to some ten milliseconds,
+    so it is called in a thread.
     """
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     try:
-        if kind == "application/json":
-            given = query.model_validate_json(await request.body())
+        if media_type(body.content_type) == JSON:
+            value = parse_json(body.data, "the body")
+            if not isinstance(value, dict):
+                raise ServiceError(422, "the body must be a JSON object")
+            _check_names(value, query)
+            given = query.model_validate(value)
             return given, given, None
-        if kind == "multipart/form-data":
-            image, values = await _read_form(request, options)
-            return None, options.model_validate(values), image
+        image, values = _read_form(body, options)
+        return None, options.model_validate(values), image
     except ValidationError as error:
-        raise ServiceError(422, line_for(error.errors())) from None
-    raise ServiceError(415, f"the body is {kind!r}; it must be application/json or multipart/form-data")
+        raise ServiceError(422, line_for(error)) from None
 
 
-async def _read_form(request: Request, options: type[BaseModel]) -> tuple[bytes, dict[str, Any]]:
-    """Return the file in the field ``image``, and the others' values; one that is no string in ``options`` is JSON."""
-    await request.body()  # all of it in memory, as its size is limited; the parser would write it to a file
+def media_type(header: str) -> str:
+    """Return the type of a header ``Content-Type``, without parameters such as a charset."""
+    return header.partition(";")[0].strip().lower()
+
+
+def parse_json(text: bytes, name: str) -> Any:
+    """Return the value of JSON; ``ServiceError`` with 422 if it is none, or too large or too nested for any query."""
+    # Parsing holds Python's global lock, and so the whole service; a list takes far longer than the byte it is made of.
+    if len(text) > MAX_JSON or text.count(b"[") + text.count(b"{") > _MAX_BRACKETS:
+        raise ServiceError(422, f"{name} is JSON that is longer, or has more lists, than any query")
     try:
-        form = await request.form(max_files=1, max_fields=16)
-    except (FormParserError, HTTPException, UnicodeError) as error:
-        line = " ".join(str(getattr(error, "detail", error)).split())
+        return json.loads(text)
+    except RecursionError:
+        raise ServiceError(422, f"{name} is JSON that is too deep") from None
+    except ValueError as error:
+        start = text[:64].decode(errors="replace")
+        reason = getattr(error, "msg", "it is not UTF-8, or a number has too many digits")
+        raise ServiceError(422, f"{name} is {start!r}, which is no JSON that can be read: {reason}") from None
+
+
+def line_for(error: ValidationError | Any) -> str:
+    """Return the first of Pydantic's errors as one line."""
+    first = error.errors()[0]
+    place = ".".join(str(step) for step in first["loc"] if step not in ("path", "query"))
+    message = " ".join(str(first["msg"]).removeprefix("Value error, ").split())
+    return f"{place}: {message}" if place else message
+
+
+def _check_names(names: Iterable[str], model: type[BaseModel]) -> None:
+    """Refuse a field that ``model`` does not have; Pydantic would make an error of each of a hundred thousand."""
+    for name in names:
+        if name not in model.model_fields:
+            known = ", ".join(model.model_fields) or "none"
+            raise ServiceError(422, f"{name[:64]}: there is no such field; there are {known}")
+
+
+def _read_form(body: Body, options: type[BaseModel]) -> tuple[bytes, dict[str, Any]]:
+    """Return the file in the field ``image``, and the others' values; one that is no string in ``options`` is JSON."""
+    try:
+        image, texts = asyncio.run(_parse_form(body))  # Starlette's parser is a coroutine, and awaits nothing here
+    except (MultiPartException, FormParserError, UnicodeError) as error:
+        line = " ".join(str(getattr(error, "message", error)).split())
         raise ServiceError(400, f"the body is not a form that can be read: {line}") from None
-    file = form.get("image")
-    if not isinstance(file, UploadFile):
+    if image is None:
         raise ServiceError(422, "the form has no file in its field 'image'")
-    image = await file.read()
-    await form.close()
+    _check_names((name for name, _ in texts), options)
     values: dict[str, Any] = {}
-    for name, text in form.multi_items():
-        if name == "image":
-            continue
+    for name, text in texts:
         if name in values:
-            raise ServiceError(422, f"{name} is given twice")
-        values[name] = text
-        if name != "rerank" and name in options.model_fields and isinstance(text, str):
-            try:
-                values[name] = json.loads(text)
-            except (ValueError, RecursionError):
-                raise ServiceError(422, f"{name} is {text[:64]!r}; in a form it must be JSON") from None
+            raise ServiceError(422, f"{name[:64]} is given twice")
+        # Null is JSON's word in any field: it is what the schema allows for one that is not given.
+        plain = not isinstance(text, str) or (name == "rerank" and text != "null")
+        values[name] = text if plain else parse_json(text.encode(), name)
     return image, values
 
 
-def line_for(errors: Sequence[Any]) -> str:
-    """Return the first of Pydantic's errors as one line, with the number of further errors."""
-    first = errors[0]
-    place = ".".join(str(step) for step in first["loc"] if step not in ("path", "query"))
-    message = " ".join(str(first["msg"]).removeprefix("Value error, ").split())
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{place}: {message}{more}" if place else f"{message}{more}"
+async def _parse_form(body: Body) -> tuple[bytes | None, list[tuple[str, Any]]]:
+    """Return the file in the field ``image``, and names and values of the other fields."""
+
+    async def whole() -> AsyncGenerator[bytes, None]:
+        yield body.data
+
+    headers = Headers({"content-type": body.content_type})
+    parser = MultiPartParser(headers, whole(), max_files=1, max_fields=16, max_part_size=MAX_JSON)
+    parser.spool_max_size = len(body.data) + 1  # bytes, from which on it would write a file
+    form = await parser.parse()
+    file = form.get("image")
+    image = await file.read() if isinstance(file, UploadFile) else None
+    await form.close()
+    return image, [(name, text) for name, text in form.multi_items() if name != "image"]

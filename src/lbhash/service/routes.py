@@ -9,7 +9,7 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from lbhash.service import schemas
-from lbhash.service.requests import read_query
+from lbhash.service.requests import FORM, JSON, Body, parse_body, read_body
 from lbhash.service.state import Service
 
 router = APIRouter()
@@ -28,7 +28,7 @@ def _post(path: str, query: type[schemas.Given], options: type[Any]) -> Any:
     """Return the decorator of a route that takes JSON, or a form with an image, as its OpenAPI schema says."""
     fields = {"image": {"type": "string", "format": "binary"}, **options.model_json_schema()["properties"]}
     form = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
-    content = {"application/json": {"schema": query.model_json_schema()}, "multipart/form-data": {"schema": form}}
+    content = {JSON: {"schema": query.model_json_schema()}, FORM: {"schema": form}}
     body = {"requestBody": {"required": True, "content": content}}
     return router.post(path, openapi_extra=body, responses={status: {"model": schemas.Detail} for status in (404, 415)})
 
@@ -54,17 +54,27 @@ async def about(service: Running) -> schemas.About:
 @_post("/search", schemas.SearchRequest, schemas.Options)
 async def search(request: Request, service: Running) -> schemas.SearchAnswer:
     """Find the codes nearest to an image (a form), or to an embedding, a code, an id or a row (JSON)."""
+
+    def answer(body: Body) -> schemas.SearchAnswer:
+        given, options, image = parse_body(body, schemas.SearchRequest, schemas.Options)
+        return service.engine.search(given, options, image)
+
+    body = await read_body(request)
     async with service.admission.place():
-        given, options, image = await read_query(request, schemas.SearchRequest, schemas.Options)
-        return await service.admission.run(service.engine.search, given, options, image)
+        return await service.admission.run(answer, body)
 
 
 @_post("/encode", schemas.Given, schemas.Nothing)
 async def encode(request: Request, service: Running) -> schemas.EncodeAnswer:
     """Return the code of an image (a form), or of an embedding, an id or a row (JSON)."""
+
+    def answer(body: Body) -> schemas.EncodeAnswer:
+        given, _, image = parse_body(body, schemas.Given, schemas.Nothing)
+        return service.engine.encode(given, image)
+
+    body = await read_body(request)
     async with service.admission.place():
-        given, _, image = await read_query(request, schemas.Given, schemas.Nothing)
-        return await service.admission.run(service.engine.encode, given, image)
+        return await service.admission.run(answer, body)
 
 
 @router.get("/row/{row}/image", response_class=Response, responses=_IMAGE)

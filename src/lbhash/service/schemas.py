@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr, model_validator
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from lbhash.index.rerank import By
 from lbhash.service.settings import MAX_K
@@ -15,6 +17,36 @@ _Value = StrictBool | _Int64 | _Finite | StrictStr
 _Natural = Annotated[StrictInt, Field(ge=0, lt=2**63)]
 _K = Annotated[StrictInt, Field(ge=1, le=MAX_K)]
 _Label = int | list[int] | None
+_MAX_COLUMNS, _MAX_VALUES = 16, 1000  # of a filter
+
+
+def _numbers(value: Any) -> Any:
+    """Return the numbers of base64; any other value as it is, for Pydantic to judge."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return np.frombuffer(base64.b64decode(value, validate=True), "<f4").tolist()
+    except ValueError:  # binascii's error is one, too
+        raise ValueError("it is text, but not the base64 of float32 numbers, four bytes each") from None
+
+
+def _small(value: Any) -> Any:
+    """Refuse a filter on too many columns or values before each of them is checked."""
+    if isinstance(value, dict):
+        if len(value) > _MAX_COLUMNS:
+            raise ValueError(f"{len(value):,} columns are given; there may be {_MAX_COLUMNS}")
+        if max((len(one) for one in value.values() if isinstance(one, list)), default=0) > _MAX_VALUES:
+            raise ValueError(f"a column has more than {_MAX_VALUES:,} values")
+    return value
+
+
+# Only the first error is reported. A list stops at it, since there can be as many errors as there are values.
+_Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
+_Embedding = Annotated[
+    list[_Finite], Field(fail_fast=True), BeforeValidator(_numbers, json_schema_input_type=list[_Finite] | _Base64)
+]
+_Values = Annotated[list[_Value], Field(max_length=_MAX_VALUES, fail_fast=True)]
+_Where = Annotated[dict[StrictStr, _Value | _Values], Field(max_length=_MAX_COLUMNS), BeforeValidator(_small)]
 
 
 class _Computed(BaseModel):
@@ -22,10 +54,18 @@ class _Computed(BaseModel):
     generation: int
 
 
-class Given(BaseModel, extra="forbid"):
+def _one_alone(schema: dict[str, Any]) -> None:
+    """Say in the schema of a query what ``_one_of_them`` checks."""
+    not_null = {"not": {"type": "null"}}
+    schema["oneOf"] = [{"properties": {name: not_null}, "required": [name]} for name in Given.model_fields]
+
+
+class Given(BaseModel, extra="forbid", json_schema_extra=_one_alone):
     """The query: exactly one of these fields."""
 
-    embedding: list[_Finite] | None = Field(None, description="An input of the model: as many numbers as /about says.")
+    embedding: _Embedding | None = Field(
+        None, description="As many numbers as /about says: a list, or base64 of float32 in little-endian order."
+    )
     id: _Natural | None = Field(None, description="The id of a code of the index.")
     code: StrictStr | None = Field(None, description="Hexadecimal: two digits a byte, the first bit lowest.")
     row: _Natural | None = Field(None, description="A row of the data, counted from 0.")
@@ -44,8 +84,8 @@ class Options(BaseModel, extra="forbid"):
 
     k: _K | None = Field(None, description=f"The number of neighbors: by default 10, or {MAX_K:,} with a radius.")
     radius: Annotated[StrictInt, Field(ge=0)] | None = Field(None, description="The largest distance, in bits.")
-    where: dict[StrictStr, _Value | Annotated[list[_Value], Field(max_length=1000)]] | None = Field(
-        None, max_length=16, description="Only codes that have this value, or one of these, in each of these columns."
+    where: _Where | None = Field(
+        None, description="Only codes that have this value, or one of these, in each of these columns."
     )
     rerank: By | None = Field(None, description="Rank the nearest candidates again, by outputs or by stored vectors.")
     candidates: _K = Field(100, description="The number of codes that are ranked again; at least k.")
@@ -126,6 +166,7 @@ class Limits(BaseModel):
     """The limits of a request."""
 
     max_body: int
+    max_json: int
     max_pixels: int
     max_k: int
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from lbhash.utils.validation import check_float, check_int
 
 MAX_K = 1000  # neighbors in one answer
+MAX_JSON = 256 << 10  # bytes of a body of JSON: 10,000 numbers with all of their digits
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Settings:
         backbone: the folder of a vision model for images. If None, it is the model's own, if that is on this machine.
         token: what every request but those for ``/health`` and the page's files must bring (``Authorization: Bearer``).
         hosts: the allowed names in the ``Host`` of a request; empty for any.
-        max_body: the largest body of a request, in bytes.
+        max_body: the largest body of a request, in bytes; one of JSON has at most ``MAX_JSON``, too.
         max_pixels: the largest image, in pixels.
         concurrency: how many requests are computed at once. If None, it is the number of usable cores.
         queue: how many requests may wait for a thread; any more get status 503.
