@@ -12,6 +12,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware import Middleware
 
+from lbhash.index import DamagedIndexError
 from lbhash.service.middleware import Security
 from lbhash.service.requests import line_for
 from lbhash.service.routes import router
@@ -45,7 +46,12 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
         responses={status: {"model": Detail} for status in (400, 401, 408, 413, 421, 422, 503)},
         middleware=[Middleware(service.monitor.measured), Middleware(Security, settings=settings)],
-        exception_handlers={RequestValidationError: _invalid, ConnectionError: _unreachable, Exception: _failed},
+        exception_handlers={
+            RequestValidationError: _invalid,
+            ConnectionError: _unreachable,
+            DamagedIndexError: _damaged,
+            Exception: _failed,
+        },
     )
     app.state.service = service
     app.include_router(router)
@@ -62,6 +68,12 @@ async def _unreachable(_: Request, error: Any) -> Response:
     """Answer 503: the index is on another machine that does not answer, and may answer again in a moment."""
     log.warning("%s", error)
     return JSONResponse({"detail": "the index does not answer"}, 503, {"Retry-After": "5"})
+
+
+async def _damaged(_: Request, error: Any) -> Response:
+    """Answer 503: what the request needs of the index is damaged, and another instance may have it."""
+    log.error("%s", error)
+    return JSONResponse({"detail": str(error)}, 503)
 
 
 async def _failed(_: Request, error: Any) -> Response:
