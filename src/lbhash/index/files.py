@@ -189,11 +189,15 @@ class StoredArray:
     def __len__(self) -> int:
         return self.shape[0]
 
+    def read(self) -> npt.NDArray:
+        """Return all of it, and keep nothing."""
+        return self.file.read()[self._start :].view(self.dtype).reshape(self.shape)
+
     def whole(self) -> npt.NDArray:
-        """Return all of it, which is read once and stays in memory."""
+        """Return all of it, which is read once and stays in memory; nothing else of the file is needed then."""
         with self._lock:
             if self._whole is None:
-                self._whole = self.file.read()[self._start :].view(self.dtype).reshape(self.shape)
+                self._whole = self.read()
                 self.file.close()
             return self._whole
 
@@ -204,6 +208,8 @@ class StoredArray:
         return read.view(self.dtype).reshape(len(positions), *self.shape[1:])
 
 
-def whole(array: npt.NDArray | StoredArray) -> npt.NDArray:
-    """Return an array that may be stored."""
-    return array.whole() if isinstance(array, StoredArray) else array
+def whole(array: npt.NDArray | StoredArray, keep: bool = True) -> npt.NDArray:
+    """Return an array that may be stored; what was read stays in memory if ``keep``."""
+    if not isinstance(array, StoredArray):
+        return array
+    return array.whole() if keep else array.read()

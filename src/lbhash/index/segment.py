@@ -178,7 +178,7 @@ class Segment:
         """Return codes, ids, attributes and vectors of what is not removed; ``ValueError`` if a file is damaged."""
         self.check_order()
         table = None if self.table is None else self.attributes()
-        vectors = whole(self.arrays["vectors"]) if "vectors" in self.arrays else None
+        vectors = whole(self.arrays["vectors"], keep=False) if "vectors" in self.arrays else None
         if not len(self.removed):
             return self.codes, self.ids(), table, vectors
         live = self.live()
@@ -254,7 +254,7 @@ class Segment:
         if "codes" not in entry:
             entry["rows"] = self.count
             for name, array in self.arrays.items():
-                entry[name] = write_array(folder / f"{stem}.{name}.npy", whole(array))
+                entry[name] = write_array(folder / f"{stem}.{name}.npy", whole(array, keep=name != "vectors"))
             if "ids" not in self.arrays:
                 entry["first"] = self.first
             if self.table is not None:
