@@ -3,12 +3,15 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -73,6 +76,39 @@ def test_few_files_and_very_many_connections(digits_service):
             assert connection.getresponse().status == 200
         process.kill()
         assert "Traceback" not in process.stderr.read()
+
+
+def test_files_that_are_cut_in_place_change_no_answer(digits_service, tmp_path):
+    shutil.copytree(digits_service.index, tmp_path / "i")
+    with service(replace(digits_service, index=tmp_path / "i")) as (process, port):
+
+        def search():
+            client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            question = json.dumps({"id": 3, "k": 9, "where": {"label": [3, 5]}})
+            client.request("POST", "/search", question, {"Content-Type": "application/json"})
+            answer = client.getresponse()
+            return answer.status, json.load(answer)["neighbors"]
+
+        before = search()
+        assert before[0] == 200
+        for file in (tmp_path / "i").glob("0*"):
+            os.truncate(file, 0)
+        assert search() == before
+        assert process.poll() is None
+
+
+def test_a_damaged_index_is_not_served(command, digits_service, tmp_path):
+    shutil.copytree(digits_service.index, tmp_path / "i")
+    flip(tmp_path / "i")
+    said = command("serve", "--model", digits_service.model, "--index", tmp_path / "i", "--port", 0)
+    assert said == (2, "", "lbhash: error: index is damaged: the checksum of 00000001.0.codes.npy is wrong\n")
+
+
+def flip(folder):
+    (file,) = folder.glob("*.codes.npy")
+    content = bytearray(file.read_bytes())
+    content[500] ^= 1
+    file.write_bytes(content)
 
 
 def test_no_process_is_left_behind(digits_service):

@@ -550,3 +550,37 @@ def test_bad_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call(index, codes)
     assert (len(index), index.generation) == (6, 1)
+
+
+def test_filters_on_columns_that_arrow_does_not_compare_as_they_are(tmp_path):
+    """By a half, a dictionary, lists of them or lists of one length; and a line for what cannot be compared."""
+    names = pa.array(["a", "b", None, "a"])
+    halves = np.array([0.1, 2, np.nan, 0.1], np.float16)
+    columns = {
+        "half": pa.array(halves),
+        "name": names.dictionary_encode(),
+        "halves": pa.array([[0.1, 3.0], [], None, [2.0]]).cast(pa.list_(pa.float16())),
+        "names": pa.array([["a"], ["b", "c"], None, []], pa.list_(pa.dictionary(pa.int32(), pa.string()))),
+        "pair": pa.array([[1, 2], [3, 1], None, [4, 5]], pa.list_(pa.int64(), 2)),
+        "facts": pa.array([{"x": 1}] * 4),
+    }
+    codes = np.zeros((4, 1), np.uint8)
+    build_index(CodeTable(codes, 8, np.arange(4)), tmp_path / "i", attributes=pa.table(columns))
+    index = open_index(tmp_path / "i")
+    index.add(codes[:2], None, {**{name: column[:2] for name, column in columns.items()}, "name": ["z", "a"]})
+    index.compact()
+    for where, ids in [
+        ({"half": 0.1}, [0, 3, 4]),
+        ({"half": [2, 0.5]}, [1, 5]),
+        ({"name": "a"}, [0, 3, 5]),
+        ({"name": ["z", "b"]}, [1, 4]),
+        ({"halves": 0.1}, [0, 4]),
+        ({"names": ["c", "q"]}, [1, 5]),
+        ({"pair": 1}, [0, 1, 4, 5]),
+        ({"pair": 5, "name": "a"}, [3]),
+    ]:
+        assert index.search(codes[:1], 6, where=where).ids.tolist() == [ids]
+    with pytest.raises(
+        ValueError, match=r"where names 'facts', a column of struct<x: int64>, which no filter can comp"
+    ):
+        index.search(codes[:1], 6, where={"facts": {"x": 1}})

@@ -124,7 +124,7 @@ def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
     for name, value in (("one", 0), ("two", 1)):
         index_of(value, 3).save(tmp_path / name)
     (tmp_path / "now").symlink_to("one")
-    load = SegmentedIndex._load
+    load = SegmentedIndex._opened
 
     def moved(*arguments):
         if os.readlink(tmp_path / "now") == "one":
@@ -132,7 +132,7 @@ def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
             (tmp_path / "now").symlink_to("two")
         return load(*arguments)
 
-    monkeypatch.setattr(SegmentedIndex, "_load", moved)
+    monkeypatch.setattr(SegmentedIndex, "_opened", moved)
     index = open_index(tmp_path / "now")
     assert index.build == identity_of(tmp_path / "two")[0]
     index.verify()

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -11,8 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lbhash.codes.io import CodeTable
-from lbhash.index import build_index, open_index
+from lbhash.index import DamagedIndexError, build_index, open_index
+from lbhash.index.files import BLOCK, Stored, StoredArray, write_array
 from lbhash.index.manifest import checksum
+from lbhash.index.store import MERGE
+from lbhash.pipeline.index import export_index
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +45,9 @@ def answers(index, queries):
 
 
 def assert_refused_or_right(folder, queries, expected):
-    """One line of ``ValueError`` at opening, use or verification; or everything is as it was."""
+    """One line of ``ValueError`` at opening or use; or every answer is as it was. Verification is not needed for it."""
     try:
-        index = open_index(folder)
-        found = answers(index, queries)
-        index.verify()
+        found = answers(open_index(folder), queries)
     except ValueError as refused:
         said = str(refused)
     else:
@@ -108,6 +113,11 @@ def test_an_id_that_is_lost_among_damaged_ones_is_not_called_unknown(whole, tmp_
     ids = np.load(file)
     ids[[100, 1400]] = ids[[1400, 100]]
     np.save(file, ids)
+    with pytest.raises(ValueError, match=r"^index is damaged: the checksum of 00000001\.0\.ids\.npy is wrong$"):
+        open_index(tmp_path / "i").codes_of(ids[[100]])
+    manifest = json.loads((tmp_path / "i" / "index.json").read_text())  # which another program wrote, with such ids
+    manifest["segments"][0]["ids"] = write_array(file, ids)
+    rewrite(tmp_path / "i", **manifest)
     with pytest.raises(ValueError, match=r"^index is damaged: the ids of a segment do not increase$"):
         open_index(tmp_path / "i").codes_of(ids[[100]])
 
@@ -124,20 +134,23 @@ def test_what_faiss_reads_is_checked_before_the_first_search(whole, tmp_path):
         index.search(index.codes_of(index.ids()[:1]), 3)
 
 
-def rewrite(folder, **changes):
+def rewrite(folder, manifest=None, **changes):
     """Another manifest, with a checksum that is right."""
-    manifest = json.loads((folder / "index.json").read_text()) | changes
-    manifest.pop("checksum")
+    manifest = {**(manifest or json.loads((folder / "index.json").read_text())), **changes}
+    manifest.pop("checksum", None)
     (folder / "index.json").write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"version": 2}, "which a newer lbhash wrote (format 2; this one reads 1)"),
+        ({"version": 3}, "which a newer lbhash wrote (format 3; this one reads 2)"),
         ({"format": "photographs"}, "whose index.json is damaged or not of an index"),
         ({"kind": "tree"}, "of the kind 'tree', which is unknown"),
         ({"bits": 64}, "index is damaged: 00000001.0.codes.npy does not hold uint8 [1500, 8]"),
+        ({"kind": ["flat"]}, "whose index.json has no valid kind; build the index again"),
+        ({"count": 9}, "whose index.json has a count of 9 and segments of 1460 codes; build the index again"),
+        ({"version": float("inf")}, "whose index.json is damaged or not of an index"),
     ],
 )
 def test_manifests_of_other_programs(whole, tmp_path, changes, said):
@@ -182,3 +195,252 @@ def test_a_damaged_index_can_be_replaced(whole, tmp_path):
     (tmp_path / "i" / "my-notes.txt").write_text("kept")
     index.remove([0, 1])
     assert (tmp_path / "i" / "my-notes.txt").read_text() == "kept"
+
+
+def flipped(source, folder, name):
+    """A copy of an index with one bit of a file flipped, and the names and sizes of its files."""
+    shutil.copytree(source, folder)
+    (file,) = folder.glob(f"*.{name}.*")
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 4
+    file.write_bytes(content)
+    return file
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name != "index.lock"}
+
+
+def rewrite_all(index, folder):
+    index.compact()
+
+
+def remove_many(index, folder):
+    index.remove(index.ids()[:600])
+
+
+def add_until_merged(index, folder):
+    """Adds small segments, which are no rewriting, and then the one by which all are merged."""
+    before = None
+    for first in range(5000, 5000 + 20 * MERGE, 20):
+        before = contents(folder)
+        index.add(
+            np.zeros((20, 4), np.uint8),
+            range(first, first + 20),
+            {"row": [0] * 20, "label": [0] * 20},
+            vectors=np.zeros((20, 2), np.uint8),
+        )
+    raise AssertionError(f"nothing was merged in {sorted(before)}")
+
+
+def copy_all(index, folder):
+    index.save(folder.parent / "copy")
+
+
+def export(index, folder):
+    export_index(index, folder.parent / "codes.parquet")
+
+
+@pytest.mark.parametrize("change", [rewrite_all, remove_many, add_until_merged, copy_all, export])
+@pytest.mark.parametrize("name", ["codes", "ids", "attributes", "vectors", "removed"])
+def test_damage_is_never_written_again(whole, tmp_path, change, name):
+    """What rewrites or exports reads only what is as it was written, and says what ``verify`` says."""
+    if change is export and name == "vectors":
+        pytest.skip("an export has no vectors")
+    file = flipped(whole["flat"][0], tmp_path / "i", name)
+    with pytest.raises(DamagedIndexError) as told:
+        open_index(tmp_path / "i").verify()
+    left = file.read_bytes()
+    with pytest.raises(DamagedIndexError) as refused:
+        change(open_index(tmp_path / "i"), tmp_path / "i")
+    assert str(refused.value) == str(told.value) == f"index is damaged: the checksum of {file.name} is wrong"
+    assert file.read_bytes() == left
+    assert not (tmp_path / "copy" / "index.json").exists()
+    assert not (tmp_path / "codes.parquet").exists()
+    with pytest.raises(DamagedIndexError):
+        open_index(tmp_path / "i").verify()
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A folder with an index of two segments with all kinds of files, its manifest, and what a search there finds."""
+    folder = tmp_path_factory.mktemp("small") / "i"
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 256, (1060, 4), dtype=np.uint8)
+    vectors = rng.integers(0, 9, (1060, 2)).astype(np.uint8)
+    table = CodeTable(codes[:1000], 32, np.arange(1000), rng.integers(0, 3, 1000))
+    index = build_index(table, folder, "ivf", vectors=vectors[:1000], store_vectors="embeddings")
+    ids = 1000 + 2 * np.arange(60)
+    index.add(codes[1000:], ids, {"row": ids, "label": [1] * 60}, vectors=vectors[1000:])
+    index.remove([3, 1002])
+    return folder, json.loads((folder / "index.json").read_text()), answers(open_index(folder), codes[:5])
+
+
+def places_of(value, path=()):
+    """The paths to all that a JSON value holds."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        yield (*path, key)
+        yield from places_of(item, (*path, key))
+
+
+STRANGE = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.sampled_from(["", "flat", "hnsw", "../outside.npy", "00000001.0.codes.npy", "x" * 64, "0" * 16, "\0", "\ud800"]),
+    st.text(max_size=8),
+    st.lists(st.integers(-3, 3), max_size=2),
+    st.dictionaries(st.text(max_size=3), st.integers(-3, 3), max_size=2),
+    st.just("gone"),
+)
+FREE = {"kind", "model", "generation", "next_id", "options", "build"}
+"""What a manifest may say that no file can contradict, as with the first of ids that have no file; and without its
+structure a segment is searched exactly."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_manifests_made_by_hand(small, data):
+    """Each value in turn is another, or gone: the index is refused in one line, or finds what it found."""
+    folder, manifest, expected = small
+    queries = np.random.default_rng(0).integers(0, 256, (1060, 4), dtype=np.uint8)[:5]
+    changed = json.loads(json.dumps(manifest))
+    path = data.draw(st.sampled_from([place for place in places_of(manifest) if place[0] != "checksum"]))
+    value, holder = data.draw(STRANGE), changed
+    for key in path[:-1]:
+        holder = holder[key]
+    if value == "gone":
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = value
+    rewrite(folder, manifest=changed)
+    said, found = "", []
+    try:
+        found = answers(open_index(folder), queries)
+    except ValueError as refused:
+        said = str(refused)
+    if said:
+        assert said.startswith("index is ")
+        assert len(said.splitlines()) == 1
+    elif path[0] not in FREE and path[-1] not in ("first", "structure"):
+        for left, right in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(left, right)
+
+
+def test_a_manifest_leads_to_no_other_folder(small, tmp_path):
+    shutil.copytree(small[0], tmp_path / "i")
+    manifest = json.loads(json.dumps(small[1]))
+    (tmp_path / "outside.npy").write_bytes((tmp_path / "i" / "00000001.0.codes.npy").read_bytes())
+    manifest["segments"][0]["codes"]["file"] = "../outside.npy"
+    rewrite(tmp_path / "i", manifest=manifest)
+    said = r"has the file '\.\./outside\.npy' as segments\[0\]\.codes, and not one that an index names so"
+    with pytest.raises(ValueError, match=said):
+        open_index(tmp_path / "i")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@pytest.mark.parametrize("name", ["index.json", "00000001.0.codes.npy"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(small, tmp_path, name):
+    shutil.copytree(small[0], tmp_path / "i")
+    (tmp_path / "i" / "index.json").write_text(json.dumps(small[1]))
+    (tmp_path / "i" / name).unlink()
+    os.mkfifo(tmp_path / "i" / name)
+    with pytest.raises(ValueError, match=f"index is .*{name} is no regular file"):
+        open_index(tmp_path / "i")
+
+
+def test_a_writer_follows_no_link_in_the_place_of_a_new_file(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("precious")
+    index = build_index(CodeTable(np.zeros((3, 4), np.uint8), 32, np.arange(3)), tmp_path / "i")
+    for name in ("00000002.1.codes.npy", "index.json.new"):
+        (tmp_path / "i" / name).symlink_to(other)
+    index.add(np.zeros((1, 4), np.uint8), [3], {"row": [3]})
+    index.verify()
+    assert other.read_text() == "precious"
+    assert not (tmp_path / "i" / "index.json").is_symlink()
+
+
+CUT = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from lbhash.index import open_index
+folder, when = Path(sys.argv[1]), sys.argv[2]
+queries = np.arange(20, dtype=np.uint8).reshape(5, 4)
+def answers(index):
+    found = index.search(queries, 5)
+    near = index.search(queries, 5, where={"label": 1})
+    vectors, attributes = index.vectors_of(near.ids[0]), index.attributes_of(near.ids[0])
+    return [value.tolist() for value in (*found, *near, vectors)], attributes.to_pylist()
+expected = answers(open_index(folder))
+index = open_index(folder)
+if when == "loaded":
+    index.load()
+for file in folder.glob("0*"):
+    os.truncate(file, 0 if when == "loaded" else file.stat().st_size // 2)
+try:
+    print("same" if answers(index) == expected else "wrong")
+except ValueError as error:
+    print(error)
+"""
+"""Files are cut in place after an index was opened."""
+
+
+@pytest.mark.parametrize("when", ["opened", "loaded"])
+def test_a_file_that_is_cut_in_place_ends_no_process(whole, tmp_path, when):
+    shutil.copytree(whole["hnsw"][0], tmp_path / "i")
+    ran = subprocess.run([sys.executable, "-c", CUT, str(tmp_path / "i"), when], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("index is damaged: 00000001.0.")
+    assert " has been cut to " in ran.stdout
+    assert len(ran.stdout.splitlines()) == 1
+
+
+def test_what_is_in_memory_stays_as_it_was_read(whole, tmp_path):
+    source, _ = whole["flat"]
+    shutil.copytree(source, tmp_path / "i")
+    index = open_index(tmp_path / "i")
+    queries = index.codes_of(index.ids()[:5])
+    index.load()
+    expected = index.search(queries, 5, where={"label": 1})
+    for file in (tmp_path / "i").glob("0*"):
+        os.truncate(file, 0)
+    np.testing.assert_array_equal(index.search(queries, 5, where={"label": 1}).ids, expected.ids)
+
+
+def test_blocks_are_checked_when_they_are_read_and_again_once_the_file_was_touched(tmp_path):
+    rows = np.random.default_rng(0).integers(0, 256, (3 * BLOCK // 1024 + 5, 1024), dtype=np.uint8)
+    entry = write_array(tmp_path / "00000001.0.vectors.npy", rows)
+    assert len(entry["xxh3"]) == 16 * 4
+    file = tmp_path / entry["file"]
+    content = bytearray(file.read_bytes())
+    content[2 * BLOCK + 7] ^= 1
+    file.write_bytes(content)
+    array = StoredArray(Stored(tmp_path, entry), np.uint8, rows.shape)
+    positions = np.array([3, 1000, 5])
+    np.testing.assert_array_equal(array.rows(positions), rows[positions])  # of blocks that are as they were
+    for touched in ([2048], [3, 2047]):
+        with pytest.raises(
+            DamagedIndexError, match=r"^index is damaged: the checksum of 00000001\.0\.vectors\.npy is wrong$"
+        ):
+            array.rows(np.array(touched))
+    content[5000] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(DamagedIndexError):
+        array.rows(positions)
+
+
+def test_a_file_with_one_checksum_of_all_of_it_is_read(tmp_path):
+    """As files were written before they had checksums of blocks."""
+    rows = np.arange(100, dtype=np.uint8).reshape(50, 2)
+    entry = write_array(tmp_path / "00000001.0.vectors.npy", rows)
+    content = bytearray((tmp_path / entry["file"]).read_bytes())
+    old = {"file": entry["file"], "bytes": entry["bytes"], "sha256": sha256(content).hexdigest()}
+    np.testing.assert_array_equal(StoredArray(Stored(tmp_path, old), np.uint8, (50, 2)).rows(np.array([7])), rows[[7]])
+    content[-1] ^= 1
+    (tmp_path / entry["file"]).write_bytes(content)
+    with pytest.raises(DamagedIndexError):
+        StoredArray(Stored(tmp_path, old), np.uint8, (50, 2)).rows(np.array([7]))

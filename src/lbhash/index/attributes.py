@@ -71,24 +71,40 @@ def selected(column: pa.Array | pa.ChunkedArray, wanted: Any, name: str) -> npt.
     import pyarrow.compute as pc
 
     choices = wanted_values(column.type, wanted, name)
-    if not is_list(column.type):
-        return pc.fill_null(pc.is_in(column, value_set=choices), False).to_numpy(zero_copy_only=False)
-    mask = np.zeros(len(column), bool)
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(whole, pa.ChunkedArray):  # it has no chunk
+    try:
+        if not is_list(column.type):
+            return _is_in(column, choices)
+        mask = np.zeros(len(column), bool)
+        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if isinstance(whole, pa.ChunkedArray):  # it has no chunk
+            return mask
+        mask[pc.list_parent_indices(whole).to_numpy(zero_copy_only=False)[_is_in(pc.list_flatten(whole), choices)]] = (
+            True
+        )
         return mask
-    hits = pc.fill_null(pc.is_in(pc.list_flatten(whole), value_set=choices), False).to_numpy(zero_copy_only=False)
-    mask[pc.list_parent_indices(whole).to_numpy(zero_copy_only=False)[hits]] = True
-    return mask
+    except pa.ArrowException:
+        raise ValueError(f"where names {name!r}, a column of {column.type}, which no filter can compare") from None
+
+
+def _is_in(values: pa.Array | pa.ChunkedArray, choices: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return which values are among the choices; a missing one is not."""
+    import pyarrow.compute as pc
+
+    return pc.fill_null(pc.is_in(values.cast(choices.type), value_set=choices), False).to_numpy(zero_copy_only=False)
 
 
 def wanted_values(kind: pa.DataType, wanted: Any, name: str) -> pa.Array:
-    """Return the values that a filter wants of a column, or of the lists in it, as values of the column's type."""
+    """Return the values that a filter wants of a column, or of the lists in it, in the type that they are compared in.
+
+    This is the column's own type; of a dictionary that of its values; float32 of float16, which Arrow does not compare.
+    """
     several = isinstance(wanted, (list, tuple, set, frozenset, np.ndarray))
     values = [v.item() if isinstance(v, np.generic) else v for v in (wanted if several else [wanted])]
     kind = kind.value_type if is_list(kind) else kind
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     try:
-        return pa.array(values).cast(kind)
+        found = pa.array(values).cast(kind)
+        return found.cast(pa.float32()) if pa.types.is_float16(kind) else found
     except pa.ArrowException as error:
         told = f"where wants {name!r} to be {wanted!r}; the column holds {kind} ({one_line(error)})"
         raise ValueError(told) from None
@@ -96,7 +112,7 @@ def wanted_values(kind: pa.DataType, wanted: Any, name: str) -> pa.Array:
 
 def is_list(kind: pa.DataType) -> bool:
     """Return whether a column of this type has a list in each row."""
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:

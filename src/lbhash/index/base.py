@@ -229,6 +229,14 @@ class Index(ABC):
     def save(self, path: str | Path) -> None:
         """Write a copy of the index to a folder, which must not hold an index."""
 
+    @property
+    def stored_bytes(self) -> int:
+        """The size of the files that ``load`` reads; 0 for an index that is in memory or in Milvus."""
+        return 0
+
+    def load(self) -> None:  # noqa: B027 - nothing to do but for an index of files
+        """Read all files of a folder now and not when they are needed; ``DamagedIndexError`` if one is damaged."""
+
     @abstractmethod
     def verify(self) -> None:
         """Read the whole index, and raise ``ValueError`` if anything has changed since it was written."""

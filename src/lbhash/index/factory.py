@@ -19,12 +19,17 @@ from lbhash.utils.deprecation import renamed
 from lbhash.utils.validation import check_choice
 
 
-def open_index(path: str | Path, *, progress: bool = False) -> Index:
+def open_index(path: str | Path, *, known: Index | None = None, progress: bool = False) -> Index:
     """Open an index.
+
+    Each file of a folder is read and compared with its checksums when it is first needed, before anything is made of
+    it: whoever gets an answer got it from files that are as they were written. What was read stays in memory, but for
+    stored vectors. ``Index.load`` reads all of it at once.
 
     Args:
         path: a folder that ``build_index`` or ``Index.save`` wrote, or the address of a Milvus collection:
             ``milvus+http://HOST:PORT/COLLECTION`` or ``milvus+FILE.db``.
+        known: the index as it was when it was opened there before; what it has read and has not changed is shared.
         progress: show a bar while codes are added to Milvus.
 
     Raises:
@@ -34,11 +39,14 @@ def open_index(path: str | Path, *, progress: bool = False) -> Index:
     if str(path).startswith(PREFIX):
         return open_milvus(str(path), progress=progress)
     manifest = read_manifest(Path(path))
-    if (kind := manifest.get("kind")) not in KINDS:
+    if (kind := manifest["kind"]) not in KINDS:
         raise ValueError(f"index is {str(path)!r}, of the kind {kind!r}, which is unknown")
     settings = {name: manifest[name] for name in ("bits", "model", "options")}
-    index = KINDS[kind](**settings, store_vectors=(manifest["kept"] or {}).get("vectors", ""))
-    index.open(Path(path))
+    try:
+        index = KINDS[kind](**settings, store_vectors=(manifest["kept"] or {}).get("vectors", ""))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"index is {str(path)!r}, whose settings are not valid: {error}") from None
+    index.open(Path(path), known)
     return index
 
 

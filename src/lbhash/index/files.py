@@ -1,35 +1,67 @@
-"""The data files of an index: written once, flushed to the disk, described by size and checksum, mapped into memory.
+"""The data files of an index: written once, flushed to the disk, described by size and checksums of their blocks.
 
-No file is ever overwritten: it belongs to the generation in its name; a manifest names it once it is on the disk.
+No file is ever overwritten: it belongs to the generation in its name; a manifest names it once it is on the disk. What
+is read is compared with its checksums, and kept in memory rather than mapped from the file: a file that is cut while it
+is mapped ends the process, and a mapped page may be read again after it was checked.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import os
+import stat
+import weakref
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 Entry = dict[str, Any]
-"""The entry of a file in a manifest: its name, its size in bytes and its SHA-256."""
+"""The entry of a file in a manifest: its name, its size in ``bytes``, the size of a ``block``, and ``xxh3``, the XXH3
+checksums of the blocks, 16 hexadecimal digits each. Before format 2 it had one checksum of the whole, ``sha256``."""
+
+BLOCK = 1 << 20
+"""Bytes of a block; the last one of a file may be shorter."""
+
+
+class DamagedIndexError(ValueError):
+    """A file of an index is not as it was written."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"index is damaged: {what}")
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file to read it; raises ``IsADirectoryError`` or ``ValueError`` if it is a folder, a pipe or a device."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))  # else a pipe waits for a writer
+
+    opened = open(path, "rb", buffering=0, opener=opener)  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        opened.close()
+        raise ValueError(f"{path.name} is no regular file")
+    return opened
 
 
 def write_new(path: Path, write: Callable[[BinaryIO], object]) -> Entry:
     """Write a file by ``write(opened)``, wait until it is on the disk, and return its entry."""
-    with path.open("w+b") as opened:
+    path.unlink(missing_ok=True)  # what a killed writer left, or a link, which is not to be followed
+    with path.open("x+b") as opened:
         write(opened)
         opened.flush()
         os.fsync(opened.fileno())
         opened.seek(0)
-        digest = sha256()
-        while chunk := opened.read(1 << 22):
-            digest.update(chunk)
-        return {"file": path.name, "bytes": opened.tell(), "sha256": digest.hexdigest()}
+        sums = []
+        while block := opened.read(BLOCK):
+            sums.append(xxhash.xxh3_64_hexdigest(block))
+        return {"file": path.name, "bytes": opened.tell(), "block": BLOCK, "xxh3": "".join(sums)}
 
 
 def write_array(path: Path, array: npt.NDArray) -> Entry:
@@ -48,30 +80,136 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-class Mapped:
-    """A file that is mapped into memory, so that it can be read even after its name is gone."""
+class Stored:
+    """A data file that is open, so that it can be read even after its name is gone; ``ValueError`` if it is damaged."""
 
     def __init__(self, folder: Path, entry: Entry) -> None:
-        self.path, self.entry = folder / entry["file"], entry
-        size = self.path.stat().st_size
-        if size != entry["bytes"] or not size:
-            raise ValueError(f"index is damaged: {self.path.name} has {size} bytes and not {entry['bytes']}")
-        self.content = np.memmap(self.path, np.uint8, "r")
+        self.path, self.size = folder / entry["file"], entry["bytes"]
+        self._new_hash: Callable[[], Any] = xxhash.xxh3_64 if "xxh3" in entry else sha256
+        sums = bytes.fromhex(entry["xxh3"] if "xxh3" in entry else entry["sha256"])
+        width = self._new_hash().digest_size
+        self._sums = [sums[at : at + width] for at in range(0, len(sums), width)]
+        self._block = entry["block"] if "xxh3" in entry else self.size
+        try:
+            self._opened = open_regular(self.path)
+        except (IsADirectoryError, ValueError):
+            raise DamagedIndexError(f"{self.path.name} is no regular file") from None
+        self.close = weakref.finalize(self, self._opened.close)
+        self._lock = Lock()
+        self._stamp: Any = None
+        self._intact: set[int] = set()
+        if (size := os.fstat(self._opened.fileno()).st_size) != self.size:
+            raise DamagedIndexError(f"{self.path.name} has {size} bytes and not {self.size}")
 
-    def checked(self) -> npt.NDArray[np.uint8]:
-        """Return all bytes, or raise ``ValueError`` if their checksum is wrong."""
-        if sha256(self.content.data).hexdigest() != self.entry["sha256"]:
-            raise ValueError(f"index is damaged: the checksum of {self.path.name} is wrong")
-        return self.content
+    def head(self, count: int) -> bytes:
+        """Return the first bytes, without a look at their checksum."""
+        with self._lock:
+            head = np.empty(min(count, self.size), np.uint8)
+            self._fill(0, head)
+        return head.tobytes()
 
-    def array(self, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray:
-        """Return the array of an ``.npy`` file without reading it, or raise ``ValueError`` if it is another one."""
+    def read(self) -> npt.NDArray[np.uint8]:
+        """Return all bytes."""
+        content = np.empty(self.size, np.uint8)
+        with self._lock:
+            for number in range(len(self._sums)):
+                self._check(number, content[number * self._block :][: self._block])
+        content.flags.writeable = False
+        return content
+
+    def check(self) -> None:
+        """Read all bytes, and keep none."""
+        self.pieces(np.arange(0, self.size, self._block), 0)
+
+    def pieces(self, starts: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.uint8]:
+        """Return the ``length`` bytes from each of these positions on, ``uint8 [n, length]``.
+
+        A block is checked when it is first read, and again if the file has been touched since.
+        """
+        found = np.empty((len(starts), length), np.uint8)
+        ends = starts + max(length, 1) - 1
+        spans = zip((starts // self._block).tolist(), (ends // self._block).tolist(), strict=True)
+        blocks = {number for first, last in spans for number in range(first, last + 1)}
+        with self._lock:
+            while True:
+                stamp = self._touched()
+                if stamp != self._stamp:
+                    self._stamp, self._intact = stamp, set()
+                for number in sorted(blocks - self._intact):
+                    self._check(number)
+                    self._intact.add(number)
+                for start, piece in zip(starts.tolist() if length else (), found, strict=bool(length)):
+                    self._fill(start, piece)
+                if self._touched() == stamp:
+                    return found
+
+    def _touched(self) -> tuple[int, int, int]:
+        """Return what changes with the file: its size and its times."""
+        about = os.fstat(self._opened.fileno())
+        return about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+    def _check(self, number: int, into: npt.NDArray[np.uint8] | None = None) -> None:
+        """Read a block, and compare its checksum."""
+        start, digest = number * self._block, self._new_hash()
+        length = min(self._block, self.size - start)
+        scratch = np.empty(min(length, BLOCK), np.uint8) if into is None else into
+        for at in range(0, length, BLOCK):  # the block of a file of format 1 is all of it
+            piece = scratch[: length - at] if into is None else into[at : at + BLOCK]
+            self._fill(start + at, piece)
+            digest.update(piece)
+        if digest.digest() != self._sums[number]:
+            raise DamagedIndexError(f"the checksum of {self.path.name} is wrong")
+
+    def _fill(self, start: int, into: npt.NDArray[np.uint8]) -> None:
+        """Read the bytes from ``start`` on, as many as there is room for."""
+        try:
+            self._opened.seek(start)
+            count = self._opened.readinto(into)  # type: ignore[attr-defined]
+        except OSError as error:
+            raise DamagedIndexError(f"{self.path.name} cannot be read: {error.strerror}") from None
+        if count != len(into):
+            raise DamagedIndexError(f"{self.path.name} has been cut to {os.fstat(self._opened.fileno()).st_size} bytes")
+
+
+class StoredArray:
+    """The array of an ``.npy`` file of an index, ``[n, …]``; raises ``ValueError`` if the file holds another one."""
+
+    def __init__(self, file: Stored, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> None:
+        self.file, self.dtype, self.shape = file, np.dtype(dtype), shape
         header = io.BytesIO()
-        facts = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": tuple(map(int, shape))}
+        facts = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(header, facts)
-        expected = header.getvalue()
-        body = self.content[len(expected) :]
-        size = np.dtype(dtype).itemsize * int(np.prod(shape))
-        if self.content[: len(expected)].tobytes() != expected or len(body) != size:
-            raise ValueError(f"index is damaged: {self.path.name} does not hold {np.dtype(dtype)} {list(shape)}")
-        return np.asarray(body).view(dtype).reshape(shape)
+        self._start = len(header.getvalue())
+        size = self._start + self.dtype.itemsize * math.prod(shape)
+        if file.size != size or file.head(self._start) != header.getvalue():
+            raise DamagedIndexError(f"{file.path.name} does not hold {self.dtype} {list(shape)}")
+        self._whole: npt.NDArray | None = None
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def read(self) -> npt.NDArray:
+        """Return all of it, and keep nothing."""
+        return self.file.read()[self._start :].view(self.dtype).reshape(self.shape)
+
+    def whole(self) -> npt.NDArray:
+        """Return all of it, which is read once and stays in memory; nothing else of the file is needed then."""
+        with self._lock:
+            if self._whole is None:
+                self._whole = self.read()
+                self.file.close()
+            return self._whole
+
+    def rows(self, positions: npt.NDArray[np.int64]) -> npt.NDArray:
+        """Return the rows at some positions, without reading the others."""
+        length = self.dtype.itemsize * math.prod(self.shape[1:])
+        read = self.file.pieces(self._start + length * positions, length)
+        return read.view(self.dtype).reshape(len(positions), *self.shape[1:])
+
+
+def whole(array: npt.NDArray | StoredArray, keep: bool = True) -> npt.NDArray:
+    """Return an array that may be stored; what was read stays in memory if ``keep``."""
+    if not isinstance(array, StoredArray):
+        return array
+    return array.whole() if keep else array.read()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from lbhash.codes import PackedCodes, code_bytes
 from lbhash.index import scan
 from lbhash.index.attributes import check_where
 from lbhash.index.base import Columns, Ids, MaybeArray, Neighbors, Where, Within
-from lbhash.index.files import Mapped
+from lbhash.index.files import DamagedIndexError
 from lbhash.index.manifest import files_of
+from lbhash.index.segment import Segment
 from lbhash.index.store import SegmentedIndex
 
 
@@ -22,7 +24,7 @@ class LocalIndex(SegmentedIndex):
 
     def ids(self) -> npt.NDArray[np.int64]:
         """Return all ids, ``int64 [len]``, increasing."""
-        return np.sort(np.concatenate([np.empty(0, np.int64), *(segment.ids() for segment in self.state.segments)]))
+        return _ids_of(self.state.segments)
 
     def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors:
         state = self.state
@@ -35,13 +37,19 @@ class LocalIndex(SegmentedIndex):
         return scan.merge_within([part.within(queries, radius, where) for part in state.segments], len(queries))
 
     def _codes_of(self, ids: Ids) -> PackedCodes:
-        return self.state.gathered(ids, "codes", np.empty((len(ids), code_bytes(self.bits)), np.uint8))
+        found = np.empty((len(ids), code_bytes(self.bits)), np.uint8)
+        for segment, places, positions in self.state.located(ids):
+            found[places] = segment.codes[positions]
+        return found
 
     def _vectors_of(self, ids: Ids) -> npt.NDArray:
         state = self.state
         if state.vectors is None:
             raise ValueError("index has no vectors yet; add codes first")
-        return state.gathered(ids, "vectors", np.empty((len(ids), state.vectors["dim"]), state.vectors["dtype"]))
+        found = np.empty((len(ids), state.vectors["dim"]), state.vectors["dtype"])
+        for segment, places, positions in state.located(ids):
+            found[places] = segment.vectors_at(positions)
+        return found
 
     def _attributes_of(self, ids: Ids) -> pa.Table | None:
         state = self.state
@@ -59,24 +67,37 @@ class LocalIndex(SegmentedIndex):
             "kept": self.vector_facts(self.state),
             "removed": sum(len(segment.removed) for segment in segments),
             "segments": len(segments),
-            "bytes": sum(file["bytes"] for segment in segments for file in files_of(segment.entry)),
+            "bytes": self.stored_bytes,
         }
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of the files that the index is read from."""
+        return sum(file["bytes"] for segment in self.state.segments for file in files_of(segment.entry))
+
+    def load(self) -> None:
+        """Read all files now, and compare their checksums; what searches need stays in memory."""
+        for segment in self.state.segments:
+            segment.load()
 
     def verify(self) -> None:
         """Read all files and compare their checksums; ``ValueError`` if one has changed since it was written."""
-        for segment in self.state.segments:
-            if self.path is not None:
-                for entry in files_of(segment.entry):
-                    Mapped(self.path, entry).checked()
-            segment.check_order()
-            if segment.table is not None:
-                segment.attributes()
-            if segment.structure is not None:
-                segment.structure.index()
-        if not (np.diff(self.ids()) > 0).all():
-            raise ValueError("index is damaged: two codes have the same id")
+        state = self.state
+        segments = state.segments
+        if self.path is not None:  # what is in memory may be older than what is in the folder now
+            segments = self._opened(
+                self.path, [part.entry for part in segments], state.schema, self.vector_facts(state)
+            )
+        for segment in segments:
+            segment.load()
+        if not (np.diff(_ids_of(segments)) > 0).all():
+            raise DamagedIndexError("two codes have the same id")
 
     def _add(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None:
         if self.path is None:  # what the caller does to its arrays later must not reach the index
             codes, vectors = codes.copy(), None if vectors is None else np.array(vectors)
         self.insert(codes, ids, attributes, vectors)
+
+
+def _ids_of(segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
+    return np.sort(np.concatenate([np.empty(0, np.int64), *(segment.ids() for segment in segments)]))

@@ -1,4 +1,4 @@
-"""Exact search: FAISS compares every query with every code of an array, which may be memory-mapped."""
+"""Exact search: FAISS compares every query with every code of an array."""
 
 from __future__ import annotations
 

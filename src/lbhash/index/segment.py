@@ -20,7 +20,7 @@ from lbhash.codes import PackedCodes
 from lbhash.index import scan
 from lbhash.index.attributes import selected
 from lbhash.index.base import Neighbors, Where, Within
-from lbhash.index.files import Mapped, write_array, write_new
+from lbhash.index.files import DamagedIndexError, Stored, StoredArray, whole, write_array, write_new
 from lbhash.index.manifest import FILES
 
 _NONE = np.empty(0, np.int64)
@@ -39,8 +39,11 @@ class Structure:
         """Return the FAISS index, or raise ``ValueError`` if its file is damaged."""
         with self._lock:
             if self._index is None:
-                index = self._read(self._source) if isinstance(self._source, Mapped) else self._source
-                self._tune(index)
+                index = self._read(self._source) if isinstance(self._source, Stored) else self._source
+                try:
+                    self._tune(index)
+                except AttributeError:  # a manifest that was made by hand names a structure of another kind
+                    raise DamagedIndexError("a FAISS file is not of the index's kind") from None
                 self._index = index
             return self._index
 
@@ -50,30 +53,31 @@ class Structure:
 
         faiss.write_index_binary(self.index(), faiss.PyCallbackIOWriter(opened.write))  # type: ignore[attr-defined]
 
-    def _read(self, mapped: Mapped) -> Any:
+    def _read(self, file: Stored) -> Any:
         import faiss
 
         try:  # FAISS trusts what it reads: the checksum comes first
-            index = faiss.deserialize_index_binary(np.asarray(mapped.checked()))
+            index = faiss.deserialize_index_binary(file.read())
         except RuntimeError:
-            raise ValueError(f"index is damaged: FAISS cannot read {mapped.path.name}") from None
+            raise DamagedIndexError(f"FAISS cannot read {file.path.name}") from None
         if (index.ntotal, index.code_size) != (self._rows, self._width):
-            raise ValueError(f"index is damaged: {mapped.path.name} does not hold the codes of its segment")
+            raise DamagedIndexError(f"{file.path.name} does not hold the codes of its segment")
         return index
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Codes ``uint8 [n, bytes]`` by increasing id, in memory or in mapped files, including those that are removed."""
+    """Codes by increasing id, in memory or in files, including those that are removed."""
 
-    codes: PackedCodes
+    arrays: Mapping[str, npt.NDArray | StoredArray]
+    """``codes``, ``uint8 [n, bytes]``; ``ids``, ``int64 [n]``, unless they follow the first one without gaps; and
+    ``vectors``, ``[n, dim]``, if there are any."""
     first: int = 0
     """The first id."""
-    names: npt.NDArray[np.int64] | None = None
-    """All ids, ``int64 [n]``; None if they follow the first one without gaps."""
-    table: pa.Table | Mapped | None = None
+    table: pa.Table | Stored | None = None
     """The attributes: a table in memory, a file that is read when it is first needed, or None."""
-    vectors: npt.NDArray | None = None
+    schema: pa.Schema | None = None
+    """The names and types of the attributes, which the file must have."""
     removed: npt.NDArray[np.int64] = field(default_factory=lambda: _NONE)
     """Positions of the removed codes, increasing."""
     structure: Structure | None = None
@@ -81,7 +85,27 @@ class Segment:
     """The segment's entry in the manifest; empty if it is in memory only."""
 
     def __len__(self) -> int:
-        return len(self.codes) - len(self.removed)
+        return self.count - len(self.removed)
+
+    @property
+    def count(self) -> int:
+        """The number of codes, including those that are removed."""
+        return len(self.arrays["codes"])
+
+    @property
+    def codes(self) -> PackedCodes:
+        """The codes, ``uint8 [n, bytes]``."""
+        return whole(self.arrays["codes"])
+
+    @property
+    def names(self) -> npt.NDArray[np.int64] | None:
+        """All ids, ``int64 [n]``; None if they follow the first one without gaps."""
+        return whole(self.arrays["ids"]) if "ids" in self.arrays else None
+
+    def vectors_at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray:
+        """Return the vectors of the codes at these positions; of those in a file, no others are read."""
+        vectors = self.arrays["vectors"]
+        return vectors.rows(positions) if isinstance(vectors, StoredArray) else vectors[positions]
 
     def ids_at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the ids of the codes at these positions."""
@@ -89,7 +113,7 @@ class Segment:
 
     def live(self, where: Where | None = None) -> npt.NDArray[np.int64]:
         """Return the positions of the codes that are not removed and that pass a filter, ``int64``, increasing."""
-        mask = np.ones(len(self.codes), bool)
+        mask = np.ones(self.count, bool)
         mask[self.removed] = False
         for name, wanted in (where or {}).items():
             mask &= selected(self.attributes()[name], wanted, name)
@@ -107,15 +131,15 @@ class Segment:
     def check_order(self) -> None:
         """Raise ``ValueError`` if the segment may have an id that ``find`` does not find."""
         if not self.ordered:
-            raise ValueError("index is damaged: the ids of a segment do not increase")
+            raise DamagedIndexError("the ids of a segment do not increase")
 
     def find(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the positions of the codes with these ids; −1 for an id that is not there or is removed."""
         if self.names is None:
             positions = ids - self.first
-            found = (positions >= 0) & (positions < len(self.codes))
+            found = (positions >= 0) & (positions < self.count)
         else:
-            positions = np.minimum(np.searchsorted(self.names, ids), len(self.codes) - 1)
+            positions = np.minimum(np.searchsorted(self.names, ids), self.count - 1)
             found = self.names[positions] == ids
         if len(self.removed) and len(ids):
             at = np.minimum(np.searchsorted(self.removed, positions), len(self.removed) - 1)
@@ -123,22 +147,42 @@ class Segment:
         return np.where(found, positions, -1)
 
     def attributes(self) -> pa.Table:
-        """Return the attributes, those of removed codes too. A table that comes from a file stays in the file."""
-        if isinstance(self.table, Mapped):
+        """Return the attributes, those of removed codes too."""
+        if isinstance(self.table, Stored):
             name = self.table.path.name
-            table = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self.table.checked()))).read_all()
-            if len(table) != len(self.codes):
-                raise ValueError(f"index is damaged: {name} has {len(table)} rows and not {len(self.codes)}")
-            object.__setattr__(self, "table", table)  # so that the checksum is compared once
+            try:
+                table = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self.table.read()))).read_all()
+            except pa.ArrowException:
+                raise DamagedIndexError(f"Arrow cannot read {name}") from None
+            if len(table) != self.count:
+                raise DamagedIndexError(f"{name} has {len(table)} rows and not {self.count}")
+            if self.schema is not None and not table.schema.equals(self.schema):
+                raise DamagedIndexError(f"{name} does not have the columns of the index")
+            object.__setattr__(self, "table", table)  # so that it is read once
         return self.table
 
+    def load(self) -> None:
+        """Read all files, and keep in memory what searches need; ``ValueError`` if one is damaged."""
+        for array in self.arrays.values():
+            if array is not self.arrays.get("vectors"):
+                whole(array)
+            elif isinstance(array, StoredArray):
+                array.file.check()
+        self.check_order()
+        if self.table is not None:
+            self.attributes()
+        if self.structure is not None:
+            self.structure.index()
+
     def rows(self) -> tuple[PackedCodes, npt.NDArray[np.int64], pa.Table | None, npt.NDArray | None]:
-        """Return codes, ids, attributes and vectors of what is not removed."""
+        """Return codes, ids, attributes and vectors of what is not removed; ``ValueError`` if a file is damaged."""
+        self.check_order()
         table = None if self.table is None else self.attributes()
+        vectors = whole(self.arrays["vectors"], keep=False) if "vectors" in self.arrays else None
         if not len(self.removed):
-            return self.codes, self.ids(), table, self.vectors
+            return self.codes, self.ids(), table, vectors
         live = self.live()
-        vectors = None if self.vectors is None else self.vectors[live]
+        vectors = None if vectors is None else vectors[live]
         return self.codes[live], self.ids_at(live), None if table is None else table.take(live), vectors
 
     @cached_property
@@ -183,7 +227,7 @@ class Segment:
         positions = np.zeros((len(queries), k), np.int64)
         pending, scanned = np.arange(len(queries)), np.zeros(len(queries), bool)
         asked = k + min(len(self.removed), k)
-        while len(pending) and asked <= len(self.codes):
+        while len(pending) and asked <= self.count:
             found = Neighbors(*structure.index().search(queries[pending], asked))  # −1 where it finds fewer
             usable = (found.ids >= 0) & ~np.isin(found.ids, self.removed)
             enough = usable.sum(axis=1) >= k
@@ -208,15 +252,13 @@ class Segment:
         """Write what the folder does not have yet, and return the segment's entry for a manifest."""
         entry = dict(self.entry)
         if "codes" not in entry:
-            entry |= {"rows": len(self.codes), "codes": write_array(folder / f"{stem}.codes.npy", self.codes)}
-            if self.names is None:
+            entry["rows"] = self.count
+            for name, array in self.arrays.items():
+                entry[name] = write_array(folder / f"{stem}.{name}.npy", whole(array, keep=name != "vectors"))
+            if "ids" not in self.arrays:
                 entry["first"] = self.first
-            else:
-                entry["ids"] = write_array(folder / f"{stem}.ids.npy", self.names)
             if self.table is not None:
                 entry["attributes"] = write_new(folder / f"{stem}.attributes.arrow", self._write_table)
-            if self.vectors is not None:
-                entry["vectors"] = write_array(folder / f"{stem}.vectors.npy", self.vectors)
             if self.structure is not None:
                 entry["structure"] = write_new(folder / f"{stem}.structure.faiss", self.structure.write)
         if len(self.removed) and "removed" not in entry:
@@ -230,18 +272,26 @@ class Segment:
             writer.write_table(table)
 
     @classmethod
-    def load(
-        cls, folder: Path, entry: dict[str, Any], width: int, vectors: Mapping[str, Any], tune: Callable[[Any], None]
+    def open(
+        cls,
+        folder: Path,
+        entry: dict[str, Any],
+        schema: pa.Schema | None,
+        width: int,
+        vectors: Mapping[str, Any],
+        tune: Callable[[Any], None],
     ) -> Segment:
-        """Map the files of a segment; ``width`` is in bytes, and ``vectors`` has the vectors' dtype and dim."""
-        files = {name: Mapped(folder, entry[name]) for name in FILES if name in entry and name != "removed"}
+        """Open the files of a segment; ``width`` is in bytes, and ``vectors`` has the vectors' dtype and dim."""
         rows = entry["rows"]
+        files = {name: Stored(folder, entry[name]) for name in FILES if name in entry and name != "removed"}
+        forms: dict[str, Any] = {"codes": (np.uint8, (rows, width)), "ids": (np.int64, (rows,))}
+        if "vectors" in files:
+            forms["vectors"] = vectors["dtype"], (rows, vectors["dim"])
         return cls(
-            codes=files["codes"].array(np.uint8, (rows, width)),
+            arrays={name: StoredArray(files[name], *form) for name, form in forms.items() if name in files},
             first=entry.get("first", 0),
-            names=files["ids"].array(np.int64, (rows,)) if "ids" in files else None,
             table=files.get("attributes"),
-            vectors=files["vectors"].array(vectors["dtype"], (rows, vectors["dim"])) if "vectors" in files else None,
+            schema=schema,
             removed=read_removed(folder, entry),
             structure=Structure(files["structure"], rows, width, tune) if "structure" in files else None,
             entry=entry,
@@ -252,8 +302,8 @@ def read_removed(folder: Path, entry: dict[str, Any]) -> npt.NDArray[np.int64]:
     """Return the positions of the removed codes, from the file that a segment's entry names."""
     if "removed" not in entry:
         return _NONE
-    mapped = Mapped(folder, entry["removed"])
-    removed = mapped.array(np.int64, (entry["removed"]["rows"],))
+    file = Stored(folder, entry["removed"])
+    removed = StoredArray(file, np.int64, (entry["removed"]["rows"],)).whole()
     if not (removed[0] >= 0 and removed[-1] < entry["rows"] and (np.diff(removed) > 0).all()):
-        raise ValueError(f"index is damaged: {mapped.path.name} does not hold increasing positions")
+        raise DamagedIndexError(f"{file.path.name} does not hold increasing positions")
     return removed

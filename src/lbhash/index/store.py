@@ -22,6 +22,7 @@ import pyarrow as pa
 from lbhash.codes import PackedCodes, check_bits, code_bytes
 from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
 from lbhash.index.base import Columns, Ids, Index, MaybeArray, OptionRanges, Options, State, check_options
+from lbhash.index.files import DamagedIndexError
 from lbhash.index.manifest import NAME, identity_of, last_generation, read_manifest, sweep, write_manifest
 from lbhash.index.segment import Segment, Structure, read_removed
 from lbhash.utils.files import check_folder, exclusive
@@ -64,12 +65,6 @@ class SegmentState(State):
             raise ValueError(f"ids holds {names[missing][0]}, which the index does not have")
         return found
 
-    def gathered(self, names: Ids, what: str, rows: npt.NDArray) -> npt.NDArray:
-        """Fill ``rows`` with the codes or vectors (``what``) of these ids, and return it."""
-        for segment, places, positions in self.located(names):
-            rows[places] = getattr(segment, what)[positions]
-        return rows
-
 
 class SegmentedIndex(Index):
     """An index of segments, in memory or in a folder (``path``), and its changes; for the arguments see ``Index``."""
@@ -101,8 +96,13 @@ class SegmentedIndex(Index):
     def __len__(self) -> int:
         return len(self.state)
 
-    def open(self, folder: Path) -> None:
-        """Take over what a folder holds; changes are written to it from now on."""
+    def open(self, folder: Path, known: Index | None = None) -> None:
+        """Take over what a folder holds; changes are written to it from now on.
+
+        What ``known``, an index that was opened there before, has read is not read again if it is still the same.
+        """
+        if isinstance(known, SegmentedIndex) and known.path == folder:
+            self._state = known.state
         self._state, self.path = self._read(folder), folder
 
     def outdated(self) -> bool:
@@ -122,31 +122,39 @@ class SegmentedIndex(Index):
         while True:  # a writer may remove a file that the manifest names, or replace the folder by one with such names
             manifest = read_manifest(folder)
             identity = manifest["build"], manifest["generation"]
+            schema = schema_from_text(manifest["schema"])
             vectors = manifest["kept"] or {"vectors": ""}
             same = all(manifest[name] == value for name, value in self._settings.items())
             if not same or vectors["vectors"] != self.store_vectors:
                 raise ValueError(f"index is {str(folder)!r}, which was built again with other settings; open it again")
             try:
-                segments = self._load(folder, manifest)
+                known = self.state.segments if self.state.build == manifest["build"] else ()
+                segments = self._opened(folder, manifest["segments"], schema, manifest["kept"], known)
                 if identity_of(folder)[0] == manifest["build"]:
                     break
             except FileNotFoundError as error:
                 if identity_of(folder) == identity:
-                    raise ValueError(f"index is damaged: {Path(error.filename).name} is missing") from None
+                    raise DamagedIndexError(f"{Path(error.filename).name} is missing") from None
             except ValueError:
                 if identity_of(folder)[0] == manifest["build"]:
                     raise
         form = {"dtype": vectors["dtype"], "dim": vectors["dim"]} if "dim" in vectors else None
-        return SegmentState(*identity, manifest["next_id"], schema_from_text(manifest["schema"]), form, segments)
+        return SegmentState(*identity, manifest["next_id"], schema, form, segments)
 
-    def _load(self, folder: Path, manifest: dict[str, Any]) -> tuple[Segment, ...]:
-        """Return the segments of a manifest. Those that are open, with all that they have read, are used again."""
-        known = self.state.segments if self.state.build == manifest["build"] else ()
+    def _opened(
+        self,
+        folder: Path,
+        entries: Sequence[dict[str, Any]],
+        schema: pa.Schema | None,
+        kept: Mapping[str, Any] | None,
+        known: Sequence[Segment] = (),
+    ) -> tuple[Segment, ...]:
+        """Return the segments of these entries. Those that are known, with all that they have read, are used again."""
         segments = []
-        for entry in manifest["segments"]:
+        for entry in entries:
             segment = next((segment for segment in known if segment.entry.get("codes") == entry["codes"]), None)
             if segment is None:
-                segment = Segment.load(folder, entry, self._width, manifest["kept"] or {}, self._tune)
+                segment = Segment.open(folder, entry, schema, self._width, kept or {}, self._tune)
             elif segment.entry != entry:
                 segment = replace(segment, removed=read_removed(folder, entry), entry=entry)
             segments.append(segment)
@@ -182,7 +190,7 @@ class SegmentedIndex(Index):
             for segment in state.segments:
                 if segment in located:
                     segment = segment.without(located[segment])
-                    if len(segment) and len(segment.removed) > REMOVED * len(segment.codes):
+                    if len(segment) and len(segment.removed) > REMOVED * segment.count:
                         segment = self._segment(*segment.rows())
                 if len(segment):
                     segments.append(segment)
@@ -219,7 +227,9 @@ class SegmentedIndex(Index):
         consecutive = int(names[-1]) - int(names[0]) == len(names) - 1
         built = self._build(codes) if len(codes) >= MIN_ROWS else None
         structure = None if built is None else Structure(built, len(codes), self._width, self._tune)
-        return Segment(codes, int(names[0]), None if consecutive else names, table, vectors, structure=structure)
+        given = {"codes": codes, "ids": None if consecutive else names, "vectors": vectors}
+        arrays = {name: array for name, array in given.items() if array is not None}
+        return Segment(arrays, int(names[0]), table, structure=structure)
 
     def _joined(self, segments: Sequence[Segment]) -> Segment:
         codes, names, tables, vectors = zip(*(segment.rows() for segment in segments), strict=True)
@@ -264,7 +274,9 @@ class SegmentedIndex(Index):
             self._state = state
             return
         manifest = self._write(self.path, state)
-        self._state = replace(state, segments=self._load(self.path, manifest))
+        known = self.state.segments
+        segments = self._opened(self.path, manifest["segments"], state.schema, manifest["kept"], known)
+        self._state = replace(state, segments=segments)
         sweep(self.path, manifest)
 
     def _write(self, folder: Path, state: SegmentState) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware import Middleware
 
+from lbhash.index import DamagedIndexError
 from lbhash.service.middleware import Security
 from lbhash.service.requests import line_for
 from lbhash.service.routes import router
@@ -51,6 +52,7 @@ def create_app(settings: Settings) -> FastAPI:
             RequestValidationError: _invalid,
             ConnectionError: _unreachable,
             MemoryError: _short,
+            DamagedIndexError: _damaged,
             Exception: _failed,
         },
     )
@@ -74,6 +76,12 @@ async def _unreachable(_: Request, error: Any) -> Response:
 async def _short(_: Request, error: Any) -> Response:
     log.warning("%s", shortage(error))
     return JSONResponse({"detail": "there is not enough memory for this request now"}, 503, {"Retry-After": "5"})
+
+
+async def _damaged(_: Request, error: Any) -> Response:
+    """Answer 503: what the request needs of the index is damaged, and another instance may have it."""
+    log.error("%s", error)
+    return JSONResponse({"detail": str(error)}, 503)
 
 
 async def _failed(_: Request, error: Any) -> Response:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from PIL.Image import Image
 
 from lbhash.codes import PackedCodes, code_from_hex, pack
-from lbhash.index import Index, Neighbors, check_model, open_index, rerank
+from lbhash.index import DamagedIndexError, Index, Neighbors, check_model, open_index, rerank
 from lbhash.index.base import attribute_rows, describe_neighbors
 from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import check_backbone, own_backbone
@@ -22,10 +22,14 @@ from lbhash.service.errors import ServiceError, blame_request
 from lbhash.service.rows import DigitRows, ImageRows, Rows, open_rows
 from lbhash.service.schemas import About, EncodeAnswer, Given, Health, Limits, Neighbor, Options, Query, SearchAnswer
 from lbhash.service.settings import MAX_JSON, MAX_K, Settings
+from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import label_value
 from lbhash.utils.serialization import json_value
 from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
+
+AT_ONCE = 256 << 20
+"""Bytes of an index that is checked before anything else, which takes less than a second even on a slow disk."""
 
 _Encoded = tuple[PackedCodes, dict[str, npt.NDArray], dict[str, Any]]
 """The code of a query, ``uint8 [bytes]``; its real-valued ``outputs`` and ``embeddings``; its id, row and label."""
@@ -53,6 +57,22 @@ class Engine:
             self._embed_image = self.rows.embed
         self.takes_images = self._embed_image is not None
         self.index = self._open()
+        self.check, self.damage = "running", ""
+        if settings.verify == "before-serving" or self.index.stored_bytes <= AT_ONCE:
+            self.check_index()
+
+    def check_index(self) -> None:
+        """Read all files of the index, and compare their checksums; ``DamagedIndexError`` if one is damaged."""
+        index = self.index
+        check, damage = "intact", ""
+        try:
+            index.load()
+        except Exception as error:
+            check, damage = "damaged", one_line(error)
+            raise
+        finally:
+            if index is self.index:  # it may have been replaced by a newer one
+                self.check, self.damage = check, damage
 
     def encode(self, given: Given | None, image: bytes | None = None) -> EncodeAnswer:
         """Return the code of a query, or of an image file."""
@@ -82,7 +102,9 @@ class Engine:
         )
 
     def health(self) -> Health:
-        """Return which model and which index are loaded."""
+        """Return which model and which index are loaded; status 503 if a file of the index is damaged."""
+        if self.damage:
+            raise ServiceError(503, self.damage)
         return Health(ready=True, build=self.index.build, **self._loaded(self.index))
 
     def about(self) -> About:
@@ -119,11 +141,16 @@ class Engine:
         return self.decoder.thumbnail(image), "image/webp"
 
     def refresh(self) -> bool:
-        """Load the index again if another generation or build is at its path; return whether it was loaded."""
-        outdated = self.index.outdated()
-        if outdated:
-            self.index = self._open()
-        return outdated
+        """Load the index again if it is damaged, or if another generation or build is at its path.
+
+        Return whether it was loaded. All of its files are checked before it takes the place of the old one.
+        """
+        if not self.damage and not self.index.outdated():
+            return False
+        index = self._open(None if self.damage else self.index)
+        index.load()
+        self.index, self.check, self.damage = index, "intact", ""
+        return True
 
     def row_of(self, name: int, attributes: Mapping[str, Any]) -> int | None:
         """Return the row of the data that the code with the id ``name`` was made from, or None if there is none."""
@@ -133,8 +160,8 @@ class Engine:
     def _loaded(self, index: Index) -> dict[str, Any]:
         return {"model": self.fingerprint, "generation": index.generation, "codes": len(index), "bits": index.bits}
 
-    def _open(self) -> Index:
-        index = open_index(self.settings.index)
+    def _open(self, known: Index | None = None) -> Index:
+        index = open_index(self.settings.index, known=known)
         check_model(index, self.fingerprint, self.model.bits)
         return index
 
@@ -168,6 +195,8 @@ class Engine:
         if given.id is not None:
             try:
                 code = index.codes_of([given.id])[0]
+            except DamagedIndexError:
+                raise
             except ValueError:
                 raise ServiceError(404, f"id is {given.id}, and the index has no such code") from None
             vectors = {index.store_vectors: index.vectors_of([given.id])[0]} if index.store_vectors else {}

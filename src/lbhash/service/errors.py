@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from starlette.exceptions import HTTPException
 
+from lbhash.index import DamagedIndexError
 from lbhash.utils.formatting import one_line
 
 _MAX_DETAIL = 400  # characters
@@ -26,5 +27,7 @@ def blame_request() -> Iterator[None]:
     """Turn a ``ValueError`` or ``TypeError`` in the block, which the request's values caused, into status 422."""
     try:
         yield
+    except DamagedIndexError:
+        raise  # which no request can cause
     except (ValueError, TypeError) as error:
         raise ServiceError(422, one_line(error)) from None

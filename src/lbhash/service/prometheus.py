@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, Info, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lbhash.service.admission import Admission
@@ -34,10 +34,13 @@ class Monitor:
             Gauge(name, help_text, registry=own).set_function(value)
         self._engine = engine
         self._index = Info("lbhash_index", "The build of the index.", registry=own)
+        states, about = ["running", "intact", "damaged"], "Comparison of the index's files with their checksums."
+        self._check = Enum("lbhash_index_check", about, states=states, registry=own)
 
     def text(self) -> bytes:
         """Return the metrics in the text format of Prometheus."""
         self._index.info({"build": self._engine.index.build})
+        self._check.state(self._engine.check)
         return generate_latest(self._registry)
 
     def measured(self, app: ASGIApp) -> ASGIApp:

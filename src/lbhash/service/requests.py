@@ -12,7 +12,6 @@ from pydantic import BaseModel, ValidationError
 from python_multipart.exceptions import FormParserError
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import ClientDisconnect
 
 from lbhash.service.errors import ServiceError
 from lbhash.service.schemas import Given
@@ -39,11 +38,7 @@ async def read_body(request: Request) -> Body:
     if (kind := media_type(header)) not in (JSON, FORM):
         given = f"the body is {kind[:64]!r}" if kind else "the body has no Content-Type"
         raise ServiceError(415, f"{given}; it must be {JSON} or {FORM}")
-    try:
-        data = await request.body()
-    except ClientDisconnect:
-        raise ServiceError(400, "the client left before all of its body was there") from None
-    return Body(header, data)
+    return Body(header, await request.body())
 
 
 def parse_body(body: Body, query: type[Given], options: type[BaseModel]) -> tuple[Any, Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lbhash.utils.validation import check_float, check_int
+from lbhash.utils.validation import check_choice, check_float, check_int
 
 MAX_K = 1000  # neighbors in one answer
 MAX_JSON = 256 << 10  # bytes of a body of JSON: 10,000 numbers with all of their digits
@@ -30,6 +30,8 @@ class Settings:
         body_seconds: how long a body may take to arrive.
         decode_seconds: how long an image may take to decode.
         reload_seconds: how often to look for a newer index.
+        verify: when all files of the index are compared with their checksums: ``"background"``, beside the first
+            requests, which wait for what they need; or ``"before-serving"``. A small index is compared before.
     """
 
     model: str | Path
@@ -46,8 +48,10 @@ class Settings:
     body_seconds: float = 30.0
     decode_seconds: float = 10.0
     reload_seconds: float = 1.0
+    verify: str = "background"
 
     def __post_init__(self) -> None:
+        check_choice(self.verify, "verify", ("background", "before-serving"))
         for name, least in (("max_body", 1), ("max_pixels", 1), ("queue", 0)):
             check_int(getattr(self, name), name, least)
         if self.concurrency is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -33,7 +34,7 @@ class Service:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run the background work while the block runs, and end threads and child processes after it."""
-        tasks = [asyncio.create_task(work) for work in (self.background.run(), self._reload())]
+        tasks = [asyncio.create_task(work) for work in (self.background.run(), self._check(), self._reload())]
         try:
             yield
         finally:
@@ -43,11 +44,26 @@ class Service:
             self.admission.pool.shutdown(wait=False, cancel_futures=True)
             self.decoder.close()
 
+    async def _check(self) -> None:
+        """Compare the files of the index with their checksums, unless it is done, and log what came of it."""
+        index, started = self.engine.index, time.perf_counter()
+        size = f"{index.stored_bytes / 2**20:,.1f} MiB"
+        try:
+            if self.engine.check == "running":
+                log.info("checking the files of the index, %s", size)
+                await asyncio.to_thread(self.engine.check_index)
+                log.info("the files of the index are intact, after %.1f s", time.perf_counter() - started)
+            elif index.stored_bytes:
+                log.info("the files of the index are intact, %s", size)
+        except Exception as error:  # requests that need what is damaged get status 503
+            log.error("%s", error)
+
     async def _reload(self) -> None:
         """Load a newer index whenever there is one; running requests end with the index that they began with."""
-        reported = ""
+        reported, pause = "", self.settings.reload_seconds
         while True:
-            await asyncio.sleep(self.settings.reload_seconds)
+            await asyncio.sleep(pause)
+            started, pause = time.perf_counter(), self.settings.reload_seconds
             try:
                 if await asyncio.to_thread(self.engine.refresh):
                     reported = ""
@@ -55,7 +71,8 @@ class Service:
                     log.info("generation %d of the index is loaded", self.engine.index.generation)
                     self.background.changed.set()
             except Exception as error:  # whatever is wrong with the new index, the old one still serves
-                if str(error) != reported:
+                pause = max(pause, 10 * (time.perf_counter() - started))  # it may have read much in vain
+                if str(error) not in (reported, self.engine.damage):
                     reported = str(error)
                     self.monitor.reloads.labels("failed").inc()
                     log.warning("a newer index could not be loaded: %s", reported)

@@ -50,7 +50,7 @@ def read_versioned(content: str | bytes, form: str, version: int, source: str) -
     try:
         facts = json.loads(content)
         known, given = facts["format"] == form, int(facts["version"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     if known and given > version:
         raise ValueError(f"{source}, which a newer lbhash wrote (format {given}; this one reads {version})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -40,6 +40,10 @@ def serve(
         typer.Option(help="How many requests are computed at once. If not given, the number of processors."),
     ] = None,
     queue: Annotated[int, typer.Option(help="How many more requests may wait; any others get status 503.")] = 64,
+    verify: Annotated[
+        Literal["background", "before-serving"],
+        typer.Option(help="When the files of a large index are compared with their checksums."),
+    ] = "background",
 ) -> None:
     """Search over HTTP, with a web page."""
     from lbhash.service.server import allowed_hosts, check_access, run
@@ -57,5 +61,6 @@ def serve(
         max_pixels=max_pixels,
         concurrency=concurrency,
         queue=queue,
+        verify=verify,
     )
     run(settings, host, port, lambda line: typer.echo(line, err=True))
