@@ -214,5 +214,5 @@ def _line_for(error: Exception) -> str | None:
     if isinstance(error, (ValueError, TypeError)):
         return " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}: {error.filename}"
+        return error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
     return None
