@@ -128,6 +128,8 @@ def test_models_checkpoints_and_codes_survive_a_power_cut(tmp_path, recorded, wr
     train_files(
         data, model, protocol="holdout", bits=8, epochs=2, hidden=0, device="cpu", monitor="ratio", progress=False
     )
+    for folder in (tmp_path, tmp_path / "model"):
+        assert ("sync", folder.stat().st_ino) in recorded
     encode(EncodingJob(model, data), tmp_path / "codes", progress=False)
     encode(EncodingJob(model, data), tmp_path / "codes.npz")
     files = ["config.json", "model.safetensors", "metrics.json", "checkpoints/last.ckpt", "checkpoints/best.ckpt"]

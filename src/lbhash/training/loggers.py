@@ -8,7 +8,7 @@ from typing import Any
 
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 
-from lbhash.utils.files import check_replaceable
+from lbhash.utils.files import check_replaceable, make_folder
 from lbhash.utils.formatting import one_line
 
 
@@ -22,6 +22,7 @@ def epoch_logger(kind: str | None, folder: Path | None, epochs_before: int) -> L
     """
     if kind is None or folder is None:
         return None
+    make_folder(folder)
     if kind == "csv":
         return _csv_logger(folder, epochs_before)
     if kind == "tensorboard":
