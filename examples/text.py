@@ -24,9 +24,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from lbhash.utils.files import replacing
+from lbhash.utils.parquet import write_parquet
 
 PACKAGES = (
     "huggingface_hub",
@@ -72,8 +71,7 @@ def main() -> None:
     given = parser.parse_args()
     try:
         table = make_table(given.per_class, given.dim, given.seed)
-        with replacing(given.out) as temporary:
-            pq.write_table(table, temporary)
+        write_parquet(given.out, table)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     queries = np.count_nonzero(table["in_query"])

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lbhash.codes import code_bytes, pack, unpack
+from lbhash.codes import code_bytes, io, pack, unpack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 
 SUFFIXES = [".parquet", ".npz"]
@@ -77,7 +77,7 @@ def test_chunks_and_slices_that_arrow_hands_over(tmp_path, monkeypatch):
     write_codes(tmp_path / "c.parquet", table)
     whole = pq.read_table(tmp_path / "c.parquet")
     parts = pa.concat_tables([whole.slice(5, 11), whole.slice(0, 0), whole.slice(31, 19)])
-    monkeypatch.setattr(pq, "read_table", lambda file: parts)
+    monkeypatch.setattr(io, "read_parquet", lambda file: parts)
     picked = np.r_[5:16, 31:50]
     expected = replace(table, codes=table.codes[picked], rows=table.rows[picked], labels=table.labels[picked])
     assert_same(read_codes(tmp_path / "c.parquet"), expected)
@@ -88,7 +88,7 @@ def test_a_padded_buffer(tmp_path, monkeypatch):
     padded = pa.py_buffer(np.concatenate([codes.ravel(), np.zeros(34, np.uint8)]))
     held = pa.FixedSizeBinaryArray.from_buffers(pa.binary(3), 10, [None, padded])
     pq.write_table(pa.table({"code": held}), tmp_path / "c.parquet")
-    monkeypatch.setattr(pq, "read_table", lambda file: pa.table({"code": held}))
+    monkeypatch.setattr(io, "read_parquet", lambda file: pa.table({"code": held}))
     found = read_codes(tmp_path / "c.parquet")
     np.testing.assert_array_equal(found.codes, codes)
     assert (found.bits, found.rows.tolist(), found.labels, found.model) == (24, list(range(10)), None, "")

@@ -20,12 +20,14 @@ from hypothesis import strategies as st
 from lbhash.codes.io import read_codes, read_facts
 from lbhash.codes.shards import MANIFEST, Shard, read_manifest, shards_of, write_manifest
 from lbhash.data import load_table
+from lbhash.data.images.stores import FileImages
 from lbhash.data.readers import read_table
 from lbhash.data.streamed import ParquetRows
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.encode import encode_folder
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.shard_store import CodeShards, EmbeddingShards
+from lbhash.utils.fingerprint import sampled
 
 ROWS, DIM, BITS = 137, 12, 20
 
@@ -433,6 +435,58 @@ def test_other_codes_are_refused(model, data, tmp_path, write_parquet, embedding
     refused(r"the fingerprint of the data \([0-9a-f]{16} there, [0-9a-f]{16} here\)")
 
 
+def test_other_embeddings_of_the_same_size_time_and_labels_are_refused(model, tmp_path, embeddings, labels):
+    data, out = tmp_path / "data.npz", tmp_path / "codes"
+    np.savez(data, embeddings=embeddings, labels=labels)
+    facts = data.stat()
+    assert encode(model, data, out, shard_rows=50)["found"] == 0
+    np.savez(data, embeddings=embeddings[::-1], labels=labels)
+    os.utime(data, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert data.stat().st_size == facts.st_size
+    before = contents(out)
+    with pytest.raises(ValueError, match=r"whose codes differ from this run's in a sample of the data's bytes \("):
+        encode(model, data, out)
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("count", [1, 3, 400])
+def test_a_sample_of_files(tmp_path, count):
+    files = [f"{number}.bin" for number in range(count)]
+    for file in files:
+        (tmp_path / file).write_bytes(np.random.default_rng(0).bytes(6_000_000 // count))
+    sample = list(sampled(tmp_path, files))
+    assert 128 <= len(sample) <= 400
+    assert max(map(len, sample)) <= 4096
+    assert list(sampled(tmp_path, files)) == sample
+    for file in files:
+        content = bytearray((tmp_path / file).read_bytes())
+        content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+        (tmp_path / file).write_bytes(content)
+    assert list(sampled(tmp_path, files)) != sample
+
+
+def test_a_small_file_is_its_own_sample(tmp_path):
+    (tmp_path / "a").write_bytes(bytes(range(256)) * 100)
+    (tmp_path / "empty").write_bytes(b"")
+    sample = set(sampled(tmp_path, ["a"]))
+    for place in range(0, 25_600, 97):
+        content = bytearray(bytes(range(256)) * 100)
+        content[place] ^= 1
+        (tmp_path / "a").write_bytes(content)
+        assert set(sampled(tmp_path, ["a"])) != sample
+    assert list(sampled(tmp_path, ["empty", "missing"])) == [b""]
+    assert list(sampled(tmp_path, [])) == []
+
+
+def test_images_of_the_same_size_and_time_have_another_sample(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.png").write_bytes(name.encode() * 100)
+    images = FileImages(tmp_path, ["a.png", "b.png"])
+    sample = list(images.sample())
+    (tmp_path / "b.png").write_bytes(b"c" * 100)
+    assert list(images.sample()) != sample
+
+
 def test_other_rows_of_the_same_file_are_refused(model, tmp_path, write_parquet, embeddings, labels):
     data = write_parquet(tmp_path / "data.parquet", embeddings, label=pa.array(labels))
     out = tmp_path / "codes"
@@ -664,7 +718,7 @@ def test_the_manifest_is_the_one_of_earlier_versions(model, data, tmp_path, labe
     """Folders that earlier versions wrote are gone on with: names, order and fingerprints stay."""
     encode(model, data, tmp_path / "codes", shard_rows=30, columns=("name",))
     manifest = read_manifest(tmp_path / "codes")
-    names = ["format", "version", "model", "bits", "data", "fingerprint", "split", "carry", "rows", "content"]
+    names = ["format", "version", "model", "bits", "data", "fingerprint", "split", "carry", "sample", "rows", "content"]
     assert list(manifest) == [*names, "shard_rows", "complete"]
     source = {name: manifest[name] for name in names[2:]}
     content = hashlib.sha256(f"int64 ({ROWS},)".encode() + np.arange(ROWS).tobytes())

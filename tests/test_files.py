@@ -1,10 +1,19 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
+from pathlib import Path
 from threading import Thread
 
+import numpy as np
 import pytest
 
+from lbhash.models.hash_model import HashModel
+from lbhash.pipeline.encode import encode
+from lbhash.pipeline.encoding.job import EncodingJob
+from lbhash.pipeline.train import train_files
 from lbhash.utils.files import check_folder, exclusive, replacing, write_text
 
 
@@ -71,3 +80,138 @@ def test_a_lock_is_waited_for(tmp_path, monkeypatch):
     waiting.join(60)
     assert order == ["first", "second"]
     assert said.getvalue() == "wait\n"
+
+
+# ----------------------------------------------------------------------------------------------- power cuts and links
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """What is synced to the disk and renamed, in this order: ``("sync", path)`` and ``("rename", source, target)``."""
+    events, fsync, replace = [], os.fsync, Path.replace
+
+    def record_sync(handle):
+        if not isinstance(handle, int):
+            handle = handle.fileno()
+        events.append(("sync", os.stat(handle).st_ino))
+        fsync(handle)
+
+    def record_replace(source, target):
+        events.append(("rename", os.stat(source).st_ino, str(target)))
+        return replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(Path, "replace", record_replace)
+    return events
+
+
+def assert_survives(events, file):
+    """The file was synced before it was renamed, and its folder after that."""
+    inode, folder = file.stat().st_ino, ("sync", file.parent.stat().st_ino)
+    renamed = max(at for at, event in enumerate(events) if event == ("rename", inode, str(file)))
+    assert ("sync", inode) in events[:renamed], file
+    assert folder in events[renamed:], file
+
+
+def test_what_was_written_survives_a_power_cut(tmp_path, recorded):
+    file = tmp_path / "new" / "deep" / "a.txt"
+    write_text(file, "one")
+    assert_survives(recorded, file)
+    for folder in (tmp_path, tmp_path / "new"):  # new folders have names, too
+        assert ("sync", folder.stat().st_ino) in recorded
+
+
+def test_models_checkpoints_and_codes_survive_a_power_cut(tmp_path, recorded, write_parquet):
+    rng = np.random.default_rng(0)
+    write_parquet(tmp_path / "d.parquet", rng.standard_normal((120, 6)), label=np.arange(120) % 3)
+    model, data = str(tmp_path / "model"), str(tmp_path / "d.parquet")
+    train_files(
+        data, model, protocol="holdout", bits=8, epochs=2, hidden=0, device="cpu", monitor="ratio", progress=False
+    )
+    for folder in (tmp_path, tmp_path / "model"):
+        assert ("sync", folder.stat().st_ino) in recorded
+    encode(EncodingJob(model, data), tmp_path / "codes", progress=False)
+    encode(EncodingJob(model, data), tmp_path / "codes.npz")
+    files = ["config.json", "model.safetensors", "metrics.json", "checkpoints/last.ckpt", "checkpoints/best.ckpt"]
+    for file in files:
+        assert_survives(recorded, tmp_path / "model" / file)
+    for file in ("codes/_codes.json", "codes/part-00000-of-00001.parquet", "codes.npz"):
+        assert_survives(recorded, tmp_path / file)
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "folder", "pipe"])
+def test_only_files_are_replaced(tmp_path, kind):
+    place, other = tmp_path / "a.txt", tmp_path / "other.txt"
+    other.write_text("untouched")
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(other if kind == "link" else tmp_path / "missing")
+    with pytest.raises(FileExistsError, match=r"not written, because a .* is in its place; remove it") as raised:
+        write_text(place, "new")
+    assert raised.value.filename == str(place)
+    assert other.read_text() == "untouched"
+    assert {file.name for file in tmp_path.iterdir()} == {"a.txt", "other.txt"}
+
+
+def test_links_in_a_model_folder(tmp_path):
+    model, real = HashModel(4, 8, 0), tmp_path / "real"
+    real.mkdir()
+    (tmp_path / "model").symlink_to(real)
+    model.save_pretrained(tmp_path / "model")  # a folder may be a link
+    (tmp_path / "precious").write_text("untouched")
+    (real / "config.json").unlink()
+    (real / "config.json").symlink_to(tmp_path / "precious")
+    weights = (real / "model.safetensors").read_bytes()
+    with pytest.raises(FileExistsError, match="a symbolic link is in its place"):
+        HashModel(4, 8, 0).save_pretrained(tmp_path / "model")
+    assert (tmp_path / "precious").read_text() == "untouched"
+    assert (real / "model.safetensors").read_bytes() == weights
+
+
+def test_a_lock_that_is_a_link(tmp_path):
+    (tmp_path / "precious").write_text("untouched")
+    (tmp_path / "lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="lock"), exclusive(tmp_path, "lock", "busy", 0):
+        raise AssertionError("it was followed")
+    assert (tmp_path / "precious").read_text() == "untouched"
+
+
+FULL = """
+import resource, sys
+import numpy as np, pyarrow as pa, torch
+from lbhash.codes.io import CodeTable, write_codes
+from lbhash.models.hash_model import HashModel
+from lbhash.pipeline.shard_store import EmbeddingShards, shards_of
+from lbhash.training.checkpoints import write_checkpoint
+from lbhash.utils.files import write_json
+from pathlib import Path
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+codes, folder = np.random.default_rng(0).integers(0, 256, (5000, 8), np.uint8), Path(sys.argv[1])
+table = CodeTable(codes, 64, np.arange(5000))
+(shard,) = shards_of(500, 500)
+for name, write in {
+    "c.npz": lambda: write_codes(folder / "c.npz", table),
+    "c.parquet": lambda: write_codes(folder / "c.parquet", table),
+    "c.ckpt": lambda: write_checkpoint(folder / "c.ckpt", {"codes": torch.tensor(codes)}),
+    "c.json": lambda: write_json(folder / "c.json", list(range(5000))),
+    "model": lambda: HashModel(64, 64, 0).save_pretrained(folder / "model"),
+    "000000000.npy": lambda: EmbeddingShards(folder, 500, 8).write(shard, np.ones((500, 8), np.float32), {}),
+}.items():
+    try:
+        write()
+    except OSError as error:
+        assert error.strerror, error
+        assert Path(error.filename).name == name, error
+        print(name)
+"""
+
+
+def test_a_full_disk_is_said_with_the_name_of_the_file(tmp_path):
+    ran = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.split() == ["c.npz", "c.parquet", "c.ckpt", "c.json", "model", "000000000.npy"]
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]

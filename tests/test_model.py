@@ -17,6 +17,7 @@ from lbhash import Hasher
 from lbhash.codes import pack
 from lbhash.models.backbone_files import drop_backbone, find_backbone
 from lbhash.models.hash_model import PICKLES, HashModel, check_model_folder
+from lbhash.utils.checksums import checked
 from lbhash.utils.files import existing_file, replacing, write_json, write_text
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors"}
@@ -252,16 +253,16 @@ def test_pushing_sends_what_saving_writes(tmp_path, monkeypatch):
 
 def test_a_save_that_was_cut_short_is_found_out(tmp_path, monkeypatch):
     made(seed=0).save_pretrained(tmp_path)
-    replaced = []
+    replaced, replace = [], Path.replace
 
     def killed(source, target):
-        if Path(target).name == "config.json":
+        if Path(target) == tmp_path / "config.json":
             raise KeyboardInterrupt
         replaced.append(Path(target).name)
-        Path(source).rename(target)
+        return replace(source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr("lbhash.models.hash_model.os.replace", killed)
+        patch.setattr(Path, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
             made(seed=1).save_pretrained(tmp_path)
     assert "model.safetensors" in replaced
@@ -275,7 +276,7 @@ def test_a_save_that_was_cut_short_is_found_out(tmp_path, monkeypatch):
 
 def test_a_model_without_a_stored_fingerprint_loads(saved):
     config = json.loads((saved / "config.json").read_text())
-    del config["metadata"]["fingerprint"]
+    del config["metadata"]["fingerprint"], config["checksum"]
     (saved / "config.json").write_text(json.dumps(config))
     assert "fingerprint" not in Hasher.from_pretrained(saved).model_.metadata
 
@@ -335,7 +336,7 @@ def test_a_damaged_configuration(saved, content):
 
 
 def test_weights_that_do_not_fit(saved, tmp_path):
-    config = json.loads((saved / "config.json").read_text())
+    config = checked(json.loads((saved / "config.json").read_text()))
     (saved / "config.json").write_text(json.dumps({**config, "bits": 12}))
     one_line(saved, "which could not be loaded", "size mismatch")
     (saved / "config.json").write_text(json.dumps(config))

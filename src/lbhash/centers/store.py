@@ -5,33 +5,30 @@ A file's name has a fingerprint of the sources, so that another version never re
 
 from __future__ import annotations
 
-import zlib
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
-import numpy as np
 import numpy.typing as npt
 
-from lbhash.utils.files import cache_folder, replacing
+from lbhash.utils.checksums import read_npz, write_npz
+from lbhash.utils.files import cache_folder
 from lbhash.utils.fingerprint import fingerprint
 
 
 def load(kind: str, classes: int, bits: int) -> dict[str, npt.NDArray]:
     """Return cached arrays by name; an empty dict if nothing is cached or the file is damaged."""
     try:
-        with np.load(_file(kind, classes, bits), allow_pickle=False) as stored:
-            return dict(stored)
-    except (OSError, ValueError, KeyError, EOFError, RuntimeError, BadZipFile, zlib.error):
+        return read_npz(_file(kind, classes, bits))
+    except (OSError, ValueError):
         return {}
 
 
 def save(kind: str, classes: int, bits: int, **arrays: Any) -> None:
     """Cache arrays, if the folder can be written to."""
-    with suppress(OSError), replacing(_file(kind, classes, bits)) as temporary, temporary.open("wb") as opened:
-        np.savez(opened, **arrays)
+    with suppress(OSError):
+        write_npz(_file(kind, classes, bits), arrays)
 
 
 def _file(kind: str, classes: int, bits: int) -> Path:

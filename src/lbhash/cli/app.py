@@ -217,5 +217,5 @@ def _line_for(error: Exception) -> str | None:
     if (line := shortage(error)) is not None:
         return line
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}: {error.filename}"
+        return error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
     return None

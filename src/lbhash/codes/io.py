@@ -7,9 +7,8 @@ A folder of such Parquet files is read as one file (``lbhash.codes.shards``). Co
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,12 @@ import pyarrow as pa
 
 from lbhash.codes import PackedCodes, as_packed, check_bits, code_bytes
 from lbhash.codes.shards import complete_shards
-from lbhash.utils.files import existing_file, read_npy, replacing
+from lbhash.utils.checksums import check_file, read_npz, write_npz
+from lbhash.utils.files import existing_file, read_npy
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels
 from lbhash.utils.memory import check_memory, check_npz, check_parquet
+from lbhash.utils.parquet import read_parquet, write_parquet
 
 SUFFIXES = (".parquet", ".npz")
 READABLE = (*SUFFIXES, ".npy")
@@ -63,22 +64,20 @@ def check_suffix(path: str | Path, name: str = "out", suffixes: tuple[str, ...] 
 def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | None = None) -> None:
     """Write codes to a ``.parquet`` file (columns ``row``, ``code``, ``label`` or ``labels``) or an ``.npz`` file.
 
-    ``facts`` are more entries for the metadata of a ``.parquet`` file, which ``read_facts`` returns.
+    Both hold a checksum. ``facts`` are more entries for the metadata of a ``.parquet`` file, which ``read_facts``
+    returns.
     """
-    import pyarrow.parquet as pq
-
     file = check_suffix(path)
-    with replacing(file) as temporary:
-        if file.suffix == ".npz":
-            labels: dict[str, Any] = {} if table.labels is None else {"labels": table.labels}
-            np.savez(temporary, codes=table.codes, bits=table.bits, rows=table.rows, model=table.model, **labels)
-            return
-        columns = {"row": pa.array(table.rows), "code": code_column(table.codes), **label_columns(table.labels)}
-        if table.extra_columns is not None:
-            columns |= {name: table.extra_columns[name] for name in table.extra_columns.column_names}
-        classes = table.labels.shape[1] if table.labels is not None and table.labels.ndim == 2 else 0
-        metadata = {"bits": table.bits, "model": table.model, "classes": classes, **(facts or {})}
-        pq.write_table(pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(metadata)}), temporary)
+    if file.suffix == ".npz":
+        arrays = {"codes": table.codes, "bits": table.bits, "rows": table.rows, "model": table.model}
+        write_npz(file, arrays if table.labels is None else {**arrays, "labels": table.labels})
+        return
+    columns = {"row": pa.array(table.rows), "code": code_column(table.codes), **label_columns(table.labels)}
+    if table.extra_columns is not None:
+        columns |= {name: table.extra_columns[name] for name in table.extra_columns.column_names}
+    classes = table.labels.shape[1] if table.labels is not None and table.labels.ndim == 2 else 0
+    metadata = {"bits": table.bits, "model": table.model, "classes": classes, **(facts or {})}
+    write_parquet(file, pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(metadata)}))
 
 
 def code_column(codes: PackedCodes) -> pa.FixedSizeBinaryArray:
@@ -115,7 +114,7 @@ def read_codes(
         else:
             codes, length = as_packed(read_array(file, name), bits, f"codes of {name}")
             table = CodeTable(codes, length, np.arange(len(codes)))
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError) as error:
         raise ValueError(f"{name} is {str(path)!r}, which is damaged or no file of codes: {one_line(error)}") from None
     if labels is not None:
         table = replace(table, labels=check_labels(read_array(labels, f"labels of {name}"), f"labels of {name}"))
@@ -154,10 +153,11 @@ def label_columns(labels: npt.NDArray | None) -> dict[str, Any]:
 
 
 def read_facts(file: Path) -> dict[str, Any]:
-    """Return the metadata of a Parquet file of codes and the number of its codes (``count``), without reading these."""
+    """Return the metadata of a Parquet file of codes, whose checksum must be right, and their number (``count``)."""
     import pyarrow.parquet as pq
 
     try:
+        check_file(file)
         metadata = pq.read_metadata(file)
         facts = json.loads((metadata.metadata or {})[b"lbhash"])
         return {**facts, "count": metadata.num_rows}
@@ -167,7 +167,10 @@ def read_facts(file: Path) -> dict[str, Any]:
 
 def _read_folder(folder: Path, name: str) -> CodeTable:
     manifest, shards = complete_shards(folder, name)
-    tables = [_read_parquet(folder / shard.name, name) for shard in shards]
+    try:
+        tables = [_read_parquet(folder / shard.name, name) for shard in shards]
+    except OSError as error:
+        raise OSError(f"{error}; run its 'lbhash encode' again, which makes damaged shards anew") from None
     tables = [table for table in tables if len(table.codes)] or tables[:1]  # all images of a shard may be damaged
     count = sum(len(table.codes) for table in tables)
     if {(table.bits, table.model) for table in tables} != {(manifest["bits"], manifest["model"])}:
@@ -189,11 +192,14 @@ def _read_folder(folder: Path, name: str) -> CodeTable:
 def _read_parquet(file: Path, name: str) -> CodeTable:
     import pyarrow.parquet as pq
 
-    try:
+    with suppress(pa.ArrowException, OSError):  # which are of a damaged file, and found below
         check_parquet(pq.read_metadata(file), f"{name} is {str(file)!r}, which")
-        table = pq.read_table(file)
-    except pa.ArrowInvalid as error:
-        raise OSError(str(error)) from None
+    try:
+        table = read_parquet(file)
+        facts = json.loads((table.schema.metadata or {}).get(b"lbhash", b"{}"))
+        stated, model = facts.get("bits"), facts.get("model", "")
+    except (pa.ArrowException, OSError, ValueError, AttributeError, RecursionError) as error:
+        raise OSError(f"{one_line(error)} ({file.name})") from None
     if "code" not in table.column_names or not pa.types.is_fixed_size_binary(table["code"].type):
         raise ValueError(f"{name} is {str(file)!r}, which has no column 'code' of packed codes")
     width = table["code"].type.byte_width
@@ -203,7 +209,6 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
     for chunk in filter(len, table["code"].chunks):
         parts.append(np.frombuffer(chunk.buffers()[1], np.uint8, len(chunk) * width, chunk.offset * width))
     codes = np.concatenate(parts).reshape(len(table), width)
-    facts = json.loads((table.schema.metadata or {}).get(b"lbhash", b"{}"))
     labels = None
     if "label" in table.column_names:
         labels = check_labels(table["label"].to_numpy(), f"labels of {name}")
@@ -212,15 +217,14 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
     rows = table["row"].to_numpy() if "row" in table.column_names else np.arange(len(codes))
     extra = table.drop_columns([name for name in OWN_COLUMNS if name in table.column_names])
     columns = extra.replace_schema_metadata(None) if extra.column_names else None
-    return CodeTable(codes, facts.get("bits", 8 * width), rows, labels, facts.get("model", ""), columns)
+    return CodeTable(codes, 8 * width if stated is None else stated, rows, labels, str(model), columns)
 
 
 def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:
     check_npz(file, f"{name} is {str(file)!r}, which")
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            found = {key: arrays[key] for key in arrays.files}
-    except (ValueError, TypeError, MemoryError, zlib.error) as error:
+        found = read_npz(file)
+    except ValueError as error:
         raise OSError(str(error)) from None
     if "codes" not in found:
         raise ValueError(f"{name} is {str(file)!r}, which has no array 'codes' (it has {', '.join(found)})")

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lbhash.codes.packing import check_bits
+from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import write_json
 from lbhash.utils.serialization import read_versioned
 from lbhash.utils.validation import check_int
@@ -42,13 +44,12 @@ class Shard:
 
 def shards_of(rows: int, shard_rows: int) -> list[Shard]:
     """Cut rows into shards of ``shard_rows`` each, of which the last may be shorter."""
-    count = -(-check_int(rows, "rows", 1) // check_int(shard_rows, "shard_rows", 1))
+    count = _count(rows, shard_rows)
     return [Shard(number, count, number * shard_rows, min((number + 1) * shard_rows, rows)) for number in range(count)]
 
 
-def shards_in(manifest: dict[str, Any]) -> list[Shard]:
-    """Return the shards of a folder, whether or not they are there yet."""
-    return shards_of(manifest["rows"], manifest["shard_rows"])
+def _count(rows: int, shard_rows: int) -> int:
+    return -(-check_int(rows, "rows", 1) // check_int(shard_rows, "shard_rows", 1))
 
 
 def read_manifest(folder: Path, name: str = "codes") -> dict[str, Any]:
@@ -61,24 +62,29 @@ def read_manifest(folder: Path, name: str = "codes") -> dict[str, Any]:
         raise ValueError(f"{source}, which is a folder without {MANIFEST}; it must be {wanted}") from None
     manifest = read_versioned(content, FORMAT, VERSION, source)
     with suppress(ValueError, KeyError, TypeError):
-        if manifest is not None and shards_in(manifest):
+        manifest = checked(manifest)
+        _count(manifest["rows"], manifest["shard_rows"])
+        check_bits(manifest["bits"])
+        if isinstance(manifest["model"], str) and ("complete" not in manifest or manifest["complete"]["codes"] > 0):
             return manifest
-    raise ValueError(f"{source}, whose {MANIFEST} is damaged or not of a folder of codes")
+    raise ValueError(f"{source}, whose {MANIFEST} is damaged or not of a folder of codes; encode into another folder")
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Write the manifest of a folder, whole or not at all."""
-    write_json(folder / MANIFEST, {"format": FORMAT, "version": VERSION, **manifest})
+    write_json(folder / MANIFEST, with_checksum({"format": FORMAT, "version": VERSION, **manifest}))
 
 
 def complete_shards(folder: Path, name: str = "codes") -> tuple[dict[str, Any], list[Shard]]:
     """Return the manifest and the shards of a folder; ``ValueError`` if it is not complete, or a shard is missing."""
     manifest = read_manifest(folder, name)
-    shards = shards_of(manifest["rows"], manifest["shard_rows"])
-    absent = [shard.name for shard in shards if not (folder / shard.name).is_file()]
-    there = f"({len(shards) - len(absent):,} of its {len(shards):,} shards are there); run its 'lbhash encode' again"
+    count = _count(manifest["rows"], manifest["shard_rows"])
+    found = sum(file.is_file() for file in folder.glob(f"part-*-of-{count:05}.parquet"))
+    there = f"({found:,} of its {count:,} shards are there); run its 'lbhash encode' again"
     if "complete" not in manifest:
         raise ValueError(f"{name} is {str(folder)!r}, which is not complete {there}, which goes on where it stopped")
-    if absent:
-        raise ValueError(f"{name} is {str(folder)!r}, which lacks {absent[0]} {there}")
-    return manifest, shards
+    names = (Shard(number, count, 0, 0).name for number in range(count))  # no list, whatever number the file says
+    absent = next((shard for shard in names if not (folder / shard).is_file()), None)
+    if absent is not None:
+        raise ValueError(f"{name} is {str(folder)!r}, which lacks {absent} {there}")
+    return manifest, shards_of(manifest["rows"], manifest["shard_rows"])

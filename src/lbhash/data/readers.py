@@ -20,6 +20,7 @@ from lbhash.utils.files import existing_file, read_npy
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels
 from lbhash.utils.memory import check_memory, check_npz, check_parquet
+from lbhash.utils.parquet import CHECKED
 
 SUFFIXES = (".parquet", ".npz", ".npy")
 FLAGS = {f"in_{split}": split for split in SPLITS}  # the columns or arrays that say which rows are in a split
@@ -131,7 +132,7 @@ def _read_parquet(file: Path, name: str, *, stream: bool) -> EmbeddingTable:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(file) as parquet:
+        with pq.ParquetFile(file, **CHECKED) as parquet:
             columns = parquet.schema_arrow.names
             if "embedding" not in columns:
                 has = ", ".join(columns)

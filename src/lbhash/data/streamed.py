@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lbhash.utils.formatting import one_line
 from lbhash.utils.memory import check_memory, group_bytes
+from lbhash.utils.parquet import CHECKED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,7 +101,7 @@ class ParquetRows:
 
         file, number = self._groups[group]
         if self._group < 0 or self._groups[self._group][0] != file:
-            self._opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
+            self._opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER, **CHECKED)
         self._batches = self._opened.iter_batches(
             self.batch_rows, row_groups=[number], columns=self.columns, use_threads=False
         )

@@ -8,7 +8,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lbhash.utils.files import give_usual_rights
+from safetensors import SafetensorError
+
+from lbhash.utils.files import check_replaceable, give_usual_rights, make_folder, naming, sync
 
 if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
@@ -82,15 +84,21 @@ def save_backbone(backbone: Backbone, folder: str | Path) -> None:
     The model's configuration, which is written later, has its fingerprint, so a save that was cut short is noticed.
     """
     target = Path(folder) / FOLDER
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
+    if target.is_symlink():
+        check_replaceable(target)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as temporary:
         made = Path(temporary) / "made"
-        backbone.save_pretrained(made)
+        with naming(target, SafetensorError):
+            backbone.save_pretrained(made)
         for file in made.iterdir():
             give_usual_rights(file)
+            sync(file)
+        sync(made)
         if target.exists():
             target.rename(Path(temporary) / "old")
         made.rename(target)
+        sync(target.parent)
 
 
 def drop_backbone(folder: str | Path) -> None:
@@ -104,4 +112,6 @@ def drop_backbone(folder: str | Path) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         return
     if tuned:
+        if own.is_symlink():
+            check_replaceable(own)
         shutil.rmtree(own)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +17,8 @@ from torch import Tensor, nn
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
 from lbhash.models.dropout import Dropout
-from lbhash.utils.files import give_usual_rights
+from lbhash.utils.checksums import checked, with_checksum
+from lbhash.utils.files import check_replaceable, make_folder, naming, replacing
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import plain
@@ -132,9 +132,10 @@ class HashModel(
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:
         """Write ``model.safetensors``, ``config.json`` and a model card; whole files, renamed into place.
 
-        The configuration is written last and holds the fingerprint of the weights, so that loading the model finds out
-        if a save was cut short. ``push_to_hub=True`` pushes the model to the Hub, under ``repo_id`` or the folder's
-        name; the other arguments are then those of ``push_to_hub`` (``private``, ``token`` …).
+        The configuration is written last and holds the fingerprint of the weights and its own checksum, so that loading
+        the model finds out if a save was cut short, or the configuration is no longer the one that was saved.
+        ``push_to_hub=True`` pushes the model to the Hub, under ``repo_id`` or the folder's name; the other arguments
+        are then those of ``push_to_hub`` (``private``, ``token`` …).
         """
         target = Path(save_directory)
         metadata = plain(self.metadata, "metadata")
@@ -150,20 +151,34 @@ class HashModel(
             "what": f"an image, by way of {embedding}," if self.has_tuned_backbone else embedding,
             "given": "images" if self.has_tuned_backbone else "embeddings",
         }
-        target.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target, prefix=".saving-") as temporary:
-            super().save_pretrained(temporary, config=config, model_card_kwargs=card)
-            for file in sorted(Path(temporary).iterdir(), key=lambda file: (file.name == "config.json", file.name)):
-                give_usual_rights(file)  # safetensors files can only be read by their owner
-                os.replace(file, target / file.name)
+        make_folder(target)
+        with tempfile.TemporaryDirectory(dir=target, prefix=".saving-") as made:
+            with naming(target, SafetensorError):
+                super().save_pretrained(made, config=with_checksum(config), model_card_kwargs=card)
+            files = sorted(Path(made).iterdir(), key=lambda file: (file.name == "config.json", file.name))
+            for file in files:
+                check_replaceable(target / file.name)
+            for file in files:
+                with replacing(target / file.name) as temporary:
+                    file.replace(temporary)
         if not kwargs.pop("push_to_hub", False):
             return None
         more = {name: kwargs[name] for name in kwargs.keys() - {"repo_id", "config", "model_card_kwargs"}}
         return self.push_to_hub(kwargs.get("repo_id") or target.name, **more)
 
     @classmethod
-    def _from_pretrained(cls, *, model_id: str, **kwargs: Any) -> HashModel:
-        """Load all tensors from safetensors; the weights must have the configuration's fingerprint, if it has one."""
+    def _from_pretrained(cls, *, model_id: str, config: dict[str, Any] | None = None, **kwargs: Any) -> HashModel:
+        """Load all tensors from safetensors; the configuration must have its checksum, and the weights its fingerprint.
+
+        A configuration of before may have neither.
+        """
+        try:
+            checked(config)
+        except ValueError:
+            raise ValueError(
+                "config.json is damaged, or was changed after the model was saved; bring back the file as it was, or "
+                "save the model again"
+            ) from None
         folder = Path(model_id)
         given = {name: kwargs[name] for name in cls._hub_mixin_init_parameters if name in kwargs}
         with torch.random.fork_rng(devices=[]):  # the random weights of a new model must not change the caller's state

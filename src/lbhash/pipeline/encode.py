@@ -12,6 +12,7 @@ from lbhash.codes.io import check_suffix, write_codes
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.shard_store import CodeShards, check_code_folder
+from lbhash.utils.files import check_replaceable
 from lbhash.utils.progress import counted
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_choice
@@ -41,7 +42,7 @@ def encode_file(job: EncodingJob, out: str | Path) -> dict[str, Any]:
 
     Images are embedded into the cache first, so that the next run on them starts at once.
     """
-    check_suffix(out)
+    check_replaceable(check_suffix(out))
     for name in ("data", "base", "query", "labels"):
         file = getattr(job, name)
         if file is not None and Path(file).exists() and Path(out).exists() and Path(out).samefile(file):
@@ -69,8 +70,9 @@ def encode_folder(
 
     In memory are a few batches, the codes of one shard, and number and label of every row. Each shard is written when
     it is done; the same call again goes on where the last one stopped, and leaves the same files. A manifest says what
-    the folder holds codes of, so that another model or other data are refused (files are known by their names, sizes
-    and times of change), and at the end that the folder is complete. ``_damaged.csv`` names the rows without a code.
+    the folder holds codes of, so that another model or other data are refused (files are known by their names, sizes,
+    times of change and a sample of their bytes), and at the end that the folder is complete. A shard that is damaged is
+    encoded again. ``_damaged.csv`` names the rows without a code.
 
     A shard has ``shard_rows`` rows; if None, as the folder has them, and else 65,536. The engine is ``local``, this
     process, or ``ray``: a cluster whose machines see the same files by the same paths, or if ``ray_address`` is None,

@@ -16,7 +16,7 @@ from lbhash.index import Index, build_index, check_build, check_model, code_attr
 from lbhash.pipeline.columns import column_schema
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.utils.files import replacing
+from lbhash.utils.parquet import write_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,8 +79,6 @@ def bench(
 
 def export_index(index: Index, out: str | Path) -> dict[str, Any]:
     """Write all of an index to a Parquet file of codes, which ``read_codes`` reads, with ids and attributes."""
-    import pyarrow.parquet as pq
-
     file = check_suffix(out, suffixes=(".parquet",))
     ids = index.ids()
     table = index.attributes_of(ids)
@@ -91,8 +89,7 @@ def export_index(index: Index, out: str | Path) -> dict[str, Any]:
     table = table.add_column(1, "code", code_column(index.codes_of(ids))).replace_schema_metadata(
         {"lbhash": json.dumps(facts)}
     )
-    with replacing(file) as temporary:
-        pq.write_table(table, temporary)
+    write_parquet(file, table)
     return {"codes": len(ids), "bits": index.bits, "columns": table.column_names, "out": str(out)}
 
 

@@ -21,8 +21,8 @@ from lbhash.index.milvus.address import shown_address
 from lbhash.index.rerank import By
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.index import ids_of
-from lbhash.utils.files import replacing
 from lbhash.utils.labels import label_value
+from lbhash.utils.parquet import write_parquet
 
 
 class Queries(NamedTuple):
@@ -165,7 +165,6 @@ def _find(
 def _write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> None:
     """Write the answers to a Parquet file: one row for each neighbor, with its query's position."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     lines = [
         {"query": place, "query_row": answer["row"], "query_code": answer["code"], **neighbor}
@@ -177,5 +176,4 @@ def _write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> N
     columns = {name: pa.array([line[name] for line in lines], kind) for name, kind in own.items()}
     for name in lines[0]["attributes"] if lines else ():
         columns[f"attribute_{name}" if name in own else name] = pa.array([line["attributes"][name] for line in lines])
-    with replacing(out) as temporary:
-        pq.write_table(pa.table(columns), temporary)
+    write_parquet(out, pa.table(columns))

@@ -20,7 +20,8 @@ import numpy.typing as npt
 from lbhash.codes.io import CodeTable, read_facts, write_codes
 from lbhash.codes.shards import MANIFEST, SHARD_ROWS, Shard, read_manifest, shards_of, write_manifest
 from lbhash.data.images.loading import Damage
-from lbhash.utils.files import check_folder, exclusive, replacing, write_json
+from lbhash.utils.checksums import add_checksum, check_file, checked, with_checksum
+from lbhash.utils.files import check_folder, exclusive, make_folder, replacing, write_json
 from lbhash.utils.fingerprint import fingerprint
 
 T = TypeVar("T")
@@ -43,6 +44,7 @@ _COMPARED = {
     "rows": "the number of rows",
     "carry": "the extra columns",
     "fingerprint": "the fingerprint of the data",
+    "sample": "a sample of the data's bytes",
     "content": "the fingerprint of rows and labels",
 }
 """What a manifest says of a folder's codes, in the order in which it is compared with a run."""
@@ -85,7 +87,7 @@ class CodeShards(ShardStore[StoredCodes]):
         self.folder, self.metadata, self.fingerprint = folder, metadata, fingerprint(metadata)
 
     def find(self, shard: Shard) -> StoredCodes | None:
-        """Return what the shard's file says of itself; its codes are not read."""
+        """Return what the shard's file says of itself, if its checksum is right."""
         try:
             facts = read_facts(self.folder / shard.name)
             stored = StoredCodes(facts["count"], tuple(Damage(*damage) for damage in facts["damaged"]))
@@ -107,7 +109,7 @@ class CodeShards(ShardStore[StoredCodes]):
         If the run fails before its first shard, nothing is left behind, nor a folder that was not there before.
         """
         new = not self.folder.exists()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         busy = f"out is {str(self.folder)!r}, which another run writes to; wait for it, or end it"
         with exclusive(self.folder, _LOCK, busy, 0):
             empty = not (self.folder / MANIFEST).exists()
@@ -127,6 +129,9 @@ class CodeShards(ShardStore[StoredCodes]):
         rows = self.metadata["rows"]
         if (self.folder / MANIFEST).exists() and not overwrite:
             manifest, said = read_manifest(self.folder, "out"), f"out is {str(self.folder)!r}"
+            if "sample" not in manifest:  # of an older lbhash, whose shards do not have it in their marks either
+                self.metadata = {name: value for name, value in self.metadata.items() if name != "sample"}
+                self.fingerprint = fingerprint(self.metadata)
             for name, noun in _COMPARED.items():
                 theirs, ours = manifest.get(name), self.metadata.get(name)
                 if theirs != ours:
@@ -195,20 +200,23 @@ class EmbeddingShards(ShardStore[StoredEmbeddings]):
         """Return the embeddings of a shard, or if it is None, all of them."""
         array, faults = self._files(shard)
         try:
-            known = json.loads(faults.read_text(encoding="utf-8"))
+            known = checked(json.loads(faults.read_text(encoding="utf-8")))
+            check_file(array)
             found = np.lib.format.open_memmap(array, mode="r")
             rows = self._rows if shard is None else len(shard)
             whole = found.shape == (rows, self._dim) and found.dtype == np.float32
             return (found, {int(row): str(fault) for row, fault in known.items()}) if whole else None
-        except (OSError, ValueError, EOFError, AttributeError):
+        except (OSError, ValueError, EOFError, AttributeError, RecursionError):
             return None
 
     def write(self, shard: Shard, embeddings: npt.NDArray[np.float32], faults: Mapping[int, str]) -> None:
         """Write the embeddings of a shard, and then the faults of its rows."""
         array, last = self._files(shard)
-        with replacing(array) as temporary, temporary.open("wb") as opened:
-            np.save(opened, embeddings)
-        write_json(last, faults)
+        with replacing(array) as temporary:
+            with temporary.open("wb") as opened:
+                np.save(opened, embeddings)
+            add_checksum(temporary)
+        write_json(last, with_checksum(faults))
 
     def finish(self, shards: Sequence[Shard]) -> None:
         """Put all shards into one file."""
@@ -221,7 +229,8 @@ class EmbeddingShards(ShardStore[StoredEmbeddings]):
                 faults |= some
             whole.flush()
             del whole
-        write_json(last, faults)  # comes last: embeddings without it do not count
+            add_checksum(temporary)
+        write_json(last, with_checksum(faults))  # comes last: embeddings without it do not count
         shutil.rmtree(self.folder / "chunks", ignore_errors=True)
 
     def _files(self, shard: Shard | None) -> tuple[Path, Path]:

@@ -17,6 +17,7 @@ from PIL import Image
 from lbhash.data import EmbeddingTable, load_table
 from lbhash.data.images.parquet import ParquetImages
 from lbhash.data.readers import first_of, read_label_column
+from lbhash.utils.parquet import CHECKED
 
 
 class Rows:
@@ -63,7 +64,7 @@ class ImageRows(Rows):
         self._lock = threading.Lock()  # ParquetImages has one reader
         column = first_of(("label", "labels"), columns)
         if self.embeddings is None and column is not None:
-            labels = pq.read_table(file, columns=[column])[column]
+            labels = pq.read_table(file, columns=[column], **CHECKED)[column]
             self.labels = read_label_column(labels, f"column {column!r} of {file.name}")
 
     def __len__(self) -> int:

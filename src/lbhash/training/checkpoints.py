@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lbhash.training.module import HashingModule
 from lbhash.training.monitor import Monitor, is_better
+from lbhash.utils.checksums import add_checksum, check_file
 from lbhash.utils.files import replacing
 from lbhash.utils.formatting import one_line
 
@@ -26,8 +27,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         """Write a checkpoint, whole or not at all."""
-        with replacing(path) as temporary:
-            torch.save(checkpoint, temporary)
+        write_checkpoint(Path(path), checkpoint)
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,7 @@ class RunCheckpoints(Checkpoint):
             self._weights = {name: tensor.detach().cpu().clone() for name, tensor in weights.items()}
         elif trainer.is_global_zero:
             best = {"epoch": state.epoch, "value": state.value, "monitor": self.monitor, _SETTINGS: self.settings}
-            with replacing(self.folder / BEST) as temporary:
-                torch.save({**best, "state_dict": module.state_dict()}, temporary)
+            write_checkpoint(self.folder / BEST, {**best, "state_dict": module.state_dict()})
 
 
 def has_checkpoint(directory: str | Path) -> bool:
@@ -162,9 +161,17 @@ def checkpoint_to_resume(folder: Path | None, settings: dict[str, Any]) -> tuple
     return _last(folder), held["epoch"] + 1
 
 
+def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
+    """Write a checkpoint with its checksum, whole or not at all."""
+    with replacing(path, RuntimeError) as temporary:  # PyTorch's if the disk is full
+        torch.save(content, temporary)
+        add_checksum(temporary)
+
+
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Return what a checkpoint holds, never unpickled; raise ``ValueError`` if it cannot be read."""
+    """Return what a checkpoint holds, never unpickled; ``ValueError`` if it cannot be read or its checksum is wrong."""
     try:
+        check_file(path)
         held = torch.load(path, weights_only=True, map_location="cpu")
         held.get(_SETTINGS)
     except Exception as error:  # a damaged file makes PyTorch raise almost anything

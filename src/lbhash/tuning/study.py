@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import numpy as np
 from lbhash.evaluation.held_out import Score
 from lbhash.tuning.space import Space, import_optuna
 from lbhash.tuning.trials import Trial
-from lbhash.utils.files import check_folder
+from lbhash.utils.checksums import checked, with_checksum
+from lbhash.utils.files import check_folder, check_replaceable, make_folder
 from lbhash.utils.formatting import one_line
 
 DATABASE = "study.db"
@@ -53,25 +55,27 @@ class Study:
         storage = None if folder is None else _storage(folder)
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would print that a study is new
+        self._folder = folder
         try:
-            self._study = optuna.create_study(
-                storage=storage, pruner=pruner, study_name="lbhash", direction="maximize", load_if_exists=True
-            )
+            with self._reading():
+                self._study = optuna.create_study(
+                    storage=storage, pruner=pruner, study_name="lbhash", direction="maximize", load_if_exists=True
+                )
         finally:
             optuna.logging.set_verbosity(verbosity)
-        stored = self._study.user_attrs.get(_SETTINGS, {})
+        stored = self._stored(self._study, _SETTINGS) or {}
         for name, value in settings.items():
             if stored.get(name, value) != value:  # a study of an older version does not have every setting
                 made = f"the search in {str(folder)!r} was made with {stored[name]}"
                 shown = f"{'top_k' if name == 'at' else name} is {value}"
                 raise ValueError(f"{shown}, and {made}; resume with the same settings, or give another folder")
-        self._study.set_user_attr(_SETTINGS, {**stored, **settings})
+        self._study.set_user_attr(_SETTINGS, with_checksum({**stored, **settings}))
         for trial in self._trials(self._states.RUNNING):
-            self._close(trial.number, trial.user_attrs.get(_TRIAL, {"state": "killed"}))
+            self._close(trial.number, self._stored(trial, _TRIAL) or {"state": "killed"})
 
     def trials(self) -> list[Trial]:
         """Return the trials that came to an end, in their order."""
-        ended = [dict(trial.user_attrs[_TRIAL]) for trial in self._trials() if _TRIAL in trial.user_attrs]
+        ended = [stored for trial in self._trials() if (stored := self._stored(trial, _TRIAL)) is not None]
         for stored in ended:
             del stored["value"]
             stored["score"] = stored["score"] and Score.from_dict(stored["score"])
@@ -90,11 +94,35 @@ class Study:
         """Store the result of a trial."""
         stored = {**asdict(trial), "value": value}
         del stored["number"]
-        asked.set_user_attr(_TRIAL, stored)
+        asked.set_user_attr(_TRIAL, with_checksum(stored))
         self._close(asked, stored)
 
+    def _stored(self, held: Any, name: str) -> dict[str, Any] | None:
+        """Return what the study, or one of its trials, has under a name; None if it has nothing.
+
+        Raises ``ValueError`` if that is damaged, or Optuna's own record of the trial is.
+        """
+        try:
+            stored = checked(held.user_attrs.get(name))
+            if stored is not None and name == _TRIAL and held.state.is_finished():
+                complete = held.state == self._states.COMPLETE
+                if held.params != stored["params"] or (complete and held.value != stored["value"]):
+                    raise ValueError(f"trial {held.number} is not as it was stored")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _damaged(self._folder, error) from None
+        return None if stored is None else dict(stored)
+
     def _trials(self, *states: Any) -> list[Any]:
-        return self._study.get_trials(deepcopy=False, states=states or None)
+        with self._reading():
+            return self._study.get_trials(deepcopy=False, states=states or None)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raise ``ValueError`` for whatever Optuna raises if its file is damaged."""
+        try:
+            yield
+        except Exception as error:
+            raise _damaged(self._folder, error) from None
 
     def _close(self, asked: Any, stored: Mapping[str, Any]) -> None:
         """Tell Optuna how a trial ended; it learns from complete trials, and a little from pruned ones."""
@@ -109,10 +137,15 @@ def _storage(folder: Path) -> Any:
     from sqlalchemy.exc import DatabaseError
 
     check_folder(folder, "out")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
+    check_replaceable(folder / DATABASE)
     url = URL.create("sqlite", database=str((folder / DATABASE).absolute()))
     try:
         return import_optuna().storages.RDBStorage(url.render_as_string(hide_password=False))
     except (DatabaseError, RuntimeError) as error:
-        why = f"is damaged or was not written by lbhash ({one_line(error)[:100]})"
-        raise ValueError(f"the search in {str(folder)!r} {why}; give another folder") from None
+        raise _damaged(folder, error) from None
+
+
+def _damaged(folder: Path | None, error: Exception) -> ValueError:
+    why = f"is damaged or was not written by lbhash ({one_line(error)[:100]})"
+    return ValueError(f"the search in {str(folder)!r} {why}; give another folder")

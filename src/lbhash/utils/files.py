@@ -1,9 +1,11 @@
-"""Files that are either complete or missing: they are written under a temporary name, then renamed."""
+"""Files that are complete and on the disk, or missing: they are written under a temporary name, then renamed."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,27 +14,101 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lbhash.utils.formatting import one_line
+
 if TYPE_CHECKING:
     from filelock import FileLock
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``, which is renamed to ``path`` at the end, or removed after an error."""
+def replacing(path: str | os.PathLike[str], *errors: type[Exception]) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``, which is renamed to ``path`` at the end, or removed after an error.
+
+    At the end the file is on the disk, and so are its name and its new folders: a power cut does not lose them.
+
+    Args:
+        path: of the file. A link, a folder or a device in its place is refused (``check_replaceable``).
+        errors: what the writing library raises in place of an ``OSError``.
+
+    Raises:
+        OSError: with the name ``path``, if the file cannot be written.
+    """
     target = Path(path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    with naming(target, *errors):
+        check_replaceable(target)
+        make_folder(target.parent)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(target)) from None  # not the temporary name
-    os.close(handle)
-    temporary = Path(name)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            give_usual_rights(temporary)
+            sync(temporary)
+            temporary.replace(target)
+            sync(target.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def check_replaceable(path: str | os.PathLike[str]) -> None:
+    """Raise ``FileExistsError`` if something other than a file is where a file is to be written, be it a link to one.
+
+    Whoever can make a link would else choose which file is overwritten, or a link that was meant to stay would go.
+    """
     try:
-        yield temporary
-        give_usual_rights(temporary)
-        temporary.replace(target)
+        mode = os.lstat(path).st_mode
+    except OSError:  # there is nothing, or what comes next says why not
+        return
+    if not stat.S_ISREG(mode):
+        what = "a symbolic link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+        said = f"not written, because {what} is in its place; remove it, or give another name"
+        raise FileExistsError(errno.EEXIST, said, str(path))
+
+
+@contextmanager
+def naming(path: Path, *errors: type[Exception]) -> Iterator[None]:
+    """Raise an ``OSError`` of the block that names no file, or a temporary one, with this name; ``errors`` as well."""
+    try:
+        yield
+    except OSError as error:
+        named = None if error.filename is None else Path(os.fsdecode(error.filename))
+        if named is not None and not named.name.startswith(f".{path.name}.") and named not in path.parents:
+            raise
+        raise _of_path(error, path) from None
+    except errors as error:
+        raise _of_path(error, path) from None
+
+
+def _of_path(error: Exception, path: Path) -> OSError:
+    number = getattr(error, "errno", None) or errno.EIO
+    said = getattr(error, "strerror", None) or f"could not be written; is the disk full? ({one_line(error)[:200]})"
+    return OSError(number, said, str(path))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents, and wait until their names are on the disk."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync(folder.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until the content of a file, or the names of a folder's files, are on the disk.
+
+    Folders of Windows and of some network file systems are left alone, because they cannot be waited for.
+    """
+    folder = path.is_dir()
+    if folder and os.name != "posix":
+        return
+    handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if not folder or error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
-        temporary.unlink(missing_ok=True)
+        os.close(handle)
 
 
 def give_usual_rights(path: Path) -> None:

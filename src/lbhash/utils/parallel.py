@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import write_json
 
 
@@ -77,17 +78,27 @@ def run_missing(
     started = time.perf_counter()
     done = in_processes(missing, execute, workers)
     for name, result in print_progress(done, len(missing), lambda name, result: f"{name}: {say(result)}"):
-        write_json(folder / f"{name}.json", result)
+        write_run(folder / f"{name}.json", result)
     results = {name: read_run(folder / f"{name}.json") for name in runs}
     return results, (time.perf_counter() - started) / 60 if len(missing) == len(runs) else None
+
+
+def write_run(file: Path, result: Any) -> None:
+    """Write a run's result as JSON, with its checksum."""
+    write_json(file, with_checksum(result))
 
 
 def read_run(file: Path) -> Any:
     """Return what a run's JSON file holds; raise ``ValueError`` with a line that says how to repair a damaged one."""
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file} is damaged ({error}); delete it, and its run is made anew") from None
+        return checked(json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, RecursionError) as error:
+        raise damaged_run(file, error) from None
+
+
+def damaged_run(file: Path, error: Exception) -> ValueError:
+    """Return the error that says how to repair the damaged file of a run."""
+    return ValueError(f"{file} is damaged ({error}); delete it, and its run is made anew")
 
 
 @contextmanager

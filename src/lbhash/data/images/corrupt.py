@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.images.loading import ImageReader, in_workers
+from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import cache_folder, write_json
 from lbhash.utils.progress import counted
 from lbhash.utils.validation import check_choice, check_int
@@ -90,7 +91,7 @@ def find_unreadable(table: ImageTable, workers: int = 0, *, progress: bool = Fal
     """Return the rows whose image is damaged or missing, by decoding all once; the cache remembers the result."""
     file = cache_folder() / "unreadable" / f"{table.store.fingerprint()}.json"
     with suppress(OSError, ValueError, TypeError):
-        return [int(row) for row in json.loads(file.read_text(encoding="utf-8"))]
+        return [int(row) for row in checked(json.loads(file.read_text(encoding="utf-8")))]
     found: list[int] = []
     rows = np.arange(len(table))
     batches = np.split(rows, range(_BATCH, len(rows), _BATCH))
@@ -99,5 +100,5 @@ def find_unreadable(table: ImageTable, workers: int = 0, *, progress: bool = Fal
             found += [damage.row for damage in damaged]
             advance(len(read) + len(damaged))
     with suppress(OSError):  # it can be found again
-        write_json(file, found)
+        write_json(file, with_checksum(found))
     return found

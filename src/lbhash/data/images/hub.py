@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from lbhash.data.images.parquet import read_parquet_images
 from lbhash.data.images.table import ImageTable
-from lbhash.utils.files import cache_folder, replacing
+from lbhash.utils.checksums import add_checksum, check_file
+from lbhash.utils.files import cache_folder, make_folder, replacing
 from lbhash.utils.formatting import one_line
 from lbhash.utils.system import check_packages
 
@@ -36,7 +37,7 @@ def read_hub_dataset(name: str) -> ImageTable:
     """
     folder = cache_folder() / "datasets" / name
     files = {of: folder / f"{of}.parquet" for of in ("train", "test")}
-    if not all(file.is_file() for file in files.values()):
+    if not all(map(_is_whole, files.values())):
         _download(name, files)
     return replace(read_parquet_images(folder), protocol=HUB_DATASETS[name].protocol)
 
@@ -46,7 +47,7 @@ def _download(name: str, files: dict[str, Path]) -> None:
     from datasets import load_dataset
 
     known, folder = HUB_DATASETS[name], files["train"].parent
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as temporary:
         try:
             loaded = load_dataset(known.repository, cache_dir=temporary)
@@ -57,4 +58,13 @@ def _download(name: str, files: dict[str, Path]) -> None:
             ) from None
         for of, file in files.items():
             with replacing(file) as written:
-                loaded[of].to_parquet(written)
+                loaded[of].to_parquet(written, write_page_checksum=True)
+                add_checksum(written)
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        check_file(file)
+    except (OSError, ValueError):
+        return False
+    return True

@@ -17,9 +17,10 @@ from lbhash.data.images.table import ImageTable
 from lbhash.data.readers import FLAGS, check_flags, first_of, read_label_column
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.files import existing_file
-from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.fingerprint import fingerprint, sampled
 from lbhash.utils.formatting import one_line
 from lbhash.utils.memory import check_parquet
+from lbhash.utils.parquet import CHECKED
 
 IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
@@ -62,6 +63,10 @@ class ParquetImages(ImageStore):
         """Return the fingerprint of names, sizes and times of change: of the files, and of images beside them."""
         facts = (file_facts(file.parent, file.name) for file in self.files)
         return fingerprint(self.column, facts, (file_facts(folder, path) for _, folder, path in self._beside() if path))
+
+    def sample(self) -> Iterator[bytes]:
+        """Yield parts of the Parquet files."""
+        return sampled(Path(), self.files)
 
     def in_order(self) -> ParquetImages:
         """Return the same images, for one reader."""
@@ -128,7 +133,7 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
             flags = [flag for flag in FLAGS if flag in schema.names]
             others = [*flags, *([label] if label else [])]
             check_parquet(pq.read_metadata(file), f"{name} is {str(file)!r}, whose columns {', '.join(others)}", others)
-            tables.append(pq.read_table(file, columns=others))
+            tables.append(pq.read_table(file, columns=others, **CHECKED))
         except (pa.ArrowInvalid, OSError) as error:
             said = f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}"
             raise ValueError(said) from None

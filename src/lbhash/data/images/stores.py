@@ -6,7 +6,7 @@ import hashlib
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.images.decoding import MAX_BYTES, as_image
-from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.fingerprint import fingerprint, sampled
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -35,6 +35,10 @@ class ImageStore(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that change when an image does."""
+
+    def sample(self) -> Iterator[bytes]:
+        """Yield a sample of the images' bytes, where the fingerprint knows files by size and time of change only."""
+        return iter(())
 
     def read(self, row: int) -> Image.Image:
         """Return the image of a row, upright and in RGB; ``ValueError`` names one that is damaged or missing."""
@@ -89,6 +93,10 @@ class FileImages(ImageStore):
     def fingerprint(self) -> str:
         """Return the fingerprint of paths, sizes and times of change, as ``make`` has it: no file is read for it."""
         return fingerprint(file_facts(self.folder, file) for file in self.files)
+
+    def sample(self) -> Iterator[bytes]:
+        """Yield parts of some files."""
+        return sampled(self.folder, self.files)
 
 
 class ArrayImages(ImageStore):

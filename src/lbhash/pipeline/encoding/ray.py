@@ -53,8 +53,8 @@ class ShardEncoder:
         from lbhash.pipeline.encoding.factory import open_source
 
         source = open_source(self._job, stream=True, check=False)
-        for name, ours in source.metadata.items():
-            theirs = self._store.metadata[name]
+        for name, theirs in self._store.metadata.items():  # the store of an older lbhash does not have all
+            ours = source.metadata.get(name)
             if ours != theirs:
                 what = "a worker of the cluster finds other data or another model than this process"
                 raise ValueError(f"{what}: its {name} is {ours!r} and must be {theirs!r}")

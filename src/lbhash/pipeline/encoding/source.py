@@ -23,7 +23,7 @@ from lbhash.hasher import Hasher
 from lbhash.models.backbone import Backbone
 from lbhash.pipeline.columns import open_columns
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.fingerprint import fingerprint, sampled
 from lbhash.utils.progress import counted
 from lbhash.utils.system import usable_cores
 
@@ -81,7 +81,7 @@ class Source(ABC):
 
     @abstractmethod
     def data_metadata(self) -> dict[str, Any]:
-        """Return the fingerprint of the data, and what else the codes depend on."""
+        """Return the fingerprint of the data, that of a sample of their bytes, and what else the codes depend on."""
 
     def encode(
         self, shards: Sequence[Shard], advance: Callable[[int], None] = lambda rows: None, vectors: str = ""
@@ -160,15 +160,20 @@ class EmbeddingSource(Source):
             yield Batch(shard, np.arange(start, stop), embeddings)
 
     def data_metadata(self) -> dict[str, Any]:
-        """Return the fingerprint of the files' names, sizes and times of change, or of a data set by name."""
+        """Return the fingerprints of the files' names, sizes and times of change, and of a sample of their bytes.
+
+        Of a data set by name it is that of its rows.
+        """
         job = self.job
         if str(job.data) in DATASETS:
             return {"fingerprint": self.split.fingerprint()}
-        facts = []
+        facts: list[bytes] = []
+        files: list[Path] = []
         for path in (Path(name) for name in (job.data, job.base, job.query, job.labels) if name is not None):
             inside = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
             facts += [file_facts(file.parent, file.name) for file in inside]
-        return {"fingerprint": fingerprint(*facts)}
+            files += inside
+        return {"fingerprint": fingerprint(*facts), "sample": fingerprint(sampled(Path(), files))}
 
 
 class ImageSource(Source):
@@ -197,8 +202,9 @@ class ImageSource(Source):
 
     def data_metadata(self) -> dict[str, Any]:
         """Return the fingerprints of images and backbone, and the backbone's precision."""
-        facts = {"fingerprint": self.split.images.store.fingerprint(), "backbone": self.backbone.fingerprint()}
-        return {**facts, "precision": self.job.precision or "32"}
+        store = self.split.images.store
+        facts = {"fingerprint": store.fingerprint(), "sample": fingerprint(store.sample())}
+        return {**facts, "backbone": self.backbone.fingerprint(), "precision": self.job.precision or "32"}
 
 
 def workers_of(job: EncodingJob, backbone: Backbone) -> int:

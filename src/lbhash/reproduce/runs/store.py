@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lbhash.reproduce.runs.config import CODES, FINAL, SECONDS, TRAJECTORY, RunConfig, distinct
-from lbhash.utils.files import replacing, write_json
-from lbhash.utils.parallel import in_processes, print_progress, read_run
+from lbhash.utils.checksums import read_npz, write_npz
+from lbhash.utils.parallel import damaged_run, in_processes, print_progress, read_run, write_run
 
 if TYPE_CHECKING:
     from lbhash.reproduce.runs.execution import Outcome
@@ -33,19 +33,20 @@ class Runs:
         """Write what a run left; its final metrics come last."""
         for what, value in ((TRAJECTORY, outcome.trajectory), (SECONDS, outcome.seconds)):
             if value is not None:
-                write_json(self.file(config, seed, what), value)
+                write_run(self.file(config, seed, what), value)
         if outcome.codes is not None:
-            with replacing(self.file(config, seed, CODES)) as temporary, temporary.open("wb") as opened:
-                np.savez(opened, **outcome.codes)  # type: ignore[arg-type]
-        write_json(self.file(config, seed, FINAL), outcome.final)
+            write_npz(self.file(config, seed, CODES), outcome.codes)
+        write_run(self.file(config, seed, FINAL), outcome.final)
 
     def read(self, config: RunConfig, seed: int, what: str = FINAL) -> Any:
         """Return something that a run left: its final metrics, or one of ``EXTRAS``; see ``Outcome``."""
         file = self.file(config, seed, what)
         if what != CODES:
             return read_run(file)
-        with np.load(file, allow_pickle=False) as stored:
-            return dict(stored)
+        try:
+            return read_npz(file)
+        except ValueError as error:
+            raise damaged_run(file, error) from None
 
     def file(self, config: RunConfig, seed: int, what: str = FINAL) -> Path:
         """Return the file of something that a run left or will leave."""

@@ -1,0 +1,360 @@
+"""A changed byte, wherever it is, in every kind of file that is read back: refused in a line, made anew, or no harm."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lbhash import Hasher
+from lbhash.codes import pack
+from lbhash.codes.io import CodeTable, read_codes, write_codes
+from lbhash.codes.shards import MANIFEST, read_manifest, shards_of
+from lbhash.pipeline.encode import encode
+from lbhash.pipeline.encoding.job import EncodingJob
+from lbhash.pipeline.shard_store import EmbeddingShards
+from lbhash.reproduce.runs.store import Runs
+from lbhash.training.checkpoints import load_checkpoint, write_checkpoint
+from lbhash.utils.checksums import checked, read_npz, with_checksum, write_npz
+from lbhash.utils.parallel import read_run, write_run
+from lbhash.utils.parquet import CHECKED, write_parquet
+
+RNG = np.random.default_rng(0)
+
+
+def flipped(file, count=150):
+    """Change one byte of a file, ``count`` times, and yield its place; at the end the file is as it was."""
+    content = file.read_bytes()
+    places = np.unique(np.linspace(0, len(content) - 1, count).astype(int))
+    for place, bit in zip(places.tolist(), RNG.integers(0, 8, len(places)).tolist(), strict=True):
+        changed = bytearray(content)
+        changed[place] ^= 1 << bit
+        file.write_bytes(changed)
+        yield place
+    file.write_bytes(content)
+
+
+def refusals(file, read, same, count=150):
+    """The share of changed bytes that are refused in a line; with the others what is read is the same."""
+    refused = []
+    for place in flipped(file, count):
+        said, found = outcome(read)
+        refused += [place] * bool(said)
+        assert "\n" not in said
+        assert said or same(found), f"byte {place} of {file.name}"
+    assert same(read())
+    return len(refused) / count
+
+
+def outcome(read):
+    """What is said by an error, or nothing, and what is read."""
+    try:
+        return "", read()
+    except ValueError as error:
+        return str(error), None
+
+
+def table_of(n=60, bits=12):
+    extra = pa.table({"name": [f"row {row}" for row in range(n)]})
+    codes = pack(RNG.choice([-1, 1], (n, bits)))
+    return CodeTable(codes, bits, np.arange(n) * 3, RNG.integers(0, 4, n), "0123456789abcdef", extra)
+
+
+def same_codes(expected):
+    def compare(found):
+        np.testing.assert_array_equal(found.codes, expected.codes)
+        np.testing.assert_array_equal(found.rows, expected.rows)
+        np.testing.assert_array_equal(found.labels, expected.labels)
+        return (found.bits, found.model, found.extra_columns) == (expected.bits, expected.model, expected.extra_columns)
+
+    return compare
+
+
+# -------------------------------------------------------------------------------------------------------------- codes
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".npz"])
+def test_a_file_of_codes(tmp_path, suffix):
+    file = tmp_path / f"c{suffix}"
+    write_codes(file, table_of())
+    assert refusals(file, lambda: read_codes(file), same_codes(read_codes(file)), 400) > 0.6
+
+
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory):
+    """A model, its data, and a folder of codes in three shards."""
+    place = tmp_path_factory.mktemp("encoded")
+    X = RNG.standard_normal((90, 6)).astype(np.float32)
+    columns = {"embedding": list(X), "label": RNG.integers(0, 3, 90)}
+    pq.write_table(pa.table({name: pa.array(list(values)) for name, values in columns.items()}), place / "d.parquet")
+    Hasher(bits=12, epochs=1, hidden=0, device="cpu").fit(X, columns["label"]).save_pretrained(place / "model")
+    job = EncodingJob(place / "model", place / "d.parquet")
+    encode(job, place / "codes", shard_rows=30, progress=False)
+    return job, place / "codes"
+
+
+def test_shards_and_manifests_are_checked(encoded):
+    folder = encoded[1]
+    expected = same_codes(read_codes(folder))
+    for file in sorted(folder.glob("part-*"))[1:2]:
+        assert refusals(file, lambda: read_codes(folder), expected) > 0.9
+    refusals(folder / MANIFEST, lambda: read_codes(folder), expected)
+
+
+def test_a_damaged_shard_is_encoded_again(encoded):
+    job, folder = encoded
+    shard = sorted(folder.glob("part-*"))[1]
+    content = shard.read_bytes()
+    shard.write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
+    with pytest.raises(ValueError, match=rf"{shard.name}\); run its 'lbhash encode' again, which makes damaged"):
+        read_codes(folder)
+    assert encode(job, folder, progress=False)["found"] == 2
+    assert shard.read_bytes() == content
+
+
+def test_files_without_a_checksum_are_read(tmp_path):
+    table = table_of()
+    write_codes(tmp_path / "c.parquet", table)
+    pq.write_table(pq.read_table(tmp_path / "c.parquet"), tmp_path / "c.parquet")
+    assert same_codes(table)(read_codes(tmp_path / "c.parquet"))
+    np.savez(tmp_path / "c.npz", codes=table.codes, bits=table.bits)
+    assert read_codes(tmp_path / "c.npz").codes.tolist() == table.codes.tolist()
+
+
+def test_pages_have_checksums_that_any_reader_can_verify(tmp_path):
+    file = tmp_path / "c.parquet"
+    write_parquet(file, pa.table({"code": pa.array(list(range(1000)), pa.int32())}))
+    content = bytearray(file.read_bytes())
+    content[200] ^= 1
+    file.write_bytes(content)
+    assert pq.read_table(file).num_rows == 1000
+    with pytest.raises(OSError, match="CRC"):
+        pq.ParquetFile(file, **CHECKED).read()
+
+
+# --------------------------------------------------------------------------------------------- manifests made by hand
+
+NUMBERS = st.booleans() | st.integers(-3, 10**12) | st.floats()
+VALUES = NUMBERS | st.none() | st.text(max_size=3) | st.just([1]) | st.just({})
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_a_manifest_made_by_hand_is_refused_in_a_line(encoded, tmp_path_factory, data):
+    folder = encoded[1]
+    manifest = read_manifest(folder)
+    names = st.lists(st.sampled_from(["complete.codes", *manifest]), min_size=1, max_size=3, unique=True)
+    for name in data.draw(names):
+        held, key = (manifest.get("complete"), "codes") if "." in name else (manifest, name)
+        if not isinstance(held, dict):
+            continue
+        held.pop(key, None)
+        if data.draw(st.booleans()):
+            held[key] = data.draw(VALUES)
+    other = tmp_path_factory.mktemp("by hand")
+    for shard in folder.glob("part-*"):
+        (other / shard.name).symlink_to(shard)
+    (other / MANIFEST).write_text(json.dumps(manifest))
+    said, found = outcome(lambda: read_codes(other))
+    assert "\n" not in said
+    assert said or same_codes(read_codes(folder))(found)
+
+
+def test_a_manifest_without_bits(encoded, tmp_path):
+    manifest = read_manifest(encoded[1])
+    del manifest["bits"]
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=r"^codes is .*, whose _codes.json is damaged or not of a folder of codes"):
+        read_codes(tmp_path)
+
+
+def test_a_manifest_of_more_shards_than_fit_into_memory(encoded, tmp_path):
+    manifest = {**read_manifest(encoded[1]), "rows": 10**15, "shard_rows": 1}
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=r"\(0 of its 1,000,000,000,000,000 shards are there\)"):
+        read_codes(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------------------- models
+
+
+def test_a_model(encoded, tmp_path):
+    hasher = Hasher.from_pretrained(encoded[0].model)
+    hasher.model_.metadata |= {"split_seed": 5, "protocol": "holdout"}
+    hasher.save_pretrained(tmp_path)
+    X = RNG.standard_normal((20, 6)).astype(np.float32)
+    codes, about = hasher.encode(X), Hasher.from_pretrained(tmp_path).model_.metadata
+
+    def same(found):
+        return (found.encode(X) == codes).all() and found.model_.metadata == about
+
+    assert refusals(tmp_path / "config.json", lambda: Hasher.from_pretrained(tmp_path), same, 300) > 0.6
+    assert refusals(tmp_path / "model.safetensors", lambda: Hasher.from_pretrained(tmp_path), same, 100) > 0.6
+
+
+def test_a_configuration_that_was_edited(encoded, tmp_path):
+    Hasher.from_pretrained(encoded[0].model).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["metadata"]["seed"] = 7
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"config\.json is damaged, or was changed after the model was saved; bring"):
+        Hasher.from_pretrained(tmp_path)
+
+
+# ----------------------------------------------------------------------------------------------------------- training
+
+
+def test_a_checkpoint(tmp_path):
+    file = tmp_path / "checkpoints" / "last.ckpt"
+    content = {"epoch": 3, "lbhash_settings": {"lr": 0.5}, "state_dict": {"w": torch.arange(600.0)}, "states": [1, 2]}
+    write_checkpoint(file, content)
+
+    def same(found):
+        weights = found.pop("state_dict")
+        return found == {name: content[name] for name in found} and torch.equal(
+            weights["w"], content["state_dict"]["w"]
+        )
+
+    assert refusals(file, lambda: load_checkpoint(file), same, 400) > 0.95
+    for _ in flipped(file, 3):
+        with pytest.raises(ValueError, match=r"^the checkpoint in .* is damaged .*; start anew without resume$"):
+            load_checkpoint(file)
+    torch.save(content, file)  # as it was before there were checksums
+    assert same(load_checkpoint(file))
+
+
+# ------------------------------------------------------------------------------------------------- caches and results
+
+
+def test_embeddings_in_the_cache(tmp_path):
+    store, shards = EmbeddingShards(tmp_path, 20, 6), shards_of(20, 10)
+    parts = RNG.standard_normal((2, 10, 6)).astype(np.float32)
+    for shard, part in zip(shards, parts, strict=True):
+        store.write(shard, part, {})
+        assert_found_or_missing(store, shard, part, [tmp_path / "chunks" / f"{shard.start:09}{end}" for end in ENDS])
+    store.finish(shards)
+    assert_found_or_missing(store, None, parts.reshape(20, 6), [tmp_path / "embeddings.npy", tmp_path / "damaged.json"])
+
+
+ENDS = (".npy", ".json")
+
+
+def assert_found_or_missing(store, shard, expected, files):
+    for file in files:
+        missing = 0
+        for place in flipped(file, 60):
+            found = store.find(shard)
+            missing += found is None
+            if found is not None:
+                np.testing.assert_array_equal(found[0], expected, str(place))
+                assert found[1] == {}
+        assert missing > 20
+        assert store.find(shard) is not None
+
+
+def test_embeddings_of_before_are_found(tmp_path):
+    np.save(tmp_path / "embeddings.npy", np.ones((3, 2), np.float32))
+    (tmp_path / "damaged.json").write_text('{"1": "image 1 is damaged"}')
+    found = EmbeddingShards(tmp_path, 3, 2).find(None)
+    assert (found[0].tolist(), found[1]) == ([[1, 1]] * 3, {1: "image 1 is damaged"})
+
+
+@pytest.mark.parametrize("result", [{"map": 0.25, "rows": [1, 2]}, [0.5, 0.25], {"value": 3}, 7, {1: "one", 10: "ten"}])
+def test_results_of_runs(tmp_path, result):
+    file = tmp_path / "run.json"
+    write_run(file, result)
+    expected = {str(key): value for key, value in result.items()} if isinstance(result, dict) else result
+
+    def same(found):
+        if not isinstance(result, dict) or found == expected:
+            return found == expected
+        return expected.items() <= found.items()  # the name of the checksum was hit
+
+    refusals(file, lambda: read_run(file), same, 80)
+    file.write_text(json.dumps(result))
+    assert same(read_run(file))
+
+
+def test_codes_of_runs(tmp_path, monkeypatch):
+    runs = Runs(tmp_path)
+    monkeypatch.setattr(Runs, "file", lambda *of: tmp_path / "codes.npz")
+    write_npz(tmp_path / "codes.npz", {"query": np.arange(40, dtype=np.uint8).reshape(20, 2)})
+    expected = np.arange(40).reshape(20, 2).tolist()
+    read = lambda: runs.read(None, 0, "codes")  # noqa: E731
+    assert refusals(tmp_path / "codes.npz", read, lambda found: found["query"].tolist() == expected, 200) > 0.5
+
+
+def test_a_search_of_settings(tmp_path):
+    pytest.importorskip("optuna")
+    from lbhash.tuning.study import DATABASE, Study
+    from lbhash.tuning.trials import Trial
+
+    def study():
+        return Study(
+            {"lr": _distribution()}, 0, {"lr": 0.5}, 4, prune=False, settings={"a": "1"}, folder=tmp_path, resume=True
+        )
+
+    first = study()
+    for number in range(2):
+        asked, params = first.ask(number)
+        first.tell(asked, Trial(number, params, "complete", None, 4, 1.5), 0.25 + number)
+    trials = study().trials()
+    with sqlite3.connect(tmp_path / DATABASE) as held:
+        changes = {
+            "a value": "UPDATE trial_values SET value = 0.75 WHERE trial_id = 1",
+            "a setting": "UPDATE trial_params SET param_value = 0.125 WHERE trial_id = 1",
+            "what we stored": "UPDATE trial_user_attributes SET value_json = replace(value_json, '1.5', '1.25')",
+        }
+        for what, change in changes.items():
+            assert study().trials() == trials, what
+            before = list(held.iterdump())
+            held.execute(change)
+            held.commit()
+            with pytest.raises(ValueError, match=r"^the search in .* is damaged .*; give another folder$"):
+                study().trials()
+            for table in ("trial_values", "trial_params", "trial_user_attributes"):
+                held.execute(f"DELETE FROM {table}")
+                for line in before:
+                    if line.startswith(f'INSERT INTO "{table}"'):
+                        held.execute(line)
+            held.commit()
+
+
+def _distribution():
+    from optuna.distributions import FloatDistribution
+
+    return FloatDistribution(0.01, 1.0)
+
+
+# ---------------------------------------------------------------------------------------------------------- checksums
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_json_comes_back_as_it_was(value):
+    held = with_checksum(value)
+    if isinstance(value, dict) and "checksum" in value:
+        return
+    assert checked(json.loads(json.dumps(held))) == value
+
+
+def test_arrays_come_back_as_they_were(tmp_path):
+    arrays = {"a": np.arange(6).reshape(2, 3), "b": np.array("text"), "c": np.empty((0, 3), np.uint8), "d": np.True_}
+    write_npz(tmp_path / "a.npz", arrays)
+    found = read_npz(tmp_path / "a.npz")
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == np.asarray(array).dtype
