@@ -105,8 +105,7 @@ class Program:
     """What the child does first, such as giving up rights or memory."""
 
     def __post_init__(self) -> None:
-        if not gc.get_freeze_count():
-            warm()
+        warm()
 
     def begin(self, *arguments: object) -> Started:
         """Fork a child that will run ``lbhash`` with these arguments, once it is told to go."""
@@ -187,7 +186,9 @@ class Program:
 
 def warm() -> None:
     """Import what the commands import, once; nothing runs here, so that a fork finds no threads at work."""
-    for name in (
+    if "lbhash.cli.app" in sys.modules:
+        return
+    warm_more(
         "lbhash.cli.app",
         "lbhash.hasher",
         "lbhash.index",
@@ -206,19 +207,24 @@ def warm() -> None:
         "safetensors.torch",
         "scipy.special",
         "sklearn.linear_model",
-    ):
+    )
+    from lbhash.cli import app as program
+
+    program.app = typer.main.get_command(program.app)  # what calling it does, which takes longer than most commands
+    with redirect_stdout(StringIO()):
+        program.app(["index", "size", "--bits", "16"], standalone_mode=False)
+    numba.njit(lambda number: number)(1)  # which loads most of Numba
+    warm_more()
+
+
+def warm_more(*names: str) -> None:
+    """Import more, and let the collections of a child leave alone what it shares with this process."""
+    for name in names:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             importlib.import_module(name)
-    from lbhash.cli import app as program
-
-    if isinstance(program.app, typer.Typer):
-        program.app = typer.main.get_command(program.app)  # what calling it does, which takes longer than most commands
-        with redirect_stdout(StringIO()):
-            program.app(["index", "size", "--bits", "16"], standalone_mode=False)
-    numba.njit(lambda number: number)(1)  # which loads most of Numba
     gc.collect()
-    gc.freeze()  # so that a child's collections leave the shared memory alone
+    gc.freeze()
 
 
 def memory_limit(more: int) -> Callable[[], None]:
