@@ -16,6 +16,7 @@ import random
 import sys
 import tempfile
 import traceback
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.faults.attack import ATTACKS, OUTCOMES, Run
@@ -48,11 +49,11 @@ def table(results: dict[str, dict]) -> str:
     return "\n".join(lines)
 
 
-def execute(name: str, seed: int, minutes: float, enough: float | None, only: int | None) -> dict:
+def execute(name: str, shared: Path, seed: int, minutes: float, enough: float | None, only: int | None) -> dict:
     """Run one attack in a folder of its own, and return what is kept of it."""
     attack = ATTACKS[name]
-    with tempfile.TemporaryDirectory(prefix="lbhash-faults-") as folder:
-        run = Run(name, Path(folder), seed, minutes, attack.enough if enough is None else enough, only)
+    with tempfile.TemporaryDirectory(dir=shared, prefix=f"{name}-") as folder:
+        run = Run(name, Path(folder), shared, seed, minutes, attack.enough if enough is None else enough, only)
         try:
             attack.program(run)
         except Exception:
@@ -66,7 +67,7 @@ def execute(name: str, seed: int, minutes: float, enough: float | None, only: in
     }
 
 
-def main() -> int:
+def main(stack: ExitStack) -> int:
     """Run the attacks asked for, print their table, and keep it where asked."""
     load()
     parser = argparse.ArgumentParser(
@@ -88,8 +89,9 @@ def main() -> int:
     if not chosen:
         parser.error(f"no attack is called {' or '.join(given.names)}; there are {', '.join(sorted(ATTACKS))}")
     results = {}
+    shared = stack.enter_context(tempfile.TemporaryDirectory(prefix="lbhash-faults-"))
     for name in chosen:
-        results[name] = execute(name, seed, given.minutes, given.faults, given.only)
+        results[name] = execute(name, Path(shared), seed, given.minutes, given.faults, given.only)
         counts = ", ".join(f"{count:,} {OUTCOMES[outcome]}" for outcome, count in results[name]["counts"].items())
         print(f"{name}, seed {seed}: {counts}", file=sys.stderr, flush=True)
         if given.json is not None:
@@ -106,4 +108,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with ExitStack() as held:
+        sys.exit(main(held))

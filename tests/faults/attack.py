@@ -25,11 +25,13 @@ class Run:
     """One attack under way: its budget, its random numbers, and what its faults came to.
 
     An attack goes ``for rng in run.faults(): …`` and says once for each fault how it ended. One that tries many at a
-    time, as a load does, may instead look at ``run.over`` and count with ``run.count``.
+    time, as a load does, may instead look at ``run.over`` and count with ``run.count``. ``run.folder`` is its own; in
+    ``run.shared`` is what several attacks use and none changes.
     """
 
     name: str
     folder: Path
+    shared: Path
     seed: int
     minutes: float
     enough: float = float("inf")

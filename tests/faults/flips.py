@@ -139,7 +139,7 @@ def exported(folder: Path) -> bytes:
 
 def flip_index(run: Run, *commands: Callable[[Path], tuple] | InChild, look: Callable | None = None) -> None:
     """Damage the files of an index of each kind."""
-    material = Material(run.folder)
+    material = Material(run)
     files = ("index.json", "0*")
     flip_all(run, [Reader(material.program, material.index(kind), files, commands, look) for kind in KINDS])
 
@@ -187,7 +187,7 @@ def flip_index_remove(run: Run) -> None:
 
 @attack("flip-index-add", "damaged index files, merged by the eighth `index add`; nothing is laundered", 200)
 def flip_index_add(run: Run) -> None:
-    material = Material(run.folder)
+    material = Material(run)
     whole, codes = run.folder / "segments", run.folder / "more.npz"
     done = material.program.call(_segments, str(whole))
     assert done.status == 0, done.err
@@ -211,7 +211,7 @@ def _segments(folder: str) -> None:
 
 @attack("flip-model", "damaged model files, read by `encode` and `search`", 200)
 def flip_model(run: Run) -> None:
-    material = Material(run.folder)
+    material = Material(run)
     data, index = material.data, run.folder / "of-model"
     material.program.must("index", "build", "--model", material.model, "--data", data, "--out", index)
     commands = (
@@ -230,7 +230,7 @@ def flip_model(run: Run) -> None:
 
 @attack("flip-checkpoint", "damaged checkpoints, read by `train --resume`, bit for bit", 200)
 def flip_checkpoint(run: Run) -> None:
-    material = Material(run.folder)
+    material = Material(run)
     data, folder = material.data, run.folder / "stopped"
     assert material.model  # fills the cache of centers
     training = ("train", "--data", data, *TRAINING, "--json", "--out")
@@ -268,7 +268,7 @@ def read_codes_by(material: Material, codes: Callable[[Path], Path]) -> tuple:
 
 @attack("flip-codes", "damaged files of codes, read by `evaluate`, `search` and `index build`", 200)
 def flip_codes(run: Run) -> None:
-    material = Material(run.folder)
+    material = Material(run)
     readers = []
     for suffix in (".parquet", ".npz"):
         whole = run.folder / f"codes{suffix[1:]}"
@@ -281,7 +281,7 @@ def flip_codes(run: Run) -> None:
 
 @attack("flip-shards", "damaged shards of codes, read by `evaluate`, `search`, `index build` and `encode`", 200)
 def flip_shards(run: Run) -> None:
-    material = Material(run.folder)
+    material = Material(run)
     again = ("--model", material.model, "--data", material.data, "--split", "base", "--shard-rows", 80, "--out")
     readers = [
         Reader(material.program, material.shards, ("*.parquet", "_codes.json"), command)
@@ -303,7 +303,7 @@ def flip_embeddings(run: Run) -> None:
     from tests.image_tools import write_backbone, write_stripes
 
     warm_more("transformers", "lbhash.models.backbone")
-    material = Material(run.folder)
+    material = Material(run)
     program, images = material.program, write_stripes(run.folder / "images", 96)
     done = program.call(lambda: str(write_backbone(run.folder / "backbone")))
     assert done.status == 0, done.err
@@ -336,7 +336,7 @@ def _of_cache(run: Run, program: Program, files: Sequence[str], command: Callabl
 @attack("flip-study", "a damaged study, read by `tune --resume`", 200)
 def flip_study(run: Run) -> None:
     warm_more("optuna", "sqlalchemy", "sqlalchemy.dialects.sqlite", "lbhash.tuning")
-    material = Material(run.folder)
+    material = Material(run)
     tuning = ("tune", "--data", material.data, "--bits", BITS, "--epochs", 1, "--trials", 2, "--json", "--out")
     material.program.must(*tuning, run.folder / "study")
     commands = (lambda there: (*tuning, there, "--resume"),)
@@ -353,7 +353,7 @@ def flip_runs(run: Run) -> None:
     from lbhash.reproduce.runs.sources import Source
     from lbhash.reproduce.runs.store import Runs, execute_and_save
 
-    material = Material(run.folder)
+    material = Material(run)
     wanted = frozenset((CODES, TRAJECTORY))
     config = RunConfig(Source("blobs", str(material.data)), "csq", "plain", BITS, epochs=1, hidden=4, wanted=wanted)
     done = material.program.call(execute_and_save, config, [0], run.folder / "runs")

@@ -33,6 +33,7 @@ class Victim:
 
     Attributes:
         program: what runs it.
+        work: where folders may be made.
         before: the folder as it stands before, if it is there at all.
         arguments: of the command, given the folder.
         look: what the folder holds, or None if that is nothing yet; an error if it is damaged.
@@ -41,6 +42,7 @@ class Victim:
     """
 
     program: Program
+    work: Path
     before: Path | None
     arguments: Callable[[Path], tuple]
     look: Callable[[Path], Any]
@@ -49,7 +51,7 @@ class Victim:
 
     def folder(self) -> Path:
         """Return a fresh copy of the folder as it stands before."""
-        folder = Path(tempfile.mkdtemp(dir=self.program.cache.parent)) / "there"
+        folder = Path(tempfile.mkdtemp(dir=self.work)) / "there"
         if self.before is not None:
             shutil.copytree(self.before, folder)
         return folder
@@ -172,12 +174,13 @@ def index_of(material: Material) -> Callable[[Path], Any]:
 
 @attack("kill-build", "kill -9 of `index build`", ENOUGH)
 def kill_build(run: Run) -> None:
-    material = Material(run.folder)
+    material = Material(run)
     codes = material.codes()
     kill_all(
         run,
         Victim(
             material.program,
+            run.folder,
             None,
             lambda folder: ("index", "build", "--codes", codes, "--kind", "ivf", "--out", folder, "--json"),
             index_of(material),
@@ -187,12 +190,13 @@ def kill_build(run: Run) -> None:
 
 def kill_change(run: Run, change: str, *arguments: object) -> None:
     """Kill a change of an index; its kind has a structure on disk."""
-    material = Material(run.folder)
+    material = Material(run)
     before = material.index("hnsw", vectors=False)
     kill_all(
         run,
         Victim(
             material.program,
+            run.folder,
             before,
             lambda folder: ("index", change, "--index", folder, "--json", *arguments),
             index_of(material),
@@ -221,13 +225,14 @@ def kill_compact(run: Run) -> None:
 
 @attack("kill-train", "kill -9 of `train`; then `train --resume`, bit for bit", ENOUGH)
 def kill_train(run: Run) -> None:
-    material = Material(run.folder)
+    material = Material(run)
     training = ("train", "--data", material.data, *TRAINING)
     assert material.model  # fills the cache of centers
     kill_all(
         run,
         Victim(
             material.program,
+            run.folder,
             None,
             lambda folder: (*training, "--out", folder, "--json"),
             look_at_model,
@@ -239,12 +244,13 @@ def kill_train(run: Run) -> None:
 
 @attack("kill-encode", "kill -9 of `encode` into shards; then the same command, byte for byte", ENOUGH)
 def kill_encode(run: Run) -> None:
-    material = Material(run.folder)
+    material = Material(run)
     model = material.model
     kill_all(
         run,
         Victim(
             material.program,
+            run.folder,
             None,
             lambda folder: (
                 *("encode", "--model", model, "--data", material.data / "base.npz", "--out", f"{folder}/"),

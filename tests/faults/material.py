@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from tests.faults.attack import Run
 from tests.faults.program import Program
 
 BITS = 16
@@ -17,28 +17,32 @@ IDS = np.sort(np.random.default_rng(2).permutation(5000)[:1700])
 
 
 class Material:
-    """Data, and what commands make of it, in a folder."""
+    """Data, and what commands make of it, in a folder that all attacks share."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.program = Program(folder / "cache")
+    def __init__(self, run: Run) -> None:
+        self.folder = run.shared
+        self.program = Program(run.shared / "cache")
 
-    @cached_property
+    @property
     def data(self) -> Path:
         """A folder with the splits of a data set: embeddings of four classes."""
-        rng = np.random.default_rng(0)
-        (self.folder / "data").mkdir()
+        folder, rng = self.folder / "data", np.random.default_rng(0)
+        if folder.exists():
+            return folder
+        folder.mkdir()
         for name, count in (("train", 128), ("base", 300), ("query", 24)):
             labels = np.arange(count) % 4
             rows = (rng.normal(size=(count, 16)) + 3 * np.eye(16)[labels]).astype(np.float32)
-            np.savez(self.folder / "data" / f"{name}.npz", embeddings=rows, labels=labels)
-        return self.folder / "data"
+            np.savez(folder / f"{name}.npz", embeddings=rows, labels=labels)
+        return folder
 
-    @cached_property
+    @property
     def model(self) -> Path:
         """A trained model."""
-        self.program.must("train", "--data", self.data, "--out", self.folder / "model", *TRAINING)
-        return self.folder / "model"
+        folder = self.folder / "model"
+        if not folder.exists():
+            self.program.must("train", "--data", self.data, "--out", folder, *TRAINING)
+        return folder
 
     def codes(self, split: str = "base", suffix: str = ".parquet") -> Path:
         """Return a file of codes."""
@@ -47,14 +51,13 @@ class Material:
             self.program.must("encode", "--model", self.model, "--data", self.data, "--split", split, "--out", file)
         return file
 
-    @cached_property
+    @property
     def shards(self) -> Path:
         """A folder of codes in four shards."""
         folder = self.folder / "shards"
-        self.program.must(
-            *("encode", "--model", self.model, "--data", self.data, "--split", "base", "--out", folder),
-            *("--shard-rows", 80),
-        )
+        if not folder.exists():
+            encode = ("encode", "--model", self.model, "--data", self.data, "--split", "base")
+            self.program.must(*encode, "--out", folder, "--shard-rows", 80)
         return folder
 
     def index(self, kind: str = "flat", *, vectors: bool = True) -> Path:
@@ -62,7 +65,7 @@ class Material:
 
         Its segments are large enough for the structure of a kind that has one.
         """
-        folder = self.folder / kind
+        folder = self.folder / (kind if vectors else f"{kind}-alone")
         if not folder.exists():
             done = self.program.call(_build, str(folder), kind, vectors)
             assert done.status == 0, done.err

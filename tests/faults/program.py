@@ -132,6 +132,12 @@ class Program:
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Done:
         """Run a function, and print what it returns as JSON; its error is a line, as in the command line."""
+        started = self.fork(function, *arguments)
+        started.go()
+        return started.wait()
+
+    def fork(self, function: Callable[..., Any], *arguments: Any) -> Started:
+        """Fork a child that will run a function as ``call`` does, once it is told to go."""
 
         def main() -> None:
             from lbhash.cli.app import _line_for
@@ -145,9 +151,7 @@ class Program:
                 sys.stderr.write(f"lbhash: error: {line}\n")
                 sys.exit(2)
 
-        started = self._fork(main)
-        started.go()
-        return started.wait()
+        return self._fork(main)
 
     def _fork(self, main: Callable[[], None]) -> Started:
         out = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
