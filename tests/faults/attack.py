@@ -52,6 +52,7 @@ class Run:
 
     def faults(self) -> Iterator[random.Random]:
         """Yield each fault's own random numbers, which follow from seed, name and number: any can be repeated alone."""
+        self.started = time.monotonic()  # what was prepared before does not count
         for number in itertools.count() if self.only is None else [self.only]:
             self.number = number
             yield random.Random(f"{self.seed} {self.name} {number}")

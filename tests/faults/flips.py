@@ -7,7 +7,8 @@ import random
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -157,6 +158,83 @@ def search_filtered(folder: Path) -> tuple:
 @attack("flip-index-search", "damaged index files, read by `search` with and without a filter", 1400)
 def flip_index_search(run: Run) -> None:
     flip_index(run, search_all, search_filtered)
+
+
+def answers(client: Any) -> list:
+    """Return what a service answers from an index: every code, and those of a label, with their attributes."""
+    asked = [
+        {"code": "0f3a", "k": 1000},
+        {"code": "ff00", "k": 1000},
+        {"code": "0f3a", "where": {"label": 1}, "k": 900},
+    ]
+    found = []
+    for request in asked:
+        answer = client.post("/search", json=request)
+        if answer.status_code in (400, 503) and "damaged" in answer.json()["detail"]:
+            raise ValueError(answer.json()["detail"])
+        assert answer.status_code == 200, answer.text
+        found.append([(one["id"], one["distance"], one["attributes"]) for one in answer.json()["neighbors"]])
+    return found
+
+
+@contextmanager
+def serving(model: Path, index: Path | str) -> Iterator[Any]:
+    """Run a service within this process, and give a client of it."""
+    from starlette.testclient import TestClient
+
+    from lbhash.service import Settings, create_app
+
+    service = create_app(Settings(model=model, index=index, reload_seconds=3600))
+    with TestClient(service, raise_server_exceptions=False) as client:
+        yield client
+
+
+@attack("flip-index-serve", "damaged index files, at the start of the service, read by its `/search`", 400)
+def flip_index_serve(run: Run) -> None:
+    warm_more("lbhash.service.app", "starlette.testclient")
+    model = Material(run).model
+
+    def start(there: str) -> Any:
+        with serving(model, there) as client:
+            return answers(client)
+
+    flip_index(run, InChild(start))
+
+
+@attack(
+    "flip-index-reload", "damaged files of a newer index, loaded by a running service, whose old index goes on", 400
+)
+def flip_index_reload(run: Run) -> None:
+    warm_more("lbhash.service.app", "starlette.testclient")
+    material = Material(run)
+    model = material.model
+    for kind in KINDS:
+        old, new = run.folder / "olds" / kind, run.folder / kind
+        shutil.copytree(material.index(kind), old)
+        shutil.copytree(old, new)
+        material.program.must("index", "remove", "--index", new, "--id", int(IDS[50]))
+        (new / "kind").write_text(kind)
+
+    def reload(there: str) -> Any:
+        folder, newer = Path(there), Path(f"{there}-newer")
+        folder.rename(newer)
+        shutil.copytree(run.folder / "olds" / (newer / "kind").read_text(), folder)
+        with serving(model, folder) as client:
+            old = answers(client)
+            for file in (*folder.glob("0*"), folder / "index.json"):
+                file.unlink()
+            for file in newer.iterdir():
+                file.rename(folder / file.name)
+            newer.rmdir()
+            try:
+                client.app.state.service.engine.refresh()
+            except ValueError:
+                assert answers(client) == old, "the old index does not go on"
+                raise
+            return answers(client)
+
+    files = ("index.json", "0*")
+    flip_all(run, [Reader(material.program, run.folder / kind, files, (InChild(reload),)) for kind in KINDS])
 
 
 @attack("flip-index-verify", "damaged index files, read by `index verify`, then `search`", 200)
