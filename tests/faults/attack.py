@@ -65,8 +65,8 @@ class Run:
         self.counts[outcome] += times
         if outcome in ("wrong", "crashed"):
             finding = f"{self.name}, seed {self.seed}, fault {self.number}: {OUTCOMES[outcome]}: {what}"
-            print(finding, file=sys.stderr, flush=True)
             if len(self.findings) < 20:
+                print(finding, file=sys.stderr, flush=True)
                 self.findings.append(finding[:2000])
 
     def note(self, key: str, value: object) -> None:

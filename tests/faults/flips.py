@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from tests.faults.attack import Run, attack
-from tests.faults.material import BITS, IDS, TRAINING, Material, look_at_codes, look_at_index, look_at_model
+from tests.faults.material import BITS, IDS, MONITORED, TRAINING, Material, look_at_codes, look_at_index, look_at_model
 from tests.faults.program import Done, Program, warm_more
 
 PAGE = 512
@@ -309,15 +309,18 @@ def flip_model(run: Run) -> None:
 @attack("flip-checkpoint", "damaged checkpoints, read by `train --resume`, bit for bit", 200)
 def flip_checkpoint(run: Run) -> None:
     material = Material(run)
-    data, folder = material.data, run.folder / "stopped"
     assert material.model  # fills the cache of centers
-    training = ("train", "--data", data, *TRAINING, "--json", "--out")
-    material.program.before = partial(_die_at, "last.ckpt", 3)
-    assert material.program(*training, folder).status == -9
-    material.program.before = None
-    commands = (lambda there: (*training, there, "--resume"),)
-    files = ("checkpoints/*.ckpt",)
-    flip_all(run, [Reader(material.program, folder, files, commands, look_at_model, printed=False)])
+    readers = []
+    for name, settings in (("last", TRAINING), ("best", (*TRAINING, *MONITORED))):
+        folder = run.folder / name
+        training = ("train", "--data", material.data, *settings, "--json", "--out")
+        material.program.before = partial(_die_at, "last.ckpt", 3)
+        assert material.program(*training, folder).status == -9
+        material.program.before = None
+        commands = (lambda there, training=training: (*training, there, "--resume"),)
+        files = (f"checkpoints/{name}.ckpt",)
+        readers.append(Reader(material.program, folder, files, commands, look_at_model, printed=False))
+    flip_all(run, readers)
 
 
 def _die_at(name: str, times: int) -> None:

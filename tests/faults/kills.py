@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from tests.faults.attack import Run, attack
-from tests.faults.material import BITS, IDS, TRAINING, Material, look_at_codes, look_at_index, look_at_model
+from tests.faults.material import BITS, IDS, MONITORED, TRAINING, Material, look_at_codes, look_at_index, look_at_model
 from tests.faults.program import Program, Started
 
 CALLS = (
@@ -226,7 +226,7 @@ def kill_compact(run: Run) -> None:
 @attack("kill-train", "kill -9 of `train`; then `train --resume`, bit for bit", ENOUGH)
 def kill_train(run: Run) -> None:
     material = Material(run)
-    training = ("train", "--data", material.data, *TRAINING)
+    training = ("train", "--data", material.data, *TRAINING, *MONITORED)
     assert material.model  # fills the cache of centers
     kill_all(
         run,

@@ -11,7 +11,8 @@ from tests.faults.attack import Run
 from tests.faults.program import Program
 
 BITS = 16
-TRAINING = ("--bits", BITS, "--hidden", 8, "--epochs", 4, "--monitor", "ratio", "--validation", 0.25)
+TRAINING = ("--bits", BITS, "--hidden", 8, "--epochs", 4)
+MONITORED = ("--monitor", "ratio", "--validation", 0.25)
 IDS = np.sort(np.random.default_rng(2).permutation(5000)[:1700])
 """Of the codes in an index, of which some are removed again."""
 
