@@ -83,7 +83,7 @@ def kill_all(run: Run, victim: Victim) -> None:
                 run.count("crashed", f"killed {where}: the same command again: {done.crash or done.line}")
                 continue
             after = look(victim, folder)
-            run.count("survived" if after == new else "wrong", f"killed {where}: the work came to {short(after)}")
+            run.count("survived" if after == new else "wrong", f"killed {where}, then {difference(after, new)}")
         else:
             run.count("survived")
         shutil.rmtree(folder.parent, ignore_errors=True)
@@ -96,6 +96,14 @@ def look(victim: Victim, folder: Path) -> Any:
         return victim.look(folder) if folder.exists() else None
     except Exception as error:
         return f"{type(error).__name__}: {error}"
+
+
+def difference(found: Any, wanted: Any) -> str:
+    """Return in a few words how a state differs from the one that it should be."""
+    if not isinstance(found, dict) or found.keys() != wanted.keys():
+        return short(found)
+    name = next((name for name in wanted if found[name] != wanted[name]), "nothing")
+    return f"{name} is {short(found.get(name))} in the place of {short(wanted.get(name))}"
 
 
 def short(state: Any) -> str:
