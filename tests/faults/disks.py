@@ -1,0 +1,178 @@
+"""Disks that are full or read-only: one line, and the old state is there; with room again, the same command works."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.faults.attack import Run, attack
+from tests.faults.kills import index_of, short
+from tests.faults.material import BITS, IDS, TRAINING, Material, look_at_codes, look_at_model
+
+SIZE = 16 << 20
+"""Bytes of the disk."""
+
+
+@dataclass(frozen=True)
+class Writing:
+    """A command that writes: the folder as it stands before, if it is there, and what looks at what was written."""
+
+    arguments: Callable[[Path], tuple]
+    look: Callable[[Path], Any]
+    before: Path | None = None
+    again: tuple = ()
+
+
+def writings(material: Material) -> list[Writing]:
+    """Return every command that writes files."""
+    codes, more = material.codes(), material.folder / "more.npz"
+    made = np.arange(2200, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
+    np.savez(more, codes=made, bits=BITS, labels=np.ones(2200, int))
+    index, look = material.index("hnsw", vectors=False), index_of(material)
+    removed = [word for number in IDS[10:700] for word in ("--id", int(number))]
+    changes = {"add": ("--codes", more, "--ids", "next"), "remove": removed, "compact": ()}
+    encode = ("encode", "--model", material.model, "--data", material.data, "--split", "base", "--json", "--out")
+    train = ("train", "--data", material.data, *TRAINING, "--json", "--out")
+    export = ("index", "export", "--index", index, "--json", "--out")
+    search = ("search", "--index", index, "--code", "0f3a", "-k", 900, "--out")
+
+    def change(name: str) -> Writing:
+        return Writing(lambda there: ("index", name, "--index", there, "--json", *changes[name]), look, index)
+
+    def file(name: str, *arguments: object) -> Writing:
+        return Writing(lambda there: (*arguments, there / name), lambda there: (there / name).read_bytes())
+
+    return [
+        *(change(name) for name in changes),
+        Writing(lambda there: ("index", "build", "--codes", codes, "--kind", "ivf", "--json", "--out", there), look),
+        Writing(lambda there: (*encode, f"{there}/", "--shard-rows", 80), look_at_codes),
+        Writing(lambda there: (*train, there), look_at_model, again=("--overwrite",)),
+        file("codes.parquet", *encode),
+        file("codes.npz", *encode),
+        file("export.parquet", *export),
+        file("neighbors.parquet", *search),
+        file("centers.npy", "centers", "--classes", 20, "--bits", 64, "--out"),
+    ]
+
+
+def starve(run: Run, refuse: Callable[[Any, Path, Material], Any], disk: Path) -> None:
+    """Run the commands where they may not write, look, and run them again where they may."""
+    material = Material(run)
+    all_writings = writings(material)
+    new, used = [], []
+    for writing in all_writings:
+        there = _there(disk, writing)
+        material.program.must(*writing.arguments(there))
+        new.append(writing.look(there))
+        used.append(sum(file.stat().st_size for file in there.rglob("*") if file.is_file()))
+    for rng in run.faults():
+        number = rng.randrange(len(all_writings))
+        writing = all_writings[number]
+        there = _there(disk, writing)
+        old = None if writing.before is None else writing.look(there)
+        with refuse(rng.randrange(used[number] + 4096), disk, material) as how:
+            done = material.program(*writing.arguments(there))
+            what = f"{' '.join(map(str, writing.arguments(there)))[:80]}, {how}"
+            if done.crash:
+                run.count("crashed", f"{what}: {done.crash}")
+                continue
+        if done.refused:
+            if writing.before is not None and (left := writing.look(there)) != old:
+                run.count("wrong", f"{what}: not the old state: {short(left)}")
+                continue
+            if "None" in done.line or not any(word in done.line for word in ("space", "large", "Read-only", "denied")):
+                run.count("crashed", f"{what}: a line that does not say what is wrong: {done.line}")
+                continue
+            again = material.program(*writing.arguments(there), *writing.again)
+            if again.status:
+                run.count("crashed", f"{what}; then, with room: {again.crash or again.line}")
+                continue
+        right = writing.look(there) == new[number]
+        run.count(("refused" if done.refused else "survived") if right else "wrong", what)
+
+
+def _there(disk: Path, writing: Writing) -> Path:
+    """Return the folder on an empty disk, as it stands before."""
+    for left in disk.iterdir():
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    there = disk / "there"
+    if writing.before is not None:
+        shutil.copytree(writing.before, there)
+    return there
+
+
+@contextmanager
+def small_disk(run: Run) -> Iterator[Path | None]:
+    """Make a disk of its own, in memory; None where only an administrator may."""
+    disk = run.folder / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(disk)]
+    mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    try:
+        yield disk if mounted else None
+    finally:
+        if mounted:
+            subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+@contextmanager
+def filled(room: int, disk: Path, _: Material) -> Iterator[str]:
+    """Fill the disk but for so many bytes."""
+    free = shutil.disk_usage(disk).free
+    ballast = disk / "ballast"
+    ballast.write_bytes(bytes(max(0, free - room)))
+    try:
+        yield f"{room} bytes free"
+    finally:
+        ballast.unlink()
+
+
+@contextmanager
+def limited(room: int, _: Path, material: Material) -> Iterator[str]:
+    """Allow no file above so many bytes."""
+    material.program.before = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096 + room, 4096 + room))
+    try:
+        yield f"files of {4096 + room} bytes at most"
+    finally:
+        material.program.before = None
+
+
+@contextmanager
+def remounted(_: int, disk: Path, __: Material) -> Iterator[str]:
+    """Make the disk read-only."""
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    try:
+        yield "read-only"
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+
+
+@attack("disk-full", "every command that writes, on a disk with random room; then again with room", 200)
+def disk_full(run: Run) -> None:
+    with small_disk(run) as disk:
+        if disk is None:
+            run.note("not tried", "it needs an administrator")
+            return
+        starve(run, filled, disk)
+
+
+@attack("disk-limit", "every command that writes, with a random limit of the size of files; then without", 200)
+def disk_limit(run: Run) -> None:
+    (run.folder / "disk").mkdir()
+    starve(run, limited, run.folder / "disk")
+
+
+@attack("disk-read-only", "every command that writes, on a read-only disk; then on one that is not", 60)
+def disk_read_only(run: Run) -> None:
+    with small_disk(run) as disk:
+        if disk is None:
+            run.note("not tried", "it needs an administrator")
+            return
+        starve(run, remounted, disk)
