@@ -170,31 +170,31 @@ def joined(body: bytes) -> tuple[bytes, bool]:
 
 
 def exchange(
-    connection: socket.socket, chunks: Iterable[bytes], seconds: float = 60.0, most_after: int | None = None
+    connection: socket.socket, chunks: Iterable[bytes], seconds: float = 60.0, seconds_after: float = 0.0
 ) -> Answer:
     """Send while listening, as a patient client would, until the answer is there, or the connection is closed.
 
-    With ``most_after`` it goes on after the answer until the connection is closed or so many more bytes were sent.
+    It goes on for ``seconds_after`` the answer, if the connection is not closed before.
     """
     source, ahead, received, answer = iter(chunks), memoryview(b""), bytearray(), None
-    ends, sending, is_open, after = time.monotonic() + seconds, True, True, 0
+    ends, sending, listening, is_open, after = time.monotonic() + seconds, True, True, True, 0
     connection.setblocking(False)
     poll = select.poll()
     poll.register(connection)
     while is_open and time.monotonic() < ends:
-        if answer is not None and (most_after is None or after > most_after):
-            break
         if sending and not ahead:
             chunk = next(source, None)
             ahead, sending = memoryview(chunk or b""), chunk is not None
-        poll.modify(connection, select.POLLIN | (select.POLLOUT if ahead else 0))
+        poll.modify(connection, (select.POLLIN if listening else 0) | (select.POLLOUT if ahead else 0))
         for _, events in poll.poll(200):
             try:
                 if events & (select.POLLIN | select.POLLHUP | select.POLLERR):
                     data = connection.recv(1 << 20)
-                    is_open = bool(data)
+                    is_open = bool(data) or (listening and seconds_after > 0)  # its end may still take what is sent
+                    listening = bool(data)
                     received += data
-                    answer = answer or parse(bytes(received), not is_open)
+                    if answer is None and (answer := parse(bytes(received), not listening)) is not None:
+                        ends = time.monotonic() + seconds_after
                 elif events & select.POLLOUT:
                     sent = connection.send(ahead)
                     ahead = ahead[sent:]
