@@ -260,13 +260,13 @@ def served(
 @contextlib.contextmanager
 def watched(run: Run, service: Service, steady: bool) -> Iterator[None]:
     """Watch health, searches, memory and log while the block runs, and count and note what they came to."""
+    while service.get("/map")["pending"] or service.get("/summary")["state"] == "computing":
+        time.sleep(0.1)  # otherwise what it computes at the start would be taken for what the attack does
     body = json.dumps({"id": service_id(service), "k": 5}).encode()
     first = json.loads(service.ask(request("POST", "/search", body), source=GOOD).body)
     picture = service.ask(request("GET", "/row/1/image"), source=GOOD).body
     content, kind = form(picture)
     service.ask(request("POST", "/encode", content, [("Content-Type", kind)]), source=GOOD)
-    while service.get("/map")["pending"] or service.get("/summary")["state"] == "computing":
-        time.sleep(0.1)  # otherwise what it computes at the start would be taken for what the attack does
     expected = json.dumps(first["neighbors"] if steady else None)
     program = [sys.executable, health.__file__, str(service.port), body.decode(), expected]
     watcher = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
