@@ -222,7 +222,7 @@ HOSTS = (
     "evil.example", "[::1]evil.example", "[::1].evil.example", "[::1", "localhost:evil", "localhost:80:80", "",
     "localhost.evil.example", "127.0.0.1.evil.example", "evil.example@127.0.0.1", "127.0.0.1@evil.example",
     "localhost:80@evil.example", "evil.example#localhost", "evil.example/localhost", "localhost,evil.example",
-    "e" * 10_000, "localhost:99999999", "\xe9vil", "[evil.example]",
+    "e" * 10_000, "\xe9vil", "[evil.example]",
 )  # fmt: skip
 TYPES = (
     None, "", "text/plain", "text/plain; a=application/json", "application/x-www-form-urlencoded", "application/xml",
