@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.faults import http_load, http_requests, http_service
+from tests.faults import http_inputs, http_load, http_requests, http_service
 from tests.faults.attack import Run
 from tests.faults.http_service import Answer, Memory, Service, judge, parse, request
 
@@ -158,6 +158,12 @@ def test_memory_that_a_process_took_is_seen():
     process.stdout.readline()
     assert memory.end() > 60 << 20
     process.communicate("\n")
+
+
+def test_images_are_damaged_in_every_way():
+    whole, rng = http_inputs.pictures(), random.Random(0)
+    assert len(whole) > 20
+    assert http_inputs.mutated(whole[0], rng) != whole[0]
 
 
 def test_answers_are_read_whole():

@@ -88,11 +88,11 @@ def mutated(content: bytes, rng: random.Random) -> bytes:
 def pictures() -> list[bytes]:
     """Return small images of every format and mode that the service reads, and one nearly as large as it reads."""
     from PIL import Image
-    from tests.fuzz import images
+    from tests.faults.images import small_images
 
     large = io.BytesIO()
     Image.new("RGB", (5000, 4990), "red").save(large, "PNG")
-    return [*images(), large.getvalue()]
+    return [*small_images(), large.getvalue()]
 
 
 def post_image(service: Client, rng: random.Random, whole: list[bytes]) -> Ending:

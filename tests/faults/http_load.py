@@ -298,6 +298,8 @@ def load(run: Run) -> None:
                 again, unknown[:] = unknown[:], []
                 for asked in again:
                     count(asked)
+        if process.exitcode is not None:
+            raise RuntimeError(f"the abuse beside the load ended by itself, with {process.exitcode}")
         process.kill()
         process.join()
     for asked in unknown:
