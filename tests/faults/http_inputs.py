@@ -6,6 +6,7 @@ import io
 import random
 
 from tests.faults.attack import Run, attack
+from tests.faults.flips import damage
 from tests.faults.http_service import Answer, Client, Ending, at_once, form, judge, request, served
 
 ROUND = 50
@@ -65,24 +66,10 @@ def schema(run: Run) -> None:
 
 
 def mutated(content: bytes, rng: random.Random) -> bytes:
-    """Return the content with some bytes changed, left out, doubled, put in or cut off."""
-    made = bytearray(content)
+    """Return the content with up to six kinds of damage."""
     for _ in range(rng.randint(0, 6)):
-        at, size = rng.randrange(len(made) + 1), rng.choice([1, 1, 4, 64])
-        how = rng.choice(["flip", "flip", "set", "cut", "double", "drop", "insert"])
-        if how == "flip" and at < len(made):
-            made[at] ^= rng.randint(1, 255)
-        elif how == "set":
-            made[at : at + size] = bytes([rng.choice([0, 1, 127, 128, 255])]) * size
-        elif how == "cut" and rng.random() < 0.3:
-            del made[at:]
-        elif how == "double":
-            made[at:at] = made[at : at + size]
-        elif how == "drop":
-            del made[at : at + size]
-        elif how == "insert":
-            made[at:at] = rng.randbytes(size)
-    return bytes(made)
+        content = damage(content or b"\0", rng)[0]
+    return content
 
 
 def pictures() -> list[bytes]:
