@@ -1,0 +1,226 @@
+"""The tools that attack the service work: they count what a bad server does, and bring a good one through."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.faults import http_inputs, http_load, http_requests, http_service
+from tests.faults.attack import Run
+from tests.faults.http_service import Answer, Memory, Service, judge, parse, request
+
+ROOT = Path(__file__).parent.parent
+
+BAD = """
+import http.server, sys, time
+
+class Bad(http.server.BaseHTTPRequestHandler):
+    protocol_version, posts = "HTTP/1.1", 0
+
+    def do_GET(self):
+        if self.path == "/traceback":
+            print("Traceback (most recent call last):\\n  File\\nKeyError: 'bad'", file=sys.stderr, flush=True)
+        self.answer(200, b'{"ready": true, "posts": %d}' % Bad.posts)
+
+    def do_POST(self):
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        Bad.posts += 1
+        if self.path == "/echo":
+            self.answer(422, b'{"detail": "' + body + b'"}')
+        elif self.path == "/lines":
+            self.answer(422, b'{"detail": "one\\\\nanother"}')
+        elif self.path == "/fail":
+            self.answer(500, b'{"detail": "failed"}')
+        else:
+            self.answer(200, b'{"neighbors": [1]}')
+
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bad)
+print(f"listening on http://127.0.0.1:{server.server_port} ", file=sys.stderr, flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.fixture
+def bad(tmp_path):
+    """A server that does nearly everything wrong."""
+    (tmp_path / "bad.py").write_text(BAD)
+    service = Service([sys.executable, tmp_path / "bad.py"], tmp_path / "server.log")
+    yield service
+    service.end()
+
+
+@pytest.fixture
+def run(tmp_path):
+    return Run("http", tmp_path, tmp_path, 0, 0.001)
+
+
+def test_what_a_bad_server_answers_is_counted_as_what_it_is(bad):
+    def ending(path, body=b"{}", **options):
+        return judge(bad.ask(request("POST", path, body)), **options)[0]
+
+    assert ending("/search") == "survived"
+    assert ending("/search", refused=True) == "wrong"
+    assert ending("/fail") == "crashed"
+    assert ending("/lines") == "wrong"
+    assert ending("/echo", b"short") == "refused"
+    assert ending("/echo", b"long" * 1000) == "wrong"
+    assert judge(Answer(-1))[0] == "crashed"
+    assert judge(Answer(0))[0] == "refused"
+
+
+def test_attacks_find_the_faults_of_a_bad_server(bad):
+    rng = random.Random(0)
+    assert {http_requests.nest(bad, rng, 100)[0] for _ in range(9)} == {"survived"}
+    assert "wrong" in {http_requests.mislead(bad, rng, 0)[0] for _ in range(30)}
+
+
+def test_connections_that_stay_open_are_counted(bad, run):
+    http_requests.hold(run, bad, [(b"", b"")] * 3, patience=0.01)
+    assert run.counts == {"crashed": 3}
+
+
+def test_a_connection_that_is_closed_is_refused(bad, run):
+    http_requests.hold(run, bad, [(b"nonsense\r\n\r\n", b"")], patience=60)
+    assert run.counts["crashed"] == 0
+    assert run.counts.total() == 1
+
+
+def seen(**more):
+    return {"health": [0.001] * 99, "bare": [0.001], "unanswered": 0, "searches": {"right": 3}, **more}
+
+
+@pytest.mark.parametrize(
+    ("figures", "grown", "logged", "said"),
+    [
+        ({"health": [0.001] * 97 + [0.5] * 3}, 0, 0, "0.50 s at the 99th percentile"),
+        ({"unanswered": 1}, 0, 0, "not answered 1 times of 99"),
+        ({"searches": {"wrong": 2}}, 0, 0, "2 searches"),
+        ({"searches": {"unanswered": 2}}, 0, 0, "2 searches"),
+        ({}, 201 << 20, 0, "memory grew by 201 MiB"),
+        ({}, 0, 2 << 20, "the log grew by 2,048 KiB"),
+        ({}, 0, 0, None),
+    ],
+)
+def test_each_limit_is_one(bad, run, figures, grown, logged, said):
+    http_service.report(run, bad, seen(**figures), grown, logged)
+    assert len(run.findings) == (said is not None)
+    assert all(said in finding for finding in run.findings)
+
+
+def test_a_server_that_ended_or_wrote_a_traceback_is_found(bad, run):
+    bad.ask(request("GET", "/traceback"))
+    bad.end()
+    http_service.report(run, bad, seen(), 0, 0)
+    assert "ended with status" in run.findings[0]
+    assert "KeyError: 'bad'" in run.findings[1]
+
+
+def test_health_is_asked_beside_and_a_wrong_search_is_noticed(bad):
+    def ask(expected):
+        program = [sys.executable, http_service.health.__file__, str(bad.port), "{}", expected]
+        watcher = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        before = bad.get("/")["posts"]
+        while bad.get("/")["posts"] < before + 2:
+            assert watcher.poll() is None
+        return json.loads(watcher.communicate()[0])
+
+    found = ask("[2]")
+    assert found["unanswered"] == 0
+    assert found["health"]
+    assert found["bare"]
+    assert set(found["searches"]) == {"wrong"}
+    assert set(ask("[1]")["searches"]) == {"right"}
+
+
+def test_memory_that_a_process_took_is_seen():
+    child = "import sys; input(); held = bytearray(b'1' * (64 << 20)); print('', flush=True); input()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", child], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    memory = Memory(process.pid)
+    process.stdin.write("\n")
+    process.stdout.readline()
+    assert memory.end() > 60 << 20
+    process.communicate("\n")
+
+
+def test_images_are_damaged_in_every_way():
+    whole, rng = http_inputs.pictures(), random.Random(0)
+    assert len(whole) > 20
+    assert http_inputs.mutated(whole[0], rng) != whole[0]
+
+
+def test_answers_are_read_whole():
+    head = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
+    assert parse(head + b"Content-Length: 3\r\n\r\nab", False) is None
+    assert parse(head + b"Content-Length: 3\r\n\r\nabc", False).body == b"abc"
+    chunked = parse(head + b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n", False)
+    assert (chunked.status, chunked.body) == (400, b"abc")
+    assert parse(b"nothing", True) is None
+
+
+def test_the_oracle_finds_what_the_index_finds():
+    from lbhash.index import FlatIndex
+
+    rng = np.random.default_rng(0)
+    codes, labels = rng.integers(0, 256, (300, 2), dtype=np.uint8), rng.integers(0, 10, 300)
+    index = FlatIndex(16)
+    index.add(codes, np.arange(300) * 3, {"row": np.arange(300), "label": labels})
+    state = http_load.State(np.arange(300) * 3, codes, np.arange(300), labels)
+    for given in ({"k": 20}, {"k": 20, "where": {"label": [1, 99]}}):
+        found, within = state.neighbors(codes[5], given)
+        expected = index.search(codes[5:6], 20, where=given.get("where"))
+        assert [one["id"] for one in found] == expected.ids[0].tolist()
+        assert [one["distance"] for one in found] == expected.distances[0].tolist()
+        assert within is None
+    found, within = state.neighbors(codes[5], {"radius": 4})
+    assert [one["id"] for one in found] == index.range_search(codes[5:6], 4).of(0)[1].tolist()
+    assert within == len(found)
+
+
+def test_an_answer_of_another_state_is_wrong():
+    codes = np.array([[0, 0], [1, 0]], np.uint8)
+    state = http_load.State(np.arange(2), codes, np.arange(2), np.arange(2))
+    index = http_load.Index(Path(), Path(), {1: state, 2: state.only(np.array([False, True]))}, state)
+
+    def ending(generation, neighbors, seen=0):
+        content = {"query": {"code": "0000"}, "neighbors": neighbors, "within": None, "generation": generation}
+        asked = http_load.Asked("code", "0000", {}, Answer(200, {}, json.dumps(content).encode()), seen)
+        return http_load.check(asked, index)
+
+    first, second = (index.states[generation].neighbors(codes[0], {})[0] for generation in (1, 2))
+    assert ending(1, first)[0] == ending(2, second)[0] == "survived"
+    assert ending(2, first)[0] == ending(1, second)[0] == "wrong"
+    assert ending(1, first, seen=2)[0] == "wrong"
+    assert ending(3, first) is None
+    gone = http_load.Asked("id", 0, {}, Answer(404, {}, b'{"detail": "no"}'), 2)
+    assert http_load.check(gone, index)[0] == "survived"
+    gone.value = 1
+    assert http_load.check(gone, index) is None
+
+
+@pytest.mark.slow
+def test_every_attack_runs():
+    """Which of them find something is said by the run of some minutes each, not here."""
+    names = ["headers", "garbage", "disconnects", "images", "schema", "trickled", "few-handles", "unread", "load"]
+    command = [sys.executable, "-m", "tests.faults", "--minutes", "0.02", *(f"http-{name}" for name in names)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "the attack itself stopped" not in done.stderr
+    for name in names:
+        assert f"| `http-{name}` |" in done.stdout, done.stderr
