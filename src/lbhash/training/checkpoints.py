@@ -163,8 +163,9 @@ def checkpoint_to_resume(folder: Path | None, settings: dict[str, Any]) -> tuple
 
 def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
     """Write a checkpoint with its checksum, whole or not at all."""
-    with replacing(path, RuntimeError) as temporary:  # PyTorch's if the disk is full
-        torch.save(content, temporary)
+    with replacing(path, RuntimeError) as temporary:  # PyTorch's for any error of the file
+        with temporary.open("wb") as opened:
+            torch.save(content, opened)
         add_checksum(temporary)
 
 

@@ -79,7 +79,9 @@ def naming(path: Path, *errors: type[Exception]) -> Iterator[None]:
         raise _of_path(error, path) from None
 
 
-def _of_path(error: Exception, path: Path) -> OSError:
+def _of_path(error: BaseException, path: Path) -> OSError:
+    if not isinstance(error, OSError) and isinstance(error.__context__, OSError):
+        error = error.__context__  # what the library made its own error of
     number = getattr(error, "errno", None) or errno.EIO
     said = getattr(error, "strerror", None) or f"could not be written; is the disk full? ({one_line(error)[:200]})"
     return OSError(number, said, str(path))
