@@ -355,8 +355,8 @@ def flip_codes(run: Run) -> None:
         whole = run.folder / f"codes{suffix[1:]}"
         whole.mkdir()
         shutil.copy(material.codes(suffix=suffix), whole)
-        for command in each(read_codes_by(material, lambda folder, suffix=suffix: folder / f"base{suffix}")):
-            readers.append(Reader(material.program, whole, ("base*",), command))
+        commands = read_codes_by(material, lambda folder, suffix=suffix: folder / f"base{suffix}")
+        readers += readers_of(material, whole, ("base*",), commands)
     flip_all(run, readers)
 
 
@@ -364,19 +364,18 @@ def flip_codes(run: Run) -> None:
 def flip_shards(run: Run) -> None:
     material = Material(run)
     again = ("--model", material.model, "--data", material.data, "--split", "base", "--shard-rows", 80, "--out")
-    readers = [
-        Reader(material.program, material.shards, ("*.parquet", "_codes.json"), command)
-        for command in each(read_codes_by(material, lambda folder: folder))
-    ]
-    encode = (lambda folder: ("encode", *again, f"{folder}/"),)
     files = ("*.parquet", "_codes.json")
+    readers = readers_of(material, material.shards, files, read_codes_by(material, lambda folder: folder))
+    encode = (lambda folder: ("encode", *again, f"{folder}/"),)
     flip_all(run, [*readers, Reader(material.program, material.shards, files, encode, look_at_codes, printed=False)])
 
 
-def each(commands: tuple) -> list[tuple]:
-    """Return the commands one by one; the last two belong together."""
+def readers_of(material: Material, whole: Path, files: Sequence[str], commands: tuple) -> list[Reader]:
+    """Return a reader for each command; the last two belong together, and what they export is compared."""
     *single, build, export = commands
-    return [*((command,) for command in single), (build, export)]
+    readers = [Reader(material.program, whole, files, (command,)) for command in single]
+    built = Reader(material.program, whole, files, (build, export), lambda there: exported(there / "built"), False)
+    return [*readers, built]
 
 
 @attack("flip-embeddings", "damaged cached embeddings of images, read by `encode`", 200)
@@ -423,7 +422,9 @@ def flip_study(run: Run) -> None:
     commands = (lambda there: (*tuning, there, "--resume"),)
 
     def look(there: Path) -> Any:
-        return (there / "best.json").read_text(), (there / "model" / "model.safetensors").read_bytes()
+        lines = (there / "best.json").read_text().splitlines()
+        same = [line for line in lines if "seconds" not in line]  # a trial that was lost is tried again
+        return same, (there / "model" / "model.safetensors").read_bytes()
 
     flip_all(run, [Reader(material.program, run.folder / "study", ("study.db",), commands, look, printed=False)])
 
