@@ -81,7 +81,7 @@ async def _compute(function: Callable[[Any], bytes], argument: Any) -> bytes:
     """Return ``function(argument)``, computed in a child process that ends if the task is cancelled."""
     worker = Worker(function, nice=10)
     try:
-        return await asyncio.to_thread(worker.ask, argument, 900.0)
+        return bytes(await asyncio.to_thread(worker.ask, argument, 900.0))
     finally:
         worker.kill()
 

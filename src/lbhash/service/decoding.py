@@ -36,7 +36,7 @@ class Decoder:
 
     def thumbnail(self, data: bytes) -> bytes:
         """Return an image file as a WebP file of at most ``THUMBNAIL`` pixels a side; raises as ``image`` does."""
-        return self._ask(("thumbnail", data))
+        return bytes(self._ask(("thumbnail", data)))
 
     def close(self) -> None:
         """End the child processes."""
@@ -44,7 +44,7 @@ class Decoder:
             if (worker := self._idle.get()) is not None:
                 worker.kill()
 
-    def _ask(self, job: tuple[str, bytes]) -> bytes:
+    def _ask(self, job: tuple[str, bytes]) -> memoryview:
         worker = self._idle.get()
         try:
             worker = worker or Worker(self._function, memory=self._memory)

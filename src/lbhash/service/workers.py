@@ -40,7 +40,7 @@ class Worker:
         theirs.close()  # otherwise the connection would stay open when the child dies
         self._function = function
 
-    def ask(self, argument: Any, seconds: float) -> bytes:
+    def ask(self, argument: Any, seconds: float) -> memoryview:
         """Return ``function(argument)``, or raise the ``ValueError`` that the function raised.
 
         Any other error is a ``WorkerError``. A child that died or took longer than ``seconds`` has to be killed.
@@ -53,10 +53,10 @@ class Worker:
             answer = self._connection.recv_bytes()
         except (EOFError, OSError):
             raise WorkerError("the process that worked on it ended") from None
-        kind, rest = answer[:1], answer[1:]
+        kind, rest = answer[:1], memoryview(answer)[1:]  # not a copy: the pixels of an image are many
         if kind == _DONE:
             return rest
-        raise (ValueError if kind == _REFUSED else WorkerError)(rest.decode(errors="replace"))
+        raise (ValueError if kind == _REFUSED else WorkerError)(str(rest, errors="replace"))
 
     def kill(self) -> None:
         """End the child, whatever it is doing."""
