@@ -238,8 +238,8 @@ def test_a_failing_save_leaves_the_old_checkpoint(blobs, tmp_path, monkeypatch):
         fitted(blobs, folder=tmp_path, callbacks=[Stop(epoch=2)])
     before = (tmp_path / "checkpoints" / "last.ckpt").read_bytes()
 
-    def half(checkpoint, path):
-        Path(path).write_bytes(b"half a checkpoint")
+    def half(checkpoint, opened):
+        opened.write(b"half a checkpoint")
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:

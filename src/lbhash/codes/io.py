@@ -190,10 +190,8 @@ def _read_folder(folder: Path, name: str) -> CodeTable:
 
 
 def _read_parquet(file: Path, name: str) -> CodeTable:
-    import pyarrow.parquet as pq
-
     with suppress(pa.ArrowException, OSError):  # which are of a damaged file, and found below
-        check_parquet(pq.read_metadata(file), f"{name} is {str(file)!r}, which")
+        check_parquet(file, f"{name} is {str(file)!r}, which")
     try:
         table = read_parquet(file)
         facts = json.loads((table.schema.metadata or {}).get(b"lbhash", b"{}"))

@@ -142,7 +142,7 @@ def _read_parquet(file: Path, name: str, *, stream: bool) -> EmbeddingTable:
             streamed = StreamedEmbeddings(file, name)
             embeddings: Any = streamed if stream else streamed.in_memory()
             others = flags + ([label] if label else [])
-            check_parquet(parquet.metadata, f"{name} is {str(file)!r}, whose columns {', '.join(others)}", others)
+            check_parquet(file, f"{name} is {str(file)!r}, whose columns {', '.join(others)}", others)
             rest = parquet.read(columns=others)
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}") from None

@@ -32,16 +32,12 @@ class ParquetRows:
 
         self.files, self.columns, self.batch_rows = list(files), list(columns), batch_rows
         self._groups: list[tuple[Path, int]] = []
-        counts, largest = [0], 0  # rows of a group, and bytes of a batch
+        counts = [0]  # rows of a group
         for file in self.files:
             metadata = pq.read_metadata(file)
             for group in range(metadata.num_row_groups):
                 self._groups.append((file, group))
                 counts.append(metadata.row_group(group).num_rows)
-                share = min(1, batch_rows / max(1, counts[-1]))
-                largest = max(largest, int(share * group_bytes(metadata, group, columns)))
-        names = ", ".join(file.name for file in self.files[:1])
-        check_memory(largest, f"{batch_rows:,} rows of {names}")
         self._starts = np.cumsum(counts, dtype=np.int64)
         self._opened: Any = None
         self._group = -1  # the row group that is being read
@@ -102,6 +98,10 @@ class ParquetRows:
         file, number = self._groups[group]
         if self._group < 0 or self._groups[self._group][0] != file:
             self._opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER, **CHECKED)
+        rows = int(self._starts[group + 1] - self._starts[group])
+        share = min(1, self.batch_rows / max(1, rows))
+        taken = int(share * group_bytes(self._opened, number, self.columns))
+        check_memory(taken, f"{self.batch_rows:,} rows of {file.name}")
         self._batches = self._opened.iter_batches(
             self.batch_rows, row_groups=[number], columns=self.columns, use_threads=False
         )

@@ -43,10 +43,13 @@ def check_memory(size: int, what: str, remedy: str = "") -> None:
         raise ValueError(f"{line}; {remedy}" if remedy else line)
 
 
-def check_parquet(metadata: Any, what: str, columns: Collection[str] | None = None) -> None:
+def check_parquet(file: Path, what: str, columns: Collection[str] | None = None) -> None:
     """Raise ``ValueError`` if some columns of a Parquet file, or all, take more memory than is available."""
-    groups = range(metadata.num_row_groups)
-    check_memory(sum(group_bytes(metadata, group, columns) for group in groups), what)
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(file) as opened:
+        groups = range(opened.num_row_groups)
+        check_memory(sum(group_bytes(opened, group, columns) for group in groups), what)
 
 
 def check_npz(file: Path, what: str, arrays: Collection[str] | None = None) -> None:
@@ -61,16 +64,19 @@ def check_npz(file: Path, what: str, arrays: Collection[str] | None = None) -> N
     check_memory(size, what)
 
 
-def group_bytes(metadata: Any, group: int, columns: Collection[str] | None = None) -> int:
-    """Return the bytes that some columns of a row group take in memory, or all of them, by a file's ``FileMetaData``.
+def group_bytes(opened: Any, group: int, columns: Collection[str] | None = None) -> int:
+    """Return the bytes that some columns of a row group take in memory, or all of them, of a ``ParquetFile``.
 
-    Of numbers they follow from how many there are; of text and bytes they are what the file says that it stores.
+    Of numbers they follow from how many there are; of text and bytes they are what the file says that it stores. An
+    ``OSError`` or an error of Arrow says that the file is damaged.
     """
-    total, stored = 0, metadata.row_group(group)
+    # Arrow ends the process if a damaged entry of the footer is asked for its size; if it is read first, it raises.
+    next(opened.iter_batches(1, [group], None if columns is None else list(columns)), None)
+    total, stored, described = 0, opened.metadata.row_group(group), opened.metadata.schema
     for at in range(stored.num_columns):
-        column = stored.column(at)
-        if columns is None or column.path_in_schema.split(".")[0] in columns:
-            width = _WIDTHS.get(column.physical_type) or metadata.schema.column(at).length
+        if columns is None or described.column(at).path.split(".")[0] in columns:
+            column = stored.column(at)
+            width = _WIDTHS.get(column.physical_type) or described.column(at).length
             least = column.total_uncompressed_size if column.physical_type == "BYTE_ARRAY" else 0
             total += max(least, column.num_values * (width or 0))
     return total

@@ -132,7 +132,7 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
             label = first_of(LABEL_COLUMNS, schema.names)
             flags = [flag for flag in FLAGS if flag in schema.names]
             others = [*flags, *([label] if label else [])]
-            check_parquet(pq.read_metadata(file), f"{name} is {str(file)!r}, whose columns {', '.join(others)}", others)
+            check_parquet(file, f"{name} is {str(file)!r}, whose columns {', '.join(others)}", others)
             tables.append(pq.read_table(file, columns=others, **CHECKED))
         except (pa.ArrowInvalid, OSError) as error:
             said = f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}"
