@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -137,6 +139,41 @@ def test_models_checkpoints_and_codes_survive_a_power_cut(tmp_path, recorded, wr
         assert_survives(recorded, tmp_path / "model" / file)
     for file in ("codes/_codes.json", "codes/part-00000-of-00001.parquet", "codes.npz"):
         assert_survives(recorded, tmp_path / file)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_the_system_is_told_to_flush_each_file_and_then_its_folder(tmp_path, write_parquet):
+    rng = np.random.default_rng(0)
+    write_parquet(tmp_path / "d.parquet", rng.standard_normal((120, 6)), label=np.arange(120) % 3)
+    model, codes = tmp_path / "model", tmp_path / "codes"
+    encoded = ("encode", "--model", model, "--data", tmp_path / "d.parquet", "--out")
+    renamed = []
+    for command in (
+        ("train", "--data", tmp_path / "d.parquet", "--bits", 8, "--hidden", 0, "--epochs", 2, "--out", model),
+        (*encoded, codes),
+        (*encoded, tmp_path / "codes.npz"),
+        ("index", "build", "--codes", codes, "--out", tmp_path / "index"),
+        ("index", "export", "--index", tmp_path / "index", "--out", tmp_path / "all.parquet"),
+    ):
+        log = tmp_path / "calls.txt"
+        watch = ["strace", "-f", "-y", "-qq", "-o", log, "-e", "trace=fsync,rename,renameat,renameat2"]
+        subprocess.run([*watch, sys.executable, "-m", "lbhash", *map(str, command)], check=True, capture_output=True)
+        calls = log.read_text().splitlines()
+        for at, call in enumerate(calls):
+            if names := re.search(r'rename\w*\([^"]*"([^"]+)"[^"]*"([^"]+)"', call):
+                source, target = map(Path, names.groups())
+                if target.is_relative_to(tmp_path) and "/." not in str(target):  # nor within a temporary folder
+                    renamed.append(target.name)
+                    assert any(f"fsync({part}" in one for one in calls[:at] for part in _handles(source, one)), call
+                    assert any(f"fsync({part}" in one for one in calls[at:] for part in _handles(target.parent, one))
+    assert {"config.json", "model.safetensors", "metrics.json", "last.ckpt", "_codes.json"} <= set(renamed)
+    assert {"part-00000-of-00001.parquet", "codes.npz", "index.json", "all.parquet"} <= set(renamed)
+
+
+def _handles(path, call):
+    """The handle of a path in a call, as strace writes it: 3</the/path>; nothing if the call is of another path."""
+    return re.findall(rf"\d+<{re.escape(str(path))}>", call)
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling", "folder", "pipe"])
