@@ -42,7 +42,7 @@ class Security:
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app, self.settings = app, settings
-        self._bodies = Bodies(4 * settings.max_body, settings.body_seconds)
+        self._bodies = Bodies(3 * settings.max_body, settings.body_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
 
 from lbhash.service import schemas
 from lbhash.service.requests import FORM, JSON, Body, parse_body, read_body
@@ -24,13 +25,19 @@ def _service(request: Request) -> Service:
 Running = Annotated[Service, Depends(_service)]
 
 
-def _post(path: str, query: type[schemas.Given], options: type[Any]) -> Any:
+def _post(path: str, query: type[schemas.Given], options: type[Any], answer: type[BaseModel]) -> Any:
     """Return the decorator of a route that takes JSON, or a form with an image, as its OpenAPI schema says."""
     fields = {"image": {"type": "string", "format": "binary"}, **options.model_json_schema()["properties"]}
     form = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
     content = {JSON: {"schema": query.model_json_schema()}, FORM: {"schema": form}}
     body = {"requestBody": {"required": True, "content": content}}
-    return router.post(path, openapi_extra=body, responses={status: {"model": schemas.Detail} for status in (404, 415)})
+    refusals: Any = {status: {"model": schemas.Detail} for status in (404, 415)}
+    return router.post(path, openapi_extra=body, response_model=answer, responses=refusals)
+
+
+def _written(answer: BaseModel) -> Response:
+    """Return an answer as JSON, in the thread that computed it: a thousand neighbors would hold the event loop up."""
+    return Response(answer.model_dump_json(), media_type=JSON)
 
 
 @router.get("/health")
@@ -51,26 +58,26 @@ async def about(service: Running) -> schemas.About:
     return service.engine.about()
 
 
-@_post("/search", schemas.SearchRequest, schemas.Options)
-async def search(request: Request, service: Running) -> schemas.SearchAnswer:
+@_post("/search", schemas.SearchRequest, schemas.Options, schemas.SearchAnswer)
+async def search(request: Request, service: Running) -> Response:
     """Find the codes nearest to an image (a form), or to an embedding, a code, an id or a row (JSON)."""
 
-    def answer(body: Body) -> schemas.SearchAnswer:
+    def answer(body: Body) -> Response:
         given, options, image = parse_body(body, schemas.SearchRequest, schemas.Options)
-        return service.engine.search(given, options, image)
+        return _written(service.engine.search(given, options, image))
 
     body = await read_body(request)
     async with service.admission.place():
         return await service.admission.run(answer, body)
 
 
-@_post("/encode", schemas.Given, schemas.Nothing)
-async def encode(request: Request, service: Running) -> schemas.EncodeAnswer:
+@_post("/encode", schemas.Given, schemas.Nothing, schemas.EncodeAnswer)
+async def encode(request: Request, service: Running) -> Response:
     """Return the code of an image (a form), or of an embedding, an id or a row (JSON)."""
 
-    def answer(body: Body) -> schemas.EncodeAnswer:
+    def answer(body: Body) -> Response:
         given, _, image = parse_body(body, schemas.Given, schemas.Nothing)
-        return service.engine.encode(given, image)
+        return _written(service.engine.encode(given, image))
 
     body = await read_body(request)
     async with service.admission.place():
