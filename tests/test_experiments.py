@@ -44,7 +44,7 @@ def test_the_table_of_distances():
     assert "4 of the 4 distances are proven optimal." in page
     rows = centers_table.details(cells).splitlines()
     assert len(rows) == 6
-    assert rows[3].startswith("| 10 | 16 | 8 | 8 | Plotkin | Hadamard C_16 | ")
+    assert rows[3].startswith("| 10 | 16 | 8 | 8 | 8 | Plotkin | Hadamard C_16 | ")
 
 
 @pytest.fixture(scope="module")
