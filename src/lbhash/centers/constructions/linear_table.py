@@ -177,8 +177,8 @@ def _bases() -> Iterator[LinearCode]:
         if known.field > 2:
             for fewer in _with_fewer_symbols(whole, known.field):
                 yield fewer
-                if (fewer.n > MAX_LENGTH or fewer.k == 16) and fewer.n > whole.n - 10 * known.field:
-                    yield from _residues(fewer)
+                if fewer.k >= 12 and fewer.n > 150 and fewer.n > whole.n - 10 * known.field:
+                    yield from _residues(fewer, known.field - 1)
 
 
 def _with_fewer_symbols(code: LinearCode, field: int) -> Iterator[LinearCode]:
@@ -195,20 +195,34 @@ def _with_fewer_symbols(code: LinearCode, field: int) -> Iterator[LinearCode]:
             yield LinearCode(short.n, short.k + 1, d, "with the word of ones", (short,), _with_ones)
             make = partial(_cut, bits)
             short = LinearCode(short.n - bits, code.k, short.d - field // 2, f"without {bits} bits", (short,), make)
-        make = partial(_symbol_shortened, bits)
-        code = LinearCode(code.n - bits, code.k - bits.bit_length(), code.d, f"shortened by {bits}", (code,), make)
+        code = _shortened_by(code, bits)
 
 
-def _residues(code: LinearCode) -> Iterator[LinearCode]:
-    """Puncture at the bits of a word of weight w < 2d, which leaves of another word at least d - w / 2 ones."""
+def _shortened_by(code: LinearCode, bits: int) -> LinearCode:
+    """Take the words that end with a symbol 0."""
+    k, make = code.k - bits.bit_length(), partial(_symbol_shortened, bits)
+    return LinearCode(code.n - bits, k, code.d, f"shortened by {bits}", (code,), make)
+
+
+def _residues(code: LinearCode, bits: int = 0) -> Iterator[LinearCode]:
+    """Puncture at the bits of a word of weight w < 2d, which leaves of another word at least d - w / 2 ones.
+
+    Symbols of ``bits`` bits where that word is 0 stay whole, so the residue can be shortened by them.
+    """
     weights = np.unique(_weights(code.generator())).tolist()[1:]
     for weight in weights:
-        if weight < 2 * code.d:
-            d, make = code.d - weight // 2, partial(_residue, weight)
-            residue = LinearCode(code.n - weight, code.k - 1, d, f"residue of weight {weight}", (code,), make)
+        if weight >= 2 * code.d:
+            continue
+        d, make = code.d - weight // 2, partial(_residue, weight, bits)
+        residue = LinearCode(code.n - weight, code.k - 1, d, f"residue of weight {weight}", (code,), make)
+        yield residue
+        if weight == weights[0] and 8 < residue.k < 13:
+            yield from _residues(residue)
+        whole = code.n // bits - weight // ((bits + 1) // 2) if bits else 0
+        while whole > 0 and residue.k > bits:
+            residue = _shortened_by(residue, bits)
             yield residue
-            if weight == weights[0] and residue.k > 8 and residue.k < 13:
-                yield from _residues(residue)
+            whole -= 1
 
 
 def _weights(generator: Generator) -> npt.NDArray[np.int64]:
@@ -368,9 +382,12 @@ def _symbol_shortened(bits: int, generator: Generator) -> Generator:
     return generator[:, : generator.shape[1] - bits + bits.bit_length()]
 
 
-def _residue(weight: int, generator: Generator) -> Generator:
+def _residue(weight: int, bits: int, generator: Generator) -> Generator:
+    """Leave out the bits of the first word of a weight; the symbols of ``bits`` bits where it is 0 come last."""
     word = unpack(span(generator)[_weights(generator) == weight][:1], generator.shape[1])[0]
-    return row_reduced(generator[:, word < 0])
+    symbols = (word.reshape(-1, bits or 1) > 0).any(axis=1)
+    order = np.argsort(np.repeat(~symbols, bits or 1), kind="stable")
+    return row_reduced(generator[:, order[word[order] < 0]])
 
 
 def _cyclic_order(generator: Generator, code: bch.BCHCode) -> Generator:
