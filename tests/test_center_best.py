@@ -202,6 +202,7 @@ def test_a_design_says_everything():
     assert facts == {
         "kind": "best",
         "construction": "conference code of length 49, 1 bit dropped",
+        "best_known_linear": 22,
         **describe(made.centers),
         "upper_bound": 23,
         "bound": "Plotkin",

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from benchmarks.code_search import linear_codes
+from benchmarks.code_search import linear_codes, quasi_cyclic
 
 from lbhash.centers.constructions.known_linear import KnownCode, known_codes, linear_map, orbit
 from lbhash.centers.constructions.linear import Generator, row_reduced, span
@@ -55,6 +55,21 @@ def test_the_search_finds_a_code_and_it_is_repeatable() -> None:
 
 def test_the_search_gives_up() -> None:
     assert list(linear_codes.search(4, {7: 4}, minutes=0.005)) == []  # [7, 4, 3] is the best
+
+
+def test_cyclic_maps_have_the_order_and_the_dimension() -> None:
+    for blocks, order, k in quasi_cyclic._maps([6, 7], range(7, 22), 64):
+        images = linear_map(".".join(f"{f:x}" for f in blocks), ".".join("2" * len(blocks)))
+        assert len(images) == k
+        assert len(orbit(sum(1 << i for i in range(k)), [images])) <= order
+        assert max(len(orbit(start, [images])) for start in range(1, 2**k)) == order
+
+
+def test_the_search_among_cyclic_maps_finds_what_the_table_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quasi_cyclic, "_ours", lambda n, k: 0 if n != 21 else 8)
+    found = list(quasi_cyclic.search([6], range(7, 8), minutes=2))
+    assert (14, 4) in {(code.n, code.d) for code in found}  # of two circulants all are tried
+    assert all(least_weight(code.generator()) == code.d and code.n != 21 for code in found)
 
 
 def test_codes_of_a_field_are_linear_over_it() -> None:
