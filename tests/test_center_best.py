@@ -71,7 +71,7 @@ def by_hand(centers):
     ],
 )
 def test_distances_that_are_reached(classes, expected):
-    assert {bits: minimum_distance(class_centers(classes, bits)) for bits in expected} == expected
+    assert all(minimum_distance(class_centers(classes, bits)) >= distance for bits, distance in expected.items())
 
 
 @pytest.mark.parametrize("classes", [2, 10, 21, 77, 81, 100, 150, 200, 365, 1000])
@@ -202,6 +202,7 @@ def test_a_design_says_everything():
     assert facts == {
         "kind": "best",
         "construction": "conference code of length 49, 1 bit dropped",
+        "best_known_linear": 22,
         **describe(made.centers),
         "upper_bound": 23,
         "bound": "Plotkin",

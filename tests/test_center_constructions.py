@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from benchmarks.code_search.cyclic_codes import best_cyclic
@@ -307,20 +309,24 @@ def parts_of(code):
 
 def test_every_derivation_is_used_and_true():
     seen: dict[str, LinearCode] = {}
-    for k in range(2, 13):
-        for n in range(k, 100):
+    for k in range(2, 16):
+        for n in range(k, 257):
             for code in parts_of(best_linear_code(n, k)):
-                if code.k <= 12:
-                    seen.setdefault(code.name.split(" of ")[0].split(" under")[0].split(" RM")[0].split(",")[0], code)
+                if code.k <= 16:
+                    seen.setdefault(re.sub(r"( of (?!ones)| under| RM|,| by \d| \d).*", "", code.name), code)
     derived = {
         "punctured",
-        "shortened",
         "subcode",
         "parity bit",
         "juxtaposition",
         "u | u + v",
         "construction X",
+        "construction XX",
         "concatenation",
+        "residue",
+        "shortened",
+        "with the word of ones",
+        "without",
     }
     bases = {"all words", "Reed-Muller", "BCH", "Golay", "simplex", "simplex without an anticode", "found by search"}
     assert derived | bases <= set(seen)

@@ -163,7 +163,7 @@ def test_centers_and_methods(inside, command, tmp_path):
         (("search", "--model", "model", "--base", "base.parquet", "--row", "3", "-k", "2"), ("nearest to row 3",)),
         (
             ("centers", "--classes", "12", "--bits", "24"),
-            ("12 centers of 24 bits", "minimum distance", "12 (Plotkin)", "proven optimal", "Hadamard C_24"),
+            ("12 centers of 24 bits", "best linear code known", "12 (Plotkin)", "proven optimal", "Hadamard C_24"),
         ),
         (
             ("centers", "--classes", "100", "--bits", "16", "--compare"),

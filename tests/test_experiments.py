@@ -7,6 +7,7 @@ import os
 
 import numpy as np
 import pytest
+from benchmarks import center_times
 from benchmarks.experiments import arrangement, centers_effect, centers_table, results
 
 from lbhash.centers.targets import centers_fingerprint
@@ -44,7 +45,7 @@ def test_the_table_of_distances():
     assert "4 of the 4 distances are proven optimal." in page
     rows = centers_table.details(cells).splitlines()
     assert len(rows) == 6
-    assert rows[3].startswith("| 10 | 16 | 8 | 8 | Plotkin | Hadamard C_16 | ")
+    assert rows[3].startswith("| 10 | 16 | 8 | 8 | 8 | Plotkin | Hadamard C_16 | ")
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,13 @@ def test_pages_without_their_markers_are_refused(module, tmp_path, monkeypatch, 
         module.main()
     assert ended.value.code == 2
     assert "it must hold <!-- " in capsys.readouterr().err
+
+
+def test_times_of_centers():
+    distance, cold, warm, megabytes = center_times.measure("10", "16")
+    assert distance == 8
+    assert cold > 0 < warm
+    assert 20 < megabytes < 2000
 
 
 def test_a_row_of_an_arrangement_is_the_mean_of_its_seeds():

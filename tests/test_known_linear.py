@@ -1,11 +1,13 @@
-"""The linear codes found by search: rank, minimum distance, and the search itself."""
+"""The linear codes found by search: rank, minimum distance, symmetry, and the search itself."""
+
+import sys
 
 import numpy as np
 import pytest
-from benchmarks.code_search import linear_codes
+from benchmarks.code_search import linear_codes, quasi_cyclic
 
-from lbhash.centers.constructions.known_linear import KnownCode, known_codes
-from lbhash.centers.constructions.linear import Generator, span
+from lbhash.centers.constructions.known_linear import KnownCode, known_codes, linear_map, orbit
+from lbhash.centers.constructions.linear import Generator, row_reduced, span
 from lbhash.codes import hamming_distances
 
 
@@ -24,44 +26,86 @@ def test_every_distance_is_counted(code: KnownCode) -> None:
 
 
 def test_each_pair_once() -> None:
-    assert len({(code.n, code.k) for code in known_codes()}) == len(known_codes()) == 13
+    assert len({(code.n, code.k) for code in known_codes()}) == len(known_codes())
 
 
-def test_the_options_of_every_code_are_stored() -> None:
-    assert all("--order" in code.options and "--seed" in code.options for code in known_codes())
+@pytest.mark.parametrize("code", [code for code in known_codes() if code.field > 2], ids=str)
+def test_the_symbols_of_a_code_over_a_larger_field_are_words_of_a_simplex_code(code: KnownCode) -> None:
+    for symbol in np.split(code.generator(), code.n // (code.field - 1), axis=1):
+        words = np.unique(np.unpackbits(span(symbol), axis=1, count=code.field - 1, bitorder="little"), axis=0)
+        assert len(words) == code.field
+        assert sorted(words.sum(axis=1)) == [0] + [code.field // 2] * (code.field - 1)
 
 
-@pytest.mark.parametrize(("n", "k", "d", "order", "frobenius"), [(24, 7, 10, 7, False), (48, 15, 16, 15, True)])
-def test_search_finds_a_code_of_the_table(n: int, k: int, d: int, order: int, frobenius: bool) -> None:
-    found = linear_codes.search(n, k, d, order, frobenius, seconds=60)
-    assert found is not None
-    assert found.shape == (k, n)
-    assert least_weight(found) >= d
-    (stored,) = (code for code in known_codes() if (code.n, code.k) == (n, k))
-    assert linear_codes.hexadecimal_rows(found) == linear_codes.hexadecimal_rows(stored.generator())
+def test_a_map_multiplies_squares_and_exchanges() -> None:
+    # GF(2)[x] / (x^2 + x + 1) twice, and GF(2): x (a + b x) = b + (a + b) x, and (a + b x)^2 = (a + b) + b x.
+    assert linear_map("7.7.3", "2.1.1") == [2, 3, 4, 8, 16]
+    assert linear_map("7.7.3", "1.1.1^1") == [1, 3, 4, 12, 16]
+    assert linear_map("7.7.3", "1.2.1@1.0.2") == [4, 8, 2, 3, 16]
+    assert orbit(1, [linear_map("7.7.3", "2.1.1"), linear_map("7.7.3", "1.1.1@1.0.2")]) == [1, 2, 3, 4, 8, 12]
+    assert orbit(5, []) == [5]
 
 
-def test_search_by_checks() -> None:
-    found = linear_codes.search_checks(16, 7, 15, seconds=60)  # the extended BCH code is one
-    assert found is not None
-    assert found.shape == (7, 16)
-    assert least_weight(found) >= 6
+def test_the_search_finds_a_code_and_it_is_repeatable() -> None:
+    found = list(linear_codes.search(7, {24: 10, 28: 12}, minutes=2, seed=3))
+    assert [(code.n, code.d) in {(24, 10), (23, 9), (28, 12), (27, 11)} for code in found] == [True, True]
+    assert all(least_weight(code.generator()) >= code.d for code in found)
+    assert list(linear_codes.search(7, {24: 10, 28: 12}, minutes=2, seed=3)) == found
 
 
-def test_search_gives_up() -> None:
-    assert linear_codes.search(7, 4, 4, 7, seconds=0.5) is None  # [7, 4, 3] is the best
+def test_the_search_gives_up() -> None:
+    assert list(linear_codes.search(4, {7: 4}, minutes=0.005)) == []  # [7, 4, 3] is the best
 
 
-@pytest.mark.parametrize("arguments", ["--distance 6 --order 6 --frobenius", "--distance 5 --order 7 --checks"])
+def test_cyclic_maps_have_the_order_and_the_dimension() -> None:
+    for blocks, order, k in quasi_cyclic._maps([6, 7], range(7, 22), 64):
+        images = linear_map(".".join(f"{f:x}" for f in blocks), ".".join("2" * len(blocks)))
+        assert len(images) == k
+        assert len(orbit(sum(1 << i for i in range(k)), [images])) <= order
+        assert max(len(orbit(start, [images])) for start in range(1, 2**k)) == order
+
+
+def test_the_search_among_cyclic_maps_finds_what_the_table_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quasi_cyclic, "_ours", lambda n, k: 0 if n != 21 else 8)
+    found = list(quasi_cyclic.search([6], range(7, 8), minutes=2))
+    assert (14, 4) in {(code.n, code.d) for code in found}  # of two circulants all are tried
+    assert all(least_weight(code.generator()) == code.d and code.n != 21 for code in found)
+
+
+def test_codes_of_a_field_are_linear_over_it() -> None:
+    rng = np.random.default_rng(0)
+    for field, blocks, maps in (linear_codes.random_group(12, rng) for _ in range(60)):
+        cycle = orbit(1, [linear_map(blocks, maps[0])])
+        if field > 2:
+            assert {a ^ b for a in [0, *cycle] for b in cycle} == {0, *cycle}
+            assert len(cycle) == field - 1
+
+
+def test_wanted_codes_are_neither_there_nor_derived() -> None:
+    for n, d in linear_codes.wanted_codes(10):
+        assert d % 2 == 0
+        assert linear_codes.best_linear_code(n, 10).d < d <= linear_codes.best_known_linear(n, 10)
+
+
+def test_periods_and_scalars() -> None:
+    assert linear_codes._period(0b111) == 3
+    assert linear_codes._primitive(3) == [0b1011, 0b1101]
+    assert linear_codes._scalar(2, 0b10011) in (0b110, 0b111)  # the cube roots of 1 in GF(16)
+
+
+@pytest.mark.parametrize("arguments", ["--dimension 1", "--dimension 7 --length 24"])
 def test_arguments_are_checked(arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["linear_codes", "--length", "24", "--dimension", "7", *arguments.split()])
+    monkeypatch.setattr(sys, "argv", ["linear_codes", *arguments.split()])
     with pytest.raises(SystemExit) as stopped:
         linear_codes.main()
     assert stopped.value.code == 2
 
 
-def test_command_prints_the_rows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--length", "7", "--dimension", "3", "--distance", "4", "--order", "7"]
-    monkeypatch.setattr("sys.argv", ["linear_codes", *arguments])
+def test_command_prints_a_line_of_the_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = "--dimension 3 --length 7 --distance 4 --minutes 2"
+    monkeypatch.setattr(sys, "argv", ["linear_codes", *arguments.split()])
     linear_codes.main()
-    assert len(capsys.readouterr().out.split()) == 3
+    n, k, d, field, *texts = capsys.readouterr().out.strip().split(",")
+    code = KnownCode(int(n), int(k), int(d), int(field), *texts)
+    assert len(row_reduced(code.generator())) == 3
+    assert least_weight(code.generator()) >= code.d >= 3

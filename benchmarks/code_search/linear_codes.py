@@ -1,25 +1,21 @@
-"""Search for binary linear [n, k, d] codes: how the generators in ``known_linear.json`` were found.
+"""Search for binary linear codes: how the generators in ``known_linear.csv`` were found.
 
-    python -m benchmarks.code_search.linear_codes --length 48 --dimension 8 --distance 22 --order 15 --seed 0
+    python -m benchmarks.code_search.linear_codes --dimension 9 --minutes 5 --seed 0
 
-prints the rows of a generator as hexadecimal integers, bit j of which is column j, and the seconds it took; its exit
-status is 1 if none was found in ``--seconds``.
+prints a line of ``known_linear.csv`` for every code that it finds. It looks for the codes of ``best_linear.csv``, the
+best known, that neither the library's table has nor a simple derivation from the others of the list gives;
+``--length N --distance D`` looks for one code.
 
 A [n, k, d] code is a multiset of n vectors of GF(2)^k, the columns of its generator, of which for every nonzero u at
-least d have u.v = 1: this number is the weight of the word u G. Let T be an invertible k x k matrix of small order and
-take the columns in whole orbits {v, T v, T^2 v, ...}. Then all u of one orbit under the transpose of T give words of
-equal weight, and the 2^k vectors and words shrink to a few orbits of columns, a few of words, and the matrix of the
-weight that each orbit of columns adds to each orbit of words.
-
-T is drawn at random as a block diagonal of companion matrices, each of a power of an irreducible factor of x^m - 1,
-so that T^m = 1; an orbit of length m is then a circulant, and the code is quasi-cyclic. With ``--frobenius`` the
-orbits are also those of y -> y^2 in every block GF(2)[x] / f(x). For every T the choice of orbits, n columns in all,
-is improved by tabu search: one orbit is exchanged for another of equal length so that the sum over the words of
-(d - weight)^2, for the weights below d, becomes as small as the orbits not exchanged lately allow.
-
-With ``--checks`` (d = 6 only) the columns are those of a parity-check matrix ``[n - k, n]``: orbits of vectors v with
-u.v = 1 for one u that T fixes are taken greedily, in random order, as long as all sums of two columns differ. Then no
-two or four columns add to 0, and no odd number does, so the words have even weights and none of 2 or 4.
+least d have u.v = 1: this number is the weight of the word u G. Let a group of linear maps act on GF(2)^k, and take the
+columns in whole orbits. Then all u of one orbit under the transposed maps give words of equal weight, and the 2^k
+vectors and words shrink to a few orbits of columns, a few of words, and the matrix of the weight that each orbit of
+columns adds to each orbit of words. Groups are drawn at random: GF(2)^k becomes a product of rings GF(2)[x] / f(x), and
+the maps multiply in each, or square in each, or exchange equal ones (``lbhash.centers.constructions.known_linear``), so
+that the codes are quasi-cyclic, or quasi-twisted over GF(4), GF(8), ..., of one or several generators. For every group
+and length the choice of orbits is improved by tabu search: one orbit is exchanged for another of equal length so that
+the sum over the words of (d - weight)^2, for the weights below d, becomes as small as the orbits not exchanged lately
+allow. A group with which a few steps come nearer than with most others gets more of them.
 
 Source: quasi-cyclic codes by weight matrices, Gulliver and Bhargava, IEEE Trans. Inform. Theory 37 (1991) 552-555;
 prescribed automorphisms, Braun, Kohnert and Wassermann, IEEE Trans. Inform. Theory 51 (2005) 4247-4251.
@@ -28,170 +24,205 @@ prescribed automorphisms, Braun, Kohnert and Wassermann, IEEE Trans. Inform. The
 from __future__ import annotations
 
 import argparse
-import sys
 import time
+from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
+from itertools import islice
+from math import gcd, lcm
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.centers.bounds.best_linear import TABLE_BITS, TABLE_DIMENSION, best_known_linear
 from lbhash.centers.constructions.galois_field import divide, multiply
-from lbhash.centers.constructions.linear import Generator, row_reduced
+from lbhash.centers.constructions.known_linear import KnownCode, linear_map
+from lbhash.centers.constructions.linear_table import best_linear_code
 
 Vectors = npt.NDArray[np.int64]
-"""Vectors of GF(2)^k as integers, bit i the i-th coordinate; of a matrix, its columns."""
+"""Vectors of GF(2)^k as integers, bit i the i-th coordinate."""
+
+MAX_PARTS = 64
 
 
 def main() -> None:
-    """Search, print the rows and the seconds."""
+    """Search, print what is found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--length", type=int, required=True, metavar="N")
     parser.add_argument("--dimension", type=int, required=True, metavar="K")
-    parser.add_argument("--distance", type=int, required=True, metavar="D")
-    parser.add_argument("--order", type=int, required=True, metavar="M", help="T^M = 1")
-    parser.add_argument("--frobenius", action="store_true", help="take orbits under y -> y^2 too; M must be odd")
-    parser.add_argument("--checks", action="store_true", help="search for a parity-check matrix; D must be 6")
+    parser.add_argument("--length", type=int, metavar="N")
+    parser.add_argument("--distance", type=int, metavar="D")
+    parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--orbits", type=int, default=90, help="how many orbits of columns a group may have")
     given = parser.parse_args()
-    if not 1 <= given.dimension <= 16 or given.order < 1 or (given.frobenius and given.order % 2 == 0):
-        parser.error("dimension must be from 1 to 16 and order at least 1, and odd with --frobenius")
-    if given.checks and given.distance != 6:
-        parser.error("--checks is for distance 6")
-    begin = time.monotonic()
-    options = given.order, given.frobenius, given.seed, given.seconds
-    if given.checks:
-        found = search_checks(given.length, given.dimension, *options)
-    else:
-        found = search(given.length, given.dimension, given.distance, *options)
-    print(f"{time.monotonic() - begin:.1f} s", file=sys.stderr)
-    if found is None:
-        sys.exit(1)
-    print(" ".join(hexadecimal_rows(found)))
+    if not 2 <= given.dimension <= 16 or (given.length is None) != (given.distance is None):
+        parser.error("dimension must be from 2 to 16, and length and distance be given together or not at all")
+    wanted = {given.length: given.distance} if given.length else dict(wanted_codes(given.dimension))
+    for code in search(given.dimension, wanted, given.minutes, given.seed, given.orbits):
+        print(",".join(map(str, code)), flush=True)
 
 
-def search(
-    n: int, k: int, d: int, order: int, frobenius: bool = False, seed: int = 0, seconds: float = 600.0
-) -> Generator | None:
-    """A generator of a [n, k, d] code with an automorphism of order dividing ``order``, or None if none was found.
+def wanted_codes(k: int) -> Iterator[tuple[int, int]]:
+    """The lengths and even distances of the best known codes that neither the library's table nor a derivation has."""
+    for n in range(k + 1, TABLE_BITS + 1):
+        d, ours = best_known_linear(n, k) or 0, best_linear_code(n, k)
+        if d % 2 == 0 and d > max(ours.d if ours else 0, _derived(n, k)):
+            yield n, d
+
+
+def _derived(n: int, k: int) -> int:
+    """The largest even distance of a [n, k] code that follows from the others of the list."""
+
+    def known(length: int, dimension: int) -> int:
+        return (best_known_linear(length, dimension) or 0) if length <= TABLE_BITS else 0
+
+    simple = (known(n + 1, k + 1), known(n, k + 1) if k < TABLE_DIMENSION else 0, known(n - 1, k) // 2 * 2)
+    beside = (known(left, k) + known(n - left, k) for left in range(k, n // 2 + 1))
+    sums = (min(2 * known(n // 2, u), known(n // 2, k - u)) for u in range(1, k) if n % 2 == 0)
+    return max(*simple, *beside, *sums, 0)
+
+
+def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0, most: int = 90) -> Iterator[KnownCode]:
+    """Yield codes of dimension k with the distances that are wanted at even distances, by length, or one bit shorter.
 
     Args:
-        n: length.
         k: dimension, at most 16.
-        d: least minimum distance.
-        order: m of the module's description.
-        frobenius: whether to take orbits under y -> y^2 too.
+        wanted: least minimum distance by length; each is taken away when it is found.
+        minutes: when to give up.
         seed: of the random choices.
-        seconds: when to give up.
+        most: how many orbits of columns a group may have.
     """
     rng = np.random.default_rng(seed)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        maps = random_maps(k, order, frobenius, rng)
-        columns = orbits([_images(matrix) for matrix in maps])
-        words = orbits([_images(_transpose(matrix)) for matrix in maps])[1:]
-        lengths = np.array([len(orbit) for orbit in columns])
-        parts = _random_lengths(n, lengths, rng)
-        if parts is None:
+    end = time.monotonic() + 60 * minutes
+    seen: defaultdict[int, list[float]] = defaultdict(list)
+    while wanted and time.monotonic() < end:
+        field, blocks, maps = random_group(k, rng)
+        images = [np.array(linear_map(blocks, text)) for text in maps]
+        vectors, begins = orbits(np.array([_images(matrix) for matrix in images]))
+        if not 6 <= len(begins) - 1 <= most:
             continue
-        weights = _weight_matrix(
-            np.array([word[0] for word in words]), np.concatenate(columns), np.append(0, lengths.cumsum())
-        )
-        steps = int(np.clip(10**10 // (weights.size * len(parts)), 20, 4000))
-        chosen = _tabu(
-            weights, lengths, parts, np.array([len(word) for word in words]), d, steps, int(rng.integers(2**31))
-        )
-        if len(chosen):
-            vectors = np.concatenate([columns[j] for j in chosen])
-            return (vectors >> np.arange(k)[:, None] & 1).astype(np.uint8)
-    return None
+        lengths = np.diff(begins)
+        words, ends = orbits(np.array([_images(_transpose(matrix)) for matrix in images]))
+        weights = _weight_matrix(words[ends[1:-1]], vectors, begins)
+        steps = np.clip(np.array([3e5, 1e7]) / weights.size, 20, 3000).astype(int).tolist()
+        for n, d in list(wanted.items()):
+            for bits, distance in ((n, d), (n - 1, d - 1))[: 1 + (d % 2 == 0)]:
+                parts = _random_lengths(bits, lengths, rng)
+                if parts is None or n not in wanted:
+                    continue
+                task = weights, lengths, parts, np.diff(ends)[1:], distance
+                chosen, cost = _tabu(*task, steps[0], int(rng.integers(2**31)))
+                seen[n].append(cost)
+                if cost > 0 and cost <= np.quantile(seen[n][-100:], 0.1):  # a promising group
+                    chosen, _ = _tabu(*task, steps[1], int(rng.integers(2**31)))
+                if len(chosen):
+                    starts = " ".join(f"{vectors[begins[j]]:x}" for j in chosen)
+                    yield KnownCode(bits, k, distance, field, blocks, " ".join(maps), starts)
+                    del wanted[n]
 
 
-def search_checks(
-    n: int, k: int, order: int, frobenius: bool = False, seed: int = 0, seconds: float = 600.0
-) -> Generator | None:
-    """A generator of a [n, k, 6] code by its parity-check matrix, or None if none was found; see the module."""
-    rng = np.random.default_rng(seed)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        maps = random_maps(n - k, order, frobenius, rng)
-        fixed = [word[0] for word in orbits([_images(_transpose(matrix)) for matrix in maps])[1:] if len(word) == 1]
-        if not fixed:
-            continue
-        functional = int(rng.choice(fixed))
-        columns = orbits([_images(matrix) for matrix in maps])[1:]
-        columns = [orbit for orbit in columns if int(orbit[0] & functional).bit_count() % 2]
-        for _ in range(200):
-            vectors = _distinct_sums(n, sorted((columns[j] for j in rng.permutation(len(columns))), key=len)[::-1])
-            checks = row_reduced((vectors >> np.arange(n - k)[:, None] & 1).astype(np.uint8))
-            if len(vectors) == n and len(checks) == n - k:
-                return _kernel(checks)
-    return None
-
-
-def _distinct_sums(n: int, columns: list[Vectors]) -> Vectors:
-    """Up to n vectors, in whole orbits, the first that fit, of which all sums of two differ."""
-    taken = np.zeros(0, np.int64)
-    for orbit in columns:
-        more = np.concatenate([taken, orbit])
-        sums = (more[:, None] ^ more)[np.triu_indices(len(more), 1)]
-        if len(more) <= n and len(np.unique(sums)) == len(sums):
-            taken = more
-    return taken
-
-
-def _kernel(checks: Generator) -> Generator:
-    """A generator of the words that the rows of a matrix in reduced row echelon form are orthogonal to."""
-    pivots = checks.argmax(axis=1)
-    free = np.setdiff1d(np.arange(checks.shape[1]), pivots)
-    generator = np.zeros((len(free), checks.shape[1]), np.uint8)
-    generator[np.arange(len(free)), free] = 1
-    generator[:, pivots] = checks[:, free].T
-    return generator
-
-
-def hexadecimal_rows(generator: Generator) -> list[str]:
-    """Every row as the hexadecimal integer whose bit j is column j."""
-    return [f"{sum(1 << j for j in np.flatnonzero(row).tolist()):x}" for row in generator]
-
-
-def random_maps(k: int, order: int, frobenius: bool, rng: np.random.Generator) -> list[Vectors]:
-    """A random T with T^order = 1, and the map y -> y^2 in its blocks."""
-    powers = _factor_powers(order)
+def random_group(k: int, rng: np.random.Generator) -> tuple[int, str, list[str]]:
+    """Blocks of dimension k and maps of them, and the field over which the group's codes are linear."""
+    degree = int(rng.choice([e for e in (2, 2, 3, 4, 5) if k % e == 0] or [1])) if rng.random() < 0.45 else 1
     blocks: list[int] = []
-    while (left := k - sum(map(_degree, blocks))) > 0:
-        fitting = [power for power in powers if _degree(power) <= left]
-        # Large blocks first, and more often than their number: they have the long orbits.
-        degrees = sorted({_degree(power) for power in fitting})
-        degree = degrees[-1] if rng.random() < 0.5 else rng.choice(degrees)
-        blocks.append(int(rng.choice([power for power in fitting if _degree(power) == degree])))
-    result = []
-    for step, shift in [(1, 1), (2, 0)][: 1 + frobenius]:
-        matrix: list[int] = []
-        for block in blocks:
-            # Column i is the image of x^i: x^(i + 1) or x^(2 i) modulo the block.
-            matrix += [divide(1 << step * i + shift, block)[1] << len(matrix) for i in range(_degree(block))]
-        result.append(np.array(matrix))
+    while (left := k - sum(f.bit_length() - 1 for f in blocks)) > 0:
+        size = degree * int(rng.integers(1, left // degree + 1))
+        moduli = [f for f, _ in _moduli(size)[1:] if degree == 1] if rng.random() < 0.2 else _primitive(size)
+        copies = int(rng.integers(1, left // size + 1)) if rng.random() < 0.4 else 1
+        blocks += [int(rng.choice(moduli or _primitive(size)))] * copies
+    periods = [_period(f) for f in blocks]
+    degrees = [f.bit_length() - 1 for f in blocks]
+    ones = "1" + ".1" * (len(blocks) - 1)
+    maps = []
+    if degree > 1:
+        maps.append(".".join(f"{_scalar(degree, f):x}" for f in blocks))
+    maps.append(_random_factors(blocks, periods, rng))
+    irreducible = all(f in _primitive(e) for f, e in zip(blocks, degrees, strict=True))
+    if irreducible and rng.random() < 0.5:
+        factors = _random_factors(blocks, periods, rng) if rng.random() < 0.3 else ones
+        maps.append(f"{factors}^{rng.integers(1, max(degrees) + 1)}")
+    equal = [i for i, f in enumerate(blocks) if blocks.count(f) > 1 and f == max(blocks, key=blocks.count)]
+    if equal and rng.random() < 0.6:
+        targets = list(range(len(blocks)))
+        for i, j in zip(equal, rng.permutation(equal).tolist(), strict=True):
+            targets[i] = j
+        power = f"^{rng.integers(0, degrees[equal[0]])}" if irreducible and rng.random() < 0.3 else ""
+        maps.append(f"{ones}{power}@{'.'.join(map(str, targets))}")
+    return 2**degree, ".".join(f"{f:x}" for f in blocks), maps
+
+
+def _random_factors(blocks: list[int], periods: list[int], rng: np.random.Generator) -> str:
+    """A power of x for every block, which together have a random order."""
+    orders = [m for m in range(2, 300) if lcm(*periods) % m == 0] or [1]
+    order = int(rng.choice(orders))
+    powers = [period // gcd(period, order) * int(rng.integers(gcd(period, order))) for period in periods]
+    return ".".join(f"{_power(e, f):x}" for e, f in zip(powers, blocks, strict=True))
+
+
+@cache
+def _scalar(degree: int, modulus: int) -> int:
+    """A root of the first primitive polynomial of a degree modulo a primitive polynomial, the same in each block."""
+    step = (2 ** (modulus.bit_length() - 1) - 1) // (2**degree - 1)
+    powers = (_power(step * i, modulus) for i in range(1, 2**degree))
+    return next(root for root in powers if _value(_primitive(degree)[0], root, modulus) == 0)
+
+
+def _value(polynomial: int, at: int, modulus: int) -> int:
+    """The value of a polynomial over GF(2) at an element, by Horner's rule."""
+    result = 0
+    for i in reversed(range(polynomial.bit_length())):
+        result = divide(multiply(result, at), modulus)[1] ^ (polynomial >> i & 1)
     return result
 
 
-def orbits(permutations: list[Vectors]) -> list[Vectors]:
-    """The orbits of 0, 1, 2, ... under the group that the permutations generate, that of 0 first."""
-    seen = np.zeros(len(permutations[0]), bool)
-    result = []
-    for start in range(len(seen)):
-        if not seen[start]:
-            seen[start] = True
-            orbit = [start]
-            for element in orbit:
-                for permutation in permutations:
-                    image = int(permutation[element])
-                    if not seen[image]:
-                        seen[image] = True
-                        orbit.append(image)
-            result.append(np.array(orbit))
+def _power(exponent: int, modulus: int) -> int:
+    """x^exponent modulo a polynomial."""
+    result, square = 1, divide(2, modulus)[1]
+    while exponent:
+        if exponent & 1:
+            result = divide(multiply(result, square), modulus)[1]
+        square = divide(multiply(square, square), modulus)[1]
+        exponent >>= 1
     return result
+
+
+@cache
+def _period(modulus: int) -> int:
+    """The smallest e > 0 with x^e = 1 modulo a polynomial with constant term 1."""
+    power, e = divide(2, modulus)[1], 1
+    while power != 1:
+        power, e = divide(power << 1, modulus)[1], e + 1
+    return e
+
+
+@cache
+def _moduli(degree: int) -> list[tuple[int, int]]:
+    """Up to 60 polynomials of a degree with constant term 1 and their periods, the longest period first."""
+    step = max(2, 2 ** (degree - 8))
+    found = [(f, _period(f)) for f in range(2**degree + 1, 2 ** (degree + 1), step | 1) if f & 1]
+    return sorted(found, key=lambda pair: -pair[1])[:60]
+
+
+@cache
+def _primitive(degree: int) -> list[int]:
+    """The first primitive polynomials of a degree."""
+    candidates = range(2**degree + 1, 2 ** (degree + 1), 2)
+    primitive = (f for f in candidates if _period(f) == 2**degree - 1)
+    return list(islice(primitive, 6))
+
+
+def _random_lengths(n: int, lengths: Vectors, rng: np.random.Generator) -> Vectors | None:
+    """Orbit lengths with the sum n, as many long ones as possible, or None if there are none."""
+    available = sorted({length for length in lengths[1:].tolist() if length <= n}, reverse=True)
+    if rng.random() < 0.3:
+        available = [length for length in available if rng.random() < 0.7]
+    parts: list[int] = []
+    for length in available:
+        most = (n - sum(parts)) // length
+        fewer = int(rng.integers(0, min(2, most) + 1)) if length > available[-1] and rng.random() < 0.3 else 0
+        parts += [length] * (most - fewer)
+    return np.array(parts) if sum(parts) == n and len(parts) <= MAX_PARTS else None
 
 
 def _images(matrix: Vectors) -> Vectors:
@@ -203,57 +234,39 @@ def _images(matrix: Vectors) -> Vectors:
 
 
 def _transpose(matrix: Vectors) -> Vectors:
-    k = len(matrix)
-    return np.array([sum(int(matrix[j] >> i & 1) << j for j in range(k)) for i in range(k)])
-
-
-def _random_lengths(n: int, lengths: Vectors, rng: np.random.Generator) -> Vectors | None:
-    """Orbit lengths with the sum n, as many long ones as possible, or None if there are none."""
-    available = sorted(set(lengths[1:].tolist()), reverse=True)
-    parts: list[int] = []
-    for length in available:
-        most = (n - sum(parts)) // length
-        fewer = int(rng.integers(0, min(2, most) + 1)) if length > available[-1] and rng.random() < 0.3 else 0
-        parts += [length] * (most - fewer)
-    return np.array(parts) if sum(parts) == n else None
-
-
-def _degree(polynomial: int) -> int:
-    return polynomial.bit_length() - 1
-
-
-@cache
-def _factor_powers(order: int) -> list[int]:
-    """The powers of irreducible polynomials that divide x^order - 1, of degree at most 16."""
-    odd = order
-    while odd % 2 == 0:
-        odd //= 2
-    # Irreducible are the divisors of the squarefree x^odd - 1 that no smaller one divides.
-    factors: list[int] = []
-    rest = 1 << odd | 1
-    for candidate in range(3, 1 << 17, 2):
-        if 2 * _degree(candidate) > _degree(rest):
-            break
-        quotient, remainder = divide(rest, candidate)
-        if remainder == 0:
-            factors.append(candidate)
-            rest = quotient
-    if 1 < rest < 1 << 17:
-        factors.append(rest)
-    powers = []
-    for factor in factors:
-        power = 1
-        for _ in range(order // odd):
-            power = multiply(power, factor)
-            if _degree(power) <= 16:
-                powers.append(power)
-    return powers
+    return ((matrix >> np.arange(len(matrix))[:, None] & 1) << np.arange(len(matrix))).sum(axis=1)
 
 
 @numba.njit(cache=True)
-def _weight_matrix(words: Vectors, vectors: Vectors, begins: Vectors) -> npt.NDArray[np.int32]:
+def orbits(permutations: npt.NDArray[np.int64]) -> tuple[Vectors, Vectors]:
+    """All of 0, 1, 2, ... in the orbits of the group that the rows generate, and where each begins, and the end."""
+    size = permutations.shape[1]
+    seen = np.zeros(size, np.bool_)
+    order = np.empty(size, np.int64)
+    begins = [0]
+    end = 0
+    for start in range(size):
+        if not seen[start]:
+            seen[start] = True
+            order[end] = start
+            end += 1
+            i = begins[-1]
+            while i < end:
+                for p in range(len(permutations)):
+                    image = permutations[p, order[i]]
+                    if not seen[image]:
+                        seen[image] = True
+                        order[end] = image
+                        end += 1
+                i += 1
+            begins.append(end)
+    return order, np.array(begins)
+
+
+@numba.njit(cache=True)
+def _weight_matrix(words: Vectors, vectors: Vectors, begins: Vectors) -> npt.NDArray[np.float32]:
     """``[columns, words]``: how many vectors v of an orbit of columns have u.v = 1, for one u of an orbit of words."""
-    weights = np.zeros((len(begins) - 1, len(words)), np.int32)
+    weights = np.zeros((len(begins) - 1, len(words)), np.float32)
     for j in range(len(begins) - 1):
         for vector in vectors[begins[j] : begins[j + 1]]:
             for i in range(len(words)):
@@ -266,55 +279,59 @@ def _weight_matrix(words: Vectors, vectors: Vectors, begins: Vectors) -> npt.NDA
     return weights
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=True)
 def _tabu(
-    weights: npt.NDArray[np.int32],
+    weights: npt.NDArray[np.float32],
     lengths: Vectors,
     parts: Vectors,
     counts: Vectors,
     d: int,
     steps: int,
     seed: int,
-) -> Vectors:
-    """The orbits of columns of a code with distance d, of lengths ``parts``; none if the steps did not find it."""
+) -> tuple[Vectors, float]:
+    """The orbits of columns of a code with distance d, of lengths ``parts``, and 0; or none, and the least cost."""
     np.random.seed(seed)  # noqa: NPY002 - numba's own generator
     orbits, words = weights.shape
     chosen = np.empty(len(parts), np.int64)
-    total = np.zeros(words, np.int64)
+    total = np.zeros(words, np.float32)
     for p in range(len(parts)):
         candidates = np.flatnonzero(lengths == parts[p])
         chosen[p] = candidates[np.random.randint(len(candidates))]  # noqa: NPY002
         total += weights[chosen[p]]
+    multiplicity = counts.astype(np.float32)
     free_at = np.zeros(orbits, np.int64)
+    record = np.float32(1e30)
     for step in range(steps):
         if total.min() >= d:
-            return chosen
+            return chosen, 0.0
         p = np.random.randint(len(parts))  # noqa: NPY002
         out = chosen[p]
         total -= weights[out]
-        best, least, ties = -1, np.int64(2**62), 0
+        missing = np.float32(d) - total
+        best, least, ties = -1, np.float32(1e30), 0
         for j in range(1, orbits):
             if lengths[j] != parts[p] or free_at[j] > step or j == out:
                 continue
-            cost = np.int64(0)
-            for i in range(words):
-                missing = d - total[i] - weights[j, i]
-                if missing > 0:
-                    cost += missing * missing * counts[i]
-                    if cost > least:
-                        break
+            cost = np.float32(0)
+            for begin in range(0, words, 128):  # in pieces, for speed
+                for i in range(begin, min(words, begin + 128)):
+                    lack = max(missing[i] - weights[j, i], np.float32(0))
+                    cost += lack * lack * multiplicity[i]
+                if cost > least:
+                    break
             if cost < least:
                 best, least, ties = j, cost, 1
             elif cost == least:
                 ties += 1
                 if np.random.randint(ties) == 0:  # noqa: NPY002
                     best = j
+        record = min(record, least)
         if best < 0:
             best = out
         chosen[p] = best
         total += weights[best]
         free_at[out] = step + 1 + np.random.randint(len(parts) + 1)  # noqa: NPY002
-    return chosen[:0] if total.min() < d else chosen
+    return (chosen[:0], float(record)) if total.min() < d else (chosen, 0.0)
 
 
 if __name__ == "__main__":

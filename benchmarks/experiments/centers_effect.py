@@ -1,4 +1,4 @@
-"""What class centers that are farther apart do to the codes. Writes a part of ``docs/centers.md`` and its image.
+"""What class centers that are farther apart do to the codes. Writes a part of ``docs/centers-cells.md``, and an image.
 
     python -m benchmarks.experiments.centers_effect --cifar10 FILE --tiny-imagenet FILE --mosaic FILE
 
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--mosaic", required=True, help="Parquet of multi-label embeddings with split flags")
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--seeds", type=int, default=3, help="at least 2, for the standard deviations")
-    parser.add_argument("--out", type=Path, default=Path("docs/centers.md"))
+    parser.add_argument("--out", type=Path, default=Path("docs/centers-cells.md"))
     parser.add_argument("--image", type=Path, default=Path("docs/centers.png"))
     parser.add_argument("--runs", type=Path, default=Path("runs/centers"), help="folder of the runs' JSON files")
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")

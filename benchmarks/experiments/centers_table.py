@@ -1,4 +1,4 @@
-"""How far apart class centers are, for many numbers of classes and bits. Writes a part of ``docs/centers.md``.
+"""How far apart class centers are, for many numbers of classes and bits. Writes parts of two pages of the docs.
 
     python -m benchmarks.experiments.centers_table
 
@@ -33,14 +33,17 @@ def main() -> None:
     """Make all cells, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("docs/centers.md"))
+    parser.add_argument("--cells", type=Path, default=Path("docs/centers-cells.md"))
     given = parser.parse_args()
     try:
         check_part(given.out, "distances")
+        check_part(given.cells, "cells")
     except ValueError as error:
         parser.error(str(error))
     cells = {(c, h): cell(c, h) for c in CLASSES for h in BITS if c <= 2**h}
-    parts = [grid(cells), "### Beside the paper's", beside_the_paper(cells), "### Cell by cell", details(cells)]
-    replace_part(given.out, "distances", "\n\n".join(parts))
+    replace_part(given.out, "distances", f"{grid(cells)}\n\n{beside_linear_codes()}")
+    parts = ["### Beside the paper's", beside_the_paper(cells), "### Cell by cell", details(cells)]
+    replace_part(given.cells, "cells", "\n\n".join(parts))
 
 
 def cell(classes: int, bits: int) -> dict[str, Any]:
@@ -48,6 +51,8 @@ def cell(classes: int, bits: int) -> dict[str, Any]:
     from lbhash.centers import class_centers, minimum_distance
     from lbhash.centers.best import best_centers
     from lbhash.centers.bounds import upper_bound
+    from lbhash.centers.bounds.best_linear import best_known_linear
+    from lbhash.centers.constructions.linear import dimension_for
 
     started = time.perf_counter()
     centers, construction = best_centers(classes, bits)
@@ -59,6 +64,7 @@ def cell(classes: int, bits: int) -> dict[str, Any]:
     return {
         "distance": distance,
         "bound": bound,
+        "linear": best_known_linear(bits, dimension_for(classes)),
         "construction": construction,
         "seconds": seconds,
         "paper": paper,
@@ -79,6 +85,20 @@ def grid(cells: dict[tuple[int, int], dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def beside_linear_codes() -> str:
+    """For every dimension, how many of the lengths from 4 to 256 have the distance of the best linear code known."""
+    from lbhash.centers.bounds.best_linear import best_known_linear
+    from lbhash.centers.constructions.linear_table import best_linear_code
+
+    lines = ["| words | lengths | as large | 1 below | 2 below | more |", "|--:|--:|--:|--:|--:|--:|"]
+    for k in range(1, 16):
+        lengths = range(max(4, k), 257)
+        gaps = [(best_known_linear(n, k) or 0) - code.d for n in lengths if (code := best_linear_code(n, k))]
+        counts = [sum(gap <= 0 for gap in gaps), gaps.count(1), gaps.count(2), sum(gap > 2 for gap in gaps)]
+        lines.append(f"| {2**k:,} | {len(lengths)} | {' | '.join(map(str, counts))} |")
+    return "\n".join(lines)
+
+
 def beside_the_paper(cells: dict[tuple[int, int], dict[str, Any]]) -> str:
     """Minimum distances of the paper's three constructions here, and in parentheses those that the paper reports."""
     lines = [f"| classes | bits | {' | '.join(PAPER)} | best |", "|--:|--:|--:|--:|--:|--:|"]
@@ -91,10 +111,17 @@ def beside_the_paper(cells: dict[tuple[int, int], dict[str, Any]]) -> str:
 
 def details(cells: dict[tuple[int, int], dict[str, Any]]) -> str:
     """A row a cell."""
-    columns = ["classes", "bits", "distance", "upper bound", "proven by", "construction", *PAPER, "seconds"]
-    lines = [f"| {' | '.join(columns)} |", "|--:|--:|--:|--:|:--|:--|--:|--:|--:|--:|"]
+    columns = ["classes", "bits", "distance", "linear", "upper bound", "proven by", "construction", *PAPER, "seconds"]
+    lines = [f"| {' | '.join(columns)} |", "|--:|--:|--:|--:|--:|:--|:--|--:|--:|--:|--:|"]
     for (classes, bits), found in cells.items():
-        values = [f"{classes:,}", bits, found["distance"], found["bound"].distance, found["bound"].source]
+        values = [
+            f"{classes:,}",
+            bits,
+            found["distance"],
+            found["linear"],
+            found["bound"].distance,
+            found["bound"].source,
+        ]
         values += [found["construction"].replace("|", "\\|")]
         values += [found["paper"][kind] for kind in PAPER] + [f"{found['seconds']:.2f}"]
         lines.append(f"| {' | '.join(map(str, values))} |")

@@ -9,8 +9,10 @@ from typing import Any
 from lbhash.centers import store
 from lbhash.centers.best import BLOCKS, PAPER, best_centers, best_ratio_centers, plan_for
 from lbhash.centers.bounds import UpperBound, upper_bound
+from lbhash.centers.bounds.best_linear import best_known_linear
 from lbhash.centers.choose import choose_balanced
 from lbhash.centers.constructions.lexicode import lexicode_centers
+from lbhash.centers.constructions.linear import dimension_for
 from lbhash.centers.constructions.random import bernoulli_centers
 from lbhash.centers.distance import Centers, describe
 from lbhash.codes import pack, unpack
@@ -47,8 +49,10 @@ class CenterDesign:
         return self.minimum_distance == self.upper_bound
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything but the centers, with the measures of ``describe``."""
-        certificate = {"upper_bound": self.upper_bound, "bound": self.bound, "optimal": self.optimal}
+        """Return everything but the centers, with the measures of ``describe`` and the best linear distance known."""
+        classes, bits = self.centers.shape
+        certificate: dict[str, Any] = {"upper_bound": self.upper_bound, "bound": self.bound, "optimal": self.optimal}
+        certificate["best_known_linear"] = best_known_linear(bits, dimension_for(classes))
         return {"kind": self.kind, "construction": self.construction, **describe(self.centers), **certificate}
 
 

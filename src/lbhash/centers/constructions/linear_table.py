@@ -12,11 +12,15 @@ the public tables of best known codes:
     u | u + v           [n, k, d], [n, k', d']      -> [2n, k + k', min(2d, d')]
     concatenation       (``reed_solomon.py``)
     construction X      [n, k, d] ⊃ [n, k', d'], [a, k - k', e] -> [n + a, k, min(d + e, d')]
+    construction XX     the same with two such tails (``_construction_xx``)
+    a residue           [n, k, d] with a word of weight w < 2d  -> [n - w, k - 1, d - w / 2]
+    a symbol less       of a code over GF(q) under a simplex code (``_with_fewer_symbols``)
 
 An entry knows its parts, and its generator matrix is built when it is asked for.
 
 Source: MacWilliams and Sloane (1977), chapter 1, section 9, and chapter 18; Brouwer, Bounds on linear codes, in
-Handbook of Coding Theory (1998); Sloane, Reddy and Chen, New binary codes (1972), for construction X.
+Handbook of Coding Theory (1998); Sloane, Reddy and Chen, New binary codes (1972), for construction X; Alltop (1984) for
+XX; Groneick and Grosse, New binary codes (1994), for residues of codes over GF(4).
 """
 
 from __future__ import annotations
@@ -28,18 +32,19 @@ from itertools import groupby, starmap
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from lbhash.centers.constructions import bch
 from lbhash.centers.constructions.anticode import anticode_generator, anticode_parameters, subspace_dimensions
 from lbhash.centers.constructions.cyclic import CHECKS, cyclic_generator
 from lbhash.centers.constructions.juxtaposition import Block, times
-from lbhash.centers.constructions.known_linear import known_codes
+from lbhash.centers.constructions.known_linear import KnownCode, known_codes
 from lbhash.centers.constructions.linear import Generator, dimension_for, row_reduced, span
 from lbhash.centers.constructions.quadratic_residue import DISTANCES, quadratic_residue_generator
 from lbhash.centers.constructions.reed_muller import reed_muller_dimension, reed_muller_generator
 from lbhash.centers.constructions.reed_solomon import concatenated_generator
 from lbhash.centers.distance import Centers
-from lbhash.codes import unpack
+from lbhash.codes import hamming_distances, unpack
 
 MAX_LENGTH = 288  # up to 256 bits are wanted; slightly longer codes are there to be punctured or shortened
 MAX_DIMENSION = 20
@@ -85,7 +90,18 @@ class LinearCode(NamedTuple):
 _MAX_NAME = 120  # longer names of parts say nothing to a reader
 _STEPS = ("punctured", "shortened", "subcode", "parity bit")  # the derivations from one code
 
-Table = dict[tuple[int, int], LinearCode]  # by length and dimension
+
+class Table(dict[tuple[int, int], LinearCode]):
+    """Codes by length and dimension; ``distances`` has theirs as a matrix, 0 where there is no code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.distances = np.zeros((MAX_LENGTH + 1, MAX_DIMENSION + 1), np.int64)
+
+    def __setitem__(self, key: tuple[int, int], code: LinearCode) -> None:
+        """Keep a code and its distance."""
+        super().__setitem__(key, code)
+        self.distances[key] = code.d
 
 
 def best_linear_code(n: int, k: int) -> LinearCode | None:
@@ -98,11 +114,12 @@ def best_linear_code(n: int, k: int) -> LinearCode | None:
 
 @cache
 def _table() -> Table:
-    table: Table = {}
+    table = Table()
     for code in _bases():
         _offer(table, *_within(code))
     _close(table)
     _construction_x(table)
+    _construction_xx(table)
     _concatenate(table)
     _close(table)
     return table
@@ -155,7 +172,62 @@ def _bases() -> Iterator[LinearCode]:
     for (n, k), (d, check_poly) in CHECKS.items():
         yield LinearCode(n, k, d, "cyclic", (), partial(cyclic_generator, n, check_poly))
     for known in known_codes():
-        yield LinearCode(known.n, known.k, known.d, "found by search", (), known.generator)
+        whole = LinearCode(known.n, known.k, known.d, "found by search", (), known.generator)
+        yield whole
+        if known.field > 2:
+            for fewer in _with_fewer_symbols(whole, known.field):
+                yield fewer
+                if fewer.k >= 12 and fewer.n > 150 and fewer.n > whole.n - 10 * known.field:
+                    yield from _residues(fewer, known.field - 1)
+
+
+def _with_fewer_symbols(code: LinearCode, field: int) -> Iterator[LinearCode]:
+    """Puncture and shorten a code over a field of q elements, of which each symbol is q - 1 bits of a simplex code.
+
+    Symbols other than 0 have q / 2 of the q - 1 bits, so the word of ones is far from all words if q is not small.
+    """
+    bits = field - 1
+    while code.k > 0:
+        short = code
+        while short.d > field // 2:
+            yield short
+            d = min(short.d, short.n // bits * (field // 2 - 1))
+            yield LinearCode(short.n, short.k + 1, d, "with the word of ones", (short,), _with_ones)
+            make = partial(_cut, bits)
+            short = LinearCode(short.n - bits, code.k, short.d - field // 2, f"without {bits} bits", (short,), make)
+        code = _shortened_by(code, bits)
+
+
+def _shortened_by(code: LinearCode, bits: int) -> LinearCode:
+    """Take the words that end with a symbol 0."""
+    k, make = code.k - bits.bit_length(), partial(_symbol_shortened, bits)
+    return LinearCode(code.n - bits, k, code.d, f"shortened by {bits}", (code,), make)
+
+
+def _residues(code: LinearCode, bits: int = 0) -> Iterator[LinearCode]:
+    """Puncture at the bits of a word of weight w < 2d, which leaves of another word at least d - w / 2 ones.
+
+    Symbols of ``bits`` bits where that word is 0 stay whole, so the residue can be shortened by them.
+    """
+    weights = np.unique(_weights(code.generator())).tolist()[1:]
+    for weight in weights:
+        if weight >= 2 * code.d:
+            continue
+        d, make = code.d - weight // 2, partial(_residue, weight, bits)
+        residue = LinearCode(code.n - weight, code.k - 1, d, f"residue of weight {weight}", (code,), make)
+        yield residue
+        if weight == weights[0] and 8 < residue.k < 13:
+            yield from _residues(residue)
+        whole = code.n // bits - weight // ((bits + 1) // 2) if bits else 0
+        while whole > 0 and residue.k > bits:
+            residue = _shortened_by(residue, bits)
+            yield residue
+            whole -= 1
+
+
+def _weights(generator: Generator) -> npt.NDArray[np.int64]:
+    words = span(generator)
+    return hamming_distances(words, words[:1])[:, 0].astype(np.int64)
 
 
 def _construction_x(table: Table) -> None:
@@ -174,20 +246,43 @@ def _construction_x(table: Table) -> None:
                             _offer(table, large.n + extended + length, large.k, d + tail.d, name, (tail,), make)
 
 
+def _construction_xx(table: Table) -> None:
+    """Apply construction XX to the cyclic [127, 15, 55] code, whose check polynomial has two factors of degree 7.
+
+    Words without a part in one of them have weight 63 at least, so both parts can have tails.
+    """
+    tails = {length: table[length, 7] for length in range(7, 33)}
+    for m, left in tails.items():
+        for n, right in tails.items():
+            d = min(55 + left.d + right.d, 63 + min(left.d, right.d))
+            if m <= n and d % 2:
+                _offer(table, 127 + m + n, 15, d, "construction XX of cyclic [127, 15, 55]", (left, right), _two_tails)
+
+
 def _derive_from_one(table: Table) -> None:
-    for n in range(MAX_LENGTH, 0, -1):
-        for k in range(MAX_DIMENSION, 0, -1):
-            if code := table.get((n, k)):
-                _offer(table, n - 1, k, code.d - 1, "punctured", (code,), _punctured)
-                _offer(table, n - 1, k - 1, code.d, "shortened", (code,), _shortened)
-                _offer(table, n, k - 1, code.d, "subcode", (code,), _subcode)
-                _offer(table, n + 1, k, code.d + code.d % 2, "parity bit", (code,), _extended)
+    steps = (
+        (0, -1, "subcode", _subcode),
+        (1, 0, "parity bit", _extended),
+        (-1, 0, "punctured", _punctured),
+        (-1, -1, "shortened", _shortened),
+    )
+    better = True
+    while better:
+        better = False
+        for longer, larger, name, make in steps:
+            old = table.distances.copy()
+            new = {"punctured": old - 1, "parity bit": old + old % 2}.get(name, old)
+            there = np.roll(old, (-longer, -larger), (0, 1))
+            for n, k in np.argwhere((old > 0) & (new > there)).tolist():
+                if 1 <= n + longer <= MAX_LENGTH and k + larger >= 1:
+                    code = table[n, k]
+                    _offer(table, n + longer, k + larger, int(new[n, k]), name, (code,), make)
+                    better = True
 
 
 def _juxtapose(table: Table) -> None:
-    for k in range(1, MAX_DIMENSION + 1):
-        distances = np.array([table[n, k].d if (n, k) in table else -MAX_LENGTH for n in range(MAX_LENGTH + 1)])
-        for n in range(2 * k, MAX_LENGTH + 1):
+    for k, distances in enumerate(np.where(table.distances > 0, table.distances, -MAX_LENGTH).T):
+        for n in range(2 * k, MAX_LENGTH + 1) if k else ():
             sums = distances[k : n - k + 1] + distances[n - k : k - 1 : -1]
             left = k + int(sums.argmax())
             if sums.max() > max(0, distances[n]):
@@ -200,13 +295,14 @@ def _juxtaposed(left: LinearCode, right: LinearCode) -> LinearCode:
 
 
 def _add_plotkin_sums(table: Table) -> None:
-    for (n, k), u in [(key, code) for key, code in table.items() if 2 * key[0] <= MAX_LENGTH]:
-        for k_v in range(1, MAX_DIMENSION - k + 1):
-            if v := table.get((n, k_v)):
-                d = min(2 * u.d, v.d)
-                present = table.get((2 * n, k + k_v))
-                if present is None or d > present.d:  # asked here too, for speed: this is the innermost loop
-                    _offer(table, 2 * n, k + k_v, d, "u | u + v", (u, v), _plotkin_sum)
+    distances = table.distances
+    for n in range(1, MAX_LENGTH // 2 + 1):
+        sums = np.minimum(2 * distances[n][:, None], distances[n])
+        for k, k_v in np.argwhere(sums > 0).tolist():
+            if k + k_v <= MAX_DIMENSION and sums[k, k_v] > distances[2 * n, k + k_v]:
+                _offer(
+                    table, 2 * n, k + k_v, int(sums[k, k_v]), "u | u + v", (table[n, k], table[n, k_v]), _plotkin_sum
+                )
 
 
 def _concatenate(table: Table) -> None:
@@ -261,6 +357,37 @@ def _with_tail(large: bch.BCHCode, small: bch.BCHCode, extended: bool, tail: Gen
     # Of the large code's message bits the last are the small one's, so its first rows complete the small code.
     completing = outer[: large.k - small.k]
     return np.block([[completing, tail], [inner, np.zeros((len(inner), tail.shape[1]), np.uint8)]])
+
+
+def _two_tails(left: Generator, right: Generator) -> Generator:
+    """Return the words of the cyclic [127, 15, 55] code with tails of the parts of degree 7."""
+    generator = KnownCode(127, 15, 55, 2, "89.9d.3", "2.2.1", "4081").generator()
+    zeros = np.zeros_like
+    tails = np.block([[left, zeros(right)], [zeros(left), right]])
+    return _beside(generator, np.concatenate([tails, np.zeros((1, tails.shape[1]), np.uint8)]))
+
+
+def _with_ones(generator: Generator) -> Generator:
+    return np.concatenate([generator, np.ones((1, generator.shape[1]), np.uint8)])
+
+
+def _cut(bits: int, generator: Generator) -> Generator:
+    return generator[:, :-bits]
+
+
+def _symbol_shortened(bits: int, generator: Generator) -> Generator:
+    """Return the words that end with a symbol 0, without it; its last bits are independent, and give the others."""
+    for _ in range(bits.bit_length()):
+        generator = _shortened(generator)
+    return generator[:, : generator.shape[1] - bits + bits.bit_length()]
+
+
+def _residue(weight: int, bits: int, generator: Generator) -> Generator:
+    """Leave out the bits of the first word of a weight; the symbols of ``bits`` bits where it is 0 come last."""
+    word = unpack(span(generator)[_weights(generator) == weight][:1], generator.shape[1])[0]
+    symbols = (word.reshape(-1, bits or 1) > 0).any(axis=1)
+    order = np.argsort(np.repeat(~symbols, bits or 1), kind="stable")
+    return row_reduced(generator[:, order[word[order] < 0]])
 
 
 def _cyclic_order(generator: Generator, code: bch.BCHCode) -> Generator:
