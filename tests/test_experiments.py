@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import numpy as np
@@ -11,7 +10,7 @@ from benchmarks import center_times
 from benchmarks.experiments import arrangement, centers_effect, centers_table, results
 
 from lbhash.centers.targets import centers_fingerprint
-from lbhash.utils.parallel import run_missing
+from lbhash.utils.parallel import read_run, run_missing
 
 
 def execute(number: int, factor: int) -> dict[str, int]:
@@ -25,7 +24,7 @@ def test_only_missing_runs_are_run_each_in_a_process(tmp_path, capsys):
     assert {name: result["product"] for name, result in done.items()} == {"a": 6, "b": -1, "c": 42}
     assert minutes is None
     assert os.getpid() not in {result["process"] for result in done.values()}
-    assert json.loads((tmp_path / "c.json").read_text()) == done["c"]
+    assert read_run(tmp_path / "c.json") == done["c"]
     assert "[1/2] a: product 6" in capsys.readouterr().err
 
 

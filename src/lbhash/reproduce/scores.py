@@ -40,7 +40,7 @@ class Trial:
     def name(self, experiment: str) -> str:
         """Return the file's name, which says all that decides what is in it."""
         schedule = None if self.schedule is None else asdict(self.schedule)
-        settings = zlib.crc32(json.dumps([schedule, self.fresh]).encode())
+        settings = zlib.crc32(json.dumps([schedule, self.fresh or 0]).encode())
         return f"{experiment}-{self.samples}samples-seed{self.seed}-settings{settings:08x}"
 
 
