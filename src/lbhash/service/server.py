@@ -28,6 +28,7 @@ def run(settings: Settings, host: str, port: int, report: Callable[[str], None])
         server = make_server(app, app.state.service.admission.places)
         # uvicorn finishes the running requests, and then raises the signal again to end the process.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        sys.setswitchinterval(5e-4)  # else the event loop waits 5 ms, again and again, for threads that compute
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
         for handler in logging.getLogger().handlers:
             handler.addFilter(Sparing())
