@@ -45,7 +45,7 @@ def test_faults_are_counted_and_repeated(coin, monkeypatch, tmp_path, capsys):
     counts = kept["coin"]["counts"]
     assert (sum(counts.values()), kept["coin"]["seed"], len(kept)) == (20, 5, 2)
     assert page.read_text().startswith(f"before\n{faults.BEGIN}\n\n| attack |")
-    assert "| `another` | it | 1,500 | 0 | 1,500 | 0 | 0 | most 3 |" in page.read_text()
+    assert "| `another` | it | 1,500 | 0 | 1,500 | 0 | 0 | 0 | most 3 |" in page.read_text()
     assert page.read_text().endswith(f"{faults.END}\nafter\n")
     number = int(kept["coin"]["findings"][0].split("fault ")[1].split(":")[0])
     assert main(monkeypatch, "coin", "--seed", 5, "--only", number) == 1

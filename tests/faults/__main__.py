@@ -104,7 +104,7 @@ def main(stack: ExitStack) -> int:
         _, _, after = rest.partition(END)
         kept = json.loads(given.json.read_text()) if given.json is not None else results
         given.page.write_text(f"{before}{BEGIN}\n\n{table(kept)}\n\n{END}{after}")
-    return int(any(row["counts"].get(bad) for row in results.values() for bad in ("wrong", "crashed")))
+    return int(any(row["counts"].get(bad) for row in results.values() for bad in ("wrong", "crashed", "over")))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ OUTCOMES = {
     "refused": "refused in one line",
     "wrong": "silently wrong",
     "crashed": "crash or traceback",
+    "over": "limit passed",
 }
-"""How a fault may end, and the heading of its column. The last two are what must not be."""
+"""How a fault may end, and the heading of its column. The last three are what must not be."""
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Run:
         """Count a fault under its outcome; ``what`` says which and why, and is kept for those that must not be."""
         assert outcome in OUTCOMES
         self.counts[outcome] += times
-        if outcome in ("wrong", "crashed"):
+        if outcome in ("wrong", "crashed", "over"):
             finding = f"{self.name}, seed {self.seed}, fault {self.number}: {OUTCOMES[outcome]}: {what}"
             if len(self.findings) < 20:
                 print(finding, file=sys.stderr, flush=True)

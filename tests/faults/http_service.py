@@ -319,15 +319,15 @@ def report(run: Run, service: Service, seen: dict[str, Any], grown: int, logged:
     if seen["unanswered"]:
         run.count("crashed", f"/health was not answered {seen['unanswered']:,} times of {len(seen['health']):,}")
     if at[1] >= LATE:
-        run.count("crashed", f"/health took {at[1]:.2f} s at the 99th percentile; the limit is {LATE} s")
+        run.count("over", f"/health took {at[1]:.2f} s at the 99th percentile; the limit is {LATE} s")
     if searches.get("wrong"):
         run.count("wrong", f"{searches['wrong']:,} searches beside the attack found something else")
     if searches.get("unanswered"):
         run.count("crashed", f"{searches['unanswered']:,} searches beside the attack were not answered")
     if grown > GROWTH:
-        run.count("crashed", f"memory grew by {grown >> 20:,} MiB; the limit is {GROWTH >> 20} MiB")
+        run.count("over", f"memory grew by {grown >> 20:,} MiB; the limit is {GROWTH >> 20} MiB")
     if logged > LOG:
-        run.count("crashed", f"the log grew by {logged >> 10:,} KiB; the limit is {LOG >> 10:,} KiB")
+        run.count("over", f"the log grew by {logged >> 10:,} KiB; the limit is {LOG >> 10:,} KiB")
     with service.log.open("rb") as file:
         start = file.read(LOG)
     if (place := start.find(b"Traceback")) >= 0:
