@@ -28,7 +28,7 @@ from lbhash.hasher import Hasher
 from lbhash.losses import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
-from lbhash.tuning.space import from_entry, import_optuna, starting_point, with_params
+from lbhash.tuning.space import default_space, from_entry, import_optuna, starting_point, with_params
 from lbhash.utils.files import write_json
 from lbhash.utils.parallel import in_processes, print_progress, read_run
 
@@ -52,12 +52,10 @@ def cell_name(method: str, guided: bool) -> str:
 
 def space_of(method: str, guided: bool, bits: int) -> dict[str, Any]:
     """Return what is searched for a method, distributions of Optuna by name."""
-    entries: dict[str, Any] = dict(COMMON)
-    if guided:
-        entries["guidance.weight"] = WEIGHT
-    for name, entry in METHODS[method].search_space.items():
-        entries[f"options.{name}"] = entry(bits) if callable(entry) else entry
-    return {name: from_entry(entry) for name, entry in entries.items()}
+    entries = COMMON | ({"guidance.weight": WEIGHT} if guided else {})
+    space = default_space(method, guided, bits) | {name: from_entry(entry) for name, entry in entries.items()}
+    del space["hidden"]
+    return space
 
 
 def search_cell(method: str, guided: bool, sources: list[Source], settings: argparse.Namespace) -> list[dict[str, Any]]:

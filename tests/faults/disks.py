@@ -154,13 +154,18 @@ def remounted(_: int, disk: Path, __: Material) -> Iterator[str]:
         subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
 
 
-@attack("disk-full", "every command that writes, on a disk with random room; then again with room", 200)
-def disk_full(run: Run) -> None:
+def starve_small_disk(run: Run, how: Any) -> None:
+    """Run the commands on a disk of its own, where that is allowed."""
     with small_disk(run) as disk:
         if disk is None:
             run.note("not tried", "it needs an administrator")
-            return
-        starve(run, filled, disk)
+        else:
+            starve(run, how, disk)
+
+
+@attack("disk-full", "every command that writes, on a disk with random room; then again with room", 200)
+def disk_full(run: Run) -> None:
+    starve_small_disk(run, filled)
 
 
 @attack("disk-limit", "every command that writes, with a random limit of the size of files; then without", 200)
@@ -171,8 +176,4 @@ def disk_limit(run: Run) -> None:
 
 @attack("disk-read-only", "every command that writes, on a read-only disk; then on one that is not", 60)
 def disk_read_only(run: Run) -> None:
-    with small_disk(run) as disk:
-        if disk is None:
-            run.note("not tried", "it needs an administrator")
-            return
-        starve(run, remounted, disk)
+    starve_small_disk(run, remounted)

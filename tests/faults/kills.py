@@ -57,8 +57,16 @@ class Victim:
         return folder
 
 
-def kill_all(run: Run, victim: Victim) -> None:
-    """Kill a command at random moments and, where there is ``strace``, at random system calls."""
+def kill_all(
+    run: Run,
+    material: Material,
+    before: Path | None,
+    arguments: Callable[[Path], tuple],
+    look_at: Callable[[Path], Any],
+    **more: Any,
+) -> None:
+    """Kill a command (``Victim``) at random moments and, where there is ``strace``, at random system calls."""
+    victim = Victim(material.program, run.folder, before, arguments, look_at, **more)
     old = None if victim.partly or victim.before is None else victim.look(victim.before)
     calls, folder = count_calls(victim)
     new = victim.look(folder)
@@ -186,13 +194,10 @@ def kill_build(run: Run) -> None:
     codes = material.codes()
     kill_all(
         run,
-        Victim(
-            material.program,
-            run.folder,
-            None,
-            lambda folder: ("index", "build", "--codes", codes, "--kind", "ivf", "--out", folder, "--json"),
-            index_of(material),
-        ),
+        material,
+        None,
+        lambda folder: ("index", "build", "--codes", codes, "--kind", "ivf", "--out", folder, "--json"),
+        index_of(material),
     )
 
 
@@ -202,13 +207,10 @@ def kill_change(run: Run, change: str, *arguments: object) -> None:
     before = material.index("hnsw", vectors=False)
     kill_all(
         run,
-        Victim(
-            material.program,
-            run.folder,
-            before,
-            lambda folder: ("index", change, "--index", folder, "--json", *arguments),
-            index_of(material),
-        ),
+        material,
+        before,
+        lambda folder: ("index", change, "--index", folder, "--json", *arguments),
+        index_of(material),
     )
 
 
@@ -238,15 +240,12 @@ def kill_train(run: Run) -> None:
     assert material.model  # fills the cache of centers
     kill_all(
         run,
-        Victim(
-            material.program,
-            run.folder,
-            None,
-            lambda folder: (*training, "--out", folder, "--json"),
-            look_at_model,
-            partly=True,
-            again=lambda folder: (*training, "--out", folder, "--resume", "--json"),
-        ),
+        material,
+        None,
+        lambda folder: (*training, "--out", folder, "--json"),
+        look_at_model,
+        partly=True,
+        again=lambda folder: (*training, "--out", folder, "--resume", "--json"),
     )
 
 
@@ -256,15 +255,12 @@ def kill_encode(run: Run) -> None:
     model = material.model
     kill_all(
         run,
-        Victim(
-            material.program,
-            run.folder,
-            None,
-            lambda folder: (
-                *("encode", "--model", model, "--data", material.data / "base.npz", "--out", f"{folder}/"),
-                *("--shard-rows", 40, "--json"),
-            ),
-            look_at_codes,
-            partly=True,
+        material,
+        None,
+        lambda folder: (
+            *("encode", "--model", model, "--data", material.data / "base.npz", "--out", f"{folder}/"),
+            *("--shard-rows", 40, "--json"),
         ),
+        look_at_codes,
+        partly=True,
     )

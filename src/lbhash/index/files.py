@@ -69,17 +69,6 @@ def write_array(path: Path, array: npt.NDArray) -> Entry:
     return write_new(path, lambda opened: np.save(opened, np.ascontiguousarray(array)))
 
 
-def sync_folder(folder: Path) -> None:
-    """Wait until the names of the folder's files are on the disk. On Windows this does nothing."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 class Stored:
     """A data file that is open, so that it can be read even after its name is gone; ``ValueError`` if it is damaged."""
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from lbhash.index.attributes import schema_from_text
-from lbhash.index.files import Entry, open_regular, sync_folder
+from lbhash.index.files import Entry, open_regular
+from lbhash.utils.files import sync
 from lbhash.utils.serialization import read_versioned
 
 NAME = "index.json"
@@ -66,9 +67,9 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         opened.write("\n")
         opened.flush()
         os.fsync(opened.fileno())
-    sync_folder(folder)
+    sync(folder)
     os.replace(temporary, folder / NAME)
-    sync_folder(folder)
+    sync(folder)
 
 
 def identity_of(folder: Path) -> tuple[str, int]:

@@ -16,6 +16,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from lbhash.service.errors import ServiceError
 from lbhash.service.schemas import Given
 from lbhash.service.settings import MAX_JSON
+from lbhash.utils.formatting import one_line
 
 JSON, FORM = "application/json", "multipart/form-data"
 
@@ -103,8 +104,7 @@ def _read_form(body: Body, options: type[BaseModel]) -> tuple[bytes, dict[str, A
     try:
         image, texts = asyncio.run(_parse_form(body))  # Starlette's parser is a coroutine, and awaits nothing here
     except (MultiPartException, FormParserError, UnicodeError) as error:
-        line = " ".join(str(getattr(error, "message", error)).split())
-        raise ServiceError(400, f"the body is not a form that can be read: {line}") from None
+        raise ServiceError(400, f"the body is not a form that can be read: {one_line(error)}") from None
     if image is None:
         raise ServiceError(422, "the form has no file in its field 'image'")
     _check_names((name for name, _ in texts), options)
