@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import defaultdict
 from typing import Any, cast
 
 import h11
@@ -22,18 +23,51 @@ _SPARE = 24  # file handles for connections that are accepted and not yet seen, 
 log = logging.getLogger("lbhash.service")
 
 
+class Held:
+    """The open connections: at most ``most``, half of them from one address.
+
+    One more ends the connection that has waited longest for its client; if all are being answered, it is ended itself.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        # Dicts keep their order: who has waited longest comes first. Under None are those of all addresses.
+        self._by_address: defaultdict[str | None, dict[Connection, None]] = defaultdict(dict)
+
+    def wait(self, one: Connection) -> None:
+        """Note that a connection, a new one or one that was answered, waits for its client from now on."""
+        self.leave(one)
+        for address in {None, one.address}:
+            self._by_address[address][one] = None
+
+    def leave(self, one: Connection) -> None:
+        """Forget a connection."""
+        for address in {None, one.address}:
+            self._by_address[address].pop(one, None)
+            if not self._by_address[address]:
+                del self._by_address[address]
+
+    def make_room(self, last: Connection) -> None:
+        """End the connection that waited longest if the last one is too many."""
+        for address, most, where in ((last.address, self._most // 2, " from one address"), (None, self._most, "")):
+            if len(held := self._by_address[address]) > most:
+                log.warning("%d connections%s are the limit: the one that waited longest was closed", most, where)
+                longest = next(one for one in held if one.waits)
+                self.leave(longest)
+                longest.transport.abort()
+
+
 class Connection(H11Protocol):
     """A connection of uvicorn with a limit for every time that it waits for its client.
 
-    There are at most ``most`` of them, half of them from one address. One more ends the connection that has waited
-    longest for its client; if all are being answered, it is ended itself. The body's time is limited in ``Bodies``.
+    The body's time is limited in ``Bodies``, how many connections there are in ``Held``.
     """
 
-    def __init__(self, most: int, **state: Any) -> None:
+    def __init__(self, held: Held, **state: Any) -> None:
         super().__init__(**state)
         self.conn = _Pieces(h11.SERVER)
-        self.since = self.loop.time()  # when the client was first waited for
-        self._most, self._seconds = most, cast("float | None", None)
+        self.address: str | None = None
+        self._held, self._seconds = held, cast("float | None", None)
         self._timer: asyncio.TimerHandle | None = None
         self._in_head, self._answered_early = True, False
 
@@ -51,14 +85,16 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         # asyncio reads 256 KiB at a time: many that send without a pause would keep all the others waiting.
         transport.max_size = 1 << 15  # type: ignore[attr-defined]
+        self.address = self.client[0] if self.client else None
         self._limit()
-        if len(self.connections) > self._most // 2:
-            self._make_room()
+        self._held.wait(self)
+        self._held.make_room(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the limit."""
         if self._timer is not None:
             self._timer.cancel()
+        self._held.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -67,12 +103,13 @@ class Connection(H11Protocol):
             return
         super().data_received(data)
         if not self._asked and not self._in_head:
-            self._in_head, self.since = True, self.loop.time()
+            self._in_head = True
+            self._held.wait(self)
         self._limit()
 
     def on_response_complete(self) -> None:
         """Keep the connection if the request is over; otherwise close it, as its rest may have no end."""
-        self.since = self.loop.time()
+        self._held.wait(self)
         if self.cycle.more_body and not self.transport.is_closing():
             # What still comes is thrown away for a moment: if it stayed unread, the client would lose the answer.
             self._answered_early = True
@@ -112,14 +149,6 @@ class Connection(H11Protocol):
             self._timer = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
             self._seconds = seconds
 
-    def _make_room(self) -> None:
-        peers = [one for one in cast("set[Connection]", self.connections) if not one.transport.is_closing()]
-        mine = [one for one in peers if one.client and self.client and one.client[0] == self.client[0]]
-        for held, most, where in ((mine, self._most // 2, " from one address"), (peers, self._most, "")):
-            if len(held) > most and not self.transport.is_closing():
-                log.warning("%d connections%s are the limit: the one that waited longest was closed", most, where)
-                min((one for one in held if one.waits), key=lambda one: one.since).transport.abort()
-
 
 class _Pieces(h11.Connection):
     """Refuses a body in very many small pieces: reading one byte as a piece of its own takes 10 microseconds."""
@@ -156,9 +185,10 @@ def make_server(app: Any, places: int) -> Server:
         raise ValueError(
             "this process may not open enough files for a few connections; allow more, as by 'ulimit -n 1024'"
         )
+    held = Held(most)
     config = uvicorn.Config(
         app,
-        http=cast(Any, lambda **state: Connection(most, **state)),
+        http=cast(Any, lambda **state: Connection(held, **state)),
         loop="asyncio",
         ws="none",
         log_config=None,
