@@ -1,0 +1,154 @@
+"""What a departure from a paper, or from its authors' code, changes: our form beside the other, on validation rows.
+
+    python -m benchmarks.experiments.fidelity --data cifar10=FILE --data mosaic=FILE
+
+Both forms train on the same 80 % of the training rows, with the paper's settings and the same seeds. The mAP is that of
+the other 20 %, each row a query to all others of them; no row of a base or a query is read. Prints a table for
+docs/fidelity.md, with the mean difference over the seeds and its standard deviation.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lbhash.data import hold_out
+from lbhash.evaluation.held_out import score_codes
+from lbhash.hasher import Hasher
+from lbhash.losses import CSQ, DBDH, GreedyHash, Guided, HashNet, Objective, Task
+from lbhash.losses.pairs import likelihood_loss, one_hot, similar
+from lbhash.reproduce.runs.sources import Source
+from lbhash.utils.parallel import in_processes, print_progress
+
+
+class HalvesHashNet(HashNet):
+    """Pairs the first half of a batch with the second, as the authors' code does."""
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        u, half = (self.beta * logits).tanh(), len(logits) // 2
+        s = similar(labels[:half], labels[half:])
+        values = likelihood_loss(self.alpha * u[:half] @ u[half:].T, s)
+        weights = torch.where(s, s.numel() / s.sum().clamp(min=1), s.numel() / (~s).sum().clamp(min=1))
+        if labels.ndim == 2:
+            common = labels[:half].float() @ labels[half:].float().T
+            either = labels[:half].sum(1)[:, None] + labels[half:].sum(1)[None, :] - common
+            weights = torch.where(s, weights * common / either.clamp(min=1), weights)
+        return (weights * values).mean()
+
+
+class ClippedDBDH(DBDH):
+    """Clips without a gradient outside ±1."""
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        u = logits.clamp(-1, 1)
+        return self.memory.pair_loss(u, labels, index) + self.alpha * u.mean(dim=0).abs().mean()
+
+
+class RowBalancedDBDH(DBDH):
+    """Balances the bits of a row, as DeepHash-pytorch does, in place of the rows of a bit."""
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        u = logits + (logits.clamp(-1, 1) - logits).detach()
+        return self.memory.pair_loss(u, labels, index) + self.alpha * u.mean(dim=1).abs().mean()
+
+
+class MeanGreedyHash(GreedyHash):
+    """Averages the cross-entropy of several labels over the classes, so that the penalty outweighs it."""
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        if labels.ndim == 1:
+            return super().forward(logits, labels, index)
+        signs = torch.where(logits.detach() >= 0, 1.0, -1.0)
+        scores = self.classifier(logits + (signs - logits).detach())
+        loss = F.binary_cross_entropy_with_logits(scores, one_hot(labels, scores.shape[1]))
+        return loss + self.alpha * (logits.abs() - 1).abs().pow(3).mean()
+
+
+class LogCoshCSQ(CSQ):
+    """Quantizes by log cosh, as the paper writes it; the authors' code squares."""
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        rest = logits.tanh().abs() - 1
+        return super().forward(logits, labels, index) + self.lam * (rest.cosh().log() - rest.square()).mean()
+
+
+class TwoMasksCSQ(Objective):
+    """CSQ_D whose surrogate draws a dropout mask of its own for the pull."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.guided = Guided(CSQ(task), task, weight="balanced")
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        (fit, _), (_, pull) = (self.guided.guidance(logits, labels) for _ in range(2))
+        return self.guided.host(logits, labels, index) + fit + self.guided.weight * pull
+
+
+BALANCED = {"guided": True, "guidance": {"weight": "balanced"}}
+FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "HashNet: pairs of all rows, not of two halves of a batch": ({"method": "hashnet"}, {"method": HalvesHashNet}),
+    "DBDH: gradient straight through the clip, not a plain clip": ({"method": "dbdh"}, {"method": ClippedDBDH}),
+    "DBDH: balance over the rows, not over a row's bits": ({"method": "dbdh"}, {"method": RowBalancedDBDH}),
+    "DSDH: η = 1, not 55": ({"method": "dsdh"}, {"method": "dsdh", "options": {"eta": 55.0}}),
+    "DSDH: codes pull the network, not η = 0": ({"method": "dsdh"}, {"method": "dsdh", "options": {"eta": 0.0}}),
+    "GreedyHash: sum over labels, not mean": ({"method": "greedyhash"}, {"method": MeanGreedyHash}),
+    "CSQ: squared quantization, not log cosh": ({"method": "csq"}, {"method": LogCoshCSQ}),
+    "CSQ_D: one dropout mask for fit and pull, not two": ({"method": "csq", **BALANCED}, {"method": TwoMasksCSQ}),
+    "CSQ_D: weight 0.003, not the paper's 1": ({"method": "csq", **BALANCED}, {"method": "csq", "guided": True}),
+}
+"""Our form and the other, as arguments of ``Hasher``, by what they are."""
+
+
+def scores(source: Source, form: dict[str, Any], given: argparse.Namespace) -> list[float]:
+    """Return the mAP of the validation rows for each seed."""
+    split, classes = source.training()
+    fitted, validation = hold_out(split, 0.2, 0)
+    base = Hasher(bits=given.bits, epochs=given.epochs, device="cpu").set_params(**{"guided": False, **form})
+    hashers = base.fit_seeds(fitted, len(classes), range(given.seeds))
+    codes = [hasher.encode_split(validation) for hasher in hashers]
+    top_k = source.top_k()
+    return [
+        score_codes(own, validation.labels, len(classes), given.bits, with_map=True, top_k=top_k).map or 0.0
+        for own in codes
+    ]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train both forms of each on every set of data, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE", type=Source.of)
+    parser.add_argument("--bits", type=int, default=32)
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=1)
+    given = parser.parse_args(arguments)
+    cells = {
+        (source.name, name, which): (source, form, given)
+        for source in given.data
+        for name, forms in FORMS.items()
+        for which, form in enumerate(forms)
+    }
+    found = dict(print_progress(in_processes(cells, scores, given.workers), len(cells), lambda key, _: str(key)))
+    print("| data | ours, and what it is not | ours | the other | difference |")
+    print("|:--|:--|--:|--:|--:|")
+    for source in given.data:
+        for name in FORMS:
+            ours, other = (100 * np.array(found[source.name, name, which]) for which in (0, 1))
+            apart = ours - other
+            line = f"| {source.name} | {name} | {ours.mean():.1f} | {other.mean():.1f} | {apart.mean():+.1f}"
+            print(f"{line} ± {apart.std(ddof=1):.1f} |")
+
+
+if __name__ == "__main__":
+    main()
