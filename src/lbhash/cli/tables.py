@@ -183,8 +183,8 @@ def print_compared_centers(compared: Mapping[str, Any]) -> None:
     Console().print(bounds)
 
 
-def method_rows() -> list[dict[str, str]]:
-    """Return the name, title and source of every host method."""
+def method_rows() -> list[dict[str, Any]]:
+    """Return the name, summary and source of every host method, and what the recipe "tuned" sets for its two forms."""
     from lbhash.losses import METHODS
 
     return [
@@ -193,6 +193,7 @@ def method_rows() -> list[dict[str, str]]:
             "guided": f"{name}_d",
             "summary": (kind.__doc__ or "").split(".")[0],
             "source": (import_module(kind.__module__).__doc__ or "").strip(),
+            "recommended": kind.recommended,
         }
         for name, kind in METHODS.items()
     ]

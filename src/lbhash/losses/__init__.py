@@ -59,6 +59,12 @@ def uses_centers(method: Any, guided: bool) -> bool:
     return guided or getattr(kind, "__dict__", {}).get("uses_centers", True)
 
 
+def recommended(method: Any, guided: bool) -> Mapping[str, Any]:
+    """Return what the recipe "tuned" sets for a method, plain or guided; a custom one may have none."""
+    kind = METHODS.get(method) if isinstance(method, str) else method
+    return getattr(kind, "recommended", {}).get("guided" if guided else "host", {})
+
+
 def method_name(method: Any) -> str:
     """Return the method's name; that of a custom one is its class's or function's, in small letters."""
     if isinstance(method, str):
@@ -87,4 +93,4 @@ def _check_names(given: Any, argument: str, kind: Callable[..., Any], leading: i
 
 
 __all__ = ["CSQ", "DBDH", "DCH", "DSDH", "METHODS", "GreedyHash", "Guided", "HashNet", "Objective", "Task"]
-__all__ += ["build_objective", "check_method", "method_name", "uses_centers"]
+__all__ += ["build_objective", "check_method", "method_name", "recommended", "uses_centers"]
