@@ -35,7 +35,7 @@ from lbhash.utils.parallel import in_processes, print_progress, read_run
 HELD_OUT = 0.2
 
 COMMON = {
-    "batch_size": {"choices": [64, 128, 256, 512]},
+    "batch_size": {"choices": [128, 256, 512]},
     "lr": {"low": 3e-4, "high": 1e-2, "log": True},
     "dropout": {"low": 0.0, "high": 0.6},
 }
