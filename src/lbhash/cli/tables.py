@@ -184,8 +184,8 @@ def print_compared_centers(compared: Mapping[str, Any]) -> None:
 
 
 def method_rows() -> list[dict[str, Any]]:
-    """Return the name, summary and source of every host method, and what the recipe "tuned" sets for its two forms."""
-    from lbhash.losses import METHODS
+    """Return name, summary and source of every host method, and what "tuned" sets for its forms at 64 bits."""
+    from lbhash.losses import METHODS, recommended
 
     return [
         {
@@ -193,7 +193,7 @@ def method_rows() -> list[dict[str, Any]]:
             "guided": f"{name}_d",
             "summary": (kind.__doc__ or "").split(".")[0],
             "source": (import_module(kind.__module__).__doc__ or "").strip(),
-            "recommended": kind.recommended,
+            "recommended": {form: recommended(name, form == "guided", 64) for form in kind.recommended},
         }
         for name, kind in METHODS.items()
     ]

@@ -59,10 +59,17 @@ def uses_centers(method: Any, guided: bool) -> bool:
     return guided or getattr(kind, "__dict__", {}).get("uses_centers", True)
 
 
-def recommended(method: Any, guided: bool) -> Mapping[str, Any]:
-    """Return what the recipe "tuned" sets for a method, plain or guided; a custom one may have none."""
+def recommended(method: Any, guided: bool, bits: int) -> dict[str, Any]:
+    """Return what the recipe "tuned" sets for codes of a method, plain or guided; a custom one may have none."""
     kind = METHODS.get(method) if isinstance(method, str) else method
-    return getattr(kind, "recommended", {}).get("guided" if guided else "host", {})
+    found = getattr(kind, "recommended", {}).get("guided" if guided else "host", {})
+
+    def value(entry: Any) -> Any:
+        if isinstance(entry, Mapping):
+            return {name: value(own) for name, own in entry.items()}
+        return entry(bits) if callable(entry) else entry
+
+    return {name: value(entry) for name, entry in found.items()}
 
 
 def method_name(method: Any) -> str:

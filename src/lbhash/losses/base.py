@@ -54,7 +54,7 @@ class Objective(nn.Module):
     """What the recipe "tuned" sets for the "host" and for its "guided" form, where the user says nothing.
 
     Settings of a training (``batch_size``, ``lr``, ``schedule``, ``dropout``), and ``options`` and ``guidance``, each
-    a dict. What is not named is as in the recipe "paper".
+    a dict whose values may be functions of ``bits``. What is not named is as in the recipe "paper".
     """
 
     search_space: ClassVar[Mapping[str, Any]] = {}

@@ -127,7 +127,7 @@ def with_recipe(given: TrainingArguments, tunes_backbone: bool = False) -> Train
     (``tunes_backbone``) takes the paper's unless the recipe says otherwise.
     """
     recipe = given.recipe or ("paper" if tunes_backbone else "tuned")
-    chosen = {**PAPER, **(recommended(given.method, given.guided) if recipe == "tuned" else {})}
+    chosen = {**PAPER, **(recommended(given.method, given.guided, given.bits) if recipe == "tuned" else {})}
     values: dict[str, Any] = {"recipe": recipe}
     for name, value in chosen.items():
         own = getattr(given, name)
