@@ -217,8 +217,8 @@ class Engine:
     def _embed(self, file: bytes) -> npt.NDArray:
         if self._embed_image is None:
             raise ServiceError(422, "this service has no backbone to encode images; send an embedding instead")
-        image = self.decoder.image(file)
-        with blame_request():  # the backbone's preprocessing refuses some shapes, such as a line of pixels
+        # The backbone's preprocessing refuses some shapes, such as a line of pixels.
+        with self.decoder.image(file) as image, blame_request():
             return self._embed_image(image)
 
 
