@@ -92,11 +92,25 @@ def evaluate(
     ] = "skip",
     probe: Annotated[bool, typer.Option("--probe", help="Fit a linear probe to single-label codes too.")] = False,
     curves: Annotated[Path | None, typer.Option(help="Folder for the curves as images and CSV files.")] = None,
+    run: Annotated[Path | None, typer.Option(help="A run of TREC, with --qrels in the place of codes.")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="The qrels of --run.")] = None,
+    write_run: Annotated[Path | None, typer.Option(help="Write the rankings as a run, of --top-k or 1,000.")] = None,
+    write_qrels: Annotated[Path | None, typer.Option(help="Write what is relevant to each query as qrels.")] = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate codes: mAP with its range over ties, precision, recall, recognition and the bound."""
     from lbhash.pipeline.evaluate import evaluate_files
 
+    if run is not None or qrels is not None:
+        given = (queries, base, deephash, query_labels, base_labels, bits, k, curves, write_run, write_qrels)
+        if any(value is not None for value in given) or probe or radius != 2 or ties != "expected":
+            raise ValueError("run and qrels are given, and so is an option of codes; give one or the other")
+        from lbhash.cli.tables import print_run
+        from lbhash.pipeline.runs import evaluate_run
+
+        facts = evaluate_run(run, qrels, top_k=top_k, ranks=rank, normalize=normalize, empty=empty)
+        (print_json if as_json else print_run)(facts)
+        return
     report = evaluate_files(
         queries,
         base,
@@ -112,6 +126,8 @@ def evaluate(
         normalize=normalize,
         empty=empty,
         probe=probe,
+        write_run=write_run,
+        write_qrels=write_qrels,
     )
     if curves is not None:
         from lbhash.evaluation.plots import write_curves

@@ -84,6 +84,22 @@ def print_report(report: Report) -> None:
     Console().print(table)
 
 
+def print_run(found: Mapping[str, Any]) -> None:
+    """Print the evaluation of a run, a line for each metric."""
+    depth = "" if found["at"] is None else f"@{found['at']:,}"
+    table = Table(show_header=False, box=SIMPLE_HEAD)
+    table.add_row(f"mAP{depth}, expected over ties", f"{found['map']:.4f}")
+    table.add_row("  from the worst to the best order of ties", f"{found['map_worst']:.4f} to {found['map_best']:.4f}")
+    table.add_row(f"NDCG@{found['at'] or found['depth']:,}", f"{found['ndcg']:.4f}")
+    table.add_row("R-precision", f"{found['r_precision']:.4f}")
+    for rank, *values in zip(*(found[name] for name in ("ranks", "precision_at", "recall_at", "f1_at")), strict=True):
+        table.add_row(f"precision, recall, F1 at {rank:,}", ", ".join(f"{value:.4f}" for value in values))
+    table.add_row("queries, longest list", f"{found['queries']:,}, {found['depth']:,}")
+    without = {"skip": "left out", "zero": "scored 0"}[found["empty"]]
+    table.add_row(f"queries without a relevant document ({without})", f"{found['empty_queries']:,}")
+    Console().print(table)
+
+
 def print_neighbors(found: Mapping[str, Any]) -> None:
     """Print the answer to one query."""
     label = "" if found["label"] is None else f", label {found['label']}"

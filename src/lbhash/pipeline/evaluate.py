@@ -8,6 +8,7 @@ from typing import Any
 from lbhash.codes.deephash import read_deephash
 from lbhash.codes.io import read_codes
 from lbhash.evaluation.report import Report, evaluate
+from lbhash.pipeline import runs
 
 
 def evaluate_files(
@@ -18,12 +19,16 @@ def evaluate_files(
     query_labels: str | Path | None = None,
     base_labels: str | Path | None = None,
     bits: int | None = None,
+    write_run: str | Path | None = None,
+    write_qrels: str | Path | None = None,
     **options: Any,
 ) -> Report:
     """Evaluate one file of codes (``lbhash.codes.io.read_codes``) as queries against another as base.
 
     Both may be replaced by ``deephash``, a folder of DeepHash-pytorch. Labels that a file lacks come from an ``.npy``,
-    and the length of codes from ``bits``. The other options are of ``lbhash.evaluate``.
+    and the length of codes from ``bits``. ``write_run`` and ``write_qrels`` are files for the ranking, as long as
+    ``top_k`` or 1,000, and for what is relevant (``lbhash.pipeline.runs``). The other options are of
+    ``lbhash.evaluate``.
     """
     if deephash is not None:
         if not (queries is base is query_labels is base_labels is None):
@@ -44,4 +49,9 @@ def evaluate_files(
     for table, name in ((left, "queries"), (right, "base")):
         if table.labels is None:
             raise ValueError(f"{name} has no labels; an evaluation needs them")
-    return evaluate(left.codes, left.labels, right.codes, right.labels, bits=left.bits, **options)
+    report = evaluate(left.codes, left.labels, right.codes, right.labels, bits=left.bits, **options)
+    if write_run is not None:
+        runs.write_run(write_run, left, right, options.get("top_k"))
+    if write_qrels is not None:
+        runs.write_qrels(write_qrels, left, right)
+    return report

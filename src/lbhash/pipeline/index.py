@@ -1,8 +1,7 @@
-"""Build an index from a file of codes or from what a model makes of data, change it, and write it to a file."""
+"""Build an index from a file of codes or from what a model makes of data, and change it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes.io import CodeTable, check_suffix, code_column, read_codes
+from lbhash.codes.io import CodeTable, read_codes
 from lbhash.hasher import load_hasher
 from lbhash.index import Index, build_index, check_build, check_model, code_attributes
 from lbhash.pipeline.columns import column_schema
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.utils.parquet import write_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,22 +73,6 @@ def bench(
         chosen = table.codes[:limit]
     rows = compare_kinds(index.codes_of(ids), index.bits, chosen, k, rounds=rounds, say=say)
     return {"codes": len(ids), "bits": index.bits, "queries": len(chosen), "k": k, "kinds": rows}
-
-
-def export_index(index: Index, out: str | Path) -> dict[str, Any]:
-    """Write all of an index to a Parquet file of codes, which ``read_codes`` reads, with ids and attributes."""
-    file = check_suffix(out, suffixes=(".parquet",))
-    ids = index.ids()
-    table = index.attributes_of(ids)
-    facts = {"bits": index.bits, "model": index.model}
-    if index.label == "labels":
-        lists = table["labels"].combine_chunks()
-        facts["classes"] = 1 + max((item for row in lists.to_pylist() for item in row or ()), default=0)
-    table = table.add_column(1, "code", code_column(index.codes_of(ids))).replace_schema_metadata(
-        {"lbhash": json.dumps(facts)}
-    )
-    write_parquet(file, table)
-    return {"codes": len(ids), "bits": index.bits, "columns": table.column_names, "out": str(out)}
 
 
 def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 _HELP = "Build an index of codes, change it, and show what it holds."
 index_app = typer.Typer(name="index", help=_HELP, no_args_is_help=True)
 
+Format = Literal[
+    "parquet", "postgres", "pgvector", "sqlite-vec", "duckdb", "clickhouse", "lancedb", "elasticsearch", "usearch",
+    "ubinary", "binary",
+]  # fmt: skip
+"""The formats of ``lbhash.index.export.FORMATS``."""
+
 IndexPath = Annotated[str, typer.Option("--index", help="A folder that 'lbhash index build' wrote, or milvus+URL.")]
 
 
@@ -139,13 +145,14 @@ def bench(
 @index_app.command()
 def export(
     index: IndexPath,
-    out: Annotated[Path, typer.Option(help="A .parquet: id, code and attributes; a file of codes like any other.")],
+    out: Annotated[Path, typer.Option(help="The file: .parquet, .sql (its name is the table's), .npz or .ndjson.")],
+    to: Annotated[Format, typer.Option(help="Who loads it; parquet is a file of codes like any other.")] = "parquet",
     as_json: Json = False,
 ) -> None:
-    """Write all of an index to a Parquet file."""
-    from lbhash.pipeline.index import export_index
+    """Write all of an index to a file, for a database or another program."""
+    from lbhash.index.export import export_index
 
-    facts = export_index(_open(index), out)
+    facts = export_index(_open(index), out, to)
     if as_json:
         print_json(facts)
     else:
