@@ -524,9 +524,9 @@ def test_files_without_embeddings_or_labels(folder, write_parquet):
     for name in ("d.parquet", "d.npy"):
         with pytest.raises(ValueError, match=f"^{name} has no labels, and splits need them; give them as a column"):
             load_dataset(name)
-    flags = {f"in_{split}": np.ones(60, bool) for split in SPLITS}
+    flags = {f"in_{split}": (np.arange(60) < 20) == (split == "query") for split in SPLITS}
     write_parquet("d.parquet", X, **flags)
-    with pytest.raises(ValueError, match=r"^d.parquet has no labels, and splits need them"):
+    with pytest.raises(ValueError, match=r"^the train split of d.parquet has no labels"):
         load_dataset("d.parquet")
 
 

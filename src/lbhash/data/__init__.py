@@ -54,6 +54,25 @@ def load_dataset(
     Raises:
         ValueError: arguments that do not go together, or what ``read_table`` and ``Dataset`` refuse.
     """
+    files = load_files(data, base=base, query=query, labels=labels, protocol=protocol, stream=stream)
+    if files is None:
+        return load_table(data, labels, stream=stream).dataset(protocol, seed)
+    return Dataset(Path(data).name, "files", **files)
+
+
+def load_files(
+    data: str | Path,
+    *,
+    base: str | Path | None = None,
+    query: str | Path | None = None,
+    labels: str | Path | None = None,
+    protocol: str | None = None,
+    stream: bool = False,
+) -> dict[str, EmbeddingSplit] | None:
+    """Return the splits of a data set that has a file for each; None if it is one file, or has a name.
+
+    The arguments and errors are those of ``load_dataset``; labels may be missing.
+    """
     check_protocol(protocol)
     if (base is None) != (query is None):
         raise ValueError("base and query go together: give both files, or neither")
@@ -72,9 +91,9 @@ def load_dataset(
     elif folder:
         tables = [read_table(_file_in(Path(data), split), name=split, stream=stream) for split in SPLITS]
     else:
-        return load_table(data, labels, stream=stream).dataset(protocol, seed)
+        return None
     classes = max((t.labels.shape[1] for t in tables if t.labels is not None and t.labels.ndim == 2), default=0)
-    return Dataset(Path(data).name, "files", *(table.split().widened(classes) for table in tables))
+    return {split: table.split().widened(classes) for split, table in zip(SPLITS, tables, strict=True)}
 
 
 def load_table(data: str | Path, labels: str | Path | None = None, *, stream: bool = False) -> EmbeddingTable:
@@ -95,4 +114,4 @@ def _file_in(folder: Path, split: str) -> Path:
 
 __all__ = ["DATASETS", "PROTOCOLS", "SPLITS", "TRAIN_TEST_PROTOCOLS", "Dataset", "EmbeddingSplit", "EmbeddingTable"]
 __all__ += ["Protocol", "Split", "Table", "TrainTestProtocol", "TrainingRows", "check_embeddings", "hold_out"]
-__all__ += ["load_dataset", "load_table", "validation_dataset"]
+__all__ += ["load_dataset", "load_files", "load_table", "validation_dataset"]

@@ -27,6 +27,11 @@ class Table(ABC, Generic[SplitT]):
     @abstractmethod
     def __len__(self) -> int: ...
 
+    @property
+    def has_splits(self) -> bool:
+        """Whether the data themselves say which rows are train, base and query, by flags or as they were published."""
+        return bool(self.flags) or self.test_rows is not None or self.protocol != "holdout"
+
     @abstractmethod
     def where(self, row: int) -> str:
         """Return the name of a row for messages."""
@@ -47,13 +52,13 @@ class Table(ABC, Generic[SplitT]):
             usable: ``bool [n]``, false for a row that must be in no split; if None, every row may be.
         """
         check_protocol(protocol)
-        if self.labels is None:
-            said = f"{self.name} has no labels, and splits need them"
-            raise ValueError(f"{said}; give them as a column, an array or a file")
         rows = np.arange(len(self)) if usable is None else np.flatnonzero(usable)
         if protocol is None and self.flags:
             self._check_flags()
             return "flags", {split: rows[self.flags[split][rows]] for split in SPLITS}
+        if self.labels is None:
+            said = f"{self.name} has no labels, and splits need them"
+            raise ValueError(f"{said}; give them as a column, an array or a file")
         chosen, labels = protocol or self.protocol, self.labels[rows]
         try:
             if self.test_rows is not None and chosen in TRAIN_TEST_PROTOCOLS:

@@ -24,7 +24,9 @@ def chosen_codes(
     data: Annotated[
         str | None, typer.Option(help="What the model encodes: 'digits', a file of embeddings, or a folder of splits.")
     ] = None,
-    split: Annotated[SplitName | None, typer.Option(help="Which rows of --data; base if not given.")] = None,
+    split: Annotated[
+        SplitName | None, typer.Option(help="Which rows of --data; without it, all, or base if the data have splits.")
+    ] = None,
     codes: Annotated[
         Path | None, typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of --model and --data.")
     ] = None,

@@ -17,7 +17,8 @@ class EncodingJob:
     """A model, the rows of a data set (``load_dataset``, ``load_images``) that it encodes, and how.
 
     Attributes:
-        split: train, base or query, or all rows of one file.
+        split: train, base or query, or all rows of one file. If None, base where the data have splits of their own (flags,
+            files, a published test set) or a protocol is given, and else all rows.
         protocol: how the data is split. If None, as in training, so that no training row becomes a query.
         split_seed: the seed of the split. If None, that of the training.
         images: how images are embedded. If None, by the model's own backbone.
@@ -30,7 +31,7 @@ class EncodingJob:
 
     model: str | Path
     data: str | Path
-    split: str = "all"
+    split: str | None = "all"
     base: str | Path | None = None
     query: str | Path | None = None
     labels: str | Path | None = None
@@ -44,7 +45,7 @@ class EncodingJob:
     unreadable: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_choice(self.split, "split", (*SPLITS, "all"))
+        check_choice(self.split or "all", "split", (*SPLITS, "all"))
         check_int(32 if self.batch_size is None else self.batch_size, "batch_size", 1)
         check_int(0 if self.workers is None else self.workers, "workers")
         check_choice(self.precision or "32", "precision", ("32", "bf16"))
