@@ -6,11 +6,14 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
 from lbhash import Hasher
+from lbhash.data import load_table
 from lbhash.index import open_index
+from lbhash.utils.arrays import as_matrix
 
 ROWS, DIM, CLASSES = 60, 6, 3
 
@@ -92,3 +95,155 @@ def test_files_of_splits_need_no_labels_to_be_encoded(vectors, model, command, t
         np.save(tmp_path / f"{name}.npy", vectors[0])
     given = ["--model", str(model), "--data", str(tmp_path), "--split", "query"]
     succeeded(command("encode", *given, "--out", str(tmp_path / "codes.parquet")))
+
+
+NAMES = np.array(["cat", "dog", "eel"])
+
+
+def write(table, folder, suffix):
+    """Write a table with a column ``embedding`` as people have it, and return what the command is given."""
+    file = folder / f"rows{suffix}"
+    rows = table.to_pylist()
+    if suffix == ".parquet":
+        pq.write_table(table, file)
+    elif suffix in (".feather", ".arrow"):
+        pa.feather.write_feather(table, file, compression="uncompressed")
+    elif suffix == ".jsonl":
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif suffix == ".csv":  # one JSON list
+        lines = [f'{row["label"]},"{row["embedding"]}"' for row in rows]
+        file.write_text("\n".join(["label,embedding", *lines]))
+    elif suffix == "/parts":
+        file = folder / "parts"
+        file.mkdir()
+        for part in range(3):
+            pq.write_table(table.slice(20 * part, 20), file / f"{part}.parquet")
+    elif suffix == "/datasets":
+        import datasets
+
+        file = folder / "saved"
+        datasets.Dataset(table).save_to_disk(str(file))
+    elif suffix == ".npz":
+        np.savez(file, X=np.array([row["embedding"] for row in rows]), y=np.array([row["label"] for row in rows]))
+    return file
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl", ".arrow", ".feather", "/parts", "/datasets", ".npz"])
+def test_the_same_rows_from_every_format(vectors, tmp_path, suffix):
+    table = load_table(write(columns_of(vectors[0], label=NAMES[vectors[1]]), tmp_path, suffix))
+    np.testing.assert_allclose(table.embeddings, vectors[0], rtol=1e-6)
+    assert (table.labels.tolist(), table.class_names) == (vectors[1].tolist(), tuple(NAMES))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_a_column_for_each_number(vectors, tmp_path, suffix, capsys):
+    import pandas as pd
+
+    names = [f"emb_{at}" for at in range(DIM)][::-1]  # whose order is that of the numbers
+    frame = pd.DataFrame(vectors[0], columns=names).assign(price=1.5, category=NAMES[vectors[1]])
+    file = tmp_path / f"rows{suffix}"
+    frame.to_parquet(file) if suffix == ".parquet" else frame.to_csv(file, index=False)
+    table = load_table(file)
+    np.testing.assert_allclose(table.embeddings, vectors[0][:, ::-1], rtol=1e-5)
+    said = capsys.readouterr().err
+    assert "the 6 columns 'emb_0' to 'emb_5', labels in 'category'" in said
+    assert load_table(file, embedding_column="emb_[01]", label_column="none").embeddings.shape == (ROWS, 2)
+    with pytest.raises(ValueError, match=r"^embedding_column is 'vec', and data is .* which has no such column"):
+        load_table(file, embedding_column="vec")
+
+
+def test_other_names_of_columns(vectors, tmp_path, capsys):
+    pq.write_table(pa.table({"vector": list(vectors[0]), "target": [0.5] * ROWS}), tmp_path / "a.parquet")
+    table = load_table(tmp_path / "a.parquet")
+    assert (table.embeddings.shape, table.labels) == ((ROWS, DIM), None)  # a measurement is no label
+    assert "embeddings are in 'vector'" in capsys.readouterr().err
+    pq.write_table(pa.table({"clip": list(vectors[0]), "kind": NAMES[vectors[1]]}), tmp_path / "b.parquet")
+    table = load_table(tmp_path / "b.parquet", label_column="kind")
+    assert (table.embeddings.shape, table.class_names) == ((ROWS, DIM), tuple(NAMES))
+
+
+def test_several_names_a_row(vectors, tmp_path):
+    tags = [["red", "big"], ["red"], []] * 20
+    pq.write_table(columns_of(vectors[0], labels=tags), tmp_path / "rows.parquet")
+    table = load_table(tmp_path / "rows.parquet")
+    assert table.class_names == ("big", "red")
+    assert table.labels[:3].tolist() == [[1, 1], [0, 1], [0, 0]]
+
+
+def test_rows_at_an_address(vectors, tmp_path, monkeypatch):
+    import fsspec
+
+    monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "cache"))
+    memory = fsspec.filesystem("memory")
+    for rows in (ROWS, 20):  # the second time it has changed
+        pq.write_table(columns_of(vectors[0][:rows]), tmp_path / "rows.parquet")
+        memory.put_file(str(tmp_path / "rows.parquet"), "/lbhash/rows.parquet")
+        assert len(load_table("memory://lbhash/rows.parquet")) == rows
+    with pytest.raises(ValueError, match=r"^data is 'memory://lbhash/no.parquet', which could not be fetched"):
+        load_table("memory://lbhash/no.parquet")
+
+
+def test_class_names_from_the_training_to_the_search(vectors, command, tmp_path):
+    pq.write_table(columns_of(vectors[0], category=NAMES[vectors[1]]), tmp_path / "rows.parquet")
+    rows = ["--data", tmp_path / "rows.parquet"]
+    fast = ["--bits", "8", "--epochs", "2", "--hidden", "8"]
+    succeeded(command("train", *rows, *fast, "--out", tmp_path / "model"))
+    assert Hasher.from_pretrained(tmp_path / "model").classes_.tolist() == NAMES.tolist()
+    given = ["--model", tmp_path / "model", *rows]
+    for split, suffix in (("query", "parquet"), ("base", "npz")):
+        succeeded(command("encode", *given, "--split", split, "--out", tmp_path / f"{split}.{suffix}"))
+    assert set(pq.read_table(tmp_path / "query.parquet")["label"].to_pylist()) == set(NAMES)
+    codes = ["--queries", tmp_path / "query.parquet", "--base", tmp_path / "base.npz"]
+    out, _ = succeeded(command("evaluate", *codes, "--json"))
+    assert json.loads(out)["map"] > 0.5
+    succeeded(command("index", "build", *given, "--out", tmp_path / "index"))
+    asked = ["--index", tmp_path / "index", "--row", "1", "-k", "1", "--where", "label=dog"]
+    out, _ = succeeded(command("search", *given, *asked))
+    assert "label dog" in out
+    assert "labels of queries are names, such as 'cat', and those of base numbers" in refused(
+        command("evaluate", *codes[:3], tmp_path / "base.npz", "--base-labels", base_numbers(tmp_path))
+    )
+
+
+def base_numbers(folder):
+    count = len(np.load(folder / "base.npz")["codes"])
+    np.save(folder / "numbers.npy", np.zeros(count, int))
+    return folder / "numbers.npy"
+
+
+def test_names_of_classes_in_an_npy(vectors, command, tmp_path):
+    np.save(tmp_path / "rows.npy", vectors[0])
+    np.save(tmp_path / "names.npy", NAMES[vectors[1]])
+    assert load_table(tmp_path / "rows.npy", tmp_path / "names.npy").class_names == tuple(NAMES)
+
+
+def test_labels_beside_a_file_of_codes(command, tmp_path):
+    codes = np.random.default_rng(0).integers(0, 256, (30, 2), np.uint8)
+    for name in ("query", "base"):
+        np.save(tmp_path / f"{name}.npy", codes)
+        np.save(tmp_path / f"{name}_labels.npy", np.arange(30) % 3)
+    out, _ = succeeded(command("evaluate", "--queries", tmp_path / "query.npy", "--base", tmp_path / "base.npy"))
+    assert "mAP" in out
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "objects", "structured", "frame"])
+def test_rows_of_lists_in_fit(vectors, kind):
+    import pandas as pd
+    import polars
+
+    X, y = vectors
+    given = {
+        "pandas": lambda: pd.Series(list(X)),
+        "polars": lambda: polars.Series(X.tolist()),
+        "arrow": lambda: pa.chunked_array([X.tolist()]),
+        "objects": lambda: np.array([*list(X), None], object)[:-1],
+        "structured": lambda: np.array([tuple(row) for row in X], [(f"x{at}", "f4") for at in range(DIM)]),
+        "frame": lambda: pd.DataFrame({"vector": list(X)}),
+    }[kind]()
+    fitted = Hasher(bits=8, epochs=1, hidden=8, progress=False).fit(given, NAMES[y])
+    assert fitted.encode(given).shape == (ROWS, 1)
+
+
+def test_rows_of_unequal_lists_are_refused_by_their_number():
+    with pytest.raises(ValueError, match=r"^X has 2 numbers in row 1; every row must have as many as the first"):
+        as_matrix(np.array([[1.0], [1.0, 2.0]], object), "X")

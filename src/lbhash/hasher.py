@@ -30,7 +30,7 @@ from lbhash.training.distributed import is_main_process
 from lbhash.training.schedule import Schedule
 from lbhash.training.setup import Setup, backbone_device, full_name, labeled, open_backbone, prepare, prepare_images
 from lbhash.training.trainer import Trained, train
-from lbhash.utils.arrays import as_array, check_unmasked
+from lbhash.utils.arrays import as_array, as_matrix, check_unmasked
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels, is_class_column
 
@@ -72,6 +72,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Hasher:
         """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``."""
+        X = as_matrix(X, "X")
         check_unmasked(X, "X")
         check_unmasked(y, "y")
         X, y = validate_data(self, X, y, multi_output=True, dtype=[np.float32, np.float64, np.uint8, np.float16])
@@ -241,6 +242,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         if images is not None:
             none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
             return np.concatenate([none, *map(self.model_.encode, self.backbone_.embed_batches(images))])
+        X = as_matrix(X, "X")
         check_unmasked(X, "X")
         rows = validate_data(self, X, reset=False, dtype=[np.float32, np.float64, np.uint8, np.float16])
         check_embeddings(rows, "X")

@@ -22,6 +22,7 @@ class Table(ABC, Generic[SplitT]):
     name: str  # where the rows come from, for messages
     flags: dict[str, npt.NDArray[np.bool_]]  # of each split bool [n], if the data say which rows are in it
     test_rows: npt.NDArray[np.bool_] | None = None  # [n], the test or validation set that the data were published with
+    class_names: tuple[str, ...] = ()  # by number, if the classes have names
     protocol: str = "holdout"  # if neither flags nor the user say which rows are train, base and query
 
     @abstractmethod
@@ -82,7 +83,9 @@ class Table(ABC, Generic[SplitT]):
     ) -> Dataset[SplitT]:
         """Return train, base and query by the arguments of ``split_rows``."""
         chosen, rows = self.split_rows(protocol, seed, usable)
-        return Dataset(self.name, chosen, *(self.split(rows[split]) for split in SPLITS))
+        return Dataset(
+            self.name, chosen, **{split: self.split(rows[split]) for split in SPLITS}, class_names=self.class_names
+        )
 
     def _check_flags(self) -> None:
         missing = [split for split in SPLITS if split not in self.flags]
@@ -108,6 +111,8 @@ class EmbeddingTable(Table[EmbeddingSplit]):
     name: str
     flags: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     protocol: str = "holdout"
+    test_rows: npt.NDArray[np.bool_] | None = None
+    class_names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.embeddings)

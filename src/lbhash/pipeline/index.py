@@ -40,8 +40,8 @@ def build(
     """Build an index from a file or folder of codes, or from what a model makes of data (``EncodingJob``).
 
     The options are those of ``lbhash index build``; those of the kind are ``NAME=NUMBER``. The ids are what ``ids_of``
-    says, and ``next`` counts from 0. Without a split, the index takes
-    the base rows of data that have splits of their own, says which rows it leaves out, and takes all rows of other data.
+    says, and ``next`` counts from 0. Without a split, the index takes the base rows of data that have
+    splits of their own, and says how many rows it leaves out; of other data it takes all rows.
     """
     settings: dict[str, Any] = {"store_vectors": store_vectors, "options": _numbers(options), "overwrite": overwrite}
     check_build(out, kind, **settings)
@@ -157,7 +157,8 @@ def _read_or_encode(
 def _left_out(source: Source) -> str:
     """Return the line that says which rows of the data are not taken, if no split was named."""
     split, count = source.job.split, len(source.rows)
-    total = len(source.split.images if isinstance(source.split, ImageSplit) else source.split.embeddings)
+    rows = source.split
+    total = len(rows.images if isinstance(rows, ImageSplit) else rows.embedded().embeddings)
     if total == count:  # of several files, the others were not looked at
         return f"the {count:,} {split} {source.unit} of the data are taken; --split names others"
     said = f"the {count:,} {split} {source.unit} of the data are taken, and {total - count:,} are left out"
@@ -178,6 +179,15 @@ def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
     if not pa.types.is_integer(schema.field(which).type):
         raise TypeError(f"ids is {which!r}, a column of {schema.field(which).type}; it must hold integers")
     return which
+
+
+def parse_ids(texts: Sequence[str]) -> list[int]:
+    """Read ids as they are typed, ``3`` or ``1,2,3``."""
+    words = [word.strip() for text in texts for word in text.split(",")]
+    for word in words:
+        if not (word.isascii() and word.isdigit()):
+            raise ValueError(f"ids is {word!r}; it must be integers from 0 on, such as 3 or 1,2,3")
+    return [int(word) for word in words]
 
 
 def _numbers(texts: Sequence[str]) -> dict[str, int]:

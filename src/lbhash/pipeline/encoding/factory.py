@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lbhash.data import TRAIN_TEST_PROTOCOLS, Table, load_files, load_table
+from lbhash.data import TRAIN_TEST_PROTOCOLS, Table, is_split_folder, load_files, load_table
 from lbhash.data.images import ImageTable, holds_images
 from lbhash.data.images.corrupt import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
 from lbhash.hasher import Hasher, load_hasher
@@ -53,15 +53,21 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> Embeddin
         value = getattr(job, name)
         if value is not None:
             raise ValueError(f"{name} is {value!r} and data are embeddings; it is for images, which a backbone embeds")
-    given = {"base": job.base, "query": job.query, "labels": job.labels}
-    if job.split == "all" and (job.base is not None or job.query is not None or Path(job.data).is_dir()):
+    given: dict[str, Any] = {"base": job.base, "query": job.query, "labels": job.labels}
+    if job.split == "all" and (job.base is not None or job.query is not None or is_split_folder(job.data)):
         what = f"data is the folder {str(job.data)!r}" if Path(job.data).is_dir() else "base or query is given"
         raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
-    files = load_files(job.data, **given, protocol=job.protocol, stream=stream)
+    reading: dict[str, Any] = {
+        "stream": stream,
+        "embedding_column": job.embedding_column,
+        "label_column": job.label_column,
+    }
+    files = load_files(job.data, **given, protocol=job.protocol, **reading)
     if files is not None:
         job = replace(job, split=job.split or "base")
-        return EmbeddingSource(job, hasher, files[str(job.split)])
-    table = load_table(job.data, job.labels, stream=stream)
+        table = files[str(job.split)]
+        return EmbeddingSource(job, hasher, table.split(), class_names=table.class_names)
+    table = load_table(job.data, job.labels, **reading)
     job = replace(job, split=job.split or _own_split(job, table))
     rows = None
     if job.split != "all":
@@ -74,7 +80,7 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> Embeddin
         rows = table.split_rows(protocol, seed)[1][str(job.split)]
         if not len(rows):
             raise ValueError(f"split is {job.split!r}, and no row of {table.name} is in it")
-    return EmbeddingSource(job, hasher, table.split(rows))
+    return EmbeddingSource(job, hasher, table.split(rows), class_names=table.class_names)
 
 
 def _own_split(job: EncodingJob, table: Table[Any]) -> str:
