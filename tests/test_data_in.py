@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lbhash import Hasher
+from lbhash.codes.io import CodeTable
 from lbhash.data import load_table
-from lbhash.index import open_index
+from lbhash.index import build_index, open_index
 from lbhash.utils.arrays import as_matrix
 
 ROWS, DIM, CLASSES = 60, 6, 3
@@ -247,3 +248,52 @@ def test_rows_of_lists_in_fit(vectors, kind):
 def test_rows_of_unequal_lists_are_refused_by_their_number():
     with pytest.raises(ValueError, match=r"^X has 2 numbers in row 1; every row must have as many as the first"):
         as_matrix(np.array([[1.0], [1.0, 2.0]], object), "X")
+
+
+def test_an_unfinished_training_is_not_overwritten(vectors, tmp_path):
+    from lbhash.pipeline.train import train_files
+
+    (tmp_path / "out" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "out" / "checkpoints" / "last.ckpt").write_bytes(b"eleven epochs")
+    with pytest.raises(
+        ValueError, match=r"^out is .*, which holds the checkpoint of an unfinished training; .*--resume"
+    ):
+        train_files("digits", tmp_path / "out", epochs=1, bits=8)
+    assert (tmp_path / "out" / "checkpoints" / "last.ckpt").read_bytes() == b"eleven epochs"
+
+
+def test_an_index_by_its_path_and_ids_in_one_word(command, tmp_path):
+    codes = np.arange(10, dtype=np.uint8)[:, None]
+    build_index(CodeTable(codes, 8, np.arange(10)), tmp_path / "index")
+    out, _ = succeeded(command("index", "info", tmp_path / "index", "--json"))
+    assert json.loads(out)["codes"] == 10
+    assert "index is missing" in refused(command("index", "info"))
+    out, _ = succeeded(
+        command("index", "remove", "--index", tmp_path / "index", "--ids", "1,2,3", "--id", "7", "--json")
+    )
+    assert json.loads(out)["removed"] == 4
+    assert "ids is '1-3'; it must be" in refused(
+        command("index", "remove", "--index", tmp_path / "index", "--ids", "1-3")
+    )
+
+
+def test_centers_count_the_classes_of_the_data(vectors, command, tmp_path):
+    pq.write_table(columns_of(vectors[0], label=NAMES[vectors[1]]), tmp_path / "rows.parquet")
+    out, _ = succeeded(command("centers", "--bits", "8", "--data", tmp_path / "rows.parquet", "--json"))
+    assert json.loads(out)["classes"] == 3
+    assert "classes is missing" in refused(command("centers", "--bits", "8"))
+
+
+def test_the_list_of_experiments_names_its_columns(command):
+    out, _ = succeeded(command("reproduce", "--list"))
+    assert out.splitlines()[0].split() == ["NAME", "WHAT", "IT", "MAKES"]
+
+
+def test_the_numbers_of_the_page_have_the_names_of_classes():
+    from lbhash.service.summary import Evidence, summarize
+
+    codes = np.array([[0], [1], [254], [255]] * 5, np.uint8)
+    labels = ["cat", "cat", "dog", "dog"] * 5
+    found = json.loads(summarize(Evidence(codes, labels, 8, codes[:3], ["cat", "dog", "dog"])))
+    assert [(row["label"], row["nearest"]) for row in found["classes"]] == [("cat", "dog"), ("dog", "cat")]
+    assert [(row["label"], row["taken_for"]) for row in found["confused"]] == [("dog", "cat")]

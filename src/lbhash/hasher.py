@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
@@ -45,7 +45,11 @@ _OF_ONE_TRAINING = ("precision", "accumulate", "devices", "nodes", "monitor", "p
 """Settings that seeds which are trained together do not have."""
 
 
-class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
+class NoBackboneError(ValueError, AttributeError):
+    """The model has no backbone that could be loaded; an ``AttributeError``, so that ``hasattr`` is false."""
+
+
+class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, TrainingArguments):
     """Learns to turn embeddings, or images, into binary codes.
 
     Args:
@@ -286,14 +290,27 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         """The backbone that turns images into the embeddings that the model takes.
 
         Raises:
-            ValueError: the model knows none, or it cannot be loaded, or it is not the one of the training.
+            NoBackboneError: the model knows none, or it cannot be loaded, or it is not the one of the training.
         """
         check_is_fitted(self)
         if self._backbone is None:
             from lbhash.models.backbone_files import load_backbone
 
-            self._backbone = load_backbone(self.model_, self._folder, device=self._device)
+            try:
+                self._backbone = load_backbone(self.model_, self._folder, device=self._device)
+            except ValueError as error:
+                raise NoBackboneError(str(error)) from None
         return self._backbone
+
+    def __dir__(self) -> list[str]:
+        """Return the attributes; a backbone that is not loaded is left out, since a look would load it."""
+        names = [name for name in object.__dir__(self) if name != "backbone_" or self._backbone is not None]
+        return [name for name in names if hasattr(self, name)]
+
+    @property
+    def _n_features_out(self) -> int:
+        """The columns that ``transform`` returns, for ``get_feature_names_out``."""
+        return self.model_.bits
 
     def save_pretrained(self, directory: str | Path) -> None:
         """Write the model folder: safetensors, JSON and a model card; the training rows' codes stay out.
