@@ -425,13 +425,13 @@ def check_line(error, *parts):
 def test_no_such_file_and_folders(folder):
     for call, parts in (
         (lambda: load_dataset("no.parquet"), ("data is 'no.parquet', and there is no such file",)),
-        (lambda: load_table(folder), ("data is", "which is a folder; it must be a file")),
+        (lambda: load_table(folder), ("data is", "a folder without Parquet files, which datasets did not save either")),
         (lambda: load_table("d.npy", "no.npy"), ("labels is 'no.npy', and there is no such file",)),
         (lambda: load_table("d.npy", folder), ("labels is", "which is a folder")),
-        (lambda: load_table("d.csv"), ("data is 'd.csv'; it must end in .parquet, .npz, .npy",)),
+        (lambda: load_table("d.txt"), ("data is 'd.txt'; it must end in .parquet, .npz, .npy",)),
     ):
         np.save("d.npy", X)
-        (folder / "d.csv").write_text("1,2\n")
+        (folder / "d.txt").write_text("1,2\n")
         with pytest.raises(ValueError) as error:  # noqa: PT011
             call()
         check_line(error, *parts)
@@ -513,20 +513,20 @@ def test_pickles_are_refused(folder):
 
 
 def test_files_without_embeddings_or_labels(folder, write_parquet):
-    pq.write_table(pa.table({"vector": [[1.0]], "label": [1]}), "d.parquet")
-    np.savez("d.npz", vectors=X)
-    with pytest.raises(ValueError, match=r"which has no column 'embedding' \(it has vector, label\)"):
+    pq.write_table(pa.table({"price": [1.0], "label": [1]}), "d.parquet")
+    np.savez("d.npz", things=X)
+    with pytest.raises(ValueError, match=r"which has no column 'embedding' \(it has price, label\)"):
         load_table("d.parquet")
-    with pytest.raises(ValueError, match=r"which has no array 'embeddings' \(it has vectors\)"):
+    with pytest.raises(ValueError, match=r"which has no array 'embeddings' \(it has things\)"):
         load_table("d.npz")
     write_parquet("d.parquet", X)
     np.save("d.npy", X)
     for name in ("d.parquet", "d.npy"):
         with pytest.raises(ValueError, match=f"^{name} has no labels, and splits need them; give them as a column"):
             load_dataset(name)
-    flags = {f"in_{split}": np.ones(60, bool) for split in SPLITS}
+    flags = {f"in_{split}": (np.arange(60) < 20) == (split == "query") for split in SPLITS}
     write_parquet("d.parquet", X, **flags)
-    with pytest.raises(ValueError, match=r"^d.parquet has no labels, and splits need them"):
+    with pytest.raises(ValueError, match=r"^the train split of d.parquet has no labels"):
         load_dataset("d.parquet")
 
 

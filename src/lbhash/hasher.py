@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
@@ -30,7 +30,7 @@ from lbhash.training.distributed import is_main_process
 from lbhash.training.schedule import Schedule
 from lbhash.training.setup import Setup, backbone_device, full_name, labeled, open_backbone, prepare, prepare_images
 from lbhash.training.trainer import Trained, train
-from lbhash.utils.arrays import as_array, check_unmasked
+from lbhash.utils.arrays import as_array, as_matrix, check_unmasked
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels, is_class_column
 
@@ -45,7 +45,11 @@ _OF_ONE_TRAINING = ("precision", "accumulate", "devices", "nodes", "monitor", "p
 """Settings that seeds which are trained together do not have."""
 
 
-class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
+class NoBackboneError(ValueError, AttributeError):
+    """The model has no backbone that could be loaded; an ``AttributeError``, so that ``hasattr`` is false."""
+
+
+class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, TrainingArguments):
     """Learns to turn embeddings, or images, into binary codes.
 
     Args:
@@ -72,6 +76,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Hasher:
         """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``."""
+        X = as_matrix(X, "X")
         check_unmasked(X, "X")
         check_unmasked(y, "y")
         X, y = validate_data(self, X, y, multi_output=True, dtype=[np.float32, np.float64, np.uint8, np.float16])
@@ -241,6 +246,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         if images is not None:
             none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
             return np.concatenate([none, *map(self.model_.encode, self.backbone_.embed_batches(images))])
+        X = as_matrix(X, "X")
         check_unmasked(X, "X")
         rows = validate_data(self, X, reset=False, dtype=[np.float32, np.float64, np.uint8, np.float16])
         check_embeddings(rows, "X")
@@ -284,14 +290,27 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         """The backbone that turns images into the embeddings that the model takes.
 
         Raises:
-            ValueError: the model knows none, or it cannot be loaded, or it is not the one of the training.
+            NoBackboneError: the model knows none, or it cannot be loaded, or it is not the one of the training.
         """
         check_is_fitted(self)
         if self._backbone is None:
             from lbhash.models.backbone_files import load_backbone
 
-            self._backbone = load_backbone(self.model_, self._folder, device=self._device)
+            try:
+                self._backbone = load_backbone(self.model_, self._folder, device=self._device)
+            except ValueError as error:
+                raise NoBackboneError(str(error)) from None
         return self._backbone
+
+    def __dir__(self) -> list[str]:
+        """Return the attributes; a backbone that is not loaded is left out, since a look would load it."""
+        names = [name for name in object.__dir__(self) if name != "backbone_" or self._backbone is not None]
+        return [name for name in names if hasattr(self, name)]
+
+    @property
+    def _n_features_out(self) -> int:
+        """The columns that ``transform`` returns, for ``get_feature_names_out``."""
+        return self.model_.bits
 
     def save_pretrained(self, directory: str | Path) -> None:
         """Write the model folder: safetensors, JSON and a model card; the training rows' codes stay out.

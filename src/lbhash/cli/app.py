@@ -150,8 +150,11 @@ app.command()(export)
 
 @app.command()
 def centers(
-    classes: Annotated[int, typer.Option(help="Number of classes.")],
     bits: Annotated[int, typer.Option(help="Length of a code.")],
+    classes: Annotated[int | None, typer.Option(help="Number of classes; not needed with --data.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="A file of embeddings with labels, whose classes are counted.")
+    ] = None,
     kind: Annotated[str, typer.Option(help="best, or one of the constructions that --compare lists.")] = "best",
     seed: Annotated[int, typer.Option(help="Seed of what is random.")] = 0,
     out: Annotated[
@@ -162,7 +165,9 @@ def centers(
 ) -> None:
     """Make class centers that are far apart, and print their distances, the upper bounds and the construction."""
     from lbhash.centers import compare_centers, design_centers
+    from lbhash.pipeline.splits import count_classes
 
+    classes = count_classes(classes, data)
     if compare:
         if out is not None:
             raise ValueError(f"out is {str(out)!r}; --compare writes no centers, leave one of the two out")

@@ -30,6 +30,7 @@ class Dataset(Generic[SplitT_co]):
     train: SplitT_co
     base: SplitT_co
     query: SplitT_co
+    class_names: tuple[str, ...] = ()  # by number, if the classes have names
 
     def __post_init__(self) -> None:
         for name in SPLITS:
@@ -48,8 +49,9 @@ class Dataset(Generic[SplitT_co]):
         trained = classes_of(np.asarray(self.train.labels))
         absent = np.setdiff1d(trained, classes_of(np.asarray(self.query.labels)))
         if 0 < len(absent) < len(trained):
+            first = self.class_names[absent[0]] if self.class_names else absent[0]
             raise ValueError(
-                f"class {absent[0]} has no query in {self.name} ({len(absent)} of {self.classes} classes have none); "
+                f"class {first} has no query in {self.name} ({len(absent)} of {self.classes} classes have none); "
                 "every class of the train split must have one: leave such a class out, or mark one of its rows in_query"
             )
 

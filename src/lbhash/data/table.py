@@ -22,10 +22,16 @@ class Table(ABC, Generic[SplitT]):
     name: str  # where the rows come from, for messages
     flags: dict[str, npt.NDArray[np.bool_]]  # of each split bool [n], if the data say which rows are in it
     test_rows: npt.NDArray[np.bool_] | None = None  # [n], the test or validation set that the data were published with
+    class_names: tuple[str, ...] = ()  # by number, if the classes have names
     protocol: str = "holdout"  # if neither flags nor the user say which rows are train, base and query
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether the data themselves say which rows are train, base and query, by flags or as they were published."""
+        return bool(self.flags) or self.test_rows is not None or self.protocol != "holdout"
 
     @abstractmethod
     def where(self, row: int) -> str:
@@ -47,13 +53,13 @@ class Table(ABC, Generic[SplitT]):
             usable: ``bool [n]``, false for a row that must be in no split; if None, every row may be.
         """
         check_protocol(protocol)
-        if self.labels is None:
-            said = f"{self.name} has no labels, and splits need them"
-            raise ValueError(f"{said}; give them as a column, an array or a file")
         rows = np.arange(len(self)) if usable is None else np.flatnonzero(usable)
         if protocol is None and self.flags:
             self._check_flags()
             return "flags", {split: rows[self.flags[split][rows]] for split in SPLITS}
+        if self.labels is None:
+            said = f"{self.name} has no labels, and splits need them"
+            raise ValueError(f"{said}; give them as a column, an array or a file")
         chosen, labels = protocol or self.protocol, self.labels[rows]
         try:
             if self.test_rows is not None and chosen in TRAIN_TEST_PROTOCOLS:
@@ -77,7 +83,9 @@ class Table(ABC, Generic[SplitT]):
     ) -> Dataset[SplitT]:
         """Return train, base and query by the arguments of ``split_rows``."""
         chosen, rows = self.split_rows(protocol, seed, usable)
-        return Dataset(self.name, chosen, *(self.split(rows[split]) for split in SPLITS))
+        return Dataset(
+            self.name, chosen, **{split: self.split(rows[split]) for split in SPLITS}, class_names=self.class_names
+        )
 
     def _check_flags(self) -> None:
         missing = [split for split in SPLITS if split not in self.flags]
@@ -103,6 +111,8 @@ class EmbeddingTable(Table[EmbeddingSplit]):
     name: str
     flags: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     protocol: str = "holdout"
+    test_rows: npt.NDArray[np.bool_] | None = None
+    class_names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.embeddings)

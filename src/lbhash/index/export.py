@@ -58,7 +58,9 @@ def _write_parquet(index: Index, file: Path, to: str) -> None:
     facts = {"bits": index.bits, "model": index.model}
     if to != "parquet":
         facts["form"] = "ubinary"
-    elif index.label == "labels":
+    elif index.label == "labels" and not pa.types.is_string(
+        index.attributes_of([]).schema.field("labels").type.value_type
+    ):
         rows = (row for _, part in _parts(index) for row in part["labels"].to_pylist())
         facts["classes"] = 1 + max((item for row in rows for item in row or ()), default=0)
     metadata = {"lbhash": json.dumps(facts)}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from lbhash.codes.deephash import read_deephash
 from lbhash.codes.io import read_codes
 from lbhash.evaluation.report import Report, evaluate
 from lbhash.pipeline import runs
+from lbhash.utils.labels import renumbered
 
 
 def evaluate_files(
@@ -49,9 +53,17 @@ def evaluate_files(
     for table, name in ((left, "queries"), (right, "base")):
         if table.labels is None:
             raise ValueError(f"{name} has no labels; an evaluation needs them")
-    report = evaluate(left.codes, left.labels, right.codes, right.labels, bits=left.bits, **options)
+    wanted, labels = left.labels, right.labels
+    if left.class_names or right.class_names:
+        if not (left.class_names and right.class_names):
+            kinds = [f"names, such as {t.class_names[0]!r}" if t.class_names else "numbers" for t in (left, right)]
+            said = f"labels of queries are {kinds[0]}, and those of base {kinds[1]}"
+            raise ValueError(f"{said}; both must be the same: encode both from labels of one kind")
+        names = sorted({*left.class_names, *right.class_names})
+        wanted, labels = (renumbered(np.asarray(t.labels), t.class_names, names) for t in (left, right))
+    report = evaluate(left.codes, wanted, right.codes, labels, bits=left.bits, **options)
     if write_run is not None:
         runs.write_run(write_run, left, right, options.get("top_k"))
     if write_qrels is not None:
-        runs.write_qrels(write_qrels, left, right)
+        runs.write_qrels(write_qrels, replace(left, labels=wanted), replace(right, labels=labels))
     return report

@@ -31,6 +31,8 @@ def train_files(
     query: str | Path | None = None,
     labels: str | Path | None = None,
     protocol: str | None = None,
+    embedding_column: str | None = None,
+    label_column: str | None = None,
     split_seed: int = 0,
     images: ImageOptions | None = None,
     freeze: bool = False,
@@ -54,9 +56,9 @@ def train_files(
                 why = "with --freeze" if freeze else "without a backbone"
                 said = "no-augment is given" if value is False else f"{one.name.replace('_', '-')} is {value}"
                 raise ValueError(f"{said} {why}; it is for a backbone that is fine-tuned")
-        dataset, metadata = open_embedded(
-            data, images, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed
-        )
+        files = {"base": base, "query": query, "labels": labels}
+        files |= {"embedding_column": embedding_column, "label_column": label_column}
+        dataset, metadata = open_embedded(data, images, **files, protocol=protocol, split_seed=split_seed)
         threads = 1 if threads is None else threads
         return train_model(dataset, out, split_seed=split_seed, metadata=metadata, threads=threads, **training)
     from lbhash.data.images.corrupt import check_images
@@ -113,6 +115,11 @@ def train_model(
         unresumed = " and no checkpoint to resume from" if resume else ""
         what = f"which already holds a model{unresumed}"
         raise ValueError(f"out is {str(out)!r}, {what}; give another folder, or --overwrite")
+    if has_checkpoint(folder) and not (resume or overwrite):
+        what = "which holds the checkpoint of an unfinished training"
+        raise ValueError(
+            f"out is {str(out)!r}, {what}; go on with --resume, begin anew with --overwrite, or give another"
+        )
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(dataset.base), "the size of the base")
     hasher = Hasher(progress=progress, **settings)
@@ -146,7 +153,7 @@ def train_model(
         **report.as_dict(),
         "classifier_accuracy": recognized,  # of the method's own classifier, where it has one
     }
-    hasher.classes_ = classes
+    hasher.classes_ = np.asarray(dataset.class_names)[classes] if dataset.class_names else classes
     hasher.model_.metadata |= {**source, "split_seed": split_seed, **(metadata or {})}
     if dataset.train.labels is not None and dataset.train.labels.ndim == 2:
         hasher.model_.metadata["label_columns"] = dataset.classes

@@ -77,7 +77,10 @@ def train(
     print_metrics([metrics], title=f"{metrics['data']}, {metrics['bits']} bits")
     typer.echo(f"model, metrics.json and logs are in {out}")
     print_training(metrics["training"])
-    given = {"--model": out, "--data": data} | {f"--{name}": options[name] for name in ("base", "query", "labels")}
+    given = {"--model": out, "--data": data} | {
+        f"--{name.replace('_', '-')}": options[name]
+        for name in ("base", "query", "labels", "embedding_column", "label_column")
+    }
     if images is not None:
         given |= {"--backbone": backbone if freeze else None, "--layout": images.layout, "--images": images.images}
         given |= {"--class-list": images.classes, "--damaged": None if images.damaged == "refuse" else images.damaged}
