@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import numpy as np
 import pytest
 from benchmarks import center_times
-from benchmarks.experiments import arrangement, centers_effect, centers_table, results
+from benchmarks.experiments import arrangement, centers_effect, centers_table, methods_table, results
 
 from lbhash.centers.targets import centers_fingerprint
 from lbhash.utils.parallel import read_run, run_missing
@@ -35,6 +36,38 @@ def test_a_run_is_named_after_its_centers():
     run = results.Run("cifar10", "dch", True, 16, 30, 0)
     assert run.name(10) == f"cifar10-dch_d-16bits-30epochs-seed0-{marks['best']}"
     assert results.Run("cifar10", "dch", False, 16, 30, 0).name(10) == "cifar10-dch-16bits-30epochs-seed0"
+
+
+def test_the_table_of_methods(tmp_path, monkeypatch, capsys):
+    settings = [
+        "--data",
+        "digits=digits",
+        "--methods",
+        "dch",
+        "csq",
+        "--bits",
+        "8",
+        "--epochs",
+        "1",
+        "--seeds",
+        "0",
+        "3",
+    ]
+    folders = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "page.md"), "--workers", "1"]
+    written = []
+    for _ in range(2):
+        monkeypatch.setattr(sys, "argv", ["methods_table", *settings, *folders])
+        methods_table.main()
+        written.append((tmp_path / "page.md").read_text(encoding="utf-8"))
+        # the second time nothing is trained
+        assert len(list((tmp_path / "runs").iterdir())) == 4
+        monkeypatch.setattr(methods_table, "execute", None)
+    lines = [line for line in written[0].splitlines() if line.startswith("| 8 |")]
+    assert [line.split(" | ")[1] for line in lines] == ["dch", "dch_d", "csq", "csq_d"]
+    assert [line for line in written[1].splitlines() if line.startswith("| 8 |")] == lines
+    centers = centers_fingerprint(10, 8, "best", 0)
+    assert centers in methods_table.Cell("digits", None, None, "csq", False, 8, 1, (0, 3)).name(10)
+    assert centers not in methods_table.Cell("digits", None, None, "dch", False, 8, 1, (0, 3)).name(10)
 
 
 def test_the_table_of_distances():

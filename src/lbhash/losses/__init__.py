@@ -1,4 +1,4 @@
-"""The host methods of the paper, by name, and the guidance that is added to any of them."""
+"""The host methods by name, and the guidance that is added to any of them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,34 @@ from lbhash.losses.base import Objective, Task
 from lbhash.losses.csq import CSQ
 from lbhash.losses.dbdh import DBDH
 from lbhash.losses.dch import DCH
+from lbhash.losses.dfh import DFH
+from lbhash.losses.dhn import DHN
+from lbhash.losses.dpn import DPN
+from lbhash.losses.dpsh import DPSH
 from lbhash.losses.dsdh import DSDH
+from lbhash.losses.dsh import DSH
+from lbhash.losses.dtsh import DTSH
 from lbhash.losses.greedyhash import GreedyHash
 from lbhash.losses.guided import Guided
 from lbhash.losses.hashnet import HashNet
+from lbhash.losses.hyp2 import HyP2
+from lbhash.losses.idhn import IDHN
+from lbhash.losses.jmlh import JMLH
+from lbhash.losses.mds import MDS
+from lbhash.losses.mihash import MIHash
+from lbhash.losses.normsoftmax import NormSoftmax
+from lbhash.losses.orthohash import OrthoHash
+from lbhash.losses.qsmi import QSMI
+from lbhash.losses.talr import TALR
 from lbhash.utils.formatting import one_line
 
+_OF_THE_PAPER = (HashNet, DBDH, DSDH, DCH, GreedyHash, CSQ)
+_OF_PAIRS = (DSH, DHN, DPSH, DTSH, MIHash, TALR, IDHN, QSMI)
+_OF_CLASSES = (DPN, OrthoHash, NormSoftmax, MDS, JMLH, DFH, HyP2)
 METHODS: dict[str, type[Objective]] = {
-    kind.__name__.lower(): kind for kind in (HashNet, DBDH, DSDH, DCH, GreedyHash, CSQ)
+    kind.__name__.lower(): kind for kind in (*_OF_THE_PAPER, *_OF_PAIRS, *_OF_CLASSES)
 }
-"""The host methods by the name that ``method`` takes, in the paper's order."""
+"""The host methods by the name that ``method`` takes: those of the guidance's paper first, and in its order."""
 
 
 def build_objective(
@@ -93,10 +111,10 @@ def stored_method(method: Any) -> str:
     """Return what finds a method again: its name, or ``module:Class`` of a custom class that can be imported."""
     if isinstance(method, str):
         return str(_host_name(method))
-    custom = isinstance(method, type) and method not in METHODS.values() and method.__module__ != "__main__"
-    if custom and getattr(sys.modules.get(method.__module__), method.__name__, None) is method:
-        return f"{method.__module__}:{method.__name__}"
-    return method_name(method)
+    module, name = getattr(method, "__module__", "__main__"), getattr(method, "__name__", "")
+    importable = module != "__main__" and getattr(sys.modules.get(module), name, None) is method
+    custom = isinstance(method, type) and method not in METHODS.values()
+    return f"{module}:{name}" if custom and importable else method_name(method)
 
 
 def _is_guided_name(method: Any) -> bool:
@@ -147,5 +165,7 @@ def _check_names(given: Any, argument: str, kind: Callable[..., Any], leading: i
             raise TypeError(f"{argument} has {key!r}, which {whose} does not take; {takes}")
 
 
-__all__ = ["CSQ", "DBDH", "DCH", "DSDH", "METHODS", "GreedyHash", "Guided", "HashNet", "Objective", "Task"]
+__all__ = ["CSQ", "DBDH", "DCH", "DFH", "DHN", "DPN", "DPSH", "DSDH", "DSH", "DTSH", "IDHN", "JMLH", "MDS", "METHODS"]
+__all__ += ["QSMI", "TALR", "GreedyHash", "Guided", "HashNet", "HyP2", "MIHash", "NormSoftmax", "Objective"]
+__all__ += ["OrthoHash", "Task"]
 __all__ += ["build_objective", "check_method", "find_method", "method_name", "stored_method", "uses_centers"]
