@@ -14,7 +14,7 @@ from tests.slow_objectives import CLASSES, ROWS, SLOW, label_sets, nll
 from torch import Tensor
 
 from lbhash.codes import pack
-from lbhash.evaluation import evaluate
+from lbhash.evaluation.report import evaluate
 from lbhash.losses import (
     CSQ,
     DBDH,
