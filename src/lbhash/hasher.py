@@ -349,7 +349,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         """Load a model folder, or a model of the Hub by its id. Nothing is unpickled.
 
         The loaded hasher encodes; ``score`` and ``predict`` need the training rows, and ask to be fitted. Of a method
-        or a custom surrogate the model stores only the name, which ``fit`` does not take.
+        of one's own the model stores ``module:Class``, which ``fit`` imports again, and if the class cannot be
+        imported only its name, which ``fit`` does not take; so it is with a custom surrogate.
         """
         model = load_model(directory, hub=True)
         try:

@@ -12,7 +12,7 @@ import torch
 from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.data.holdout import validation_rows
 from lbhash.data.split import Split, SplitT
-from lbhash.losses import Objective, Task, build_objective, check_method, method_name, uses_centers
+from lbhash.losses import Objective, Task, build_objective, check_method, method_name, stored_method, uses_centers
 from lbhash.models.backbone import Backbone
 from lbhash.models.hash_model import HashModel
 from lbhash.models.surrogate import Surrogate
@@ -78,7 +78,9 @@ def prepare(
     kind = check_center_kind(given.centers)
     share = check_validation(given.validation, given.monitor)
     options, guidance = plain(given.options, "options"), _plain_guidance(given.guidance)
-    check_method(given.method, guidance=guidance, options=options)  # before the confusion, which takes longest
+    check_method(
+        given.method, given.guided, guidance=guidance, options=options
+    )  # before the confusion, which takes longest
     split = labeled(split, classes)
     fitted, validation = split, None
     if share:
@@ -187,7 +189,7 @@ def _task(given: TrainingArguments, split: Split, classes: int, centers: npt.NDA
 def _metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
     """Return what the model remembers of its training: the settings, the number of rows and the library's version."""
     values = {one.name: getattr(given, one.name) for one in arguments(stored=True, images=False, python=False)}
-    values |= {"method": method_name(given.method), "guided": bool(given.guided), "centers": str(given.centers)}
+    values |= {"method": stored_method(given.method), "guided": bool(given.guided), "centers": str(given.centers)}
     return values | {"backbone_lr": given.backbone_lr, "training_rows": rows, "lbhash": __version__}
 
 
