@@ -240,7 +240,7 @@ def test_images_without_labels(tmp_path):
     assert holds_images(tmp_path)
     table = load_images(tmp_path)
     assert (table.store.files, table.labels, shades(table)) == (["a.JFIF", "b.png"], None, [1, 0])
-    with pytest.raises(ValueError, match="^protocol is 'digits', which samples by class, and .* has no labels; give"):
+    with pytest.raises(ValueError, match=r"^protocol is 'digits', which samples by class, and .* has no labels; give"):
         table.split_rows("digits")
     put(tmp_path / "2026" / "d.png", 7)
     assert shades(load_images(tmp_path, layout="files")) == [7, 1, 0]

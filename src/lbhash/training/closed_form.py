@@ -68,8 +68,9 @@ def fit_coder(
         if one.name in _USED or (one.name == "centers" and kind.uses_centers):
             continue
         if value != one.default and value != 0:
-            what = "which is fitted without a network and has no use for it"
-            raise ValueError(f"{one.name} is {value!r} and the method is {method!r}, {what}; leave {one.name} out")
+            why = "" if method == given.method else "there are no labels, so that "
+            what = f"the method is {method!r}, which trains no network"
+            raise ValueError(f"{one.name} is {value!r} and {why}{what}; leave {one.name} out")
     if split.needs_backbone or not isinstance(split, EmbeddingSplit):
         raise ValueError(
             f"method is {method!r}, which takes embeddings and trains no backbone; embed the images first (on the "
