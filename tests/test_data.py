@@ -521,13 +521,17 @@ def test_files_without_embeddings_or_labels(folder, write_parquet):
         load_table("d.npz")
     write_parquet("d.parquet", X)
     np.save("d.npy", X)
-    for name in ("d.parquet", "d.npy"):
-        with pytest.raises(ValueError, match=f"^{name} has no labels, and splits need them; give them as a column"):
-            load_dataset(name)
-    flags = {f"in_{split}": (np.arange(60) < 20) == (split == "query") for split in SPLITS}
+    for name in ("d.parquet", "d.npy"):  # a tenth of all rows is query, as of one class
+        found = load_dataset(name)
+        assert (found.protocol, found.classes, found.multi_label) == ("holdout", 0, False)
+        assert [len(found.split(split)) for split in SPLITS] == [54, 54, 6]
+        assert all(found.split(split).labels is None for split in SPLITS)
+        assert not set(found.query.rows) & set(found.base.rows)
+        with pytest.raises(ValueError, match=f"^protocol is 'cifar10', which samples by class, and {name} has no lab"):
+            load_dataset(name, protocol="cifar10")
+    flags = {f"in_{split}": np.arange(60) % 3 == at for at, split in enumerate(SPLITS)}
     write_parquet("d.parquet", X, **flags)
-    with pytest.raises(ValueError, match=r"^the train split of d.parquet has no labels"):
-        load_dataset("d.parquet")
+    assert load_dataset("d.parquet").query.rows.tolist() == list(range(2, 60, 3))
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".npz", ".npy"])

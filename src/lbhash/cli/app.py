@@ -96,10 +96,17 @@ def evaluate(
     qrels: Annotated[Path | None, typer.Option(help="The qrels of --run.")] = None,
     write_run: Annotated[Path | None, typer.Option(help="Write the rankings as a run, of --top-k or 1,000.")] = None,
     write_qrels: Annotated[Path | None, typer.Option(help="Write what is relevant to each query as qrels.")] = None,
+    neighbors: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A file of the embeddings that were encoded, for codes without labels: evaluate what they keep of "
+            "the nearest neighbors by cosine, --rank of them. Twice, for queries and base from a file each."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate codes: mAP with its range over ties, precision, recall, recognition and the bound."""
-    from lbhash.pipeline.evaluate import evaluate_files
+    from lbhash.pipeline.evaluate import evaluate_file_neighbors, evaluate_files
 
     if run is not None or qrels is not None:
         given = (queries, base, deephash, query_labels, base_labels, bits, k, curves, write_run, write_qrels)
@@ -110,6 +117,20 @@ def evaluate(
 
         facts = evaluate_run(run, qrels, top_k=top_k, ranks=rank, normalize=normalize, empty=empty)
         (print_json if as_json else print_run)(facts)
+        return
+    if neighbors:
+        labeled = {"deephash": deephash, "query-labels": query_labels, "base-labels": base_labels, "top-k": top_k}
+        labeled |= {"curves": curves, "probe": probe or None, "k": k}
+        for name, value in labeled.items():
+            if value is not None:
+                raise ValueError(f"{name} is given with neighbors, which take no labels; leave one of the two out")
+        found = evaluate_file_neighbors(queries, base, neighbors, k=rank or None, bits=bits)
+        if as_json:
+            print_json(found.as_dict())
+            return
+        from lbhash.cli.tables import print_neighbor_report
+
+        print_neighbor_report(found)
         return
     report = evaluate_files(
         queries,
@@ -200,7 +221,7 @@ def centers(
 
 @app.command()
 def methods(as_json: Json = False) -> None:
-    """List the host methods."""
+    """List the methods: hosts, which train a network, and coders, which fit a linear map."""
     from lbhash.cli.tables import method_rows, print_methods
 
     if as_json:

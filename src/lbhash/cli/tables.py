@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
+from lbhash.evaluation.neighbors import NeighborReport
 from lbhash.evaluation.report import Report
 from lbhash.utils.formatting import number
 
@@ -48,6 +49,30 @@ def print_training(training: Mapping[str, Any]) -> None:
     elif training["stopped_early"]:
         line += ", and training ended early"
     Console().print(line.format(**training), soft_wrap=True, highlight=False)
+
+
+def print_unlabeled(metrics: Mapping[str, Any]) -> None:
+    """Say what was fitted to data without labels, what its codes keep of the neighbors, and what labels would add."""
+    lines = [
+        f"{metrics['data']} has no labels: fitted {metrics['method']}, {metrics['bits']} bits, which keeps the "
+        f"neighbors of the embeddings, in {metrics['train_seconds']} s",
+        *(
+            f"of the {k:,} nearest by cosine, {recall:.1%} are among the {k:,} nearest codes "
+            f"({metrics['queries']:,} queries that were not fitted)"
+            for k, recall in zip(metrics["neighbors"], metrics["neighbor_recall"], strict=True)
+        ),
+        "with labels (--labels, or a column label) the codes would learn which rows belong together",
+    ]
+    Console().print(*lines, sep="\n", soft_wrap=True, highlight=False)
+
+
+def print_neighbor_report(report: NeighborReport) -> None:
+    """Print an evaluation by neighbors, a line for each number of them."""
+    table = Table("nearest by cosine", "recall@k", "mAP, expected over ties", box=SIMPLE_HEAD)
+    for k, recall, precision in zip(report.k, report.recall, report.map, strict=True):
+        table.add_row(f"{k:,}", f"{recall:.4f}", f"{precision:.4f}")
+    Console().print(table)
+    Console().print(f"{report.queries:,} queries, {report.base:,} base codes, {report.bits} bits", highlight=False)
 
 
 def print_report(report: Report) -> None:
@@ -199,24 +224,29 @@ def print_compared_centers(compared: Mapping[str, Any]) -> None:
     Console().print(bounds)
 
 
-def method_rows() -> list[dict[str, str]]:
-    """Return the name, title and source of every host method."""
+def method_rows() -> list[dict[str, Any]]:
+    """Return name, title and source of every method: the hosts, then the coders, which are never guided."""
     from lbhash.losses import METHODS
+    from lbhash.training.coders import CODERS
 
+    kinds: dict[str, Any] = {**METHODS, **CODERS}
     return [
         {
             "name": name,
-            "guided": f"{name}_d",
+            "guided": None if name in CODERS else f"{name}_d",
+            "labels": name in METHODS or CODERS[name].needs_labels,
+            "network": name in METHODS,
             "summary": (kind.__doc__ or "").split(".")[0],
-            "source": (import_module(kind.__module__).__doc__ or "").strip(),
+            "source": " ".join((import_module(kind.__module__).__doc__ or "").split()),
         }
-        for name, kind in METHODS.items()
+        for name, kind in kinds.items()
     ]
 
 
 def print_methods() -> None:
-    """Print the host methods."""
-    table = Table("--method", "with --guided", "what it does", "source")
+    """Print the methods."""
+    table = Table("--method", "with --guided", "labels", "what it does", "source")
     for row in method_rows():
-        table.add_row(row["name"], row["guided"], row["summary"], row["source"])
+        labels = "needed" if row["labels"] else "not used"
+        table.add_row(row["name"], row["guided"] or "–", labels, row["summary"], row["source"])
     Console().print(table)

@@ -48,7 +48,8 @@ class Table(ABC, Generic[SplitT]):
 
         Args:
             protocol: a name of ``PROTOCOLS``, or for a table with a published test set of ``TRAIN_TEST_PROTOCOLS``.
-                If None, the table's flags count; if it has none, its own protocol.
+                If None, the table's flags count; if it has none, its own protocol. Rows without labels are sampled
+                as if they were of one class, where the protocol allows it.
             seed: of the sample.
             usable: ``bool [n]``, false for a row that must be in no split; if None, every row may be.
         """
@@ -57,10 +58,11 @@ class Table(ABC, Generic[SplitT]):
         if protocol is None and self.flags:
             self._check_flags()
             return "flags", {split: rows[self.flags[split][rows]] for split in SPLITS}
-        if self.labels is None:
-            said = f"{self.name} has no labels, and splits need them"
-            raise ValueError(f"{said}; give them as a column, an array or a file")
-        chosen, labels = protocol or self.protocol, self.labels[rows]
+        chosen = protocol or self.protocol
+        if self.labels is None and not (chosen == "holdout" or getattr(PROTOCOLS.get(chosen), "whole", False)):
+            said = f"protocol is {chosen!r}, which samples by class, and {self.name} has no labels"
+            raise ValueError(f"{said}; give them as a column, an array or a file, or leave the protocol out")
+        labels = np.zeros(len(rows), np.int64) if self.labels is None else self.labels[rows]
         try:
             if self.test_rows is not None and chosen in TRAIN_TEST_PROTOCOLS:
                 found = TRAIN_TEST_PROTOCOLS[chosen].split(labels, self.test_rows[rows], seed)

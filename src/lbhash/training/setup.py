@@ -17,6 +17,7 @@ from lbhash.models.backbone import Backbone
 from lbhash.models.hash_model import HashModel
 from lbhash.models.surrogate import Surrogate
 from lbhash.training.arguments import TrainingArguments, arguments
+from lbhash.training.coders import coder_of
 from lbhash.training.confusion import MOST_ROWS, confusion
 from lbhash.training.distributed import is_main_process
 from lbhash.training.hardware import draw_from
@@ -105,7 +106,7 @@ def prepare(
             made = {**(guidance or {}), "surrogate": given.guidance["surrogate"]}
         objective = build_objective(given.method, task, guided=given.guided, guidance=made, options=options)
         has_classifier = objective.class_scores(task.centers[:1]) is not None
-        metadata = _metadata(given, len(fitted)) | {"options": options, "guidance": guidance}
+        metadata = model_metadata(given, len(fitted)) | {"options": options, "guidance": guidance}
         draw_from(given.seed, 1)  # so that a host and its guided form start from the same weights
         dim = split.input_dim(backbone)
         model = HashModel(dim, given.bits, given.hidden, given.dropout, classes if has_classifier else 0, metadata)
@@ -176,8 +177,8 @@ def labeled(split: SplitT, classes: int) -> SplitT:
 
 
 def full_name(method: Any, guided: bool) -> str:
-    """Return the method as the paper writes it: ``csq``, or ``csq_d`` if it is guided."""
-    return f"{method_name(method)}{'_d' * bool(guided)}"
+    """Return the method as the paper writes it: ``csq``, or ``csq_d`` if it is guided, which a coder never is."""
+    return f"{method_name(method)}{'_d' * (bool(guided) and coder_of(method) is None)}"
 
 
 def _task(given: TrainingArguments, split: Split, classes: int, centers: npt.NDArray[np.int8]) -> Task:
@@ -186,7 +187,7 @@ def _task(given: TrainingArguments, split: Split, classes: int, centers: npt.NDA
     return Task(given.bits, classes, labels, torch.from_numpy(centers).float(), given.epochs, given.seed)
 
 
-def _metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
+def model_metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
     """Return what the model remembers of its training: the settings, the number of rows and the library's version."""
     values = {one.name: getattr(given, one.name) for one in arguments(stored=True, images=False, python=False)}
     values |= {"method": stored_method(given.method), "guided": bool(given.guided), "centers": str(given.centers)}

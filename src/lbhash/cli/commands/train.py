@@ -78,11 +78,17 @@ def train(
     if as_json:
         print_json(metrics)
         return
-    from lbhash.cli.tables import print_metrics, print_training
+    from lbhash.cli.tables import print_metrics, print_training, print_unlabeled
 
-    print_metrics([metrics], title=f"{metrics['data']}, {metrics['bits']} bits")
-    typer.echo(f"model, metrics.json and logs are in {out}")
-    print_training(metrics["training"])
+    if "neighbors" in metrics:
+        print_unlabeled(metrics)
+    else:
+        print_metrics([metrics], title=f"{metrics['data']}, {metrics['bits']} bits")
+    if metrics["training"] is None:
+        typer.echo(f"model and metrics.json are in {out}")
+    else:
+        typer.echo(f"model, metrics.json and logs are in {out}")
+        print_training(metrics["training"])
     given = {"--model": out, "--data": data} | {
         f"--{name.replace('_', '-')}": options[name]
         for name in ("base", "query", "labels", "embedding_column", "label_column")
