@@ -19,6 +19,7 @@ from lbhash.data import load_dataset
 from lbhash.index import build_index
 from lbhash.losses import METHODS
 from lbhash.models.hash_model import HashModel
+from lbhash.training.coders import CODERS
 from lbhash.utils.files import write_text
 from lbhash.utils.formatting import number
 
@@ -152,7 +153,7 @@ def test_centers_and_methods(inside, command, tmp_path):
     assert [row["kind"] for row in compared["kinds"]] == center_kinds()
     assert compared["bounds"]["Plotkin"] == 8
     rows = json_of(command("methods", "--json"))["methods"]
-    assert [row["name"] for row in rows] == list(METHODS)
+    assert [row["name"] for row in rows] == [*METHODS, *CODERS]
     assert all(row["summary"] and row["source"] for row in rows)
 
 
@@ -489,7 +490,11 @@ def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, wr
 def test_encode_takes_one_form_of_data(inside, command, tmp_path, write_parquet):
     file = write_parquet(tmp_path / "d.parquet", np.zeros((4, 64), np.float32), label=[0, 1, 2, 3])
     encode = ("encode", "--model", "model", "--out", tmp_path / "new.npz")
-    assert_refused(command(*encode, "--data", tmp_path), "split is 'all' and data is the folder")
+    splits = tmp_path / "splits"
+    splits.mkdir()
+    for name in ("train", "base", "query"):
+        shutil.copy(file, splits / f"{name}.parquet")
+    assert_refused(command(*encode, "--data", splits), "split is 'all' and data is the folder")
     assert_refused(
         command(*encode, "--data", file, "--base", file, "--query", file), "split is 'all' and base or query"
     )
@@ -497,7 +502,7 @@ def test_encode_takes_one_form_of_data(inside, command, tmp_path, write_parquet)
     assert_refused(command(*encode, *more, "--protocol", "holdout"), "protocol is 'holdout' and base is ")
     assert command(*encode, *more)[0] == 0
     search = ("search", "--model", "model", "--base", "base.parquet")
-    assert_refused(command(*search, "--data", tmp_path), "data is ", "which is a folder; it must be a file")
+    assert_refused(command(*search, "--data", splits), "data is ", "which is a folder; it must be a file")
 
 
 def test_train_refuses_what_does_not_go_together(inside, command, tmp_path):

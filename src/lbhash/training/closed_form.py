@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from lbhash.centers.targets import check_center_kind, task_centers
 from lbhash.data.split import EmbeddingSplit, Split
-from lbhash.losses import METHODS, method_name
+from lbhash.losses import find_method, method_name
 from lbhash.models.hash_model import HashModel
 from lbhash.training.arguments import TrainingArguments, arguments
 from lbhash.training.coders import CODERS, LABEL_FREE, coder_of
@@ -30,10 +30,12 @@ def fitted_method(method: Any, has_labels: bool) -> Any:
     Raises:
         ValueError: the method needs labels and there are none, or there is no such method.
     """
-    names = [*METHODS, *CODERS]
-    if isinstance(method, str) and method not in names:
-        raise ValueError(f"method is {method!r}; it must be one of {', '.join(names)}, or a custom Objective")
     coder = coder_of(method)
+    if coder is None:
+        try:
+            find_method(method)
+        except ValueError as error:
+            raise ValueError(f"{error}, or of those without a network: {', '.join(CODERS)}") from None
     if has_labels or (coder is not None and not coder.needs_labels):
         return method
     if method == TrainingArguments.method:
