@@ -211,8 +211,9 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
             embeddings: Any = rows if stream else rows.in_memory()
         else:
             embeddings = _matrix(whole, embedding, name)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{said}, which is damaged or of another form: {one_line(error)}") from None
+    except (pa.ArrowException, OSError, KeyError) as error:
+        form = "no Parquet file" if files else "of another form"
+        raise ValueError(f"{said}, which is damaged or {form}: {one_line(error)}") from None
     labels, names = None, class_names(schema, label)
     if label is not None:
         labels, found = read_label_column(whole[label], f"column {label!r} of {name}")
@@ -324,7 +325,7 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> npt.NDArray:
         except (ValueError, pa.ArrowException) as error:
             said = f"column {columns[0]!r} of {name} holds text that is no JSON list of numbers: {one_line(error)}"
             raise ValueError(said) from None
-    if len(columns) == 1 and not _holds_numbers(first.type):
+    if len(columns) == 1:
         combined = first.combine_chunks()
         return _numbers(combined, rows, None, f"column {columns[0]!r} of {name}") if len(table) else np.empty((0, 1))
     for one in columns:

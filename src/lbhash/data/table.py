@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Generic
@@ -72,9 +73,10 @@ class Table(ABC, Generic[SplitT]):
                     "is one set"
                 )
         except ValueError as error:
+            line = re.sub(r"^class (\d+) ", self._class_of, str(error)) if self.class_names else str(error)
             if protocol is not None:
-                raise
-            said = f"protocol is {chosen!r}, the default of such data: {error} (or another protocol)"
+                raise ValueError(line) from None
+            said = f"protocol is {chosen!r}, the default of such data: {line} (or another protocol)"
             raise ValueError(said) from None
         return chosen, {split: rows[found[split]] for split in SPLITS}
 
@@ -86,6 +88,9 @@ class Table(ABC, Generic[SplitT]):
         return Dataset(
             self.name, chosen, **{split: self.split(rows[split]) for split in SPLITS}, class_names=self.class_names
         )
+
+    def _class_of(self, number: re.Match[str]) -> str:
+        return f"class {self.class_names[int(number[1])]!r} "
 
     def _check_flags(self) -> None:
         missing = [split for split in SPLITS if split not in self.flags]
