@@ -18,7 +18,11 @@ h = Hasher(bits=8, epochs=3, hidden=8, progress=True).fit(X, y)
 """,
     "display": "h",
     "report": "evaluate(h.encode(X), np.arange(60) % 3, h.train_codes_, np.arange(60) % 3)",
-    "complete": "print([name for name in get_ipython().complete('h.enc')[1]])",
+    "complete": """
+from IPython.core.completer import provisionalcompleter
+with provisionalcompleter():
+    print([one.text for one in get_ipython().Completer.completions("h.enc", 5)])
+""",
 }
 
 
