@@ -488,7 +488,7 @@ def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, wr
 
 
 def test_encode_takes_one_form_of_data(inside, command, tmp_path, write_parquet):
-    file = write_parquet(tmp_path / "d.parquet", np.zeros((4, 64), np.float32), label=[0, 1, 2, 3])
+    file = write_parquet(tmp_path / "train.parquet", np.zeros((4, 64), np.float32), label=[0, 1, 2, 3])
     encode = ("encode", "--model", "model", "--out", tmp_path / "new.npz")
     splits = tmp_path / "splits"
     splits.mkdir()

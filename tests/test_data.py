@@ -424,7 +424,7 @@ def check_line(error, *parts):
 def test_no_such_file_and_folders(folder):
     for call, parts in (
         (lambda: load_dataset("no.parquet"), ("data is 'no.parquet', and there is no such file",)),
-        (lambda: load_table(folder), ("data is", "a folder without Parquet files, which datasets did not save either")),
+        (lambda: load_table(folder), ("data is", "which is a folder; it must be a file")),
         (lambda: load_table("d.npy", "no.npy"), ("labels is 'no.npy', and there is no such file",)),
         (lambda: load_table("d.npy", folder), ("labels is", "which is a folder")),
         (lambda: load_table("d.txt"), ("data is 'd.txt'; it must end in .parquet, .npz, .npy",)),

@@ -69,7 +69,7 @@ def read_table(
             infinite or beyond float32 (the message says which row); labels are missing or are no classes.
     """
     path = fetched(path, name)
-    folder = Path(path).is_dir()
+    folder = Path(path).is_dir() and is_one_table(Path(path))
     file = Path(path) if folder else existing_file(path, name)
     asked = (embedding_column, label_column)
     if folder or file.suffix == ".parquet" or file.suffix in TABLES:
@@ -241,8 +241,6 @@ def _read_whole(file: Path, said: str) -> tuple[Any, dict[str, npt.NDArray[np.bo
     if (file / "state.json").is_file():
         parts = json.loads((file / "state.json").read_text(encoding="utf-8"))["_data_files"]
         return pa.concat_tables([_read_arrow(file / Path(part["filename"]).name, said) for part in parts]), {}
-    if file.is_dir():
-        raise ValueError(f"{said}, a folder without Parquet files, which datasets did not save either")
     check_memory(file.stat().st_size, f"{said}, which")
     if file.suffix == ".csv":
         return pa.csv.read_csv(file), {}
