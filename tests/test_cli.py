@@ -490,11 +490,7 @@ def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, wr
 def test_encode_takes_one_form_of_data(inside, command, tmp_path, write_parquet):
     file = write_parquet(tmp_path / "train.parquet", np.zeros((4, 64), np.float32), label=[0, 1, 2, 3])
     encode = ("encode", "--model", "model", "--out", tmp_path / "new.npz")
-    splits = tmp_path / "splits"
-    splits.mkdir()
-    for name in ("train", "base", "query"):
-        shutil.copy(file, splits / f"{name}.parquet")
-    assert_refused(command(*encode, "--data", splits), "split is 'all' and data is the folder")
+    assert_refused(command(*encode, "--data", tmp_path), "split is 'all' and data is the folder")
     assert_refused(
         command(*encode, "--data", file, "--base", file, "--query", file), "split is 'all' and base or query"
     )
@@ -502,7 +498,7 @@ def test_encode_takes_one_form_of_data(inside, command, tmp_path, write_parquet)
     assert_refused(command(*encode, *more, "--protocol", "holdout"), "protocol is 'holdout' and base is ")
     assert command(*encode, *more)[0] == 0
     search = ("search", "--model", "model", "--base", "base.parquet")
-    assert_refused(command(*search, "--data", splits), "data is ", "which is a folder; it must be a file")
+    assert_refused(command(*search, "--data", tmp_path), "data is ", "which is a folder; it must be a file")
 
 
 def test_train_refuses_what_does_not_go_together(inside, command, tmp_path):

@@ -128,8 +128,6 @@ def _of_same_classes(tables: Sequence[EmbeddingTable]) -> list[EmbeddingTable]:
 def load_table(data: str | Path, labels: str | Path | None = None, **reading: Any) -> EmbeddingTable:
     """Return all rows of a data set by name or from a file; further arguments are those of ``read_table``."""
     if str(data) not in DATASETS:
-        if is_split_folder(data) and any(Path(data).glob("*.parquet")):
-            raise ValueError(f"data is {str(data)!r}, which is a folder; it must be a file, or the folder of one table")
         return read_table(data, labels, **reading)
     if labels is not None:
         raise ValueError(f"labels is {str(labels)!r} and data is {str(data)!r}, which has labels of its own; give one")
