@@ -5,14 +5,21 @@ BIN := .venv/bin
 
 install: .venv/.installed
 
-# The stamp is older than the files that say what to install only where nothing has changed.
+# The stamps are older than the files that say what to install only where nothing has changed.
 .venv/.installed: pyproject.toml constraints.txt
-	@echo "installing into .venv, which takes a minute or two"
+	@echo "installing everything into .venv, which takes a minute or two"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch .venv/.demo $@
+
+# What the demo and its page need is a fraction of that.
+.venv/.demo: pyproject.toml constraints.txt
+	@echo "installing into .venv, which takes a minute"
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[serve]'
 	touch $@
 
-demo: install
+demo: .venv/.demo
 	$(BIN)/lbhash demo
 
 test: install lint

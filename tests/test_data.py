@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_digits
 
-import lbhash.data.readers
 from lbhash.data import (
     PROTOCOLS,
     SPLITS,
@@ -428,10 +427,10 @@ def test_no_such_file_and_folders(folder):
         (lambda: load_table(folder), ("data is", "which is a folder; it must be a file")),
         (lambda: load_table("d.npy", "no.npy"), ("labels is 'no.npy', and there is no such file",)),
         (lambda: load_table("d.npy", folder), ("labels is", "which is a folder")),
-        (lambda: load_table("d.csv"), ("data is 'd.csv'; it must end in .parquet, .npz, .npy",)),
+        (lambda: load_table("d.txt"), ("data is 'd.txt'; it must end in .parquet, .npz, .npy",)),
     ):
         np.save("d.npy", X)
-        (folder / "d.csv").write_text("1,2\n")
+        (folder / "d.txt").write_text("1,2\n")
         with pytest.raises(ValueError) as error:  # noqa: PT011
             call()
         check_line(error, *parts)
@@ -513,21 +512,25 @@ def test_pickles_are_refused(folder):
 
 
 def test_files_without_embeddings_or_labels(folder, write_parquet):
-    pq.write_table(pa.table({"vector": [[1.0]], "label": [1]}), "d.parquet")
-    np.savez("d.npz", vectors=X)
-    with pytest.raises(ValueError, match=r"which has no column 'embedding' \(it has vector, label\)"):
+    pq.write_table(pa.table({"price": [1.0], "label": [1]}), "d.parquet")
+    np.savez("d.npz", things=X)
+    with pytest.raises(ValueError, match=r"which has no column 'embedding' \(it has price, label\)"):
         load_table("d.parquet")
-    with pytest.raises(ValueError, match=r"which has no array 'embeddings' \(it has vectors\)"):
+    with pytest.raises(ValueError, match=r"which has no array 'embeddings' \(it has things\)"):
         load_table("d.npz")
     write_parquet("d.parquet", X)
     np.save("d.npy", X)
-    for name in ("d.parquet", "d.npy"):
-        with pytest.raises(ValueError, match=f"^{name} has no labels, and splits need them; give them as a column"):
-            load_dataset(name)
-    flags = {f"in_{split}": np.ones(60, bool) for split in SPLITS}
+    for name in ("d.parquet", "d.npy"):  # a tenth of all rows is query, as of one class
+        found = load_dataset(name)
+        assert (found.protocol, found.classes, found.multi_label) == ("holdout", 0, False)
+        assert [len(found.split(split)) for split in SPLITS] == [54, 54, 6]
+        assert all(found.split(split).labels is None for split in SPLITS)
+        assert not set(found.query.rows) & set(found.base.rows)
+        with pytest.raises(ValueError, match=f"^protocol is 'cifar10', which samples by class, and {name} has no lab"):
+            load_dataset(name, protocol="cifar10")
+    flags = {f"in_{split}": np.arange(60) % 3 == at for at, split in enumerate(SPLITS)}
     write_parquet("d.parquet", X, **flags)
-    with pytest.raises(ValueError, match=r"^d.parquet has no labels, and splits need them"):
-        load_dataset("d.parquet")
+    assert load_dataset("d.parquet").query.rows.tolist() == list(range(2, 60, 3))
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".npz", ".npy"])
@@ -609,7 +612,7 @@ def test_arrays_that_are_no_embeddings(folder):
         ("label", [0, -1, 2], "column 'label' of data is -1 in row 1; class numbers must be at least 0"),
         ("label", [0, 1, 1.5], "column 'label' of data is 1.5 in row 2; class numbers must be integers"),
         ("label", [0, None, 2], "column 'label' of data is missing in row 1; every row must have a label"),
-        ("label", ["a", "b", "c"], "column 'label' of data is 'a' in row 0; it must be class numbers"),
+        ("label", ["a", "b", "c"], "protocol is 'holdout', the default of such data: class 'a' has 1 rows"),
         ("labels", [[0], [-2], [1]], "column 'labels' of data has -2 in row 1; class numbers must be"),
         ("labels", [[0], [0.5], [1]], "column 'labels' of data has 0.0 in row 0; a list of lists holds class numbers"),
         ("labels", [[0], [None], [1]], "column 'labels' of data has None in row 1"),
@@ -692,10 +695,6 @@ def test_bad_protocol_and_seed(folder):
         load_dataset("digits", protocol="cifar")
     with pytest.raises(ValueError, match="the seed of the split is -1; it must be at least 0"):
         load_dataset("digits", seed=-1)
-
-
-def test_suffixes_are_the_ones_that_the_reader_takes():
-    assert set(lbhash.data.readers.SUFFIXES) == {".parquet", ".npz", ".npy"}
 
 
 @pytest.mark.parametrize("split", ["train", "base"])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import numpy as np
 import pytest
 from benchmarks import center_times
-from benchmarks.experiments import arrangement, centers_effect, centers_table, results
+from benchmarks.experiments import arrangement, centers_effect, centers_table, methods_table, results
 
 from lbhash.centers.targets import centers_fingerprint
 from lbhash.utils.parallel import read_run, run_missing
@@ -35,6 +36,39 @@ def test_a_run_is_named_after_its_centers():
     run = results.Run("cifar10", "dch", True, 16, 30, 0)
     assert run.name(10) == f"cifar10-dch_d-16bits-30epochs-seed0-{marks['best']}"
     assert results.Run("cifar10", "dch", False, 16, 30, 0).name(10) == "cifar10-dch-16bits-30epochs-seed0"
+
+
+def test_the_table_of_methods(tmp_path, monkeypatch):
+    def run_here(runs, execute, folder, workers, say):
+        results = {name: execute(*arguments) for name, arguments in runs.items()}
+        assert all(say(result).startswith("mAP 0.") for result in results.values())
+        return results, None
+
+    monkeypatch.setattr(methods_table, "run_missing", run_here)
+    settings = [
+        "--data",
+        "digits=digits",
+        "--methods",
+        "dch",
+        "csq",
+        "--bits",
+        "8",
+        "--epochs",
+        "1",
+        "--seeds",
+        "0",
+        "3",
+    ]
+    monkeypatch.setattr(sys, "argv", ["methods_table", *settings, "--out", str(tmp_path / "page.md")])
+    methods_table.main()
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    lines = [line.split(" | ") for line in page.splitlines() if line.startswith("| 8 |")]
+    assert [line[1] for line in lines] == ["dch", "dch_d", "csq", "csq_d"]
+    assert all(" ± " in line[2] for line in lines)
+    assert [bool(line[4]) for line in lines] == [False, True, False, True]  # the lift
+    centers = centers_fingerprint(10, 8, "best", 0)
+    assert centers in methods_table.Cell("digits", None, None, "csq", False, 8, 1, (0, 3)).name(10)
+    assert centers not in methods_table.Cell("digits", None, None, "dch", False, 8, 1, (0, 3)).name(10)
 
 
 def test_the_table_of_distances():

@@ -240,8 +240,8 @@ def test_images_without_labels(tmp_path):
     assert holds_images(tmp_path)
     table = load_images(tmp_path)
     assert (table.store.files, table.labels, shades(table)) == (["a.JFIF", "b.png"], None, [1, 0])
-    with pytest.raises(ValueError, match="has no labels, and splits need them"):
-        table.split_rows()
+    with pytest.raises(ValueError, match=r"^protocol is 'digits', which samples by class, and .* has no labels; give"):
+        table.split_rows("digits")
     put(tmp_path / "2026" / "d.png", 7)
     assert shades(load_images(tmp_path, layout="files")) == [7, 1, 0]
     with pytest.raises(ValueError, match=r"which has 'a.JFIF' beside the folders of its classes; an image must be in"):
@@ -804,8 +804,8 @@ def test_bad_protocols(imagenet):
         ValueError, match=r"^protocol is 'official', which needs a training set and a test or valid.*; x is"
     ):
         whole.split_rows("official")
-    with pytest.raises(ValueError, match=r"^x has no labels, and splits need them"):
-        type(table)(table.store, None, "x").split_rows()
+    with pytest.raises(ValueError, match=r"^protocol is 'imagenet100', which samples by class, and x has no labels"):
+        type(table)(table.store, None, "x").split_rows("imagenet100")
     five = np.zeros(15, bool)
     five[10:] = True
     with pytest.raises(ValueError, match=r"^the queries take the whole test set, and leave no base"):

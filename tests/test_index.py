@@ -14,8 +14,9 @@ from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset
 from lbhash.index import FlatIndex, build_index, check_model, code_attributes, open_index
 from lbhash.index import store as store_module
+from lbhash.index.export import export_index
 from lbhash.index.kinds import KINDS
-from lbhash.pipeline.index import export_index, ids_of
+from lbhash.pipeline.index import ids_of
 
 EXHAUSTIVE = {"flat": {}, "mih": {"nhash": 2, "nflip": 16}, "ivf": {"nprobe": 10**6}, "hnsw": {"ef_search": 1500}}
 """Options with which every kind finds what brute force finds, of 1,200 codes of 32 bits."""

@@ -17,6 +17,7 @@ from lbhash.codes import hamming_distances, unpack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset
 from lbhash.index import FlatIndex, build_index, open_index
+from lbhash.index.rerank import DISTANCE_WEIGHT
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +182,8 @@ def test_the_second_stage(inside, command, by):
         left = hasher.model_.outputs(embeddings) if by == "outputs" else embeddings
         right = (hasher.model_.outputs(asked) if by == "outputs" else embeddings_of)[0]
         scores = 1 - left @ right / np.linalg.norm(left, axis=1) / np.linalg.norm(right)
+        codes = read_codes("base.parquet").codes
+        scores = scores + DISTANCE_WEIGHT * hamming_distances(hasher.encode(asked), codes)[0] / 12
     np.testing.assert_allclose([hit["score"] for hit in query["neighbors"]], np.sort(scores)[:5], atol=2e-3)
     assert_refused(command("search", *arguments, "--candidates", 4), "candidates is 4; it must be at least k (5)")
 

@@ -93,7 +93,8 @@ def test_killed_writers(tmp_path, kills, seed):
     for _ in range(kills):
         committed, half_done = kill_in_the_middle(tmp_path / "i", rng, committed, environment)
         interrupted += half_done
-    assert interrupted > kills // 8  # that many left files behind that no manifest names
+    if kills > 5:  # of so few, all may fall between two changes
+        assert interrupted > kills // 8  # that many left files behind that no manifest names
     index = open_index(tmp_path / "i")
     index.add(numbered(committed, committed + 1).codes, None, {"label": [committed]})  # no lock is left behind
     named = {path.name for path in (tmp_path / "i").iterdir()}

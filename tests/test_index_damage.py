@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from lbhash.codes.io import CodeTable
 from lbhash.index import DamagedIndexError, build_index, open_index
+from lbhash.index.export import export_index
 from lbhash.index.files import BLOCK, Stored, StoredArray, write_array
 from lbhash.index.manifest import checksum
 from lbhash.index.store import MERGE
-from lbhash.pipeline.index import export_index
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from lbhash.codes import pack, unpack
 from lbhash.codes.io import CodeTable
 from lbhash.index import FlatIndex, build_index, open_index, rerank
 from lbhash.index.bench import compare_kinds
+from lbhash.index.rerank import DISTANCE_WEIGHT
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,8 @@ def test_by_the_codes_alone(outputs):
 
 @pytest.mark.parametrize("keep", ["outputs", "embeddings"])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
-def test_by_what_the_index_keeps(tmp_path, outputs, keep, dtype):
+@pytest.mark.parametrize("weight", [0, 0.5, DISTANCE_WEIGHT])
+def test_by_what_the_index_keeps(tmp_path, outputs, keep, dtype, weight):
     vectors = np.round(40 * np.abs(outputs)).astype(dtype)
     table = CodeTable(pack(outputs), 12, np.arange(80)[::-1] * 3)  # so that they are put in order
     build_index(table, tmp_path / "i", vectors=vectors, store_vectors=keep)
@@ -49,10 +51,11 @@ def test_by_what_the_index_keeps(tmp_path, outputs, keep, dtype):
     assert index.vectors_of([0]).dtype == (np.uint8 if dtype == np.uint8 else np.float16)
     queries = vectors[:5].astype(np.float32) + 1
     found = index.search(pack(outputs[:5]), 30)
-    best = rerank(index, found, queries, 7, by=keep)
+    best = rerank(index, found, queries, 7, keep, weight)
     for row in range(5):
         candidates = found.ids[row]
         far = cosine_distances(queries[row : row + 1], vectors[79 - candidates // 3].astype(np.float64))[0]
+        far += weight * found.distances[row] / 12
         np.testing.assert_allclose(best.scores[row], np.sort(far)[:7], atol=1e-5)
         assert set(best.ids[row]) <= set(candidates)
         at = [candidates.tolist().index(name) for name in best.ids[row]]
@@ -71,8 +74,8 @@ def test_vectors_without_length():
     index = FlatIndex(8, store_vectors="embeddings")
     index.add(np.zeros((2, 1), np.uint8), vectors=[[0, 0], [1, 0]])
     found = index.search(np.array([[2]], np.uint8), 2)
-    assert rerank(index, found, [[1, 0]], 2, "embeddings").scores.tolist() == [[0, 1]]
-    assert rerank(index, found, [[0, 0]], 2, "embeddings").scores.tolist() == [[1, 1]]
+    assert rerank(index, found, [[1, 0]], 2, "embeddings", 0).scores.tolist() == [[0, 1]]
+    assert rerank(index, found, [[0, 0]], 2, "embeddings", 0).scores.tolist() == [[1, 1]]
 
 
 def test_re_ranking_finds_more_neighbors(outputs):

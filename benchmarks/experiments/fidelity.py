@@ -131,19 +131,21 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--bits", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", default="", metavar="METHOD", help="the lines that begin so")
     parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args(arguments)
+    chosen = {name: forms for name, forms in FORMS.items() if name.startswith(given.only)}
     cells = {
         (source.name, name, which): (source, form, given)
         for source in given.data
-        for name, forms in FORMS.items()
+        for name, forms in chosen.items()
         for which, form in enumerate(forms)
     }
     found = dict(print_progress(in_processes(cells, scores, given.workers), len(cells), lambda key, _: str(key)))
     print("| data | ours, and what it is not | ours | the other | difference |")
     print("|:--|:--|--:|--:|--:|")
     for source in given.data:
-        for name in FORMS:
+        for name in chosen:
             ours, other = (100 * np.array(found[source.name, name, which]) for which in (0, 1))
             apart = ours - other
             line = f"| {source.name} | {name} | {ours.mean():.1f} | {other.mean():.1f} | {apart.mean():+.1f}"

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
@@ -22,15 +22,17 @@ from lbhash.data import EmbeddingSplit, Split, check_embeddings
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.evaluation.report import evaluate
-from lbhash.models.hash_model import check_model_folder, load_model
+from lbhash.models.hash_model import HashModel, check_model_folder, load_model
 from lbhash.training.arguments import TrainingArguments, arguments, described, stored_arguments
 from lbhash.training.checkpoints import has_checkpoint
+from lbhash.training.closed_form import fit_coder, fitted_method
+from lbhash.training.coders import coder_of
 from lbhash.training.confusion import confusion
 from lbhash.training.distributed import is_main_process
 from lbhash.training.schedule import Schedule
 from lbhash.training.setup import Setup, backbone_device, full_name, labeled, open_backbone, prepare, prepare_images
 from lbhash.training.trainer import Trained, train
-from lbhash.utils.arrays import as_array, check_unmasked
+from lbhash.utils.arrays import as_array, as_matrix, check_unmasked
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels, is_class_column
 
@@ -45,7 +47,11 @@ _OF_ONE_TRAINING = ("precision", "accumulate", "devices", "nodes", "monitor", "p
 """Settings that seeds which are trained together do not have."""
 
 
-class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
+class NoBackboneError(ValueError, AttributeError):
+    """The model has no backbone that could be loaded; an ``AttributeError``, so that ``hasattr`` is false."""
+
+
+class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, TrainingArguments):
     """Learns to turn embeddings, or images, into binary codes.
 
     Args:
@@ -54,9 +60,10 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
     Attributes:
         model_: the trained ``HashModel``, of embeddings.
         backbone_: the ``Backbone`` that turns images into these; loaded when it is first asked for.
-        trained_: how the training went, a ``Trained``; ``fit_seeds`` leaves none.
-        classes_: the label values, in the order of the centers.
-        centers_: the class centers, ``int8 [C, bits]`` of ±1.
+        method_: the method that was fitted: ``method``, or without labels the default that needs none.
+        trained_: how the training went, a ``Trained``; None of a method without a network. ``fit_seeds`` leaves none.
+        classes_: the label values, in the order of the centers; empty without labels.
+        centers_: the class centers, ``int8 [C, bits]`` of ±1; None if the method has no use for them.
         train_codes_: the codes of the training rows, ``uint8 [n, ceil(bits / 8)]``, validation rows among them.
 
     >>> from sklearn.datasets import load_digits
@@ -69,10 +76,20 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
     _folder: str | None = None
     """The folder or Hub id that the model was loaded from."""
     _backbone: Backbone | None = None
+    trained_: Trained | None
 
-    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Hasher:
-        """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``."""
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Hasher:
+        """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``.
+
+        Without labels, a method that needs none is fitted: the one that ``method`` names (``lsh``, ``pca``, ``itq``)
+        or, where that is left at its default, ``itq``. ``method_`` says which.
+        """
+        X = as_matrix(X, "X")
         check_unmasked(X, "X")
+        if y is None:
+            rows = np.asarray(validate_data(self, X, dtype=[np.float32, np.float64, np.uint8, np.float16]))
+            check_embeddings(rows, "X")
+            return self.fit_split(EmbeddingSplit(rows, np.arange(len(rows)), None), 0)
         check_unmasked(y, "y")
         X, y = validate_data(self, X, y, multi_output=True, dtype=[np.float32, np.float64, np.uint8, np.float16])
         labels, classes = _encode_labels(_dense(y))
@@ -121,29 +138,34 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         """Learn from a split of a data set, without a copy of it; from images, by fine-tuning ``backbone``.
 
         Args:
-            split: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot.
-            classes: C.
+            split: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot; or no labels, as for ``fit``.
+            classes: C; 0 without labels.
             known_confusion: gives the confusion matrix of these rows (``lbhash.training.confusion``), if several
                 trainings have it from one place; it is computed if None, or if some rows validate.
-            training: extra arguments of ``lbhash.training.train``.
+            training: extra arguments of ``lbhash.training.train``, which a method without a network does not need.
         """
+        self.method_ = fitted_method(self.method, split.labels is not None)
+        if coder_of(self.method_) is not None:
+            model, centers = fit_coder(self, self.method_, split, classes)
+            self.trained_ = self._folder = self._backbone = None
+            return self._finish(model, split, centers, classes)
         backbone = open_backbone(self) if split.needs_backbone else None
         setup = prepare(self, split, classes, backbone, known_confusion)
-        model: nn.Module = setup.model
+        network: nn.Module = setup.model
         if backbone is None:
             rows = setup.fitted.training_rows()
             validation = None if setup.validation is None else setup.validation.training_rows()
         else:
             resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
             tuning = prepare_images(setup, backbone, standardize=not resumed)
-            model, rows, validation = tuning.model, tuning.rows, tuning.validation
+            network, rows, validation = tuning.model, tuning.rows, tuning.validation
         if self.progress:
             from lbhash.training.progress import EpochBar
 
             bar = EpochBar(self.name, unit="rows" if backbone is None else "images")
             training["callbacks"] = [*training.get("callbacks", []), bar]
-        self.trained_: Trained = train(
-            model,
+        self.trained_ = train(
+            network,
             setup.objective,
             rows,
             setup.arguments,
@@ -155,7 +177,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         if backbone is not None:
             self._backbone = backbone.anew(self._device)
             setup.model.metadata["backbone"] = self._backbone.metadata() | {"tuned": True}
-        return self._finish(setup, classes)
+        return self._finish_setup(setup, classes)
 
     @property
     def _device(self) -> str:
@@ -193,6 +215,8 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
                 )
         hashers = [clone(self).set_params(seed=seed) for seed in seeds]
         given = splits_of_seeds(split, len(seeds))
+        if coder_of(self.method) is not None:
+            return [hasher.fit_split(own, classes) for hasher, own in zip(hashers, given, strict=True)]
         checked = {id(own): labeled(own, classes) for own in given}
         confusions = {key: cache(partial(confusion, own, classes)) for key, own in checked.items()}
         setups = [
@@ -208,27 +232,31 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
             threads=self.threads,
             after_epoch=after_epoch,
         )
-        return [hasher._finish(setup, classes) for hasher, setup in zip(hashers, setups, strict=True)]
+        return [hasher._finish_setup(setup, classes) for hasher, setup in zip(hashers, setups, strict=True)]
 
-    def _finish(self, setup: Setup, classes: int) -> Hasher:
-        """Take the trained model, and encode all rows of the split."""
+    def _finish_setup(self, setup: Setup, classes: int) -> Hasher:
+        """Take the trained model and its method's classifier, if there is one."""
         model = setup.model
         if model.classifier is not None:
             weights = setup.objective.class_scores(torch.eye(model.bits))
             assert weights is not None
             model.classifier.weight.data.copy_(weights.detach().T)
+        return self._finish(model, setup.split, setup.centers, classes)
+
+    def _finish(self, model: HashModel, split: Split, centers: npt.NDArray[np.int8] | None, classes: int) -> Hasher:
+        """Take the model, and encode all rows of the split."""
         self.model_ = model
         self.classes_ = np.arange(classes)
-        self.centers_ = setup.centers
-        self.train_codes_ = self.encode_split(setup.split)
-        self.train_labels_: Any = setup.split.labels
+        self.centers_: Any = centers
+        self.train_codes_ = self.encode_split(split)
+        self.train_labels_: Any = split.labels
         self.n_features_in_ = model.dim
         return self
 
     @property
     def name(self) -> str:
         """The method as the paper writes it: ``csq``, or ``csq_d`` if it is guided."""
-        return full_name(self.method, self.guided)
+        return full_name(getattr(self, "method_", self.method), self.guided)
 
     def encode(self, X: npt.ArrayLike | Iterable[Image | bytes]) -> PackedCodes:
         """Return the codes of embeddings ``[n, dim]`` or of images: ``uint8 [n, ceil(bits / 8)]``.
@@ -241,6 +269,7 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         if images is not None:
             none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
             return np.concatenate([none, *map(self.model_.encode, self.backbone_.embed_batches(images))])
+        X = as_matrix(X, "X")
         check_unmasked(X, "X")
         rows = validate_data(self, X, reset=False, dtype=[np.float32, np.float64, np.uint8, np.float16])
         check_embeddings(rows, "X")
@@ -284,14 +313,27 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         """The backbone that turns images into the embeddings that the model takes.
 
         Raises:
-            ValueError: the model knows none, or it cannot be loaded, or it is not the one of the training.
+            NoBackboneError: the model knows none, or it cannot be loaded, or it is not the one of the training.
         """
         check_is_fitted(self)
         if self._backbone is None:
             from lbhash.models.backbone_files import load_backbone
 
-            self._backbone = load_backbone(self.model_, self._folder, device=self._device)
+            try:
+                self._backbone = load_backbone(self.model_, self._folder, device=self._device)
+            except ValueError as error:
+                raise NoBackboneError(str(error)) from None
         return self._backbone
+
+    def __dir__(self) -> list[str]:
+        """Return the attributes; a backbone that is not loaded is left out, since a look would load it."""
+        names = [name for name in object.__dir__(self) if name != "backbone_" or self._backbone is not None]
+        return [name for name in names if hasattr(self, name)]
+
+    @property
+    def _n_features_out(self) -> int:
+        """The columns that ``transform`` returns, for ``get_feature_names_out``."""
+        return self.model_.bits
 
     def save_pretrained(self, directory: str | Path) -> None:
         """Write the model folder: safetensors, JSON and a model card; the training rows' codes stay out.
@@ -330,7 +372,8 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
         """Load a model folder, or a model of the Hub by its id. Nothing is unpickled.
 
         The loaded hasher encodes; ``score`` and ``predict`` need the training rows, and ask to be fitted. Of a method
-        or a custom surrogate the model stores only the name, which ``fit`` does not take.
+        of one's own the model stores ``module:Class``, which ``fit`` imports again, and if the class cannot be
+        imported only its name, which ``fit`` does not take; so it is with a custom surrogate.
         """
         model = load_model(directory, hub=True)
         try:
@@ -351,10 +394,12 @@ class Hasher(TransformerMixin, BaseEstimator, TrainingArguments):
     def _check_memory(self, what: str) -> None:
         if not hasattr(self, "train_codes_"):
             raise ValueError(f"{what} needs the training rows' codes, which a loaded model does not have; use evaluate")
+        if self.train_labels_ is None:
+            raise ValueError(f"{what} needs labels of the training rows, and the hasher was fitted without any")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
+        tags.target_tags.required = False
         tags.target_tags.multi_output = True
         tags.non_deterministic = False
         tags.transformer_tags.preserves_dtype = []  # codes are int8 whatever comes in

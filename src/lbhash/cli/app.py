@@ -92,11 +92,46 @@ def evaluate(
     ] = "skip",
     probe: Annotated[bool, typer.Option("--probe", help="Fit a linear probe to single-label codes too.")] = False,
     curves: Annotated[Path | None, typer.Option(help="Folder for the curves as images and CSV files.")] = None,
+    run: Annotated[Path | None, typer.Option(help="A run of TREC, with --qrels in the place of codes.")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="The qrels of --run.")] = None,
+    write_run: Annotated[Path | None, typer.Option(help="Write the rankings as a run, of --top-k or 1,000.")] = None,
+    write_qrels: Annotated[Path | None, typer.Option(help="Write what is relevant to each query as qrels.")] = None,
+    neighbors: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A file of the embeddings that were encoded, for codes without labels: evaluate what they keep of "
+            "the nearest neighbors by cosine, --rank of them. Twice, for queries and base from a file each."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate codes: mAP with its range over ties, precision, recall, recognition and the bound."""
-    from lbhash.pipeline.evaluate import evaluate_files
+    from lbhash.pipeline.evaluate import evaluate_file_neighbors, evaluate_files
 
+    if run is not None or qrels is not None:
+        given = (queries, base, deephash, query_labels, base_labels, bits, k, curves, write_run, write_qrels)
+        if any(value is not None for value in given) or probe or radius != 2 or ties != "expected":
+            raise ValueError("run and qrels are given, and so is an option of codes; give one or the other")
+        from lbhash.cli.tables import print_run
+        from lbhash.pipeline.runs import evaluate_run
+
+        facts = evaluate_run(run, qrels, top_k=top_k, ranks=rank, normalize=normalize, empty=empty)
+        (print_json if as_json else print_run)(facts)
+        return
+    if neighbors:
+        labeled = {"deephash": deephash, "query-labels": query_labels, "base-labels": base_labels, "top-k": top_k}
+        labeled |= {"curves": curves, "probe": probe or None, "k": k}
+        for name, value in labeled.items():
+            if value is not None:
+                raise ValueError(f"{name} is given with neighbors, which take no labels; leave one of the two out")
+        found = evaluate_file_neighbors(queries, base, neighbors, k=rank or None, bits=bits)
+        if as_json:
+            print_json(found.as_dict())
+            return
+        from lbhash.cli.tables import print_neighbor_report
+
+        print_neighbor_report(found)
+        return
     report = evaluate_files(
         queries,
         base,
@@ -112,6 +147,8 @@ def evaluate(
         normalize=normalize,
         empty=empty,
         probe=probe,
+        write_run=write_run,
+        write_qrels=write_qrels,
     )
     if curves is not None:
         from lbhash.evaluation.plots import write_curves
@@ -134,8 +171,11 @@ app.command()(export)
 
 @app.command()
 def centers(
-    classes: Annotated[int, typer.Option(help="Number of classes.")],
     bits: Annotated[int, typer.Option(help="Length of a code.")],
+    classes: Annotated[int | None, typer.Option(help="Number of classes; not needed with --data.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="A file of embeddings with labels, whose classes are counted.")
+    ] = None,
     kind: Annotated[str, typer.Option(help="best, or one of the constructions that --compare lists.")] = "best",
     seed: Annotated[int, typer.Option(help="Seed of what is random.")] = 0,
     out: Annotated[
@@ -146,7 +186,9 @@ def centers(
 ) -> None:
     """Make class centers that are far apart, and print their distances, the upper bounds and the construction."""
     from lbhash.centers import compare_centers, design_centers
+    from lbhash.pipeline.splits import count_classes
 
+    classes = count_classes(classes, data)
     if compare:
         if out is not None:
             raise ValueError(f"out is {str(out)!r}; --compare writes no centers, leave one of the two out")
@@ -179,7 +221,7 @@ def centers(
 
 @app.command()
 def methods(as_json: Json = False) -> None:
-    """List the host methods."""
+    """List the methods: hosts, which train a network, and coders, which fit a linear map."""
     from lbhash.cli.tables import method_rows, print_methods
 
     if as_json:

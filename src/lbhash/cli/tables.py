@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
+from lbhash.evaluation.neighbors import NeighborReport
 from lbhash.evaluation.report import Report
 from lbhash.utils.formatting import number
 
@@ -50,6 +51,30 @@ def print_training(training: Mapping[str, Any]) -> None:
     Console().print(line.format(**training), soft_wrap=True, highlight=False)
 
 
+def print_unlabeled(metrics: Mapping[str, Any]) -> None:
+    """Say what was fitted to data without labels, what its codes keep of the neighbors, and what labels would add."""
+    lines = [
+        f"{metrics['data']} has no labels: fitted {metrics['method']}, {metrics['bits']} bits, which keeps the "
+        f"neighbors of the embeddings, in {metrics['train_seconds']} s",
+        *(
+            f"of the {k:,} nearest by cosine, {recall:.1%} are among the {k:,} nearest codes "
+            f"({metrics['queries']:,} queries that were not fitted)"
+            for k, recall in zip(metrics["neighbors"], metrics["neighbor_recall"], strict=True)
+        ),
+        "with labels (--labels, or a column label) the codes would learn which rows belong together",
+    ]
+    Console().print(*lines, sep="\n", soft_wrap=True, highlight=False)
+
+
+def print_neighbor_report(report: NeighborReport) -> None:
+    """Print an evaluation by neighbors, a line for each number of them."""
+    table = Table("nearest by cosine", "recall@k", "mAP, expected over ties", box=SIMPLE_HEAD)
+    for k, recall, precision in zip(report.k, report.recall, report.map, strict=True):
+        table.add_row(f"{k:,}", f"{recall:.4f}", f"{precision:.4f}")
+    Console().print(table)
+    Console().print(f"{report.queries:,} queries, {report.base:,} base codes, {report.bits} bits", highlight=False)
+
+
 def print_report(report: Report) -> None:
     """Print an evaluation, a line for each metric."""
     order = "expected over ties" if report.ties == "expected" else "ties in the order of the base"
@@ -81,6 +106,22 @@ def print_report(report: Report) -> None:
     table.add_row("queries, base codes, bits", f"{report.queries:,}, {report.base:,}, {report.bits}")
     without = {"skip": "left out", "zero": "scored 0"}[report.empty]
     table.add_row(f"queries without a relevant code ({without})", f"{report.empty_queries:,}")
+    Console().print(table)
+
+
+def print_run(found: Mapping[str, Any]) -> None:
+    """Print the evaluation of a run, a line for each metric."""
+    depth = "" if found["at"] is None else f"@{found['at']:,}"
+    table = Table(show_header=False, box=SIMPLE_HEAD)
+    table.add_row(f"mAP{depth}, expected over ties", f"{found['map']:.4f}")
+    table.add_row("  from the worst to the best order of ties", f"{found['map_worst']:.4f} to {found['map_best']:.4f}")
+    table.add_row(f"NDCG@{found['at'] or found['depth']:,}", f"{found['ndcg']:.4f}")
+    table.add_row("R-precision", f"{found['r_precision']:.4f}")
+    for rank, *values in zip(*(found[name] for name in ("ranks", "precision_at", "recall_at", "f1_at")), strict=True):
+        table.add_row(f"precision, recall, F1 at {rank:,}", ", ".join(f"{value:.4f}" for value in values))
+    table.add_row("queries, longest list", f"{found['queries']:,}, {found['depth']:,}")
+    without = {"skip": "left out", "zero": "scored 0"}[found["empty"]]
+    table.add_row(f"queries without a relevant document ({without})", f"{found['empty_queries']:,}")
     Console().print(table)
 
 
@@ -184,24 +225,32 @@ def print_compared_centers(compared: Mapping[str, Any]) -> None:
 
 
 def method_rows() -> list[dict[str, Any]]:
-    """Return name, summary and source of every host method, and what "tuned" sets for its forms at 64 bits."""
-    from lbhash.losses import METHODS, recommended
+    """Return name, summary and source of every method, and what "tuned" sets for a host's forms at 64 bits.
 
+    The hosts come first, then the coders, which are never guided.
+    """
+    from lbhash.losses import METHODS, recommended
+    from lbhash.training.coders import CODERS
+
+    kinds: dict[str, Any] = {**METHODS, **CODERS}
     return [
         {
             "name": name,
-            "guided": f"{name}_d",
+            "guided": None if name in CODERS else f"{name}_d",
+            "labels": name in METHODS or CODERS[name].needs_labels,
+            "network": name in METHODS,
             "summary": (kind.__doc__ or "").split(".")[0],
-            "source": (import_module(kind.__module__).__doc__ or "").strip(),
-            "recommended": {form: recommended(name, form == "guided", 64) for form in kind.recommended},
+            "source": " ".join((import_module(kind.__module__).__doc__ or "").split()),
+            "recommended": {form: recommended(kind, form == "guided", 64) for form in getattr(kind, "recommended", {})},
         }
-        for name, kind in METHODS.items()
+        for name, kind in kinds.items()
     ]
 
 
 def print_methods() -> None:
-    """Print the host methods."""
-    table = Table("--method", "with --guided", "what it does", "source")
+    """Print the methods."""
+    table = Table("--method", "with --guided", "labels", "what it does", "source")
     for row in method_rows():
-        table.add_row(row["name"], row["guided"], row["summary"], row["source"])
+        labels = "needed" if row["labels"] else "not used"
+        table.add_row(row["name"], row["guided"] or "–", labels, row["summary"], row["source"])
     Console().print(table)

@@ -7,7 +7,7 @@ A folder of such Parquet files is read as one file (``lbhash.codes.shards``). Co
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from lbhash.codes.shards import complete_shards
 from lbhash.utils.checksums import check_file, read_npz, write_npz
 from lbhash.utils.files import existing_file, read_npy
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import check_labels
+from lbhash.utils.labels import named_labels, renumbered
 from lbhash.utils.memory import check_memory, check_npz, check_parquet
 from lbhash.utils.parquet import read_parquet, write_parquet
 
@@ -43,6 +43,7 @@ class CodeTable:
         labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``.
         model: fingerprint of the model that made the codes; empty if it is not known.
         extra_columns: the other columns of a Parquet file; None if it has no others.
+        class_names: by number, if the classes have names. Files then hold the names, since numbers differ by file.
     """
 
     codes: PackedCodes
@@ -51,6 +52,7 @@ class CodeTable:
     labels: npt.NDArray | None = None
     model: str = ""
     extra_columns: pa.Table | None = None
+    class_names: tuple[str, ...] = ()
 
 
 def check_suffix(path: str | Path, name: str = "out", suffixes: tuple[str, ...] = SUFFIXES) -> Path:
@@ -70,9 +72,15 @@ def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | N
     file = check_suffix(path)
     if file.suffix == ".npz":
         arrays = {"codes": table.codes, "bits": table.bits, "rows": table.rows, "model": table.model}
+        if table.class_names:
+            arrays["class_names"] = np.array(table.class_names)
         write_npz(file, arrays if table.labels is None else {**arrays, "labels": table.labels})
         return
-    columns = {"row": pa.array(table.rows), "code": code_column(table.codes), **label_columns(table.labels)}
+    columns = {
+        "row": pa.array(table.rows),
+        "code": code_column(table.codes),
+        **label_columns(table.labels, table.class_names),
+    }
     if table.extra_columns is not None:
         columns |= {name: table.extra_columns[name] for name in table.extra_columns.column_names}
     classes = table.labels.shape[1] if table.labels is not None and table.labels.ndim == 2 else 0
@@ -116,8 +124,12 @@ def read_codes(
             table = CodeTable(codes, length, np.arange(len(codes)))
     except (OSError, EOFError) as error:
         raise ValueError(f"{name} is {str(path)!r}, which is damaged or no file of codes: {one_line(error)}") from None
+    if labels is None and table.labels is None and not folder:
+        beside = file.with_name(f"{file.stem}_labels.npy")
+        labels = beside if beside.is_file() else None
     if labels is not None:
-        table = replace(table, labels=check_labels(read_array(labels, f"labels of {name}"), f"labels of {name}"))
+        given, names = named_labels(read_array(labels, f"labels of {name}"), f"labels of {name}")
+        table = replace(table, labels=given, class_names=names)
     width = table.codes.shape[1]
     if (stated := code_bytes(check_bits(table.bits, f"bits of {name}"))) != width:
         says = f"its metadata says {table.bits} bits, which are {stated} bytes"
@@ -141,15 +153,19 @@ def read_array(path: str | Path, name: str) -> npt.NDArray:
         raise ValueError(f"{name} is {str(path)!r}, which is damaged or no .npy file: {one_line(error)}") from None
 
 
-def label_columns(labels: npt.NDArray | None) -> dict[str, Any]:
-    """Return labels as a column of a table: ``label``, or ``labels`` with a list in each row; no column for None."""
+def label_columns(labels: npt.NDArray | None, names: Sequence[str] = ()) -> dict[str, Any]:
+    """Return labels as a column of a table: ``label``, or ``labels`` with a list in each row; no column for None.
+
+    The column holds the classes' names if they have any.
+    """
     if labels is None:
         return {}
     if labels.ndim == 1:
-        return {"label": pa.array(labels)}
+        return {"label": pa.array(names, pa.string()).take(pa.array(labels)) if names else pa.array(labels)}
     rows, classes = np.nonzero(labels)
     ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(labels)))]).astype(np.int32)
-    return {"labels": pa.ListArray.from_arrays(pa.array(ends), pa.array(classes))}
+    values = pa.array(names, pa.string()).take(pa.array(classes)) if names else pa.array(classes)
+    return {"labels": pa.ListArray.from_arrays(pa.array(ends), values)}
 
 
 def read_facts(file: Path) -> dict[str, Any]:
@@ -178,7 +194,12 @@ def _read_folder(folder: Path, name: str) -> CodeTable:
     if count != (stated := manifest["complete"]["codes"]):
         says = f"{count:,} codes and not the {stated:,} that its manifest says; run its 'lbhash encode' again"
         raise ValueError(f"{name} is {str(folder)!r}, whose shards hold {says}")
-    labels = [table.labels for table in tables if table.labels is not None]
+    names = tuple(sorted({one for table in tables for one in table.class_names}))
+    labels = [
+        renumbered(table.labels, table.class_names, names) if names else table.labels
+        for table in tables
+        if table.labels is not None
+    ]
     extra = [table.extra_columns for table in tables if table.extra_columns is not None]
     return replace(
         tables[0],
@@ -186,6 +207,7 @@ def _read_folder(folder: Path, name: str) -> CodeTable:
         rows=np.concatenate([table.rows for table in tables]),
         labels=np.concatenate(labels) if labels else None,
         extra_columns=pa.concat_tables(extra) if extra else None,
+        class_names=names,
     )
 
 
@@ -207,15 +229,16 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
     for chunk in filter(len, table["code"].chunks):
         parts.append(np.frombuffer(chunk.buffers()[1], np.uint8, len(chunk) * width, chunk.offset * width))
     codes = np.concatenate(parts).reshape(len(table), width)
-    labels = None
+    labels: npt.NDArray | None = None
+    names: tuple[str, ...] = ()
     if "label" in table.column_names:
-        labels = check_labels(table["label"].to_numpy(), f"labels of {name}")
+        labels, names = named_labels(table["label"].to_numpy(), f"labels of {name}")
     elif "labels" in table.column_names:
-        labels = check_labels(table["labels"].to_pylist(), f"labels of {name}", classes=facts.get("classes"))
+        labels, names = named_labels(table["labels"].to_pylist(), f"labels of {name}", facts.get("classes"))
     rows = table["row"].to_numpy() if "row" in table.column_names else np.arange(len(codes))
     extra = table.drop_columns([name for name in OWN_COLUMNS if name in table.column_names])
     columns = extra.replace_schema_metadata(None) if extra.column_names else None
-    return CodeTable(codes, 8 * width if stated is None else stated, rows, labels, str(model), columns)
+    return CodeTable(codes, 8 * width if stated is None else stated, rows, labels, str(model), columns, names)
 
 
 def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:
@@ -232,5 +255,6 @@ def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:
         length = given  # write_codes wrote them: they are packed, even if all bytes are 0 or 1
     else:
         codes, length = as_packed(codes, given or bits, f"codes of {name}")
-    labels = check_labels(found["labels"], f"labels of {name}") if "labels" in found else None
-    return CodeTable(codes, length, found.get("rows", np.arange(len(codes))), labels, str(found.get("model", "")))
+    labels, own = named_labels(found["labels"], f"labels of {name}") if "labels" in found else (None, ())
+    rows, names = found.get("rows", np.arange(len(codes))), tuple(map(str, found.get("class_names", own)))
+    return CodeTable(codes, length, rows, labels, str(found.get("model", "")), class_names=names)

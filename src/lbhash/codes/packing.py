@@ -8,12 +8,13 @@ last byte are 0. This module alone fixes that order, which makes byte j the pape
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.utils.arrays import as_array
-from lbhash.utils.validation import check_int
+from lbhash.utils.validation import check_choice, check_int
 
 __all__ = [
     "MAX_BITS",
@@ -26,6 +27,7 @@ __all__ = [
     "check_width",
     "code_bytes",
     "code_from_hex",
+    "codes_as",
     "hamming_distances",
     "pack",
     "unpack",
@@ -151,6 +153,32 @@ def code_from_hex(text: str, bits: int, name: str = "code") -> PackedCodes:
     return code
 
 
+def codes_as(codes: npt.ArrayLike, bits: int, form: str) -> Any:
+    """Return packed codes ``[n, ceil(bits / 8)]`` in a form of other programs, all of which have the first bit first.
+
+    Args:
+        codes: ``uint8 [n, ceil(bits / 8)]``.
+        bits: the length of a code.
+        form: ``bits``, a list of strings of 0 and 1, one character a bit; ``ubinary``, ``uint8 [n, bytes]`` with the
+            first bit as the most significant of its byte, and the bits that pad the last byte 0 and at its end;
+            ``binary``, ``int8 [n, bytes]``, which is ``ubinary`` minus 128; or ``hex``, a list of strings, two digits
+            for each byte of ``ubinary``. The Hamming distances of two rows are the same in each.
+
+    >>> codes_as(pack([[1, -1, -1, 1]]), 4, "bits"), codes_as(pack([[1, -1, -1, 1]]), 4, "hex")
+    (['1001'], ['90'])
+    """
+    check_choice(form, "form", ("bits", "ubinary", "binary", "hex"))
+    rows = check_codes(codes)
+    check_width(rows, bits)
+    if form == "bits":
+        ones = np.unpackbits(rows, axis=1, count=bits, bitorder="little")
+        return [row.tobytes().decode() for row in ones + ord("0")]
+    swapped = _SWAPPED[rows]
+    if form == "hex":
+        return [row.tobytes().hex() for row in swapped]
+    return swapped if form == "ubinary" else (swapped ^ 128).view(np.int8)
+
+
 def unpack(codes: npt.ArrayLike, bits: int) -> npt.NDArray[np.int8]:
     """Unpack codes ``uint8 [n, ceil(bits / 8)]`` into signs, ``int8 [n, bits]`` of -1 and +1.
 
@@ -191,3 +219,4 @@ def hamming_distances(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.int3
 
 
 _POPCOUNT = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
+_SWAPPED = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"))

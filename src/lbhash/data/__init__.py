@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lbhash.data.dataset import SPLITS, Dataset
 from lbhash.data.holdout import hold_out, validation_dataset
 from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS, Protocol, TrainTestProtocol
-from lbhash.data.readers import SUFFIXES, check_embeddings, read_table
+from lbhash.data.readers import SUFFIXES, check_embeddings, is_one_table, read_table
 from lbhash.data.split import EmbeddingSplit, Split, TrainingRows
 from lbhash.data.table import EmbeddingTable, Table, check_protocol
+from lbhash.utils.labels import renumbered
 
 
 def digits() -> EmbeddingTable:
@@ -37,7 +41,7 @@ def load_dataset(
     labels: str | Path | None = None,
     protocol: str | None = None,
     seed: int = 0,
-    stream: bool = False,
+    **reading: Any,
 ) -> Dataset[EmbeddingSplit]:
     """Return train, base and query of a data set of embeddings.
 
@@ -49,15 +53,35 @@ def load_dataset(
         protocol: a name of ``PROTOCOLS``, for one file. If None, the file's own flags count, and ``holdout`` if it
             has none.
         seed: of the protocol's sample.
-        stream: as for ``read_table``.
+        reading: further arguments of ``read_table``.
 
     Raises:
         ValueError: arguments that do not go together, or what ``read_table`` and ``Dataset`` refuse.
     """
+    files = load_files(data, base=base, query=query, labels=labels, protocol=protocol, **reading)
+    if files is None:
+        return load_table(data, labels, **reading).dataset(protocol, seed)
+    splits, names = {split: table.split() for split, table in files.items()}, files["train"].class_names
+    return Dataset(Path(data).name, "files", **splits, class_names=names)
+
+
+def load_files(
+    data: str | Path,
+    *,
+    base: str | Path | None = None,
+    query: str | Path | None = None,
+    labels: str | Path | None = None,
+    protocol: str | None = None,
+    **reading: Any,
+) -> dict[str, EmbeddingTable] | None:
+    """Return the table of each split of a data set that has a file for each; None if it is one table, or has a name.
+
+    The arguments and errors are those of ``load_dataset``; labels may be missing. The tables have the same classes.
+    """
     check_protocol(protocol)
     if (base is None) != (query is None):
         raise ValueError("base and query go together: give both files, or neither")
-    folder = Path(data).is_dir()
+    folder = is_split_folder(data)
     if protocol is not None and (base is not None or folder):
         files = f"base is {str(base)!r}" if base is not None else f"data is the folder {str(data)!r}"
         raise ValueError(f"protocol is {protocol!r} and {files}, whose files are the splits; give one of the two")
@@ -67,20 +91,44 @@ def load_dataset(
             "(for an .npy, train_labels.npy and so on beside it); give labels with a file only"
         )
     if base is not None and query is not None:
-        tables = [read_table(data, labels, stream=stream)]
-        tables += [read_table(path, name=name, stream=stream) for name, path in (("base", base), ("query", query))]
+        tables = [read_table(data, labels, **reading)]
+        tables += [read_table(path, name=name, **reading) for name, path in (("base", base), ("query", query))]
     elif folder:
-        tables = [read_table(_file_in(Path(data), split), name=split, stream=stream) for split in SPLITS]
+        tables = [read_table(_file_in(Path(data), split), name=split, **reading) for split in SPLITS]
     else:
-        return load_table(data, labels, stream=stream).dataset(protocol, seed)
+        return None
+    return dict(zip(SPLITS, _of_same_classes(tables), strict=True))
+
+
+def is_split_folder(data: str | Path) -> bool:
+    """Return whether data are a folder, and not one table but a file for each split."""
+    return Path(data).is_dir() and not is_one_table(Path(data))
+
+
+def _of_same_classes(tables: Sequence[EmbeddingTable]) -> list[EmbeddingTable]:
+    """Return tables with the same class names, if any has names, and with equally many columns of multi-hot labels."""
+    labeled = [table for table in tables if table.labels is not None]
+    names = tuple(sorted({name for table in labeled for name in table.class_names}))
+    if names and len({tuple(table.class_names) for table in labeled}) > 1:
+        number = next((table for table in labeled if not table.class_names), None)
+        if number is not None:
+            raise ValueError(
+                f"the labels of {number.name} are numbers, and those of another file names; make them alike"
+            )
+        tables = [
+            table
+            if table.labels is None
+            else replace(table, labels=renumbered(table.labels, table.class_names, names), class_names=names)
+            for table in tables
+        ]
     classes = max((t.labels.shape[1] for t in tables if t.labels is not None and t.labels.ndim == 2), default=0)
-    return Dataset(Path(data).name, "files", *(table.split().widened(classes) for table in tables))
+    return [replace(table, labels=table.split().widened(classes).labels) for table in tables]
 
 
-def load_table(data: str | Path, labels: str | Path | None = None, *, stream: bool = False) -> EmbeddingTable:
-    """Return all rows of a data set by name or from a file; ``stream`` as for ``read_table``."""
+def load_table(data: str | Path, labels: str | Path | None = None, **reading: Any) -> EmbeddingTable:
+    """Return all rows of a data set by name or from a file; further arguments are those of ``read_table``."""
     if str(data) not in DATASETS:
-        return read_table(data, labels, stream=stream)
+        return read_table(data, labels, **reading)
     if labels is not None:
         raise ValueError(f"labels is {str(labels)!r} and data is {str(data)!r}, which has labels of its own; give one")
     return DATASETS[str(data)]()
@@ -95,4 +143,4 @@ def _file_in(folder: Path, split: str) -> Path:
 
 __all__ = ["DATASETS", "PROTOCOLS", "SPLITS", "TRAIN_TEST_PROTOCOLS", "Dataset", "EmbeddingSplit", "EmbeddingTable"]
 __all__ += ["Protocol", "Split", "Table", "TrainTestProtocol", "TrainingRows", "check_embeddings", "hold_out"]
-__all__ += ["load_dataset", "load_table", "validation_dataset"]
+__all__ += ["is_split_folder", "load_dataset", "load_files", "load_table", "validation_dataset"]

@@ -20,7 +20,7 @@ class Dataset(Generic[SplitT_co]):
     """Train, base and query of one data set under one protocol: splits of embeddings or of images.
 
     Raises:
-        ValueError: a split is empty or has no labels, the splits differ in kind of labels or in dimension, or some
+        ValueError: a split is empty, the splits differ in having labels, in their kind or in dimension, or some
             classes of the training split have queries and others none, so that no figure would tell how those are
             found. (Where none has, the figures are of classes that the model has never seen.)
     """
@@ -30,13 +30,17 @@ class Dataset(Generic[SplitT_co]):
     train: SplitT_co
     base: SplitT_co
     query: SplitT_co
+    class_names: tuple[str, ...] = ()  # by number, if the classes have names
 
     def __post_init__(self) -> None:
         for name in SPLITS:
             split = self.split(name)
-            if not len(split) or split.labels is None:
-                raise ValueError(f"the {name} split of {self.name} has no {'labels' if len(split) else 'row'}")
-            if split.labels.ndim != np.asarray(self.train.labels).ndim:
+            if not len(split):
+                raise ValueError(f"the {name} split of {self.name} has no row")
+            if (split.labels is None) != (self.train.labels is None):
+                without, other = (name, "train") if split.labels is None else ("train", name)
+                raise ValueError(f"the {without} split of {self.name} has no labels, and the {other} split has")
+            if np.asarray(split.labels).ndim != np.asarray(self.train.labels).ndim:
                 raise ValueError(
                     f"the {name} split and the train split have different kinds of labels: one has several a row"
                 )
@@ -45,11 +49,14 @@ class Dataset(Generic[SplitT_co]):
                     f"embeddings of the {name} split have {split.input_dim()} numbers and those of the train split "
                     f"{self.train.input_dim()}; they must be equal"
                 )
+        if self.train.labels is None:
+            return
         trained = classes_of(np.asarray(self.train.labels))
         absent = np.setdiff1d(trained, classes_of(np.asarray(self.query.labels)))
         if 0 < len(absent) < len(trained):
+            first = self.class_names[absent[0]] if self.class_names else absent[0]
             raise ValueError(
-                f"class {absent[0]} has no query in {self.name} ({len(absent)} of {self.classes} classes have none); "
+                f"class {first} has no query in {self.name} ({len(absent)} of {self.classes} classes have none); "
                 "every class of the train split must have one: leave such a class out, or mark one of its rows in_query"
             )
 
@@ -64,6 +71,8 @@ class Dataset(Generic[SplitT_co]):
 
     @property
     def classes(self) -> int:
-        """C, the number of classes: one more than the largest label."""
+        """C, the number of classes: one more than the largest label; 0 without labels."""
+        if self.train.labels is None:
+            return 0
         labels = [np.asarray(self.split(name).labels) for name in SPLITS]
         return max(one.shape[1] if one.ndim == 2 else int(one.max()) + 1 for one in labels)

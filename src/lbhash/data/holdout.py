@@ -60,4 +60,4 @@ def validation_dataset(data: Dataset[EmbeddingSplit], seed: int = 0) -> Dataset[
         added = train.subsample(count, seed)
         labels = np.concatenate([np.asarray(base.labels), np.asarray(added.labels)])
         base = base.with_rows(np.concatenate([base.rows, added.rows]), labels)
-    return Dataset(f"{data.name}, validation", "validation", train, base, query)
+    return Dataset(f"{data.name}, validation", "validation", train, base, query, data.class_names)

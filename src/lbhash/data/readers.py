@@ -1,10 +1,14 @@
-"""Tables of embeddings from files: Parquet, ``.npz`` and ``.npy``, in the number type that the file has."""
+"""Tables of embeddings from the files that people have, in the number type that the file has."""
 
 from __future__ import annotations
 
+import fnmatch
+import json
+import re
+import sys
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,53 +19,74 @@ import numpy.typing as npt
 from lbhash.data.dataset import SPLITS
 from lbhash.data.streamed import ParquetRows
 from lbhash.data.table import EmbeddingTable
-from lbhash.utils.arrays import check_unmasked
-from lbhash.utils.files import existing_file, read_npy
+from lbhash.utils.arrays import as_matrix, check_unmasked
+from lbhash.utils.files import existing_file, fetched, read_npy
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import check_labels
+from lbhash.utils.labels import named_labels
 from lbhash.utils.memory import check_memory, check_npz, check_parquet
 from lbhash.utils.parquet import CHECKED
 
-SUFFIXES = (".parquet", ".npz", ".npy")
+TABLES = (".csv", ".jsonl", ".ndjson", ".arrow", ".feather")  # that are read at once
+SUFFIXES = (".parquet", ".npz", ".npy", *TABLES)
 FLAGS = {f"in_{split}": split for split in SPLITS}  # the columns or arrays that say which rows are in a split
-_ARRAYS = ("embedding", "embeddings", "label", "labels", *FLAGS)
+TEST_NAMES = ("test", "val", "validation")  # of the published set that is not for training
+EMBEDDINGS = ("embedding", "embeddings", "vector", "vectors", "features", "emb", "X")
+LABELS = ("label", "labels", "category", "class", "target", "y")
+_NUMBERED = re.compile(r"(.*?)(\d+)")  # a name with a number at its end
+NO_COLUMN = "none"
+"""The name of no label column, for data whose labels do not count."""
 
 
 def read_table(
-    path: str | Path, labels: str | Path | None = None, name: str = "data", *, stream: bool = False
+    path: str | Path,
+    labels: str | Path | None = None,
+    name: str = "data",
+    *,
+    stream: bool = False,
+    embedding_column: str | None = None,
+    label_column: str | None = None,
 ) -> EmbeddingTable:
     """Read embeddings, labels and split flags.
 
+    The embeddings are a column of lists of one length, or of such lists as JSON in text, or a column for each number
+    (a pattern such as ``emb_*`` names them). Labels are integers or strings, or lists of these if a row may have
+    several. Boolean ``in_train``, ``in_base`` and ``in_query`` say which split a row belongs to.
+
     Args:
-        path: a Parquet file with a column ``embedding`` (lists of one length) and, if there are labels, ``label``
-            (integers) or ``labels`` (lists of integers); an ``.npz`` with arrays of these names (``embedding`` or
-            ``embeddings``, ``label`` or ``labels``, integers or multi-hot); or an ``.npy`` of the embeddings, whose
-            labels may lie beside ``NAME.npy`` in ``NAME_labels.npy``.
-            Boolean ``in_train``, ``in_base`` and ``in_query`` say which split a row belongs to.
+        path: a table, which is a Parquet, CSV, JSON lines, Arrow or Feather file, a folder of Parquet files, or a
+            folder that ``datasets`` saved; an ``.npz`` with such arrays; an ``.npy`` of the embeddings, whose labels
+            may lie beside ``NAME.npy`` in ``NAME_labels.npy``; or the address of such a file that ``fsspec`` reads.
         labels: an ``.npy`` with the labels, instead of the file's own.
         name: of the argument, for messages.
         stream: read the embeddings of a Parquet file when they are looked at, and leave it to whoever looks at them
             to find those that are NaN, infinite or beyond float32 (``check_embeddings``).
+        embedding_column: the column or array of the embeddings; if None, the first of ``EMBEDDINGS`` that is there, or
+            else the only column of lists of numbers, or else the columns of one name and a number each.
+        label_column: that of the labels, or ``none``; if None, the first of ``LABELS`` that is there.
 
     Raises:
         TypeError, ValueError: the file is missing, damaged, empty or holds something else; an embedding is NaN,
-            infinite or beyond float32 (the message says which row); labels are missing or are no class numbers.
+            infinite or beyond float32 (the message says which row); labels are missing or are no classes.
     """
-    file = existing_file(path, name)
-    if file.suffix == ".parquet":
-        table = _read_parquet(file, name, stream=stream)
+    path = fetched(path, name)
+    folder = Path(path).is_dir() and is_one_table(Path(path))
+    file = Path(path) if folder else existing_file(path, name)
+    asked = (embedding_column, label_column)
+    if folder or file.suffix == ".parquet" or file.suffix in TABLES:
+        table = _read_columns(file, name, asked, stream=stream)
     elif file.suffix == ".npz":
-        table = _read_npz(file, name)
+        table = _read_npz(file, name, asked)
     elif file.suffix == ".npy":
-        table = EmbeddingTable(_load_npy(file, name, mmap_mode="r"), None, file.name)
+        table = EmbeddingTable(as_matrix(_load_npy(file, name, mmap_mode="r"), name), None, file.name)
     else:
         raise ValueError(f"{name} is {str(path)!r}; it must end in {', '.join(SUFFIXES)}")
     label_name, beside = "labels", file.with_name(f"{file.stem}_labels.npy")
-    if labels is None and file.suffix == ".npy" and beside.is_file():
+    if labels is None and file.suffix == ".npy" and label_column != NO_COLUMN and beside.is_file():
         label_name, labels = f"{beside.name} beside {name}", beside
     if labels is not None:
-        given = np.asarray(_load_npy(existing_file(labels, label_name), label_name))
-        table = replace(table, labels=check_labels(given, label_name))
+        given = np.asarray(_load_npy(existing_file(fetched(labels, label_name), label_name), label_name))
+        numbered, names = named_labels(given, label_name)
+        table = replace(table, labels=numbered, class_names=names)
     if table.labels is not None and len(table.labels) != len(table):
         raise ValueError(f"{name} has {len(table)} embeddings and {len(table.labels)} labels")
     check_flags(table.flags, len(table), name)
@@ -70,6 +95,13 @@ def read_table(
     if not len(table):
         raise ValueError(f"{name} is {str(path)!r}, which has no row")
     return table
+
+
+def is_one_table(folder: Path) -> bool:
+    """Return whether a folder is one table: parts of Parquet, or what ``datasets`` saved, and no files of splits."""
+    if any((folder / f"{split}{suffix}").is_file() for split in SPLITS for suffix in SUFFIXES):
+        return False
+    return any(next(folder.glob(one), None) for one in ("state.json", "dataset_dict.json", "*.parquet"))
 
 
 def check_embeddings(
@@ -110,11 +142,25 @@ def first_of(names: Iterable[str], present: Iterable[str]) -> str | None:
     return next((name for name in names if name in present), None)
 
 
-def read_label_column(column: Any, name: str) -> npt.NDArray:
-    """Return the labels of a column of Parquet: of integers, or of lists of integers."""
+def read_label_column(column: Any, name: str) -> tuple[npt.NDArray, tuple[str, ...]]:
+    """Return the labels of a column of Arrow: integers or strings, or lists of them; and the names that strings are."""
+    import pyarrow as pa
+
     if column.null_count:
         raise ValueError(f"{name} is missing in row {_first_null(column)}; every row must have a label")
-    return check_labels(column.to_pylist() if _holds_lists(column.type) else column.to_numpy(), name)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    return named_labels(column.to_pylist() if text or _holds_lists(column.type) else column.to_numpy(), name)
+
+
+def class_names(schema: Any, label: str | None) -> tuple[str, ...]:
+    """Return the names of the classes that ``datasets`` left in the metadata of a schema."""
+    try:
+        feature = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"][label]
+        return tuple(map(str, feature.get("names") or feature["feature"]["names"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ()
 
 
 def _first_null(column: Any) -> int:
@@ -127,32 +173,169 @@ def _holds_lists(kind: Any) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
-def _read_parquet(file: Path, name: str, *, stream: bool) -> EmbeddingTable:
+def _holds_numbers(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *, stream: bool) -> EmbeddingTable:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    files = sorted(file.glob("*.parquet")) if file.is_dir() else [file] if file.suffix == ".parquet" else []
+    said = f"{name} is {str(file)!r}"
+    masks: dict[str, npt.NDArray[np.bool_]] = {}
     try:
-        with pq.ParquetFile(file, **CHECKED) as parquet:
-            columns = parquet.schema_arrow.names
-            if "embedding" not in columns:
-                has = ", ".join(columns)
-                raise ValueError(f"{name} is {str(file)!r}, which has no column 'embedding' (it has {has})")
-            label = first_of(("label", "labels"), columns)
-            flags = [flag for flag in FLAGS if flag in columns]
-            streamed = StreamedEmbeddings(file, name)
-            embeddings: Any = streamed if stream else streamed.in_memory()
-            others = flags + ([label] if label else [])
-            check_parquet(file, f"{name} is {str(file)!r}, whose columns {', '.join(others)}", others)
-            rest = parquet.read(columns=others)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}") from None
-    labels = read_label_column(rest[label], f"column {label!r} of {name}") if label else None
-    return EmbeddingTable(embeddings, labels, file.name, {FLAGS[flag]: rest[flag].to_numpy() for flag in flags})
+        if files:
+            for one in files:
+                check_parquet(one, f"{said}, whose footer", [])
+            schema = pq.read_schema(files[0])
+        else:
+            whole, masks = _read_whole(file, said)
+            schema = whole.schema
+        embedding, label = _chosen_columns(schema, asked, said)
+        flags = [flag for flag in FLAGS if flag in schema.names]
+        others = flags + ([label] if label else [])
+        streamed = files and len(embedding) == 1 and _holds_lists(schema.field(embedding[0]).type)
+        needed = others if streamed else [*others, *embedding]
+        if files:
+            for one in files:
+                check_parquet(one, f"{said}, whose columns {', '.join(needed)}", needed)
+            whole = pa.concat_tables(
+                [pq.read_table(one, columns=needed, partitioning=None, **CHECKED) for one in files],
+                promote_options="permissive",
+            )
+        if streamed:
+            rows = StreamedEmbeddings(files, name, embedding[0])
+            embeddings: Any = rows if stream else rows.in_memory()
+        else:
+            embeddings = _matrix(whole, embedding, name)
+    except (pa.ArrowException, OSError, KeyError) as error:
+        form = "no Parquet file" if files else "of another form"
+        raise ValueError(f"{said}, which is damaged or {form}: {one_line(error)}") from None
+    labels, names = None, class_names(schema, label)
+    if label is not None:
+        labels, found = read_label_column(whole[label], f"column {label!r} of {name}")
+        names = found or names
+    masks = {FLAGS[flag]: whole[flag].to_numpy() for flag in flags} or masks
+    table = EmbeddingTable(embeddings, labels, file.name, masks, class_names=names)
+    test = masks.pop("test", None)
+    return table if test is None else replace(table, flags={}, test_rows=test, protocol="official")
 
 
-def _numbers(column: Any, rows: npt.NDArray[np.int64], dim: int | None, name: str) -> npt.NDArray:
-    """Return some rows of the column ``embedding``, ``[m, dim]``; if ``dim`` is None, it is the first row's length."""
-    said = f"column 'embedding' of {name}"
+def _read_whole(file: Path, said: str) -> tuple[Any, dict[str, npt.NDArray[np.bool_]]]:
+    """Return a table that is not Parquet, and which rows are in which split, if a folder of ``datasets`` says so."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.json
+
+    if (file / "dataset_dict.json").is_file():
+        splits = json.loads((file / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
+        tables = [_read_whole(file / Path(split).name, said)[0] for split in splits]
+        heads = ["test" if split in TEST_NAMES else split for split in splits]
+        lengths = [len(table) for table in tables]
+        masks = {head: np.repeat([one == head for one in heads], lengths) for head in heads}
+        known = masks if set(heads) in (set(SPLITS), {"train", "test"}) else {}
+        return pa.concat_tables(tables, promote_options="permissive"), known
+    if (file / "state.json").is_file():
+        parts = json.loads((file / "state.json").read_text(encoding="utf-8"))["_data_files"]
+        return pa.concat_tables([_read_arrow(file / Path(part["filename"]).name, said) for part in parts]), {}
+    check_memory(file.stat().st_size, f"{said}, which")
+    if file.suffix == ".csv":
+        return pa.csv.read_csv(file), {}
+    if file.suffix in (".jsonl", ".ndjson"):
+        return pa.json.read_json(file, pa.json.ReadOptions(block_size=1 << 26)), {}
+    return _read_arrow(file, said), {}
+
+
+def _read_arrow(file: Path, said: str) -> Any:
+    import pyarrow as pa
+
+    check_memory(file.stat().st_size, f"{said}, which")
+    source = pa.memory_map(str(file))
+    try:
+        return pa.ipc.open_file(source).read_all()
+    except pa.ArrowInvalid:  # a stream, as datasets writes it
+        return pa.ipc.open_stream(pa.memory_map(str(file))).read_all()
+
+
+def _chosen_columns(schema: Any, asked: tuple[str | None, str | None], said: str) -> tuple[list[str], str | None]:
+    """Return the columns of the embeddings and the one of the labels, and say which if they have unusual names."""
+    import pyarrow as pa
+
+    names, (embedding, label) = schema.names, asked
+    has = f"it has {', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
+    if embedding is None:
+        found = first_of(EMBEDDINGS, names)
+        lists = [one.name for one in schema if _holds_lists(one.type) and _holds_numbers(one.type.value_type)]
+        lists = [one for one in lists if one not in LABELS]
+        columns = [found] if found else lists if len(lists) == 1 else _numbered_columns(schema)
+        if not columns:
+            raise ValueError(f"{said}, which has no column 'embedding' ({has}); name it by embedding_column")
+    else:
+        columns = [embedding] if embedding in names else sorted(fnmatch.filter(names, embedding), key=_by_number)
+        if not columns:
+            raise ValueError(f"embedding_column is {embedding!r}, and {said}, which has no such column ({has})")
+    chosen = label
+    if label == NO_COLUMN and label not in names:
+        chosen = None
+    elif label is not None and label not in names:
+        raise ValueError(f"label_column is {label!r}, and {said}, which has no such column ({has})")
+    elif label is None:
+        chosen = first_of((one for one in LABELS if one not in columns), names)
+        if chosen not in (None, *LABELS[:2]):  # another name is one of labels only if the column can hold some
+            kind = schema.field(chosen).type
+            kind = kind.value_type if _holds_lists(kind) or pa.types.is_dictionary(kind) else kind
+            if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+                chosen = None
+    shown = repr(columns[0]) if len(columns) == 1 else f"the {len(columns)} columns {columns[0]!r} to {columns[-1]!r}"
+    guessed = (embedding is None and columns != ["embedding"]) or (label is None and chosen not in (None, *LABELS[:2]))
+    if guessed:
+        shown += "" if chosen is None else f", labels in {chosen!r}"
+        print(f"{said}: embeddings are in {shown} (embedding_column, label_column name others)", file=sys.stderr)
+    return columns, chosen
+
+
+def _numbered_columns(schema: Any) -> list[str]:
+    """Return the columns of numbers whose names are one word and a number each, in the order of these numbers."""
+    groups: dict[str, list[str]] = {}
+    for one in schema:
+        if _holds_numbers(one.type) and (matched := _NUMBERED.fullmatch(one.name)):
+            groups.setdefault(matched[1], []).append(one.name)
+    largest = max(groups.values(), key=len, default=[])
+    return sorted(largest, key=_by_number) if len(largest) > 1 else []
+
+
+def _by_number(name: str) -> tuple[int, str]:
+    matched = _NUMBERED.fullmatch(name)
+    return (int(matched[2]) if matched else -1, name)
+
+
+def _matrix(table: Any, columns: Sequence[str], name: str) -> npt.NDArray:
+    """Return the embeddings ``[n, dim]`` of one column of lists, as such or as JSON, or of a column for each number."""
+    import pyarrow as pa
+
+    rows, first = np.arange(len(table)), table[columns[0]]
+    if len(columns) == 1 and (pa.types.is_string(first.type) or pa.types.is_large_string(first.type)):
+        try:
+            first = pa.chunked_array([pa.array([json.loads(text or "null") for text in first.to_pylist()])])
+        except (ValueError, pa.ArrowException) as error:
+            said = f"column {columns[0]!r} of {name} holds text that is no JSON list of numbers: {one_line(error)}"
+            raise ValueError(said) from None
+    if len(columns) == 1:
+        combined = first.combine_chunks()
+        return _numbers(combined, rows, None, f"column {columns[0]!r} of {name}") if len(table) else np.empty((0, 1))
+    for one in columns:
+        if table[one].null_count:
+            raise ValueError(f"column {one!r} of {name} is missing in row {_first_null(table[one])}")
+        if not _holds_numbers(table[one].type):
+            raise TypeError(f"column {one!r} of {name} holds {table[one].type}; it must hold numbers")
+    return np.column_stack([table[one].to_numpy() for one in columns])
+
+
+def _numbers(column: Any, rows: npt.NDArray[np.int64], dim: int | None, said: str) -> npt.NDArray:
+    """Return some rows of a column of embeddings, ``[m, dim]``; if ``dim`` is None, it is the first row's length."""
     if column.null_count:
         raise ValueError(f"{said} is missing in row {rows[_first_null(column)]}")
     if not _holds_lists(column.type):
@@ -172,17 +355,18 @@ def _numbers(column: Any, rows: npt.NDArray[np.int64], dim: int | None, name: st
 
 
 class StreamedEmbeddings:
-    """The embeddings of a Parquet file, ``[n, dim]``: an array that is read when it is looked at (``ParquetRows``).
+    """The embeddings of Parquet files, ``[n, dim]``: an array that is read when it is looked at (``ParquetRows``).
 
     Only the first row is checked at once; what is wrong with another is said when it is read.
     """
 
     ndim = 2
 
-    def __init__(self, file: Path, name: str = "data") -> None:
-        self._rows, self._name, self._file = ParquetRows([file], ["embedding"], batch_rows=2048), name, file
+    def __init__(self, files: Sequence[Path], name: str = "data", column: str = "embedding") -> None:
+        self._rows, self._name, self._file = ParquetRows(files, [column], batch_rows=2048), name, files[0]
+        self._column = column
         if not len(self._rows):
-            raise ValueError(f"{name} is {str(file)!r}, which has no row")
+            raise ValueError(f"{name} is {str(self._file)!r}, which has no row")
         first = self._read(np.arange(1), None)
         self.shape, self.dtype = (len(self._rows), first.shape[1]), first.dtype
 
@@ -204,28 +388,39 @@ class StreamedEmbeddings:
         return made
 
     def _read(self, rows: npt.NDArray[np.int64], dim: int | None) -> npt.NDArray:
-        return _numbers(self._rows.take(rows)["embedding"].combine_chunks(), rows, dim, self._name)
+        column = self._rows.take(rows)[self._column].combine_chunks()
+        return _numbers(column, rows, dim, f"column {self._column!r} of {self._name}")
 
 
-def _read_npz(file: Path, name: str) -> EmbeddingTable:
+def _read_npz(file: Path, name: str, asked: tuple[str | None, str | None]) -> EmbeddingTable:
     found: dict[str, npt.NDArray] = {}
-    key = ""
-    check_npz(file, f"{name} is {str(file)!r}, which", _ARRAYS)
+    key, said = "", f"{name} is {str(file)!r}"
     try:
         with np.load(file, allow_pickle=False) as arrays:
             names = list(arrays.files)
-            for key in names:
-                if key in _ARRAYS:
-                    found[key] = arrays[key]
-    except (OSError, ValueError, TypeError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+            embedding, label = asked[0] or first_of(EMBEDDINGS, names), asked[1] or first_of(LABELS, names)
+            wanted = [one for one in (embedding, label, *FLAGS) if one is not None and one in names]
+            check_npz(file, f"{said}, which", wanted)
+            for key in wanted:
+                found[key] = arrays[key]
+    except (OSError, TypeError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, ValueError) as error:
         _refuse_objects(error, f"array {key!r} of {name}")
-        raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npz file: {one_line(error)}") from None
-    embedding, label = first_of(("embedding", "embeddings"), found), first_of(("label", "labels"), found)
-    if embedding is None:
-        raise ValueError(f"{name} is {str(file)!r}, which has no array 'embeddings' (it has {', '.join(names)})")
-    labels = None if label is None else check_labels(found[label], f"labels of {name}")
+        if isinstance(error, ValueError) and "of memory" in str(error):
+            raise
+        raise ValueError(f"{said}, which is damaged or no .npz file: {one_line(error)}") from None
+    has = f"it has {', '.join(names)}"
+    if embedding is None or embedding not in found:
+        raise ValueError(
+            f"{said}, which has no array {embedding or 'embeddings'!r} ({has}); name it by embedding_column"
+        )
+    if label is not None and label not in found and label != NO_COLUMN:
+        raise ValueError(f"label_column is {label!r}, and {said}, which has no such array ({has})")
     flags = {split: found[flag] for flag, split in FLAGS.items() if flag in found}
-    return EmbeddingTable(found[embedding], labels, file.name, flags)
+    table = EmbeddingTable(as_matrix(found[embedding], name), None, file.name, flags)
+    if label is None or label not in found:
+        return table
+    labels, classes = named_labels(found[label], f"labels of {name}")
+    return replace(table, labels=labels, class_names=classes)
 
 
 def _load_npy(file: Path, name: str, mmap_mode: Any = None) -> npt.NDArray:
@@ -241,4 +436,7 @@ def _load_npy(file: Path, name: str, mmap_mode: Any = None) -> npt.NDArray:
 def _refuse_objects(error: Exception, name: str) -> None:
     """Raise ``TypeError`` if NumPy refused an array only because it holds Python objects, which are pickles."""
     if "Object arrays" in str(error) or "Python objects" in str(error):
-        raise TypeError(f"{name} holds Python objects, which are never loaded; it must hold numbers") from None
+        raise TypeError(
+            f"{name} holds Python objects, which are never loaded; it must hold numbers (or labels strings): "
+            "save numpy.stack(list(array)) or array.astype(str)"
+        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Generic
@@ -22,10 +23,16 @@ class Table(ABC, Generic[SplitT]):
     name: str  # where the rows come from, for messages
     flags: dict[str, npt.NDArray[np.bool_]]  # of each split bool [n], if the data say which rows are in it
     test_rows: npt.NDArray[np.bool_] | None = None  # [n], the test or validation set that the data were published with
+    class_names: tuple[str, ...] = ()  # by number, if the classes have names
     protocol: str = "holdout"  # if neither flags nor the user say which rows are train, base and query
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether the data themselves say which rows are train, base and query, by flags or as they were published."""
+        return bool(self.flags) or self.test_rows is not None or self.protocol != "holdout"
 
     @abstractmethod
     def where(self, row: int) -> str:
@@ -42,19 +49,21 @@ class Table(ABC, Generic[SplitT]):
 
         Args:
             protocol: a name of ``PROTOCOLS``, or for a table with a published test set of ``TRAIN_TEST_PROTOCOLS``.
-                If None, the table's flags count; if it has none, its own protocol.
+                If None, the table's flags count; if it has none, its own protocol. Rows without labels are sampled
+                as if they were of one class, where the protocol allows it.
             seed: of the sample.
             usable: ``bool [n]``, false for a row that must be in no split; if None, every row may be.
         """
         check_protocol(protocol)
-        if self.labels is None:
-            said = f"{self.name} has no labels, and splits need them"
-            raise ValueError(f"{said}; give them as a column, an array or a file")
         rows = np.arange(len(self)) if usable is None else np.flatnonzero(usable)
         if protocol is None and self.flags:
             self._check_flags()
             return "flags", {split: rows[self.flags[split][rows]] for split in SPLITS}
-        chosen, labels = protocol or self.protocol, self.labels[rows]
+        chosen = protocol or self.protocol
+        if self.labels is None and not (chosen == "holdout" or getattr(PROTOCOLS.get(chosen), "whole", False)):
+            said = f"protocol is {chosen!r}, which samples by class, and {self.name} has no labels"
+            raise ValueError(f"{said}; give them as a column, an array or a file, or leave the protocol out")
+        labels = np.zeros(len(rows), np.int64) if self.labels is None else self.labels[rows]
         try:
             if self.test_rows is not None and chosen in TRAIN_TEST_PROTOCOLS:
                 found = TRAIN_TEST_PROTOCOLS[chosen].split(labels, self.test_rows[rows], seed)
@@ -66,9 +75,10 @@ class Table(ABC, Generic[SplitT]):
                     "is one set"
                 )
         except ValueError as error:
+            line = re.sub(r"^class (\d+) ", self._class_of, str(error)) if self.class_names else str(error)
             if protocol is not None:
-                raise
-            said = f"protocol is {chosen!r}, the default of such data: {error} (or another protocol)"
+                raise ValueError(line) from None
+            said = f"protocol is {chosen!r}, the default of such data: {line} (or another protocol)"
             raise ValueError(said) from None
         return chosen, {split: rows[found[split]] for split in SPLITS}
 
@@ -77,7 +87,12 @@ class Table(ABC, Generic[SplitT]):
     ) -> Dataset[SplitT]:
         """Return train, base and query by the arguments of ``split_rows``."""
         chosen, rows = self.split_rows(protocol, seed, usable)
-        return Dataset(self.name, chosen, *(self.split(rows[split]) for split in SPLITS))
+        return Dataset(
+            self.name, chosen, **{split: self.split(rows[split]) for split in SPLITS}, class_names=self.class_names
+        )
+
+    def _class_of(self, number: re.Match[str]) -> str:
+        return f"class {self.class_names[int(number[1])]!r} "
 
     def _check_flags(self) -> None:
         missing = [split for split in SPLITS if split not in self.flags]
@@ -103,6 +118,8 @@ class EmbeddingTable(Table[EmbeddingSplit]):
     name: str
     flags: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     protocol: str = "holdout"
+    test_rows: npt.NDArray[np.bool_] | None = None
+    class_names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.embeddings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats
 from lbhash.evaluation.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
 from lbhash.evaluation.recognition import linear_probe_accuracy, predict_from_counts
 from lbhash.utils.deprecation import renamed
+from lbhash.utils.formatting import number
 from lbhash.utils.labels import Labels, check_label_pair, number_classes
 from lbhash.utils.validation import check_choice, check_int
 
@@ -30,7 +32,7 @@ VOTES = 100
 Order = Literal["expected", "stable"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """What ``evaluate`` measures.
 
@@ -107,6 +109,38 @@ class Report:
     def at(self) -> int:
         """The old name of ``top_k``."""
         return self.top_k
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Return the ten lines that people read first: what is measured, and the figure."""
+        at = "" if self.top_k == self.base else f"@{self.top_k:,}"
+        rank = f"the first {self.ranks[-1]:,}"
+        within = f"{self.precision_within_radius:.4f}, {self.recall_within_radius:.4f}"
+        bound = self.bound
+        return [
+            (f"mAP{at}, ties {self.ties}", f"{self.map:.4f}"),
+            ("  worst to best order of ties", f"{self.map_worst:.4f} to {self.map_best:.4f}"),
+            ("R-precision", f"{self.r_precision:.4f}"),
+            (f"precision, recall of {rank}", f"{self.precision_at[-1]:.4f}, {self.recall_at[-1]:.4f}"),
+            (f"precision, recall within radius {self.radius}", within),
+            (f"empty within radius {self.radius}", f"{self.empty_within_radius:.4f}"),
+            (f"accuracy by a vote of {self.k}", number(self.knn_accuracy, 4)),
+            ("D_inter, D_intra", f"{number(bound.inter)}, {number(bound.intra)}"),
+            ("ratio", number(bound.ratio, 3)),
+            ("queries, base codes, bits", f"{self.queries:,}, {self.base:,}, {self.bits}"),
+        ]
+
+    def __repr__(self) -> str:
+        lines = self.summary()
+        width = max(len(name) for name, _ in lines)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+
+    def _repr_html_(self) -> str:
+        """Return the summary as a table, for notebooks."""
+        rows = "".join(
+            f"<tr><td style='text-align: left'>{escape(name.strip())}</td><td>{escape(value)}</td></tr>"
+            for name, value in self.summary()
+        )
+        return f"<table>{rows}</table>"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it: plain numbers and lists, None for NaN or infinity, ``top_k`` as "at"."""

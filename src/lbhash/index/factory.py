@@ -107,7 +107,10 @@ def check_build(
 
 def code_attributes(table: CodeTable) -> pa.Table:
     """Return the attributes of a file of codes: ``row``, ``label`` or ``labels``, and the extra columns."""
-    columns: dict[str, Any] = {"row": pa.array(table.rows, pa.int64()), **label_columns(table.labels)}
+    columns: dict[str, Any] = {
+        "row": pa.array(table.rows, pa.int64()),
+        **label_columns(table.labels, table.class_names),
+    }
     if (extra := table.extra_columns) is not None:
         columns |= {name: extra[name] for name in extra.column_names if name != "id"}  # the ids of an exported index
     return pa.table(columns)

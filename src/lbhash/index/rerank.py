@@ -1,6 +1,8 @@
 """Re-ranking: the candidates of a search by Hamming distance are ordered by a finer score.
 
 A search by codes returns many equal distances. The real numbers of a query, before their signs are taken, tell more.
+Codes that have learned classes know those better than any vector does: the cosine with stored vectors alone would put
+rows of other classes in front, and so the distance keeps a weight beside it.
 """
 
 from __future__ import annotations
@@ -12,17 +14,21 @@ import numpy.typing as npt
 
 from lbhash.codes import unpack
 from lbhash.index.base import Index, Neighbors
-from lbhash.utils.validation import check_choice, check_int
+from lbhash.utils.validation import check_choice, check_float, check_int
 
 By = Literal["asymmetric", "outputs", "embeddings"]
 """The score by which candidates are ranked."""
+
+DISTANCE_WEIGHT = 4.0
+"""Of the distance beside the cosine: the smallest of 0.5, 1, 2, 4 … with which no set of validation rows loses mAP
+(docs/search.md)."""
 
 
 class Reranked(NamedTuple):
     """The k best of each query's candidates: all arrays are ``[n, k]``, of float32, int32 and int64.
 
-    The scores of a query increase: 1 − cosine by outputs or embeddings, else −⟨ℓ, b⟩. Candidates with equal scores are
-    in the order of the search.
+    The scores of a query increase: −⟨ℓ, b⟩, or by outputs or embeddings 1 − cosine + weight · distance / bits.
+    Candidates with equal scores are in the order of the search.
     """
 
     scores: npt.NDArray[np.float32]
@@ -30,7 +36,14 @@ class Reranked(NamedTuple):
     ids: npt.NDArray[np.int64]
 
 
-def rerank(index: Index, found: Neighbors, queries: npt.ArrayLike, k: int, by: By = "asymmetric") -> Reranked:
+def rerank(
+    index: Index,
+    found: Neighbors,
+    queries: npt.ArrayLike,
+    k: int,
+    by: By = "asymmetric",
+    weight: float = DISTANCE_WEIGHT,
+) -> Reranked:
     """Order the candidates of a search by a finer score, and return the first k.
 
     Args:
@@ -40,7 +53,9 @@ def rerank(index: Index, found: Neighbors, queries: npt.ArrayLike, k: int, by: B
         k: from 1 to c.
         by: ``asymmetric``: −⟨ℓ, b⟩ with the code b of ±1, which needs only the codes; up to a constant it is the
             distance of b from the query's signs with every bit weighted by |ℓ|. ``outputs`` or ``embeddings``: one
-            minus the cosine with the vectors that the index stores.
+            minus the cosine with the vectors that the index stores, and the distance.
+        weight: of the distance, as a share of the bits, beside the cosine. 0 is for codes that have learned no
+            classes; asymmetric scores have none.
 
     Raises:
         TypeError, ValueError: a number or shape is not valid, or the index does not store these vectors.
@@ -49,6 +64,7 @@ def rerank(index: Index, found: Neighbors, queries: npt.ArrayLike, k: int, by: B
     if by != "asymmetric" and index.store_vectors != by:
         has = index.store_vectors or "no vectors"
         raise ValueError(f"rerank is {by!r} and the index keeps {has}; build it with store_vectors (--keep) {by}")
+    check_float(weight, "weight", 0)
     check_int(k, "k", 1, found.ids.shape[1], "the number of candidates")
     rows = np.asarray(queries, np.float32)
     if rows.ndim != 2 or len(rows) != len(found.ids) or not np.isfinite(rows).all():
@@ -64,7 +80,8 @@ def rerank(index: Index, found: Neighbors, queries: npt.ArrayLike, k: int, by: B
             scores[row] = -products
         else:  # the cosine is 0 if either vector has no length
             lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
-            scores[row] = 1 - np.divide(products, lengths, out=np.zeros(len(vectors), np.float32), where=lengths > 0)
+            cosines = np.divide(products, lengths, out=np.zeros(len(vectors), np.float32), where=lengths > 0)
+            scores[row] = 1 - cosines + weight / index.bits * found.distances[row]
     order = np.argsort(scores, axis=1, kind="stable")[:, :k]
     distances = np.take_along_axis(found.distances, order, 1)
     return Reranked(np.take_along_axis(scores, order, 1), distances, np.take_along_axis(found.ids, order, 1))

@@ -1,24 +1,46 @@
-"""The host methods of the paper, by name, and the guidance that is added to any of them."""
+"""The host methods by name, and the guidance that is added to any of them."""
 
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 from lbhash.losses.base import Objective, Task
 from lbhash.losses.csq import CSQ
 from lbhash.losses.dbdh import DBDH
 from lbhash.losses.dch import DCH
+from lbhash.losses.dfh import DFH
+from lbhash.losses.dhn import DHN
+from lbhash.losses.dpn import DPN
+from lbhash.losses.dpsh import DPSH
 from lbhash.losses.dsdh import DSDH
+from lbhash.losses.dsh import DSH
+from lbhash.losses.dtsh import DTSH
 from lbhash.losses.greedyhash import GreedyHash
 from lbhash.losses.guided import Guided
 from lbhash.losses.hashnet import HashNet
+from lbhash.losses.hyp2 import HyP2
+from lbhash.losses.idhn import IDHN
+from lbhash.losses.jmlh import JMLH
+from lbhash.losses.mds import MDS
+from lbhash.losses.mihash import MIHash
+from lbhash.losses.normsoftmax import NormSoftmax
+from lbhash.losses.orthohash import OrthoHash
+from lbhash.losses.qsmi import QSMI
+from lbhash.losses.talr import TALR
+from lbhash.utils.formatting import one_line
 
+_OF_THE_PAPER = (HashNet, DBDH, DSDH, DCH, GreedyHash, CSQ)
+_OF_PAIRS = (DSH, DHN, DPSH, DTSH, MIHash, TALR, IDHN, QSMI)
+_OF_CLASSES = (DPN, OrthoHash, NormSoftmax, MDS, JMLH, DFH, HyP2)
 METHODS: dict[str, type[Objective]] = {
-    kind.__name__.lower(): kind for kind in (HashNet, DBDH, DSDH, DCH, GreedyHash, CSQ)
+    kind.__name__.lower(): kind for kind in (*_OF_THE_PAPER, *_OF_PAIRS, *_OF_CLASSES)
 }
-"""The host methods by the name that ``method`` takes, in the paper's order."""
+"""The host methods by the name that ``method`` takes: those of the guidance's paper first, and in its order."""
 
 
 def build_objective(
@@ -30,39 +52,56 @@ def build_objective(
 ) -> Objective:
     """Build the objective of a host method, plain or guided.
 
-    ``method`` is a name of ``METHODS``, or a custom ``Objective`` (its class, or a function that makes one of a task).
-    ``guidance`` are options of ``Guided``, and ``options`` those of the method. An unknown method is a ``ValueError``,
-    and a name that the method or the guidance does not take is a ``TypeError``.
+    ``method`` is a name of ``METHODS``, which may end in ``_d`` if it is guided; ``module:Class`` of a custom
+    ``Objective``; or its class, or a function that makes one of a task. ``guidance`` are options of ``Guided``, and
+    ``options`` those of the method. An unknown method is a ``ValueError``, and a name that the method or the guidance
+    does not take is a ``TypeError``.
     """
-    host = check_method(method, guidance=guidance, options=options)(task, **(options or {}))
+    host = check_method(method, guided, guidance=guidance, options=options)(task, **(options or {}))
     if not isinstance(host, Objective):
         raise TypeError(f"method is {method!r}, which made a {type(host).__name__}; it must make an Objective")
     return Guided(host, task, **(guidance or {})) if guided else host
 
 
 def check_method(
-    method: Any, *, guidance: dict[str, Any] | None = None, options: dict[str, Any] | None = None
+    method: Any,
+    guided: bool = True,
+    *,
+    guidance: dict[str, Any] | None = None,
+    options: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Return the class or function that makes a method of a task; the errors are those of ``build_objective``."""
-    kind: Any = METHODS.get(method) if isinstance(method, str) else method
-    if not callable(kind):
-        raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}, or a custom Objective")
+    kind = find_method(method)
+    if _is_guided_name(method) and not guided:
+        raise ValueError(f"method is {method!r}, which is guided, and guided is False; leave one of the two out")
     _check_names(options, "options", kind, 1, f"method {method_name(method)}")
     _check_names(guidance, "guidance", Guided, 2, "the guidance")
     return kind
 
 
+def find_method(method: Any) -> Callable[..., Any]:
+    """Return the class or function of a method, as ``build_objective`` takes it; ``ValueError`` if there is none."""
+    if isinstance(method, str) and ":" in method:
+        return _import_method(method)
+    kind: Any = METHODS.get(_host_name(method)) if isinstance(method, str) else method
+    if not callable(kind):
+        known = ", ".join(METHODS)
+        raise ValueError(
+            f"method is {method!r}; it must be one of {known}, one of these with _d behind it, or a custom Objective: "
+            "module:Class"
+        )
+    return kind
+
+
 def uses_centers(method: Any, guided: bool) -> bool:
     """Return whether a method, plain or guided, depends on the class centers; a custom one may, unless it says no."""
-    kind = METHODS.get(method) if isinstance(method, str) else method
     # Only the class's own attribute counts: a subclass may read the centers where its base does not.
-    return guided or getattr(kind, "__dict__", {}).get("uses_centers", True)
+    return guided or getattr(find_method(method), "__dict__", {}).get("uses_centers", True)
 
 
 def recommended(method: Any, guided: bool, bits: int) -> dict[str, Any]:
     """Return what the recipe "tuned" sets for codes of a method, plain or guided; a custom one may have none."""
-    kind = METHODS.get(method) if isinstance(method, str) else method
-    found = getattr(kind, "recommended", {}).get("guided" if guided else "host", {})
+    found = getattr(find_method(method), "recommended", {}).get("guided" if guided else "host", {})
 
     def value(entry: Any) -> Any:
         if isinstance(entry, Mapping):
@@ -73,11 +112,50 @@ def recommended(method: Any, guided: bool, bits: int) -> dict[str, Any]:
 
 
 def method_name(method: Any) -> str:
-    """Return the method's name; that of a custom one is its class's or function's, in small letters."""
+    """Return the host's name; that of a custom one is its class's or function's, in small letters."""
     if isinstance(method, str):
-        return str(method)
+        return method.rpartition(":")[2].lower() if ":" in method else _host_name(method)
     function = getattr(method, "func", method)  # the function of a functools.partial
     return getattr(function, "__name__", type(function).__name__).lower()
+
+
+def stored_method(method: Any) -> str:
+    """Return what finds a method again: its name, or ``module:Class`` of a custom class that can be imported."""
+    if isinstance(method, str):
+        return str(_host_name(method))
+    module, name = getattr(method, "__module__", "__main__"), getattr(method, "__name__", "")
+    importable = module != "__main__" and getattr(sys.modules.get(module), name, None) is method
+    custom = isinstance(method, type) and method not in METHODS.values()
+    return f"{module}:{name}" if custom and importable else method_name(method)
+
+
+def _is_guided_name(method: Any) -> bool:
+    return isinstance(method, str) and method.endswith("_d") and method[:-2] in METHODS
+
+
+def _host_name(method: str) -> str:
+    """Return the name of the host: of ``csq_d`` it is ``csq``."""
+    return method[:-2] if _is_guided_name(method) else str(method)
+
+
+def _import_method(method: str) -> type[Objective]:
+    """Import the class ``module:Class`` of an objective, from the current folder if it is not installed."""
+    module, _, name = method.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # behind all others, so that no file of the folder hides a package
+    try:
+        kind = getattr(import_module(module), name, None)
+    except Exception as error:  # whatever a module may raise while it is loaded
+        what = f"method is {method!r}, whose module {module!r} could not be imported: {one_line(error)}"
+        raise ValueError(
+            f"{what}; it must be in the current folder, or installed, and is written without .py"
+        ) from error
+    if not (isinstance(kind, type) and issubclass(kind, Objective)):
+        what = "has no such class" if kind is None else f"has {name} as something else"
+        raise ValueError(
+            f"method is {method!r}, and the module {what}; it must be a subclass of lbhash.losses.Objective"
+        )
+    return kind
 
 
 def _check_names(given: Any, argument: str, kind: Callable[..., Any], leading: int, whose: str) -> None:
@@ -99,5 +177,7 @@ def _check_names(given: Any, argument: str, kind: Callable[..., Any], leading: i
             raise TypeError(f"{argument} has {key!r}, which {whose} does not take; {takes}")
 
 
-__all__ = ["CSQ", "DBDH", "DCH", "DSDH", "METHODS", "GreedyHash", "Guided", "HashNet", "Objective", "Task"]
-__all__ += ["build_objective", "check_method", "method_name", "recommended", "uses_centers"]
+__all__ = ["CSQ", "DBDH", "DCH", "DFH", "DHN", "DPN", "DPSH", "DSDH", "DSH", "DTSH", "IDHN", "JMLH", "MDS", "METHODS"]
+__all__ += ["QSMI", "TALR", "GreedyHash", "Guided", "HashNet", "HyP2", "MIHash", "NormSoftmax", "Objective"]
+__all__ += ["OrthoHash", "Task", "build_objective", "check_method", "find_method", "method_name", "recommended"]
+__all__ += ["stored_method", "uses_centers"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task
+from lbhash.losses.classes import labeled_mean, majority, tie_break
 from lbhash.utils.validation import check_float
 
 
@@ -35,24 +35,15 @@ class CSQ(Objective):
         super().__init__()
         self.lam = check_float(lam, "lam", 0)
         self.register_buffer("centers", task.centers.float())
-        coins = torch.randint(0, 2, (task.bits,), generator=task.generator())
-        self.register_buffer("tie_break", 2.0 * coins - 1)
-
-    def targets(self, labels: Tensor) -> Tensor:
-        """Return each row's center, ``float [n, bits]`` of ±1, which has no meaning for a row without a label."""
-        if labels.ndim == 1:
-            return self.centers[labels]
-        votes = labels.float() @ self.centers
-        return torch.where(votes == 0, self.tie_break, votes.sign())
+        self.register_buffer("tie_break", tie_break(task))
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar."""
-        ones = (self.targets(labels) + 1) / 2
+        ones = (majority(labels, self.centers, self.tie_break) + 1) / 2
         # (tanh ℓ + 1)/2 is the logistic function of 2ℓ, which gives the cross-entropy without rounding to log 0.
         if labels.ndim == 1:
             bce = F.binary_cross_entropy_with_logits(2 * logits, ones)
         else:
-            labeled = labels.any(dim=1)
             each = F.binary_cross_entropy_with_logits(2 * logits, ones, reduction="none").mean(dim=1)
-            bce = (each * labeled).sum() / labeled.sum().clamp(min=1)
+            bce = labeled_mean(each, labels)
         return bce + self.lam * (logits.tanh().abs() - 1).square().mean()

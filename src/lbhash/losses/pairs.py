@@ -47,9 +47,35 @@ def balanced_mean(values: Tensor, labels: Tensor) -> Tensor:
     return (weights * values).sum() / size.clamp(min=1)
 
 
+def pair_mean(values: Tensor, chosen: Tensor | None = None) -> Tensor:
+    """Return the mean of ``values`` ``[n, n]`` over the pairs i ≠ j, all or those that are chosen; 0 without any."""
+    pairs = ~torch.eye(len(values), dtype=torch.bool, device=values.device)
+    if chosen is not None:
+        pairs &= chosen
+    return torch.where(pairs, values, 0).sum() / pairs.sum().clamp(min=1)
+
+
+def quantization(u: Tensor) -> Tensor:
+    """Return the mean of (u − bin(u))² over all bits."""
+    return (u.abs() - 1).square().mean()
+
+
 def likelihood_loss(inner: Tensor, s: Tensor) -> Tensor:
     """Return −log p(s_ij | θ_ij) = log(1 + exp θ_ij) − s_ij θ_ij, elementwise."""
     return F.softplus(inner) - s * inner
+
+
+def soft_histograms(u: Tensor, bins: int, chosen: Tensor) -> Tensor:
+    """Return for each row a histogram of its distances to the chosen other rows, ``[n, bins + 1]``.
+
+    The distance d = ½(h − ⟨u_i, u_j⟩) counts max(0, 1 − |d − t|/Δ) at each t = 0, Δ, 2Δ … h, where Δ = h / bins: one in
+    total, shared by the two nearest t, so that the count has a gradient. ``chosen`` is ``bool [n, n]``.
+    """
+    bits = u.shape[1]
+    d = ((bits - u @ u.T) / 2).clamp(0, bits)
+    at = torch.linspace(0, bits, bins + 1, dtype=u.dtype, device=u.device)
+    share = (1 - (d[:, :, None] - at).abs() * (bins / bits)).clamp(min=0)
+    return (share * chosen[:, :, None]).sum(dim=1)
 
 
 class Memory(torch.nn.Module):

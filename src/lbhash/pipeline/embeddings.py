@@ -109,7 +109,8 @@ class Embedded:
     def dataset(self, protocol: str | None = None, seed: int = 0) -> Dataset[EmbeddingSplit]:
         """Split the rows that have an embedding into train, base and query (``Table.split_rows``)."""
         chosen, rows = self.images.split_rows(protocol, seed, self.readable)
-        return Dataset(self.images.name, chosen, *(self.split(rows[split]) for split in SPLITS))
+        train, base, query = (self.split(rows[split]) for split in SPLITS)
+        return Dataset(self.images.name, chosen, train, base, query)
 
 
 def embed_dataset(

@@ -2,12 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lbhash.codes.deephash import read_deephash
-from lbhash.codes.io import read_codes
+from lbhash.codes.io import CodeTable, read_codes
+from lbhash.data import load_table
+from lbhash.evaluation.neighbors import NEIGHBORS, NeighborReport, evaluate_neighbors
 from lbhash.evaluation.report import Report, evaluate
+from lbhash.pipeline import runs
+from lbhash.utils.labels import renumbered
+
+
+def evaluate_file_neighbors(
+    queries: str | Path | None,
+    base: str | Path | None,
+    embeddings: Sequence[str | Path],
+    *,
+    k: Sequence[int] | None = None,
+    bits: int | None = None,
+) -> NeighborReport:
+    """Evaluate two files of codes by the neighbors of the embeddings that were encoded (``evaluate_neighbors``).
+
+    ``embeddings`` is the file that both were encoded from, or that of the queries and that of the base; the codes' own
+    ``rows`` say which of its rows they are of.
+    """
+    left, right = _two_files(queries, base, bits, None, None)
+    _check_one_model(left, right)
+    if len(embeddings) not in (1, 2):
+        raise ValueError(f"neighbors names {len(embeddings)} files; it must be one, or those of queries and base")
+    tables = [load_table(file) for file in embeddings]
+    if len(tables) == 1:
+        both = np.intersect1d(left.rows, right.rows)
+        if len(both):
+            said = f"row {both[0]} of {embeddings[0]} is in queries and in base ({len(both)} rows are)"
+            raise ValueError(f"{said}, and would find itself; encode --split query and --split base")
+    found = []
+    for codes, table, name in ((left, tables[0], "queries"), (right, tables[-1], "base")):
+        if len(codes.rows) and codes.rows.max() >= len(table):
+            said = f"{name} has a code of row {codes.rows.max()}, and {table.name} has {len(table)} rows"
+            raise ValueError(f"{said}; give the file that was encoded")
+        found.append(table.split(codes.rows).take(slice(None)))
+    k = sorted({min(count, len(right.codes)) for count in NEIGHBORS}) if k is None else k
+    return evaluate_neighbors(left.codes, found[0], right.codes, found[1], k, left.bits)
 
 
 def evaluate_files(
@@ -18,30 +59,65 @@ def evaluate_files(
     query_labels: str | Path | None = None,
     base_labels: str | Path | None = None,
     bits: int | None = None,
+    write_run: str | Path | None = None,
+    write_qrels: str | Path | None = None,
     **options: Any,
 ) -> Report:
     """Evaluate one file of codes (``lbhash.codes.io.read_codes``) as queries against another as base.
 
     Both may be replaced by ``deephash``, a folder of DeepHash-pytorch. Labels that a file lacks come from an ``.npy``,
-    and the length of codes from ``bits``. The other options are of ``lbhash.evaluate``.
+    and the length of codes from ``bits``. ``write_run`` and ``write_qrels`` are files for the ranking, as long as
+    ``top_k`` or 1,000, and for what is relevant (``lbhash.pipeline.runs``). The other options are of
+    ``lbhash.evaluate``.
     """
     if deephash is not None:
         if not (queries is base is query_labels is base_labels is None):
             raise ValueError("deephash is a folder with queries, base and labels of its own; give it alone")
         left, right = read_deephash(deephash)
-    elif queries is None or base is None:
+    else:
+        left, right = _two_files(queries, base, bits, query_labels, base_labels)
+    _check_one_model(left, right)
+    for table, name in ((left, "queries"), (right, "base")):
+        if table.labels is None:
+            raise ValueError(
+                f"{name} has no labels; an evaluation needs them, or the embeddings that were encoded (--neighbors)"
+            )
+    wanted, labels = left.labels, right.labels
+    if left.class_names or right.class_names:
+        if not (left.class_names and right.class_names):
+            kinds = [f"names, such as {t.class_names[0]!r}" if t.class_names else "numbers" for t in (left, right)]
+            said = f"labels of queries are {kinds[0]}, and those of base {kinds[1]}"
+            raise ValueError(f"{said}; both must be the same: encode both from labels of one kind")
+        names = sorted({*left.class_names, *right.class_names})
+        wanted, labels = (renumbered(np.asarray(t.labels), t.class_names, names) for t in (left, right))
+    report = evaluate(left.codes, wanted, right.codes, labels, bits=left.bits, **options)
+    if write_run is not None:
+        runs.write_run(write_run, left, right, options.get("top_k"))
+    if write_qrels is not None:
+        runs.write_qrels(write_qrels, replace(left, labels=wanted), replace(right, labels=labels))
+    return report
+
+
+def _two_files(
+    queries: str | Path | None,
+    base: str | Path | None,
+    bits: int | None,
+    query_labels: str | Path | None,
+    base_labels: str | Path | None,
+) -> tuple[CodeTable, CodeTable]:
+    """Read two files of codes, and the labels that they lack."""
+    if queries is None or base is None:
         missing = "queries" if queries is None else "base"
         raise ValueError(f"{missing} is missing; give queries and base, two files of codes, or deephash, a folder")
-    else:
-        left = read_codes(queries, "queries", bits=bits, labels=query_labels)
-        right = read_codes(base, "base", bits=bits, labels=base_labels)
+    left = read_codes(queries, "queries", bits=bits, labels=query_labels)
+    return left, read_codes(base, "base", bits=bits, labels=base_labels)
+
+
+def _check_one_model(left: CodeTable, right: CodeTable) -> None:
+    """Raise ``ValueError`` unless the codes of queries and base are of one length and, as far as known, one model."""
     if left.bits != right.bits:
         what = f"base holds codes of {right.bits} bits and queries has {left.bits}"
         raise ValueError(f"{what}; encode both with one model")
     if left.model and right.model and left.model != right.model:
         what = f"base was encoded by model {right.model} and queries by {left.model}"
         raise ValueError(f"{what}; encode both with one model")
-    for table, name in ((left, "queries"), (right, "base")):
-        if table.labels is None:
-            raise ValueError(f"{name} has no labels; an evaluation needs them")
-    return evaluate(left.codes, left.labels, right.codes, right.labels, bits=left.bits, **options)

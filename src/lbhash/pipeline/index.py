@@ -1,8 +1,8 @@
-"""Build an index from a file of codes or from what a model makes of data, change it, and write it to a file."""
+"""Build an index from a file of codes or from what a model makes of data, and change it."""
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes.io import CodeTable, check_suffix, code_column, read_codes
+from lbhash.codes.io import CodeTable, read_codes
+from lbhash.data.images import ImageSplit
 from lbhash.hasher import load_hasher
 from lbhash.index import Index, build_index, check_build, check_model, code_attributes
 from lbhash.pipeline.columns import column_schema
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.utils.parquet import write_parquet
+from lbhash.pipeline.encoding.source import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +38,8 @@ def build(
     """Build an index from a file or folder of codes, or from what a model makes of data (``EncodingJob``).
 
     The options are those of ``lbhash index build``; those of the kind are ``NAME=NUMBER``. The ids are what ``ids_of``
-    says, and ``next`` counts from 0. The split of the data is base if it is not given.
+    says, and ``next`` counts from 0. Without a split, the index takes the base rows of data that have
+    splits of their own, and says how many rows it leaves out; of other data it takes all rows.
     """
     settings: dict[str, Any] = {"store_vectors": store_vectors, "options": _numbers(options), "overwrite": overwrite}
     check_build(out, kind, **settings)
@@ -75,22 +77,6 @@ def bench(
         chosen = table.codes[:limit]
     rows = compare_kinds(index.codes_of(ids), index.bits, chosen, k, rounds=rounds, say=say)
     return {"codes": len(ids), "bits": index.bits, "queries": len(chosen), "k": k, "kinds": rows}
-
-
-def export_index(index: Index, out: str | Path) -> dict[str, Any]:
-    """Write all of an index to a Parquet file of codes, which ``read_codes`` reads, with ids and attributes."""
-    file = check_suffix(out, suffixes=(".parquet",))
-    ids = index.ids()
-    table = index.attributes_of(ids)
-    facts = {"bits": index.bits, "model": index.model}
-    if index.label == "labels":
-        lists = table["labels"].combine_chunks()
-        facts["classes"] = 1 + max((item for row in lists.to_pylist() for item in row or ()), default=0)
-    table = table.add_column(1, "code", code_column(index.codes_of(ids))).replace_schema_metadata(
-        {"lbhash": json.dumps(facts)}
-    )
-    write_parquet(file, table)
-    return {"codes": len(ids), "bits": index.bits, "columns": table.column_names, "out": str(out)}
 
 
 def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
@@ -131,7 +117,7 @@ def _read_or_encode(
     for name in ("model", "data"):
         if name not in given:
             raise ValueError(f"{name} is missing; give model and data, or codes")
-    job = EncodingJob(**{"split": "base", **given})
+    job = EncodingJob(**{"split": None, **given})
     schema = column_schema(job.data, job.columns, one_file=job.base is None and job.query is None)
     _check_ids(schema, ids)
     hasher = load_hasher(job.model)
@@ -143,8 +129,22 @@ def _read_or_encode(
             what = f"columns is {', '.join(columns) or 'not given'}; the index has {', '.join(attributes)}"
             raise ValueError(f"{what}, so that it must be {', '.join(wanted) or 'left out'}")
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
-    encoded = open_source(job, hasher, stream=False, progress=progress).encode_all(vectors, progress=progress)
+    source = open_source(job, hasher, stream=False, progress=progress)
+    if job.split is None and source.job.split != "all":
+        print(_left_out(source), file=sys.stderr)
+    encoded = source.encode_all(vectors, progress=progress)
     return encoded.table, encoded.vectors
+
+
+def _left_out(source: Source) -> str:
+    """Return the line that says which rows of the data are not taken, if no split was named."""
+    split, count = source.job.split, len(source.rows)
+    rows = source.split
+    total = len(rows.images if isinstance(rows, ImageSplit) else rows.embedded().embeddings)
+    if total == count:  # of several files, the others were not looked at
+        return f"the {count:,} {split} {source.unit} of the data are taken; --split names others"
+    said = f"the {count:,} {split} {source.unit} of the data are taken, and {total - count:,} are left out"
+    return f"{said}; --split all takes all {total:,}"
 
 
 def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
@@ -161,6 +161,15 @@ def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
     if not pa.types.is_integer(schema.field(which).type):
         raise TypeError(f"ids is {which!r}, a column of {schema.field(which).type}; it must hold integers")
     return which
+
+
+def parse_ids(texts: Sequence[str]) -> list[int]:
+    """Read ids as they are typed, ``3`` or ``1,2,3``."""
+    words = [word.strip() for text in texts for word in text.split(",")]
+    for word in words:
+        if not (word.isascii() and word.isdigit()):
+            raise ValueError(f"ids is {word!r}; it must be integers from 0 on, such as 3 or 1,2,3")
+    return [int(word) for word in words]
 
 
 def _numbers(texts: Sequence[str]) -> dict[str, int]:

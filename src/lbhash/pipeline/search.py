@@ -21,6 +21,7 @@ from lbhash.index.milvus.address import shown_address
 from lbhash.index.rerank import By
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.index import ids_of
+from lbhash.utils.files import fetched
 from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import write_parquet
 
@@ -109,6 +110,7 @@ def _open(path: str, hasher: Hasher | None = None) -> Index:
 
 def _encode_rows(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
     """Encode rows of a data file, of embeddings or of images, as queries."""
+    data = str(fetched(data, "data"))
     table: Table[Any] = ImageOptions().table(data, hasher) if holds_images(data) else load_table(data)
     for row in rows:
         if not 0 <= row < len(table):
@@ -116,7 +118,7 @@ def _encode_rows(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
     split: Split = table.split(np.asarray(rows, np.int64))
     embedded = split.embedded(hasher.backbone_ if split.needs_backbone else None)
     codes, embeddings = hasher.encode_split(embedded), embedded.take(slice(None))
-    labels = [None if table.labels is None else label_value(table.labels[row]) for row in rows]
+    labels = [None if table.labels is None else label_value(table.labels[row], table.class_names) for row in rows]
     return Queries(codes, list(rows), labels, hasher.model_.outputs(embeddings), embeddings)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lbhash.data import Dataset, load_dataset
-from lbhash.data.images import holds_images
+from lbhash.data import Dataset, load_dataset, load_table
+from lbhash.data.images import holds_images, load_images
+from lbhash.data.split import classes_of
 from lbhash.pipeline.embeddings import ImageOptions
+from lbhash.utils.files import fetched
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
@@ -37,6 +39,7 @@ def open_embedded(
     ``images`` says how images are embedded; it is None for embeddings. All else is as in ``load_dataset``, which takes
     the files ``base``, ``query`` and ``labels``.
     """
+    data = fetched(data, "data")
     if images is not None:
         check_images_alone(**files)
         embedded = images.embed(data)
@@ -45,6 +48,19 @@ def open_embedded(
     if holds_images(data):
         raise ValueError(f"data is {str(data)!r}, which holds images; give what embeds them (--backbone FOLDER)")
     return load_dataset(data, **files, protocol=protocol, seed=split_seed), {}
+
+
+def count_classes(classes: int | None, data: str | None) -> int:
+    """Return the number of classes that is given, or else that of the labels of a file."""
+    if (classes is None) == (data is None):
+        raise ValueError("classes is given, and so is data; give one" if data else "classes is missing; or give data")
+    if data is None:
+        assert classes is not None
+        return classes
+    table = load_images(data) if holds_images(data) else load_table(data)
+    if table.labels is None:
+        raise ValueError(f"data is {data!r}, which has no labels to count the classes by; give classes")
+    return len(classes_of(table.labels))
 
 
 def check_images_alone(**files: Any) -> None:

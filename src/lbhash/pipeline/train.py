@@ -8,19 +8,27 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from lbhash.data import Dataset
+from lbhash.evaluation.neighbors import NEIGHBORS, NeighborReport, evaluate_neighbors
 from lbhash.evaluation.recognition import classifier_predict
-from lbhash.evaluation.report import evaluate
+from lbhash.evaluation.report import Report, evaluate
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.splits import check_images_alone, open_embedded
 from lbhash.training.arguments import arguments
 from lbhash.utils.files import check_folder, write_json
 from lbhash.utils.system import peak_memory, usable_cores
 from lbhash.utils.validation import check_int
+
+if TYPE_CHECKING:
+    from lbhash.codes import PackedCodes
+    from lbhash.hasher import Hasher
+
+MOST_QUERIES = 1000
+"""The most queries of data without labels whose neighbors are looked for."""
 
 
 def train_files(
@@ -31,6 +39,8 @@ def train_files(
     query: str | Path | None = None,
     labels: str | Path | None = None,
     protocol: str | None = None,
+    embedding_column: str | None = None,
+    label_column: str | None = None,
     split_seed: int = 0,
     images: ImageOptions | None = None,
     freeze: bool = False,
@@ -54,9 +64,9 @@ def train_files(
                 why = "with --freeze" if freeze else "without a backbone"
                 said = "no-augment is given" if value is False else f"{one.name.replace('_', '-')} is {value}"
                 raise ValueError(f"{said} {why}; it is for a backbone that is fine-tuned")
-        dataset, metadata = open_embedded(
-            data, images, base=base, query=query, labels=labels, protocol=protocol, split_seed=split_seed
-        )
+        files = {"base": base, "query": query, "labels": labels}
+        files |= {"embedding_column": embedding_column, "label_column": label_column}
+        dataset, metadata = open_embedded(data, images, **files, protocol=protocol, split_seed=split_seed)
         threads = 1 if threads is None else threads
         return train_model(dataset, out, split_seed=split_seed, metadata=metadata, threads=threads, **training)
     from lbhash.data.images.corrupt import check_images
@@ -98,6 +108,8 @@ def train_model(
     Classes of the train split get a center each, whatever their numbers are; the model remembers these. A class that
     only base or query have is found, or not, without one.
 
+    Without labels a method that needs none is fitted, and the metrics are of neighbors (``evaluate_neighbors``).
+
     The folder gets the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``. mAP@k is of ``top_k``; if
     None, of the whole base. ``metadata`` is what else the model remembers: its ``backbone``, how images were found. The
     settings are those of ``Hasher``.
@@ -113,21 +125,31 @@ def train_model(
         unresumed = " and no checkpoint to resume from" if resume else ""
         what = f"which already holds a model{unresumed}"
         raise ValueError(f"out is {str(out)!r}, {what}; give another folder, or --overwrite")
+    if has_checkpoint(folder) and not (resume or overwrite):
+        what = "which holds the checkpoint of an unfinished training"
+        raise ValueError(
+            f"out is {str(out)!r}, {what}; go on with --resume, begin anew with --overwrite, or give another"
+        )
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(dataset.base), "the size of the base")
     hasher = Hasher(progress=progress, **settings)
     if resume and not resumable and is_main_process():
         print(f"{out} has no checkpoint to resume from; training begins anew", file=sys.stderr)
     started = time.perf_counter()
-    part, classes = dataset.train.compact()
+    unlabeled = dataset.train.labels is None
+    part, classes = (dataset.train, np.arange(0)) if unlabeled else dataset.train.compact()
     hasher.fit_split(part, len(classes), directory=folder, resume=resume, logger=log)
     seconds = time.perf_counter() - started
     if not is_main_process():
         return {}
-    training = asdict(hasher.trained_)
-    rate = training.pop("rows_per_second")  # so that a resumed run has the metrics of one that was never interrupted
+    training = None if hasher.trained_ is None else asdict(hasher.trained_)
+    # Without it a resumed run has the metrics of one that was never interrupted.
+    rate = None if training is None else training.pop("rows_per_second")
     query, base = hasher.encode_split(dataset.query), hasher.encode_split(dataset.base)
-    report = evaluate(query, dataset.query.labels, base, dataset.base.labels, top_k, bits=hasher.bits)
+    if unlabeled:
+        report: Report | NeighborReport = _neighbors(hasher, dataset, query, base)
+    else:
+        report = evaluate(query, dataset.query.labels, base, dataset.base.labels, top_k, bits=hasher.bits)
     recognized = None
     seen = np.isin(dataset.query.labels, classes)
     if hasher.model_.classifier is not None and not dataset.multi_label and seen.any():
@@ -139,20 +161,30 @@ def train_model(
         "method": hasher.name,
         "bits": hasher.bits,
         "seed": hasher.seed,
-        "epochs": hasher.epochs,
+        "epochs": None if training is None else hasher.epochs,
         "train_seconds": round(seconds, 2),
         "training": training,
         **(_of_images(rate) if dataset.train.needs_backbone else {}),
         **report.as_dict(),
         "classifier_accuracy": recognized,  # of the method's own classifier, where it has one
     }
-    hasher.classes_ = classes
+    hasher.classes_ = np.asarray(dataset.class_names)[classes] if dataset.class_names else classes
     hasher.model_.metadata |= {**source, "split_seed": split_seed, **(metadata or {})}
     if dataset.train.labels is not None and dataset.train.labels.ndim == 2:
         hasher.model_.metadata["label_columns"] = dataset.classes
     hasher.save_pretrained(folder)
     write_json(folder / "metrics.json", metrics)
     return metrics
+
+
+def _neighbors(hasher: Hasher, dataset: Dataset, query: PackedCodes, base: PackedCodes) -> NeighborReport:
+    """Return what the codes of some queries keep of the neighbors in the embeddings."""
+    most = min(MOST_QUERIES, len(query))
+    asked = np.sort(np.random.default_rng(0).permutation(len(query))[:most])
+    sampled = dataset.query.with_rows(dataset.query.rows[asked], None).embedded().take(slice(None))
+    rows = dataset.base.embedded().take(slice(None))
+    k = sorted({min(count, len(base)) for count in NEIGHBORS})
+    return evaluate_neighbors(query[asked], sampled, base, rows, k, hasher.bits)
 
 
 def _of_images(rate: float | None) -> dict[str, Any]:

@@ -141,7 +141,9 @@ def _queries(engine: Engine, index: Index, notes: list[str]) -> tuple[Any, list[
     if not len(places):
         raise ValueError("the index holds every query of the data")
     sampled = _sample(places, MAX_QUERIES, "queries", notes)
-    return engine.model.encode(query.take(sampled)), [label_value(label) for label in query.labels[sampled]]
+    return engine.model.encode(query.take(sampled)), [
+        label_value(label, dataset.class_names) for label in query.labels[sampled]
+    ]
 
 
 def _axes(plane: Any) -> dict[str, list[float]]:

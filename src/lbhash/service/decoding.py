@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import queue
 import struct
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from threading import Lock
 
 from PIL import Image
 
@@ -14,6 +17,7 @@ from lbhash.service.errors import ServiceError
 from lbhash.service.workers import Worker, WorkerError
 
 THUMBNAIL = 256  # pixels of its longer side
+LARGE = 4_000_000  # pixels, from which on one image is held in memory at a time: 25 million take 170 MiB
 _SIZE = struct.Struct("!II")
 _MEMORY = 2 << 30  # bytes of address space, most of which the libraries reserve and never touch
 _MEMORY_PER_PIXEL = 32  # a decoder's own buffers, and a few copies in several modes
@@ -28,11 +32,22 @@ class Decoder:
         self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()  # None is started when it is needed
         for _ in range(workers):
             self._idle.put(None)
+        self._large = Lock()
 
-    def image(self, data: bytes) -> Image.Image:
-        """Decode an image file to RGB; ``ServiceError`` 422 if it is none, too large, damaged, or takes too long."""
+    @contextmanager
+    def image(self, data: bytes) -> Iterator[Image.Image]:
+        """Decode an image file to RGB for the block; another large one waits until the block is over.
+
+        ``ServiceError`` 422 if it is no image, too large, damaged, or takes too long.
+        """
         answer = self._ask(("image", data))
-        return Image.frombytes("RGB", _SIZE.unpack_from(answer), answer[_SIZE.size :])
+        with ExitStack() as held:
+            if not answer:
+                held.enter_context(self._large)
+                answer = self._ask(("large", data))
+            image = Image.frombytes("RGB", _SIZE.unpack_from(answer), answer[_SIZE.size :])
+            del answer
+            yield image
 
     def thumbnail(self, data: bytes) -> bytes:
         """Return an image file as a WebP file of at most ``THUMBNAIL`` pixels a side; raises as ``image`` does."""
@@ -63,7 +78,9 @@ class Decoder:
 def _decode(job: tuple[str, bytes], *, max_bytes: int, max_pixels: int) -> bytes:
     kind, data = job
     image = decode_image(data, max_bytes=max_bytes, max_pixels=max_pixels)
-    if kind == "image":
+    if kind == "image" and image.width * image.height > LARGE:
+        return b""
+    if kind in ("image", "large"):
         return _SIZE.pack(*image.size) + image.tobytes()
     image.thumbnail((THUMBNAIL, THUMBNAIL))
     file = io.BytesIO()

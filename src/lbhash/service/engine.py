@@ -23,7 +23,6 @@ from lbhash.service.rows import DigitRows, ImageRows, Rows, open_rows
 from lbhash.service.schemas import About, EncodeAnswer, Given, Health, Limits, Neighbor, Options, Query, SearchAnswer
 from lbhash.service.settings import MAX_JSON, MAX_K, Settings
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import label_value
 from lbhash.utils.serialization import json_value
 from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
@@ -190,8 +189,7 @@ class Engine:
                 embedding = self._embed(file)
             else:
                 raise ServiceError(422, f"row {given.row} has no image to encode")
-            label = None if rows.labels is None else label_value(rows.labels[given.row])
-            return *self._hash(embedding), {"row": given.row, "label": label}
+            return *self._hash(embedding), {"row": given.row, "label": rows.label(given.row)}
         if given.id is not None:
             try:
                 code = index.codes_of([given.id])[0]
@@ -217,8 +215,8 @@ class Engine:
     def _embed(self, file: bytes) -> npt.NDArray:
         if self._embed_image is None:
             raise ServiceError(422, "this service has no backbone to encode images; send an embedding instead")
-        image = self.decoder.image(file)
-        with blame_request():  # the backbone's preprocessing refuses some shapes, such as a line of pixels
+        # The backbone's preprocessing refuses some shapes, such as a line of pixels.
+        with self.decoder.image(file) as image, blame_request():
             return self._embed_image(image)
 
 

@@ -87,8 +87,8 @@ def line_for(error: ValidationError | Any) -> str:
     """Return the first of Pydantic's errors as one line."""
     first = error.errors()[0]
     place = ".".join(str(step) for step in first["loc"] if step not in ("path", "query"))
-    message = " ".join(str(first["msg"]).removeprefix("Value error, ").split())
-    return f"{place}: {message}" if place else message
+    message = str(first["msg"]).removeprefix("Value error, ")
+    return " ".join((f"{place}: {message}" if place else message).split())
 
 
 def _check_names(names: Iterable[str], model: type[BaseModel]) -> None:
@@ -96,7 +96,7 @@ def _check_names(names: Iterable[str], model: type[BaseModel]) -> None:
     for name in names:
         if name not in model.model_fields:
             known = ", ".join(model.model_fields) or "none"
-            raise ServiceError(422, f"{name[:64]}: there is no such field; there are {known}")
+            raise ServiceError(422, f"{' '.join(name[:64].split())}: there is no such field; there are {known}")
 
 
 def _read_form(body: Body, options: type[BaseModel]) -> tuple[bytes, dict[str, Any]]:

@@ -7,6 +7,7 @@ import io
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,8 @@ from PIL import Image
 
 from lbhash.data import EmbeddingTable, load_table
 from lbhash.data.images.parquet import ParquetImages
-from lbhash.data.readers import first_of, read_label_column
+from lbhash.data.readers import EMBEDDINGS, first_of, read_label_column
+from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import CHECKED
 
 
@@ -26,9 +28,14 @@ class Rows:
     def __init__(self, table: EmbeddingTable | None) -> None:
         self.embeddings = None if table is None else table.embeddings
         self.labels = None if table is None else table.labels
+        self.class_names = () if table is None else table.class_names
 
     def __len__(self) -> int:
         return 0 if self.embeddings is None else len(self.embeddings)
+
+    def label(self, row: int) -> Any:
+        """Return the label of a row, as the index has labels; None if there is none."""
+        return None if self.labels is None else label_value(self.labels[row], self.class_names)
 
     def image(self, row: int) -> bytes | None:
         """Return the image file of a row, or None if it has none."""
@@ -58,14 +65,14 @@ class ImageRows(Rows):
     """The rows of a Parquet file with a column ``image`` (``ParquetImages``), which may be larger than the memory."""
 
     def __init__(self, file: Path, columns: Sequence[str]) -> None:
-        super().__init__(load_table(file) if "embedding" in columns else None)
+        super().__init__(load_table(file) if first_of(EMBEDDINGS, columns) else None)
         self._folder = file.parent.resolve()
         self._images = ParquetImages([file], "image", file.name)
         self._lock = threading.Lock()  # ParquetImages has one reader
         column = first_of(("label", "labels"), columns)
         if self.embeddings is None and column is not None:
             labels = pq.read_table(file, columns=[column], **CHECKED)[column]
-            self.labels = read_label_column(labels, f"column {column!r} of {file.name}")
+            self.labels, self.class_names = read_label_column(labels, f"column {column!r} of {file.name}")
 
     def __len__(self) -> int:
         return len(self._images)

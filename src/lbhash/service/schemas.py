@@ -16,7 +16,7 @@ _Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 _Value = StrictBool | _Int64 | _Finite | StrictStr
 _Natural = Annotated[StrictInt, Field(ge=0, lt=2**63)]
 _K = Annotated[StrictInt, Field(ge=1, le=MAX_K)]
-_Label = int | list[int] | None
+_Label = int | str | list[int] | list[str] | None
 _MAX_COLUMNS, _MAX_VALUES = 16, 1000  # of a filter
 
 
@@ -190,19 +190,19 @@ class About(_Loaded):
 class ClassNumbers(BaseModel):
     """The distances of the bound for one class, in bits."""
 
-    label: int
+    label: int | str
     codes: int
     intra: float = Field(description="D_intra: the largest distance of a code from the center of its class.")
     intra_mean: float
     inter: float | None = Field(description="The distance of its center from the nearest other center.")
-    nearest: int | None = Field(description="The class of that other center.")
+    nearest: int | str | None = Field(description="The class of that other center.")
 
 
 class Confusion(BaseModel):
     """The queries of one class that a vote of the nearest codes assigns to another class."""
 
-    label: int
-    taken_for: int
+    label: int | str
+    taken_for: int | str
     queries: int
     share: float = Field(description="The share of the queries of that class.")
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lbhash.utils.labels import check_label_pair, check_labels, number_classes
+from lbhash.utils.labels import check_label_pair, named_labels, number_classes, renumbered
 
 POINTS = 2000  # codes in the plane
 MAX_BASE = 1_000_000
@@ -27,11 +27,24 @@ class Evidence(NamedTuple):
 
 def summarize(evidence: Evidence) -> bytes:
     """Return the fields of ``lbhash.service.schemas.Summary`` as JSON; takes seconds."""
+    labels, names = named_labels(evidence.labels)
     if evidence.query_labels is None:
-        summary = _of_classes(evidence, check_labels(evidence.labels))
+        summary = _of_classes(evidence, labels)
     else:
-        query_labels, base_labels = check_label_pair(evidence.query_labels, evidence.labels)
+        asked, others = named_labels(evidence.query_labels)
+        if bool(names) != bool(others):
+            raise ValueError(
+                "the classes of the index have names and those of the data numbers, or the other way round"
+            )
+        if names:
+            old, names = names, tuple(sorted({*names, *others}))
+            labels, asked = renumbered(labels, old, names), renumbered(asked, others, names)
+            query_labels, base_labels = asked, labels
+        else:
+            query_labels, base_labels = check_label_pair(evidence.query_labels, evidence.labels)
         summary = _of_classes(evidence, base_labels) | _of_queries(evidence, query_labels, base_labels)
+    for row in [*summary["classes"], *(summary.get("confused") or ())] if names else ():
+        row |= {key: names[row[key]] for key in ("label", "nearest", "taken_for") if row.get(key) is not None}
     return json.dumps(summary, allow_nan=False).encode()
 
 

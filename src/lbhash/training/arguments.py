@@ -84,7 +84,9 @@ class TrainingArguments:
 
     bits: int = _setting(64, "Length of a code, from 1 to 1,024.", _check_bits, stored=False)
     method: Any = _setting(
-        "csq", "Host method: one that 'lbhash methods' lists or, in Python, a custom Objective, which is then a class."
+        "csq",
+        "Host method: one that 'lbhash methods' lists, such as csq or, guided, csq_d; MODULE:CLASS for an Objective of "
+        "your own, installed or in the current folder; in Python also its class.",
     )
     guided: bool = _setting(True, "Add the paper's guidance to the method (X becomes X_D).")
     epochs: int = _whole(30, "Passes over the training rows.", 1)

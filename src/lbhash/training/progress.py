@@ -7,8 +7,9 @@ from typing import Any
 
 import lightning as L
 from lightning.pytorch.callbacks import Callback
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
+
+from lbhash.utils.progress import bar_console
 
 _SECONDS = 0.2
 """Between two looks: a GPU that is asked for its loss is waited for."""
@@ -31,7 +32,7 @@ class EpochBar(Callback):
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[said]}"),
-            console=Console(stderr=True),
+            console=bar_console(),
         )
         self._task = self._bar.add_task(f"{title:<12}", total=None, said="")
 

@@ -13,11 +13,13 @@ import torch
 from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.data.holdout import validation_rows
 from lbhash.data.split import Split, SplitT
-from lbhash.losses import Objective, Task, build_objective, check_method, method_name, recommended, uses_centers
+from lbhash.losses import Objective, Task, build_objective, check_method, method_name, recommended, stored_method
+from lbhash.losses import uses_centers
 from lbhash.models.backbone import Backbone
 from lbhash.models.hash_model import HashModel
 from lbhash.models.surrogate import Surrogate
 from lbhash.training.arguments import TrainingArguments, arguments
+from lbhash.training.coders import coder_of
 from lbhash.training.confusion import MOST_ROWS, confusion
 from lbhash.training.distributed import is_main_process
 from lbhash.training.hardware import draw_from
@@ -80,7 +82,9 @@ def prepare(
     kind = check_center_kind(given.centers)
     share = check_validation(given.validation, given.monitor)
     options, guidance = plain(given.options, "options"), _plain_guidance(given.guidance)
-    check_method(given.method, guidance=guidance, options=options)  # before the confusion, which takes longest
+    check_method(
+        given.method, given.guided, guidance=guidance, options=options
+    )  # before the confusion, which takes longest
     split = labeled(split, classes)
     fitted, validation = split, None
     if share:
@@ -105,7 +109,7 @@ def prepare(
             made = {**(guidance or {}), "surrogate": given.guidance["surrogate"]}
         objective = build_objective(given.method, task, guided=given.guided, guidance=made, options=options)
         has_classifier = objective.class_scores(task.centers[:1]) is not None
-        metadata = _metadata(given, len(fitted)) | {"options": options, "guidance": guidance}
+        metadata = model_metadata(given, len(fitted)) | {"options": options, "guidance": guidance}
         draw_from(given.seed, 1)  # so that a host and its guided form start from the same weights
         dim = split.input_dim(backbone)
         model = HashModel(dim, given.bits, given.hidden, given.dropout, classes if has_classifier else 0, metadata)
@@ -198,8 +202,8 @@ def labeled(split: SplitT, classes: int) -> SplitT:
 
 
 def full_name(method: Any, guided: bool) -> str:
-    """Return the method as the paper writes it: ``csq``, or ``csq_d`` if it is guided."""
-    return f"{method_name(method)}{'_d' * bool(guided)}"
+    """Return the method as the paper writes it: ``csq``, or ``csq_d`` if it is guided, which a coder never is."""
+    return f"{method_name(method)}{'_d' * (bool(guided) and coder_of(method) is None)}"
 
 
 def _task(given: TrainingArguments, split: Split, classes: int, centers: npt.NDArray[np.int8]) -> Task:
@@ -208,10 +212,10 @@ def _task(given: TrainingArguments, split: Split, classes: int, centers: npt.NDA
     return Task(given.bits, classes, labels, torch.from_numpy(centers).float(), given.epochs, given.seed)
 
 
-def _metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
+def model_metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
     """Return what the model remembers of its training: the settings, the number of rows and the library's version."""
     values = {one.name: getattr(given, one.name) for one in arguments(stored=True, images=False, python=False)}
-    values |= {"method": method_name(given.method), "guided": bool(given.guided), "centers": str(given.centers)}
+    values |= {"method": stored_method(given.method), "guided": bool(given.guided), "centers": str(given.centers)}
     return values | {"backbone_lr": given.backbone_lr, "training_rows": rows, "lbhash": __version__}
 
 

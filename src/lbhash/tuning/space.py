@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from lbhash.centers.targets import check_center_kind
 from lbhash.hasher import Hasher
-from lbhash.losses import METHODS, Guided, Objective, Task, build_objective
+from lbhash.losses import Guided, Objective, Task, build_objective, find_method
 from lbhash.models.hash_model import HashModel
 from lbhash.training.setup import with_recipe
 from lbhash.utils.files import existing_file
@@ -51,8 +51,7 @@ def default_space(method: Any, guided: bool, bits: int) -> dict[str, BaseDistrib
     }
     if guided:
         space["guidance.weight"] = {"low": 0.03, "high": 3.0, "log": True}
-    kind = METHODS.get(method) if isinstance(method, str) else method
-    for name, entry in getattr(kind, "search_space", {}).items():
+    for name, entry in getattr(find_method(method), "search_space", {}).items():
         space[f"options.{name}"] = entry(bits) if callable(entry) else entry
     return {name: from_entry(entry) for name, entry in space.items()}
 
@@ -179,8 +178,7 @@ def _own_value(hasher: Hasher, name: str) -> Any:
 def _default(hasher: Hasher, name: str) -> Any:
     """Return a setting's default; None if it has none."""
     group, _, own = name.rpartition(".")
-    host: Any = METHODS[hasher.method] if isinstance(hasher.method, str) else hasher.method
-    kind = {"": type(hasher), "guidance": Guided, "options": host}[group]
+    kind: Any = {"": type(hasher), "guidance": Guided, "options": find_method(hasher.method)}[group]
     parameter = inspect.signature(kind).parameters.get(own)
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 

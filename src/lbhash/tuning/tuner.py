@@ -205,7 +205,7 @@ def _training_rows(data: Dataset | EmbeddingSplit, classes: int | None) -> tuple
         if classes is not None:
             raise ValueError(f"classes is {classes} and data is a data set, which knows its own; give one of the two")
         split, values = data.train.compact()
-        return split, len(values), values
+        return split, len(values), np.asarray(data.class_names)[values] if data.class_names else values
     if not isinstance(data, EmbeddingSplit):
         raise TypeError(f"data is of type {type(data).__name__}; it must be a Dataset or an EmbeddingSplit")
     if classes is None:

@@ -29,3 +29,38 @@ def as_array(value: Any, name: str) -> npt.NDArray[Any]:
     """Return ``np.asarray(value)``; raises ``ValueError`` if a value is masked."""
     check_unmasked(value, name)
     return np.asarray(value)
+
+
+def as_matrix(value: Any, name: str) -> Any:
+    """Return an array ``[n, dim]`` of what has a list or a record in each row, and anything else as it is.
+
+    Such are a column of lists of pandas, Polars or Arrow, an array of Python objects, and a structured array.
+
+    >>> as_matrix(np.array([(1, 2.5)], [("a", "i4"), ("b", "f4")]), "X").tolist()
+    [[1.0, 2.5]]
+    """
+    if isinstance(value, np.ndarray):
+        if value.dtype.names:
+            from numpy.lib.recfunctions import structured_to_unstructured
+
+            return structured_to_unstructured(value)
+        if value.dtype != object or value.ndim != 1:
+            return value
+        rows = value.tolist()
+    elif getattr(value, "ndim", len(getattr(value, "shape", ()))) == 2 and value.shape[1] == 1:
+        column = value.to_series() if hasattr(value, "to_series") else getattr(value, "iloc", {}) and value.iloc[:, 0]
+        inner = as_matrix(column, name)
+        return value if inner is column else inner
+    elif (to_list := getattr(value, "to_pylist", getattr(value, "to_list", None))) is not None:
+        rows = to_list()
+    else:
+        return value
+    if not len(rows) or not hasattr(rows[0], "__len__") or isinstance(rows[0], (str, bytes)):
+        return value
+    for at, row in enumerate(rows):
+        if not hasattr(row, "__len__") or len(row) != len(rows[0]):
+            what = f"{len(row)} numbers" if hasattr(row, "__len__") else repr(row)
+            raise ValueError(
+                f"{name} has {what} in row {at}; every row must have as many as the first ({len(rows[0])})"
+            )
+    return np.asarray(rows)

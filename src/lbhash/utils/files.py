@@ -204,3 +204,33 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def fetched(path: str | Path, name: str) -> str | Path:
+    """Return a local copy of what lies at an address that ``fsspec`` reads (``s3://…``), and any other path unchanged.
+
+    The copy is in the cache folder, until the address says that the file has changed.
+    """
+    if "://" not in str(path):
+        return path
+    import hashlib
+
+    from fsspec.core import url_to_fs
+
+    try:
+        system, place = url_to_fs(str(path))
+        facts = sorted(map(str, system.info(place).items()))
+        key = hashlib.sha256(f"{path}\0{facts}".encode()).hexdigest()[:32]
+        copy = cache_folder() / "fetched" / key / Path(place).name
+        if not copy.exists():
+            make_folder(copy.parent)
+            if system.isdir(place):
+                with tempfile.TemporaryDirectory(dir=copy.parent) as made:
+                    system.get(place, made + "/copy", recursive=True)
+                    Path(made, "copy").rename(copy)
+            else:
+                with replacing(copy) as temporary:
+                    system.get_file(place, str(temporary))
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{name} is {str(path)!r}, which could not be fetched: {error}") from None
+    return copy

@@ -44,6 +44,35 @@ def check_labels(labels: Any, name: str = "labels", classes: int | None = None) 
     raise ValueError(f"{name} has shape {array.shape}; it must be {_MAY_BE}")
 
 
+def named_labels(labels: Any, name: str = "labels", classes: int | None = None) -> tuple[Labels, tuple[str, ...]]:
+    """Return labels as ``check_labels`` does, and the names of their classes if they are strings, else no name.
+
+    Strings ``[n]``, or lists of strings, are numbered in the order of the alphabet; a row may have several names.
+
+    >>> named_labels(["dog", "cat", "dog"])
+    (array([1, 0, 1]), ('cat', 'dog'))
+    """
+    lists = _is_list_of_lists(labels, name)
+    flat = [value for row in labels for value in row] if lists else np.asarray(labels)
+    if not len(flat) or not all(isinstance(value, str) for value in flat):
+        return check_labels(labels, name, classes), ()
+    names = tuple(sorted({str(value) for value in flat}))
+    position = {value: at for at, value in enumerate(names)}
+    if lists:
+        return check_labels([[position[value] for value in row] for row in labels], name, len(names)), names
+    return np.array([position[value] for value in flat], np.int64), names
+
+
+def renumbered(labels: Labels, names: Sequence[str], order: Sequence[str]) -> Labels:
+    """Return labels of classes ``names`` with the numbers that the classes have in ``order``, which holds all names."""
+    at = np.array([order.index(name) for name in names], np.int64)
+    if labels.ndim == 1:
+        return at[labels]
+    hot = np.zeros((len(labels), len(order)), np.uint8)
+    hot[:, at] = labels
+    return hot
+
+
 def check_label_pair(
     labels: Any, others: Any, name: str = "query_labels", other_name: str = "base_labels"
 ) -> tuple[Labels, Labels]:
@@ -74,9 +103,11 @@ def number_classes(labels: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64]
     return np.unique(labels, return_inverse=True)
 
 
-def label_value(label: npt.ArrayLike) -> int | list[int]:
-    """Return a row's label for JSON: its class number, or the list of the classes of a multi-hot row."""
-    return np.flatnonzero(label).tolist() if np.ndim(label) else int(np.asarray(label))
+def label_value(label: npt.ArrayLike, names: Sequence[str] = ()) -> int | str | list[int] | list[str]:
+    """Return a row's label for JSON: its class's name or number, or the list of the classes of a multi-hot row."""
+    if np.ndim(label):
+        return [names[one] if names else one for one in np.flatnonzero(label).tolist()]
+    return names[int(np.asarray(label))] if names else int(np.asarray(label))
 
 
 def check_single(labels: Any, name: str = "labels") -> npt.NDArray[np.int64]:

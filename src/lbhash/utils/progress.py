@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def bar_console() -> Console:
+    """Return the console of progress bars, on standard error.
+
+    In a notebook they are widgets or, without ``ipywidgets``, one line at the end that does not flood the cell.
+    """
+    from rich.console import Console
+
+    return Console(stderr=True, force_jupyter=None if find_spec("ipywidgets") else False)
 
 
 @contextmanager
@@ -15,7 +30,6 @@ def counted(
     The unit is in the plural, ``total`` is None if it is unknown, and ``done`` is what was done before.
     """
     from rich import progress
-    from rich.console import Console
 
     bar = progress.Progress(
         progress.TextColumn("{task.description}"),
@@ -25,7 +39,7 @@ def counted(
         progress.TimeElapsedColumn(),
         progress.TextColumn("·"),
         progress.TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=bar_console(),
         disable=not show,
     )
     with bar:

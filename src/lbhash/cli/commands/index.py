@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 _HELP = "Build an index of codes, change it, and show what it holds."
 index_app = typer.Typer(name="index", help=_HELP, no_args_is_help=True)
 
+Format = Literal[
+    "parquet", "postgres", "pgvector", "sqlite-vec", "duckdb", "clickhouse", "lancedb", "elasticsearch", "usearch",
+    "ubinary", "binary",
+]  # fmt: skip
+"""The formats of ``lbhash.index.export.FORMATS``."""
+
 IndexPath = Annotated[str, typer.Option("--index", help="A folder that 'lbhash index build' wrote, or milvus+URL.")]
 
 
@@ -24,7 +30,9 @@ def chosen_codes(
     data: Annotated[
         str | None, typer.Option(help="What the model encodes: 'digits', a file of embeddings, or a folder of splits.")
     ] = None,
-    split: Annotated[SplitName | None, typer.Option(help="Which rows of --data; base if not given.")] = None,
+    split: Annotated[
+        SplitName | None, typer.Option(help="Which rows of --data; without it, all, or base if the data have splits.")
+    ] = None,
     codes: Annotated[
         Path | None, typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of --model and --data.")
     ] = None,
@@ -77,12 +85,17 @@ def add(index: IndexPath, as_json: Json = False, **options: Any) -> None:
 @index_app.command()
 def remove(
     index: IndexPath,
-    ids: Annotated[list[int], typer.Option("--id", help="Id of a code to remove; may be given several times.")],
+    ids: Annotated[
+        list[str], typer.Option("--ids", "--id", help="Ids of codes to remove: 3 or 1,2,3; may be given several times.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Remove codes by their ids, all of them or none."""
+    from lbhash.pipeline.index import parse_ids
+
+    numbers = parse_ids(ids)
     opened = _open(index)
-    removed = opened.remove(ids)
+    removed = opened.remove(numbers)
     _print(opened, index, as_json, "{removed:,} codes removed; {index} has {codes:,}", removed=removed)
 
 
@@ -100,9 +113,16 @@ def compact(index: IndexPath, as_json: Json = False) -> None:
 
 
 @index_app.command()
-def info(index: IndexPath, as_json: Json = False) -> None:
+def info(
+    path: Annotated[str | None, typer.Argument(help="The same as --index.")] = None,
+    index: Annotated[str | None, typer.Option("--index", help="A folder, or milvus+URL.")] = None,
+    as_json: Json = False,
+) -> None:
     """Show what an index holds."""
-    _print(_open(index), index, as_json)
+    given = [one for one in (path, index) if one is not None]
+    if len(given) != 1:
+        raise ValueError("index is given twice; give it once" if given else "index is missing; give the index's path")
+    _print(_open(given[0]), given[0], as_json)
 
 
 @index_app.command()
@@ -139,13 +159,14 @@ def bench(
 @index_app.command()
 def export(
     index: IndexPath,
-    out: Annotated[Path, typer.Option(help="A .parquet: id, code and attributes; a file of codes like any other.")],
+    out: Annotated[Path, typer.Option(help="The file: .parquet, .sql (its name is the table's), .npz or .ndjson.")],
+    to: Annotated[Format, typer.Option(help="Who loads it; parquet is a file of codes like any other.")] = "parquet",
     as_json: Json = False,
 ) -> None:
-    """Write all of an index to a Parquet file."""
-    from lbhash.pipeline.index import export_index
+    """Write all of an index to a file, for a database or another program."""
+    from lbhash.index.export import export_index
 
-    facts = export_index(_open(index), out)
+    facts = export_index(_open(index), out, to)
     if as_json:
         print_json(facts)
     else:

@@ -20,14 +20,24 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and no
 Data = Annotated[
     str,
     typer.Option(
-        help="'digits'; a .parquet, .npz or .npy file of embeddings; or a folder with the files train, base and query. "
+        help="'digits'; a file of embeddings (Parquet, CSV, JSON lines, Arrow, .npz or .npy), a folder of Parquet "
+        "files, or an address; or a folder with the files train, base and query. "
         "The labels of NAME.npy are in NAME_labels.npy beside it. With a backbone: images in a file or folder, or "
         "'cifar10' or 'cifar100', which are downloaded once."
     ),
 ]
-Labels = Annotated[Path | None, typer.Option(help="An .npy with the labels of the file --data.")]
-BaseFile = Annotated[Path | None, typer.Option(help="A file of the base rows; --data then holds the training rows.")]
-QueryFile = Annotated[Path | None, typer.Option(help="A file of the query rows, together with --base.")]
+EmbeddingColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of DATA with the embeddings, or a pattern of columns, such as 'emb_*'; found by name."
+    ),
+]
+LabelColumn = Annotated[
+    str | None, typer.Option(help="The column of DATA with the labels, or 'none'; found by name if not given.")
+]
+Labels = Annotated[str | None, typer.Option(help="An .npy with the labels of the file --data.")]
+BaseFile = Annotated[str | None, typer.Option(help="A file of the base rows; --data then holds the training rows.")]
+QueryFile = Annotated[str | None, typer.Option(help="A file of the query rows, together with --base.")]
 Layout = Annotated[
     str | None,
     typer.Option(
@@ -51,6 +61,8 @@ def new_data(
     base: BaseFile = None,
     query: QueryFile = None,
     labels: Labels = None,
+    embedding_column: EmbeddingColumn = None,
+    label_column: LabelColumn = None,
     protocol: Annotated[
         str | None, typer.Option(help="How to split the rows; without it, the file's own flags do.")
     ] = None,
@@ -73,7 +85,8 @@ def new_data(
     for name, value in given.items():
         if backbone is None and value not in (None, "refuse"):
             raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for images: give --backbone too")
-    files = {"base": base, "query": query, "labels": labels}
+    files: dict[str, Any] = {"base": base, "query": query, "labels": labels}
+    files |= {"embedding_column": embedding_column, "label_column": label_column}
     return {**files, "protocol": protocol, "split_seed": split_seed, "images": chosen}
 
 
@@ -81,6 +94,8 @@ def encoded_data(
     base: BaseFile = None,
     query: QueryFile = None,
     labels: Labels = None,
+    embedding_column: EmbeddingColumn = None,
+    label_column: LabelColumn = None,
     protocol: Annotated[str | None, typer.Option(help="How to split the rows; without it, as in training.")] = None,
     split_seed: Annotated[int | None, typer.Option(help="Seed of the split; without it, as in training.")] = None,
     columns: Annotated[
@@ -103,7 +118,8 @@ def encoded_data(
 ) -> dict[str, Any]:
     """Return the options that say what a trained model encodes, as arguments of ``EncodingJob``."""
     chosen = _image_options(backbone, layout, images, class_list, damaged)
-    files = {"base": base, "query": query, "labels": labels, "columns": tuple(columns or ())}
+    files: dict[str, Any] = {"base": base, "query": query, "labels": labels, "columns": tuple(columns or ())}
+    files |= {"embedding_column": embedding_column, "label_column": label_column}
     return {**files, "protocol": protocol, "split_seed": split_seed, "images": chosen}
 
 

@@ -82,6 +82,7 @@ def _print_names(as_json: bool) -> None:
     if as_json:
         print_json({"experiments": [{"name": name, "summary": summary} for name, summary in lines.items()]})
         return
+    typer.echo(f"{'NAME':<18}WHAT IT MAKES")
     for name, summary in lines.items():
         typer.echo(f"{name:<18}{summary}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 from pathlib import Path
@@ -39,6 +40,10 @@ def train(
         str | None,
         typer.Option(help="Weight of the guidance: a number (the paper's is 1), or 'balanced' for the method's own."),
     ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="An option of the method, NAME=VALUE, such as lam=0.01; may be given several times."),
+    ] = None,
     top_k: TopK = None,
     log: Annotated[Literal["csv", "tensorboard"], typer.Option(help="Log of the epochs, under OUT/logs.")] = "csv",
     threads: Annotated[
@@ -58,6 +63,7 @@ def train(
     fixed = "without a backbone" if backbone is None else "with --freeze" if freeze else ""
     options["augment"] = augmentation(augment, crop_scale, flip, jitter, fixed)
     options["guidance"] = guidance_options(options["guided"], guidance_weight)
+    options["options"] = method_options(option or [])
     run: dict[str, Any] = {
         "freeze": freeze,
         "threads": threads,
@@ -72,12 +78,21 @@ def train(
     if as_json:
         print_json(metrics)
         return
-    from lbhash.cli.tables import print_metrics, print_training
+    from lbhash.cli.tables import print_metrics, print_training, print_unlabeled
 
-    print_metrics([metrics], title=f"{metrics['data']}, {metrics['bits']} bits")
-    typer.echo(f"model, metrics.json and logs are in {out}")
-    print_training(metrics["training"])
-    given = {"--model": out, "--data": data} | {f"--{name}": options[name] for name in ("base", "query", "labels")}
+    if "neighbors" in metrics:
+        print_unlabeled(metrics)
+    else:
+        print_metrics([metrics], title=f"{metrics['data']}, {metrics['bits']} bits")
+    if metrics["training"] is None:
+        typer.echo(f"model and metrics.json are in {out}")
+    else:
+        typer.echo(f"model, metrics.json and logs are in {out}")
+        print_training(metrics["training"])
+    given = {"--model": out, "--data": data} | {
+        f"--{name.replace('_', '-')}": options[name]
+        for name in ("base", "query", "labels", "embedding_column", "label_column")
+    }
     if images is not None:
         given |= {"--backbone": backbone if freeze else None, "--layout": images.layout, "--images": images.images}
         given |= {"--class-list": images.classes, "--damaged": None if images.damaged == "refuse" else images.damaged}
@@ -102,6 +117,22 @@ def guidance_options(guided: bool, weight: str | None) -> dict[str, float | str]
     if not math.isfinite(number):
         raise ValueError(f"guidance-weight is {weight!r}; it must be a finite number or {BALANCED!r}")
     return {"weight": number}
+
+
+def method_options(given: list[str]) -> dict[str, Any] | None:
+    """Return the options of the method that NAME=VALUE say: a value is JSON or, where it is none, a string."""
+    found: dict[str, Any] = {}
+    for one in given:
+        name, separator, value = one.partition("=")
+        if not separator or not name:
+            raise ValueError(f"option is {one!r}; it must be NAME=VALUE, such as lam=0.01")
+        if name in found:
+            raise ValueError(f"option gives {name!r} twice; give it once")
+        try:
+            found[name] = json.loads({"True": "true", "False": "false", "None": "null"}.get(value, value))
+        except ValueError:
+            found[name] = value
+    return found or None
 
 
 def augmentation(

@@ -10,11 +10,10 @@ import numpy as np
 from lbhash.data.dataset import SPLITS
 from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
+from lbhash.data.readers import TEST_NAMES
 
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 """How the name of an image's file ends, in small letters or capitals."""
-
-TEST_NAMES = ("test", "val", "validation")  # of the published set that is not for training
 
 
 def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS
-from lbhash.data.images.folders import TEST_NAMES
 from lbhash.data.images.stores import ImageStore, SpooledImages, file_facts
 from lbhash.data.images.table import ImageTable
-from lbhash.data.readers import FLAGS, check_flags, first_of, read_label_column
+from lbhash.data.readers import FLAGS, TEST_NAMES, check_flags, class_names, first_of, read_label_column
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.files import existing_file
 from lbhash.utils.fingerprint import fingerprint, sampled
@@ -97,7 +95,9 @@ class ParquetImages(ImageStore):
         start = 0
         for file in self.files:
             metadata = pq.read_metadata(file)
-            for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            for number in range(metadata.num_row_groups):
+                group = metadata.row_group(number)
+                self.bytes_and_path(start)  # a damaged group raises here; Arrow ends the process at its statistics
                 columns = {facts.path_in_schema: facts for facts in map(group.column, range(group.num_columns))}
                 facts = columns.get(f"{self.column}.bytes") or columns[self.column]
                 if facts.statistics is None or facts.statistics.null_count:  # else all have bytes, says the footer
@@ -140,11 +140,14 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
         if tables[-1].schema.names != tables[0].schema.names:
             raise ValueError(f"{file.name} of {name} has other columns than {files[0].name}; they must be one table")
     table = pa.concat_tables([one.replace_schema_metadata(None) for one in tables], promote_options="permissive")
-    labels = None if label is None else read_label_column(table[label], f"column {label!r} of {name}")
+    labels, names = None, class_names(schema, label)
+    if label is not None:
+        labels, found = read_label_column(table[label], f"column {label!r} of {name}")
+        names = found or names
     masks = {FLAGS[flag]: table[flag].to_numpy() for flag in flags}
     check_flags(masks, len(table), name)
     masks = masks or _by_file(files, [len(one) for one in tables])
-    store, classes = ParquetImages(files, image, Path(path).name), _class_names(schema, label)
+    store, classes = ParquetImages(files, image, Path(path).name), names
     if "test" in masks:
         return ImageTable(store, labels, store.name, {}, masks["test"], "official", classes)
     return ImageTable(store, labels, store.name, masks, classes=classes)
@@ -191,12 +194,3 @@ def _by_file(files: list[Path], counts: list[int]) -> dict[str, npt.NDArray[np.b
         if set(heads) == set(names):
             return {name: np.repeat([head == name for head in heads], counts) for name in names}
     return {}
-
-
-def _class_names(schema: Any, label: str | None) -> tuple[str, ...]:
-    """Return the names of the classes that ``datasets`` left in the file."""
-    try:
-        feature = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"][label]
-        return tuple(map(str, feature.get("names") or feature["feature"]["names"]))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return ()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from lbhash.data import TRAIN_TEST_PROTOCOLS, load_dataset, load_table
+from lbhash.data import TRAIN_TEST_PROTOCOLS, Table, is_split_folder, load_files, load_table
 from lbhash.data.images import ImageTable, holds_images
 from lbhash.data.images.corrupt import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
 from lbhash.hasher import Hasher, load_hasher
@@ -33,13 +34,17 @@ def open_source(
     if images is None:
         return _open_embeddings(job, hasher, stream)
     check_images_alone(base=job.base, query=job.query, labels=job.labels)
+    if job.split is None:
+        job = replace(job, split=_own_split(job, images.table(job.data, hasher)))
     # The embeddings of a fine-tuned backbone are not cached, so that only the rows of the split are embedded.
     if stream or (hasher.model_.has_tuned_backbone and job.split != "all"):
         return _open_images(job, images, hasher, stream, check, progress)
     embedded = images.embed(job.data, hasher)
-    split = embedded.split()
+    rows = None
     if job.split != "all":
-        split = embedded.dataset(*split_of_training(hasher, job.protocol, job.split_seed)).split(job.split)
+        wanted = split_of_training(hasher, job.protocol, job.split_seed)
+        rows = embedded.images.split_rows(*wanted, embedded.readable)[1][str(job.split)]
+    split = embedded.split(rows)
     return EmbeddingSource(job, hasher, split, embedded.images)
 
 
@@ -48,22 +53,39 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> Embeddin
         value = getattr(job, name)
         if value is not None:
             raise ValueError(f"{name} is {value!r} and data are embeddings; it is for images, which a backbone embeds")
-    files = job.base is not None or job.query is not None or Path(job.data).is_dir()
-    if job.split == "all":
-        if files:
-            what = f"data is the folder {str(job.data)!r}" if Path(job.data).is_dir() else "base or query is given"
-            raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
-        split = load_table(job.data, job.labels, stream=stream).split()
-    else:
+    given: dict[str, Any] = {"base": job.base, "query": job.query, "labels": job.labels}
+    if job.split == "all" and (job.base is not None or job.query is not None or is_split_folder(job.data)):
+        what = f"data is the folder {str(job.data)!r}" if Path(job.data).is_dir() else "base or query is given"
+        raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
+    reading: dict[str, Any] = {
+        "stream": stream,
+        "embedding_column": job.embedding_column,
+        "label_column": job.label_column,
+    }
+    files = load_files(job.data, **given, protocol=job.protocol, **reading)
+    if files is not None:
+        job = replace(job, split=job.split or "base")
+        table = files[str(job.split)]
+        return EmbeddingSource(job, hasher, table.split(), class_names=table.class_names)
+    table = load_table(job.data, job.labels, **reading)
+    job = replace(job, split=job.split or _own_split(job, table))
+    rows = None
+    if job.split != "all":
         protocol, seed = split_of_training(hasher, job.protocol, job.split_seed)
-        protocol = job.protocol if files else protocol
-        named = {"base": job.base, "query": job.query, "labels": job.labels}
-        dataset = load_dataset(job.data, **named, protocol=protocol, seed=seed, stream=stream)
-        if protocol is None and dataset.protocol not in ("flags", "files"):
+        if table.flags and hasher.model_.metadata.get("data") != table.name:
+            protocol = job.protocol  # the flags of other data than the training's count more than its protocol
+        if protocol is None and not table.has_splits:
             what = "neither the model nor the data say which rows that is"
             raise ValueError(f"split is {job.split!r}, and {what}; give a protocol, or split all")
-        split = dataset.split(job.split)
-    return EmbeddingSource(job, hasher, split)
+        rows = table.split_rows(protocol, seed)[1][str(job.split)]
+        if not len(rows):
+            raise ValueError(f"split is {job.split!r}, and no row of {table.name} is in it")
+    return EmbeddingSource(job, hasher, table.split(rows), class_names=table.class_names)
+
+
+def _own_split(job: EncodingJob, table: Table[Any]) -> str:
+    """Return the split that is taken if none is named: base if there are splits, and else all rows."""
+    return "base" if table.has_splits or job.protocol is not None else "all"
 
 
 def _open_images(
@@ -80,7 +102,7 @@ def _open_images(
                 unreadable = find_unreadable(table, workers_of(job, backbone), progress=progress)
                 job = replace(job, unreadable=tuple(unreadable))
             readable[list(job.unreadable or ())] = False
-        rows = table.split_rows(protocol, seed, readable)[1][job.split]
+        rows = table.split_rows(protocol, seed, readable)[1][str(job.split)]
     if check and images.damaged == "refuse":
         check_missing(table, rows)
     if check and job.unreadable:

@@ -9,6 +9,7 @@ from typing import Any
 from lbhash.data.dataset import SPLITS
 from lbhash.models.backbone import Precision
 from lbhash.pipeline.embeddings import ImageOptions
+from lbhash.utils.files import fetched
 from lbhash.utils.validation import check_choice, check_int
 
 
@@ -17,7 +18,8 @@ class EncodingJob:
     """A model, the rows of a data set (``load_dataset``, ``load_images``) that it encodes, and how.
 
     Attributes:
-        split: train, base or query, or all rows of one file.
+        split: train, base or query, or all rows of one file. If None, base where the data have splits of
+            their own (flags, files, a published test set) or a protocol is given, and else all rows.
         protocol: how the data is split. If None, as in training, so that no training row becomes a query.
         split_seed: the seed of the split. If None, that of the training.
         images: how images are embedded. If None, by the model's own backbone.
@@ -25,12 +27,13 @@ class EncodingJob:
         batch_size: images in a pass through the backbone. If None, 32.
         precision: of the backbone. If None, 32.
         workers: processes that decode images beside the model. If None, as ``workers_of`` says.
+        embedding_column, label_column: of a file of embeddings, as for ``lbhash.data.load_table``.
         unreadable: rows whose image is known to be damaged or missing, which no split has. If None, nobody has looked.
     """
 
     model: str | Path
     data: str | Path
-    split: str = "all"
+    split: str | None = "all"
     base: str | Path | None = None
     query: str | Path | None = None
     labels: str | Path | None = None
@@ -42,9 +45,14 @@ class EncodingJob:
     precision: Precision | None = None
     workers: int | None = None
     unreadable: tuple[int, ...] | None = None
+    embedding_column: str | None = None
+    label_column: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice(self.split, "split", (*SPLITS, "all"))
+        for name in ("data", "base", "query", "labels"):
+            if (path := getattr(self, name)) is not None:
+                object.__setattr__(self, name, fetched(path, name))
+        check_choice(self.split or "all", "split", (*SPLITS, "all"))
         check_int(32 if self.batch_size is None else self.batch_size, "batch_size", 1)
         check_int(0 if self.workers is None else self.workers, "workers")
         check_choice(self.precision or "32", "precision", ("32", "bf16"))

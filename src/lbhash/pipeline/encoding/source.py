@@ -62,6 +62,7 @@ class Source(ABC):
         split: Split,
         images: ImageTable | None = None,
         backbone: Backbone | None = None,
+        class_names: tuple[str, ...] = (),
     ) -> None:
         dim = split.input_dim(backbone)
         if dim != hasher.model_.dim:
@@ -69,7 +70,7 @@ class Source(ABC):
         # Multi-hot labels get as many columns as in training, so that files that are encoded one by one go together.
         self.split = split.widened(hasher.model_.metadata.get("label_columns", len(hasher.classes_)))
         self.job, self.hasher, self.rows, self.labels = job, hasher, split.rows, self.split.labels
-        self.backbone, self.model = backbone, hasher.model_.fingerprint()
+        self.backbone, self.model, self.class_names = backbone, hasher.model_.fingerprint(), class_names
         self._columns = open_columns(job.data, job.columns, images)
 
     @abstractmethod
@@ -111,7 +112,7 @@ class Source(ABC):
                 rows = self.rows[places]
                 labels = None if self.labels is None else self.labels[places]
                 columns = None if self._columns is None else self._columns.take(rows).replace_schema_metadata(None)
-                table = CodeTable(codes, self.hasher.bits, rows, labels, self.model, columns)
+                table = CodeTable(codes, self.hasher.bits, rows, labels, self.model, columns, self.class_names)
                 yield EncodedShard(batch.shard, table, damaged, stored[0] if stored else None)
                 arrays, filled, damaged = [], 0, []
 
@@ -129,6 +130,7 @@ class Source(ABC):
         content: list[Any] = []
         for array in (self.rows, self.labels):
             content += ["none"] if array is None else [f"{array.dtype} {array.shape}", array]
+        content += self.class_names
         return {
             "model": self.model,
             "bits": self.hasher.bits,

@@ -14,8 +14,14 @@ const SHAPES = [
 
 export const first = (label) => (Array.isArray(label) ? label[0] : label);
 
+const met = new Map(); // classes with names, in the order in which they were met
+
 export function marker(label, radius) {
-  const number = first(label);
+  let number = first(label);
+  if (typeof number === "string") {
+    if (!met.has(number)) met.set(number, met.size);
+    number = met.get(number);
+  }
   if (number === null || number === undefined) return { color: COLORS[6], path: SHAPES[0](radius) };
   const at = Math.abs(number);
   return { color: COLORS[at % COLORS.length], path: SHAPES[Math.floor(at / COLORS.length) % SHAPES.length](radius) };

@@ -193,7 +193,7 @@ export class CodeMap {
 
   makeLegend() {
     const labels = new Set(this.points.labels.map(first).filter((label) => label !== null && label !== undefined));
-    const shown = [...labels].sort((a, b) => a - b);
+    const shown = [...labels].sort((a, b) => (typeof a === "string" ? a.localeCompare(b) : a - b));
     if (!labels.has(this.only)) this.only = null;
     const entry = (label) => {
       const button = element("button", { type: "button" }, chip(label));

@@ -1,0 +1,125 @@
+"""Evaluation without labels: what codes keep of the neighbors that their embeddings have by cosine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width, hamming_distances
+from lbhash.evaluation.metrics import average_precision, recall_at
+from lbhash.evaluation.ranking import RankHistogram, Ranking
+from lbhash.utils.validation import check_int
+
+NEIGHBORS = (10, 100)
+_CHUNK = 1 << 16  # base rows at a time
+
+
+@dataclass(frozen=True)
+class NeighborReport:
+    """What codes keep of the nearest neighbors in the embeddings.
+
+    Attributes:
+        k: the numbers of neighbors that were asked for.
+        recall: for each of them, the share of the k nearest by cosine that is among the first k by Hamming distance.
+        map: for each of them, the mAP over the whole base with the k nearest by cosine as relevant.
+        queries, base, bits: how many codes there were, and of what length.
+    """
+
+    k: tuple[int, ...]
+    recall: tuple[float, ...]
+    map: tuple[float, ...]
+    queries: int
+    base: int
+    bits: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all values by name, as JSON holds them."""
+        return {"neighbors": list(self.k), "neighbor_recall": list(self.recall), "neighbor_map": list(self.map)} | {
+            name: getattr(self, name) for name in ("queries", "base", "bits")
+        }
+
+
+def evaluate_neighbors(
+    query_codes: npt.ArrayLike,
+    query_embeddings: npt.ArrayLike,
+    base_codes: npt.ArrayLike,
+    base_embeddings: npt.ArrayLike,
+    k: Sequence[int] = NEIGHBORS,
+    bits: int | None = None,
+) -> NeighborReport:
+    """Return recall@k and mAP with the k nearest by cosine as relevant, in expectation over tied codes.
+
+    Args:
+        query_codes, base_codes: packed, ``uint8 [n, bytes]``.
+        query_embeddings, base_embeddings: the rows that were encoded, ``[n, dim]``.
+        k: numbers of neighbors, each at most the size of the base; among equal cosines any may count.
+        bits: the length of a code; by default 8 · bytes.
+
+    Raises:
+        TypeError, ValueError: codes or embeddings are not as above, or do not fit each other.
+    """
+    query, base = check_codes(query_codes, "query_codes"), check_codes(base_codes, "base_codes")
+    check_same_width(query, base, "query_codes", "base_codes")
+    length = check_width(query, bits, "query_codes")
+    rows = _embeddings(query_embeddings, query, "query"), _embeddings(base_embeddings, base, "base")
+    if rows[0].shape[1] != rows[1].shape[1]:
+        widths = f"{rows[0].shape[1]} numbers a row and base_embeddings {rows[1].shape[1]}"
+        raise ValueError(f"query_embeddings has {widths}; they must be equal")
+    if not len(k):
+        raise ValueError("k is empty; it must hold a number of neighbors at least")
+    for count in k:
+        check_int(count, "k", 1, len(base), "the size of the base")
+    nearest = nearest_by_cosine(*rows, max(k))
+    counted = RankHistogram.from_codes(query, np.zeros(len(query), int), base, np.zeros(len(base), int), length)
+    pairs = zip(query, nearest, strict=True)
+    distances = np.stack([hamming_distances(code[None], base[found])[0] for code, found in pairs])
+    rankings = [Ranking(counted.total, _counts(distances[:, :count], length)[:, None]) for count in k]
+    return NeighborReport(
+        tuple(k),
+        tuple(float(recall_at(ranking, count).mean()) for ranking, count in zip(rankings, k, strict=True)),
+        tuple(float(average_precision(ranking).mean()) for ranking in rankings),
+        len(query),
+        len(base),
+        length,
+    )
+
+
+def nearest_by_cosine(queries: npt.NDArray, base: npt.NDArray, k: int) -> npt.NDArray[np.int64]:
+    """Return the positions of the k base rows with the highest cosine with each query, ``int64 [queries, k]``."""
+    import faiss
+
+    wanted = _unit(queries)
+    best, found = np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
+    for start in range(0, len(base), _CHUNK):
+        chunk = _unit(base[start : start + _CHUNK])
+        cosines, places = faiss.knn(wanted, chunk, min(k, len(chunk)), metric=faiss.METRIC_INNER_PRODUCT)
+        best, found = np.hstack([best, cosines]), np.hstack([found, places + start])
+        order = np.argsort(-best, axis=1, kind="stable")[:, :k]
+        best, found = np.take_along_axis(best, order, 1), np.take_along_axis(found, order, 1)
+    return found
+
+
+def _unit(rows: npt.NDArray) -> npt.NDArray[np.float32]:
+    rows = np.asarray(rows, np.float32)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+
+
+def _embeddings(given: npt.ArrayLike, codes: PackedCodes, whose: str) -> npt.NDArray:
+    rows = np.asarray(given)
+    if rows.ndim != 2 or rows.dtype.kind not in "fiu" or len(rows) != len(codes):
+        shape = f"{rows.dtype} {list(rows.shape)}"
+        raise ValueError(f"{whose}_embeddings is {shape}; it must be numbers [{len(codes)}, dim], a row for each code")
+    if not len(rows):
+        raise ValueError(f"{whose}_embeddings has no row; there must be one at least")
+    return rows
+
+
+def _counts(distances: npt.NDArray[np.int32], bits: int) -> npt.NDArray[np.int64]:
+    """Return how many of each row's distances are 0, 1, … bits, ``int64 [n, bits + 1]``."""
+    places = np.arange(len(distances))[:, None] * (bits + 1) + distances
+    return np.bincount(places.ravel(), minlength=len(distances) * (bits + 1)).reshape(-1, bits + 1)

@@ -1,0 +1,211 @@
+"""An index as one file that a database or another program loads; ``docs/interop.md`` says how each of them does."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lbhash.codes import PackedCodes, code_bytes, codes_as
+from lbhash.codes.io import check_suffix, code_column
+from lbhash.index.attributes import is_list
+from lbhash.index.base import Index
+from lbhash.utils.checksums import add_checksum, write_npz
+from lbhash.utils.files import replacing
+from lbhash.utils.validation import check_choice
+
+ROWS = 1 << 16
+"""How many codes are in memory at a time."""
+
+
+def export_index(index: Index, out: str | Path, to: str = "parquet") -> dict[str, Any]:
+    """Write all of an index to a file, and return what it holds.
+
+    Args:
+        index: the index.
+        out: the file, whose suffix is that of its format; a table in SQL is named like it.
+        to: the format. ``parquet`` is a file of codes, which ``read_codes`` reads; the others are of ``FORMATS``, and
+            have codes in a form of ``codes_as``.
+
+    Raises:
+        ValueError: ``to`` is none of the formats, ``out`` has another suffix, or text in an attribute holds a character
+            of number 0, which no SQL can say.
+    """
+    suffix, write = FORMATS[check_choice(to, "to", tuple(FORMATS))]
+    file = check_suffix(out, suffixes=(suffix,))
+    write(index, file, to)
+    columns = index.attributes_of([]).column_names
+    return {"codes": len(index), "bits": index.bits, "columns": ["id", "code", *columns[1:]], "out": str(out), "to": to}
+
+
+def _parts(index: Index) -> Iterator[tuple[PackedCodes, pa.Table]]:
+    """Yield codes and their table of ids and attributes, part by part."""
+    ids = index.ids()
+    for start in range(0, len(ids), ROWS):
+        some = ids[start : start + ROWS]
+        yield index.codes_of(some), index.attributes_of(some)
+
+
+def _write_parquet(index: Index, file: Path, to: str) -> None:
+    """Write codes as binary values of one length: our own, or for databases ``ubinary``, in a list for LanceDB."""
+    facts = {"bits": index.bits, "model": index.model}
+    if to != "parquet":
+        facts["form"] = "ubinary"
+    elif index.label == "labels" and not pa.types.is_string(
+        index.attributes_of([]).schema.field("labels").type.value_type
+    ):
+        rows = (row for _, part in _parts(index) for row in part["labels"].to_pylist())
+        facts["classes"] = 1 + max((item for row in rows for item in row or ()), default=0)
+    metadata = {"lbhash": json.dumps(facts)}
+
+    def table(codes: PackedCodes, part: pa.Table) -> pa.Table:
+        shown = codes if to == "parquet" else codes_as(codes, index.bits, "ubinary")
+        column = code_column(shown)
+        if to == "lancedb":
+            column = pa.FixedSizeListArray.from_arrays(pa.array(shown.reshape(-1)), shown.shape[1])
+        return part.add_column(1, "code", column).replace_schema_metadata(metadata)
+
+    schema = table(np.empty((0, code_bytes(index.bits)), np.uint8), index.attributes_of([])).schema
+    with replacing(file) as temporary:
+        with pq.ParquetWriter(temporary, schema, write_page_checksum=True) as writer:
+            for codes, part in _parts(index):
+                writer.write_table(table(codes, part))
+        add_checksum(temporary)
+
+
+def _write_npz(index: Index, file: Path, to: str) -> None:
+    """Write the arrays ``ids`` and ``codes``."""
+    ids = index.ids()
+    form = "binary" if to == "binary" else "ubinary"
+    codes = np.empty((len(ids), code_bytes(index.bits)), np.int8 if to == "binary" else np.uint8)
+    for start in range(0, len(ids), ROWS):
+        codes[start : start + ROWS] = codes_as(index.codes_of(ids[start : start + ROWS]), index.bits, form)
+    write_npz(file, {"ids": ids, "codes": codes})
+
+
+def _write_lines(index: Index, file: Path, to: str) -> None:
+    """Write the lines that Elasticsearch's ``_bulk`` takes: an action and a document, with the code in hexadecimal."""
+    with _text_file(file) as opened:
+        for codes, part in _parts(index):
+            names = ["id", "code", *part.column_names[1:]]
+            for id_, *values in _rows(part, codes_as(codes, index.bits, "hex")):
+                document = dict(zip(names, [id_, *values], strict=True))
+                opened.write(json.dumps({"index": {"_id": str(id_)}}) + "\n")
+                opened.write(json.dumps(document, ensure_ascii=False) + "\n")
+
+
+def _write_postgres(index: Index, file: Path, to: str) -> None:
+    """Write what ``psql`` runs, all of it or nothing: a table with a column ``code bit(n)``, and pgvector's index."""
+    schema = index.attributes_of([]).schema
+    columns = "".join(f", {_name(field.name)} {_postgres_type(field.type)}" for field in list(schema)[1:])
+    table = _name(file.stem)
+    with _text_file(file) as opened:
+        opened.write("\\set ON_ERROR_STOP on\nSET client_encoding = 'UTF8';\nBEGIN;\n")
+        opened.write("CREATE EXTENSION IF NOT EXISTS vector;\n" if to == "pgvector" else "")
+        opened.write(f"CREATE TABLE {table} (id bigint PRIMARY KEY, code bit({index.bits}) NOT NULL{columns});\n")
+        opened.write(f"COPY {table} FROM stdin;\n")
+        for codes, part in _parts(index):
+            for row in _rows(part, codes_as(codes, index.bits, "bits")):
+                opened.write("\t".join("\\N" if v is None else _text(v).translate(_COPIED) for v in row) + "\n")
+        opened.write("\\.\n")
+        opened.write(f"CREATE INDEX ON {table} USING hnsw (code bit_hamming_ops);\n" if to == "pgvector" else "")
+        opened.write("COMMIT;\n")
+
+
+def _write_sqlite(index: Index, file: Path, to: str) -> None:
+    """Write a table of ids and attributes, and a virtual table of sqlite-vec, ``NAME_codes``, with the codes.
+
+    The virtual table takes neither quoted names nor missing values, which is why the attributes have a table.
+    """
+    names = index.attributes_of([]).column_names[1:]
+    table, virtual = _name(file.stem), _name(f"{file.stem}_codes")
+    with _text_file(file) as opened:
+        opened.write("BEGIN;\n")
+        opened.write(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY{''.join(f', {_name(name)}' for name in names)});\n")
+        opened.write(f"CREATE VIRTUAL TABLE {virtual} USING vec0(code bit[{8 * code_bytes(index.bits)}]);\n")
+        for codes, part in _parts(index):
+            for id_, code, *values in _rows(part, codes_as(codes, index.bits, "hex")):
+                opened.write(f"INSERT INTO {table} VALUES ({', '.join(map(_sqlite_literal, [id_, *values]))});\n")
+                opened.write(f"INSERT INTO {virtual} (rowid, code) VALUES ({id_}, vec_bit(X'{code}'));\n")
+        opened.write("COMMIT;\n")
+
+
+Writer = Callable[[Index, Path, str], None]
+
+FORMATS: dict[str, tuple[str, Writer]] = {
+    "parquet": (".parquet", _write_parquet),
+    "postgres": (".sql", _write_postgres),
+    "pgvector": (".sql", _write_postgres),
+    "sqlite-vec": (".sql", _write_sqlite),
+    "duckdb": (".parquet", _write_parquet),
+    "clickhouse": (".parquet", _write_parquet),
+    "lancedb": (".parquet", _write_parquet),
+    "elasticsearch": (".ndjson", _write_lines),
+    "usearch": (".npz", _write_npz),
+    "ubinary": (".npz", _write_npz),
+    "binary": (".npz", _write_npz),
+}
+"""The formats, each with the suffix of its file and what writes it."""
+
+_COPIED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+@contextmanager
+def _text_file(file: Path) -> Iterator[TextIO]:
+    with replacing(file) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as opened:
+        yield opened
+
+
+def _rows(part: pa.Table, codes: list[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the id, the code and the attributes of each row, as values that JSON can hold."""
+    ids, *attributes = (column.to_pylist() for column in part.columns)
+    return zip(ids, codes, *([_plain(value) for value in values] for values in attributes), strict=True)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of Arrow as JSON has it; numbers that are not finite are missing, and times and dates text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if "\0" in text or (not isinstance(value, str) and "\\u0000" in text):
+        raise ValueError(f"an attribute holds {text[:80]!r}, with a character of number 0; no SQL can say it")
+    return text
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _sqlite_literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    text = _text(value)
+    return text if isinstance(value, (int, float)) else "'" + text.replace("'", "''") + "'"
+
+
+def _postgres_type(kind: pa.DataType) -> str:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if is_list(kind) or pa.types.is_struct(kind) or pa.types.is_map(kind):
+        return "jsonb"
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_integer(kind):
+        return "numeric" if kind == pa.uint64() else "bigint"
+    return "double precision" if pa.types.is_floating(kind) else "text"

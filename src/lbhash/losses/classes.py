@@ -1,0 +1,45 @@
+"""Classes: what a row should be, and how near it is to each, as the methods of classes and centers use them."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lbhash.losses.base import Task
+
+
+def cosines(u: Tensor, vectors: Tensor) -> Tensor:
+    """Return cos(u_i, v_k), ``[n, m]``; a row of zeros, whose direction is none, has 0."""
+    return F.normalize(u, dim=1, eps=1e-3) @ F.normalize(vectors, dim=1, eps=1e-3).T
+
+
+def cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
+    """Return the mean of −Σ_k (y_k / |y|) log softmax_k of the rows with a label; ``y`` are multi-hot ``[n, C]``."""
+    count = y.sum(dim=1)
+    each = -(y * scores.log_softmax(dim=1)).sum(dim=1) / count.clamp(min=1)
+    return each.sum() / (count > 0).sum().clamp(min=1)
+
+
+def tie_break(task: Task) -> Tensor:
+    """Return a random code, ``float [bits]`` of ±1, that decides where as many centers say +1 as −1."""
+    return 2.0 * torch.randint(0, 2, (task.bits,), generator=task.generator()) - 1
+
+
+def majority(labels: Tensor, centers: Tensor, tie_break: Tensor) -> Tensor:
+    """Return each row's target, ``float [n, bits]`` of ±1: the center of its label, or the majority of its labels'.
+
+    That of a row without a label has no meaning.
+    """
+    if labels.ndim == 1:
+        return centers[labels]
+    votes = labels.to(centers.dtype) @ centers
+    return torch.where(votes == 0, tie_break, votes.sign())
+
+
+def labeled_mean(values: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean of ``values`` ``[n]`` over the rows that have a label; 0 if none has."""
+    if labels.ndim == 1:
+        return values.mean()
+    labeled = labels.any(dim=1)
+    return (values * labeled).sum() / labeled.sum().clamp(min=1)

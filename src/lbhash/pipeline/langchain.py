@@ -1,0 +1,99 @@
+"""A vector store of LangChain over an index of codes; ``pip install 'lbhash[langchain]'``."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+
+from lbhash.index import FlatIndex, Index
+
+if TYPE_CHECKING:
+    from lbhash.hasher import Hasher
+
+
+class HashVectorStore(VectorStore):
+    """Documents found by the Hamming distance of their codes, which a trained hasher makes of an embedding.
+
+    Args:
+        embedding: LangChain's embedding, of the kind that the hasher was trained on.
+        hasher: a trained ``Hasher``.
+        index: where the codes and documents are, for example of ``open_index``; if None, a new one in memory.
+    """
+
+    def __init__(self, embedding: Embeddings, hasher: Hasher, index: Index | None = None) -> None:
+        self.embedding, self.hasher = embedding, hasher
+        self.index = FlatIndex(hasher.bits, model=hasher.model_.fingerprint()) if index is None else index
+        rows = self.index.attributes_of(self.index.ids()).to_pylist()
+        if rows and not {"key", "text", "metadata"} <= rows[0].keys():
+            raise ValueError(
+                "index has codes without documents; give one that a HashVectorStore filled, or an empty one"
+            )
+        self._ids = {row["key"]: row["id"] for row in rows}
+
+    @classmethod
+    def from_texts(cls, texts: list[str], embedding: Embeddings, metadatas: Any = None, **kwargs: Any) -> Any:
+        """Return a store of these texts; ``hasher``, and maybe ``index`` and ``ids``, are further arguments."""
+        ids = kwargs.pop("ids", None)
+        store = cls(embedding, **kwargs)
+        store.add_texts(texts, metadatas, ids=ids)
+        return store
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """The embedding."""
+        return self.embedding
+
+    def add_texts(
+        self, texts: Iterable[str], metadatas: Any = None, *, ids: Sequence[str | None] | None = None, **kwargs: Any
+    ) -> list[str]:
+        """Add texts, in the place of those with the same ids, and return the ids."""
+        texts = list(texts)
+        keys = [key or str(uuid.uuid4()) for key in ids or [None] * len(texts)]
+        if len({*keys}) != len(texts) or (metadatas is not None and len(metadatas) != len(texts)):
+            raise ValueError("ids and metadatas must have one value for each text, and the ids must differ")
+        if not texts:
+            return []
+        codes = self.hasher.encode(np.asarray(self.embedding.embed_documents(texts), np.float32))
+        facts = [json.dumps(one) for one in metadatas or [{}] * len(texts)]
+        names = self.index.state.new_ids(None, len(texts))
+        self.index.add(codes, names, {"key": keys, "text": texts, "metadata": facts})
+        self.delete([key for key in keys if key in self._ids])
+        self._ids.update(zip(keys, names.tolist(), strict=True))
+        return keys
+
+    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+        """Remove the documents with these ids, or all of them."""
+        keys = [key for key in dict.fromkeys(self._ids if ids is None else ids) if key in self._ids]
+        if keys:
+            self.index.remove([self._ids.pop(key) for key in keys])
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Return the documents that have these ids."""
+        return self._documents([self._ids[key] for key in ids if key in self._ids])
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """Return the k documents nearest to a text."""
+        return [document for document, _ in self.similarity_search_with_score(query, k)]
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, int]]:  # type: ignore[override]
+        """Return the k documents nearest to a text, each with its distance in bits."""
+        if not len(self.index):
+            return []
+        code = self.hasher.encode(np.asarray([self.embedding.embed_query(query)], np.float32))
+        found = self.index.search(code, min(k, len(self.index)))
+        return list(zip(self._documents(found.ids[0]), found.distances[0].tolist(), strict=True))
+
+    def _documents(self, ids: Any) -> list[Document]:
+        rows = self.index.attributes_of(ids).to_pylist()
+        return [Document(id=row["key"], page_content=row["text"], metadata=json.loads(row["metadata"])) for row in rows]
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        return lambda distance: 1 - distance / self.hasher.bits

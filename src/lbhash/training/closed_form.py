@@ -1,0 +1,99 @@
+"""A hash model without training epochs: a coder's linear map, as a head without a hidden layer."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from threadpoolctl import threadpool_limits
+
+from lbhash.centers.targets import check_center_kind, task_centers
+from lbhash.data.split import EmbeddingSplit, Split
+from lbhash.losses import find_method, method_name
+from lbhash.models.hash_model import HashModel
+from lbhash.training.arguments import TrainingArguments, arguments
+from lbhash.training.coders import CODERS, LABEL_FREE, coder_of
+from lbhash.training.coders.base import MOST_ROWS
+from lbhash.training.confusion import confusion
+from lbhash.training.setup import labeled, model_metadata
+
+_USED = {"bits", "method", "seed", "device", "threads", "workers", "progress"}
+"""The settings that a coder uses, or that say only how the machine works."""
+
+
+def fitted_method(method: Any, has_labels: bool) -> Any:
+    """Return the method that fits rows with or without labels: the default one gives way to a label-free coder.
+
+    Raises:
+        ValueError: the method needs labels and there are none, or there is no such method.
+    """
+    coder = coder_of(method)
+    if coder is None:
+        try:
+            find_method(method)
+        except ValueError as error:
+            raise ValueError(f"{error}, or of those without a network: {', '.join(CODERS)}") from None
+    if has_labels or (coder is not None and not coder.needs_labels):
+        return method
+    if method == TrainingArguments.method:
+        return LABEL_FREE
+    free = ", ".join(name for name, kind in CODERS.items() if not kind.needs_labels)
+    raise ValueError(
+        f"method is {method_name(method)!r}, which learns from labels, and there are none; give a label for each row, "
+        f"or a method that needs none ({free})"
+    )
+
+
+def fit_coder(
+    settings: TrainingArguments, method: str, split: Split, classes: int
+) -> tuple[HashModel, npt.NDArray[np.int8] | None]:
+    """Fit a coder.
+
+    Args:
+        settings: as they were given; the coder has no use for those of a network.
+        method: the coder's name.
+        split: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot, if the coder needs any.
+        classes: C.
+
+    Returns:
+        The model, and the class centers ``int8 [C, bits]`` if the coder uses them, else None.
+
+    Raises:
+        TypeError, ValueError: a setting is not as it must be, or one of a network; or the rows are images.
+    """
+    given, kind = settings.checked(), CODERS[method]
+    for one in arguments():
+        value = getattr(given, one.name)
+        if one.name in _USED or (one.name == "centers" and kind.uses_centers):
+            continue
+        if value != one.default and value != 0:
+            why = "" if method == given.method else "there are no labels, so that "
+            what = f"the method is {method!r}, which trains no network"
+            raise ValueError(f"{one.name} is {value!r} and {why}{what}; leave {one.name} out")
+    if split.needs_backbone or not isinstance(split, EmbeddingSplit):
+        raise ValueError(
+            f"method is {method!r}, which takes embeddings and trains no backbone; embed the images first (on the "
+            "command line, --freeze)"
+        )
+    if not len(split):
+        raise ValueError("split has no row; training needs at least one")
+    rows = split.subsample(MOST_ROWS, given.seed)
+    with threadpool_limits(given.threads):
+        centers = None
+        if kind.needs_labels:
+            rows = labeled(rows, classes)
+        if kind.uses_centers:
+            wanted = check_center_kind(given.centers)
+            centers = task_centers(wanted, classes, given.bits, given.seed, partial(confusion, rows, classes))
+        found = kind(given.bits, given.seed).fit(rows, classes, centers)
+    metadata = model_metadata(given, len(split)) | {"method": method, "guided": False}
+    with torch.random.fork_rng(devices=[]):
+        model = HashModel(split.dim, given.bits, hidden=0, dropout=0.0, metadata=metadata)
+    with torch.no_grad():
+        model.mean.copy_(torch.as_tensor(found.mean))
+        model.head.weight.copy_(torch.as_tensor(found.weight))  # type: ignore[operator]
+        model.head.bias.copy_(torch.as_tensor(found.bias))  # type: ignore[operator]
+    return model.eval(), centers

@@ -1,0 +1,103 @@
+"""The base class of the coders, the linear map that they fit, and the linear algebra that several of them share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.data.split import EmbeddingSplit
+
+MOST_ROWS = 100_000
+"""The most rows that a coder is fitted to; of more, as many are sampled."""
+
+Floats = npt.NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class LinearMap:
+    """ℓ = W (x − mean) + bias, with W ``[bits, dim]``; the code is the sign of ℓ."""
+
+    mean: Floats
+    weight: Floats
+    bias: Floats
+
+    def outputs(self, x: npt.NDArray) -> Floats:
+        """Return ℓ of embeddings ``[n, dim]``, ``[n, bits]``."""
+        return (x - self.mean) @ self.weight.T + self.bias
+
+
+class Coder(ABC):
+    """A method that fits a linear map to embeddings. A new one is a file with a subclass, and its name in ``CODERS``.
+
+    Args:
+        bits: h, the length of a code.
+        seed: of what is random.
+    """
+
+    needs_labels: ClassVar[bool] = True
+    """Whether the coder learns from labels. If it does not, it never looks at them."""
+
+    uses_centers: ClassVar[bool] = False
+    """Whether the coder is given the class centers."""
+
+    def __init__(self, bits: int, seed: int = 0) -> None:
+        self.bits = bits
+        self.rng = np.random.default_rng(seed)
+
+    @abstractmethod
+    def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> LinearMap:
+        """Return the map that fits these rows.
+
+        Args:
+            rows: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot, if the coder needs any.
+            classes: C.
+            centers: the class centers ``[C, bits]`` of ±1, if the coder uses them.
+        """
+
+
+def signs(values: Floats) -> npt.NDArray[np.float32]:
+    """Return ±1 for each number, +1 for 0."""
+    return np.where(values >= 0, np.float32(1), np.float32(-1))
+
+
+def random_rotation(size: int, rng: np.random.Generator) -> Floats:
+    """Return a random orthogonal matrix, each as likely as any other (F. Mezzadri, Notices of the AMS, 2007)."""
+    q, r = np.linalg.qr(rng.standard_normal((size, size)))
+    return q * np.sign(np.diag(r))
+
+
+def mean_of(rows: EmbeddingSplit) -> Floats:
+    """Return the mean of every number of the rows, ``float64 [dim]``."""
+    return sum((chunk.sum(axis=0, dtype=np.float64) for chunk in rows.chunks()), np.zeros(rows.dim)) / len(rows)
+
+
+def principal_axes(rows: EmbeddingSplit, most: int) -> tuple[Floats, Floats]:
+    """Return the rows' mean ``[dim]`` and their first principal axes ``[dim, m]``, orthonormal columns.
+
+    m is ``most``, or fewer if the rows do not vary in as many directions.
+
+    Raises:
+        ValueError: an embedding is NaN or infinite, or all rows are equal.
+    """
+    mean = mean_of(rows)
+    if not np.isfinite(mean).all():
+        raise ValueError("the rows have embeddings that are NaN or infinite; every number must be finite")
+    scatter = np.zeros((rows.dim, rows.dim))
+    for chunk in rows.chunks():
+        centered = (chunk - mean).astype(np.float32)
+        scatter += centered.T @ centered
+    values, vectors = np.linalg.eigh(scatter)
+    kept = int((values > 1e-6 * values[-1]).sum()) if values[-1] > 0 else 0
+    if not kept:
+        raise ValueError("the rows are all equal; there is nothing to tell them apart by")
+    return mean, vectors[:, ::-1][:, : min(most, kept)]
+
+
+def projected(rows: EmbeddingSplit, mean: Floats, axes: Floats) -> npt.NDArray[np.float32]:
+    """Return (x − mean) · axes of every row, ``float32 [n, m]``."""
+    axes = axes.astype(np.float32)
+    return np.concatenate([(chunk - mean).astype(np.float32) @ axes for chunk in rows.chunks()])

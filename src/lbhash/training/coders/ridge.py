@@ -1,0 +1,28 @@
+"""G. Koutaki et al., "Fast supervised discrete hashing and its analysis", arXiv 1611.10017, for any class centers."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.data.split import EmbeddingSplit
+from lbhash.training.coders.base import Coder, LinearMap
+from lbhash.training.coders.regression import Regression, indicators
+
+
+class Ridge(Coder):
+    """Ridge regression from embeddings onto the class centers.
+
+    b = sign(W x + t̄), W = (XᵀX + λ)⁻¹ Xᵀ(T − t̄), with the row's center as its target t, or the mean of the centers of
+    its labels, and the λ of the least leave-one-out error.
+    """
+
+    uses_centers = True
+
+    def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> LinearMap:
+        """Return the map."""
+        assert centers is not None
+        y = indicators(rows, classes)
+        targets = y @ centers.astype(np.float32) / np.maximum(y.sum(axis=1, keepdims=True), 1)
+        regression = Regression(rows)
+        return regression.fit(targets, regression.best_penalty(targets))

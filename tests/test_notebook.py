@@ -1,0 +1,82 @@
+"""What a notebook asks of an estimator and of a report."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from lbhash import Hasher, evaluate
+
+CELLS = {
+    "fit": """
+import numpy as np
+from lbhash import Hasher, evaluate
+X = np.random.default_rng(0).normal(size=(60, 4)).astype("float32")
+y = np.array(["cat", "dog", "eel"] * 20)
+h = Hasher(bits=8, epochs=3, hidden=8, progress=True).fit(X, y)
+""",
+    "display": "h",
+    "report": "evaluate(h.encode(X), np.arange(60) % 3, h.train_codes_, np.arange(60) % 3)",
+    "complete": """
+from IPython.core.completer import provisionalcompleter
+with provisionalcompleter():
+    print([one.text for one in get_ipython().Completer.completions("h.enc", 5)])
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X = np.random.default_rng(0).normal(size=(60, 4)).astype("float32")
+    return Hasher(bits=8, epochs=1, hidden=8, progress=False).fit(X, np.arange(60) % 3), X
+
+
+def test_a_fitted_hasher_can_be_looked_at(fitted):
+    hasher, _ = fitted
+    assert "encode" in dir(hasher)
+    assert "backbone_" not in dir(hasher)
+    assert not hasattr(hasher, "backbone_")
+    assert "classes_" in hasher._repr_html_()
+    assert "Hasher" in clone(hasher)._repr_html_()
+
+
+def test_a_look_loads_no_backbone(fitted, monkeypatch):
+    from lbhash.models import backbone_files
+
+    asked = []
+    monkeypatch.setattr(backbone_files, "load_backbone", lambda *given, **more: asked.append(given))
+    dir(fitted[0]), fitted[0]._repr_html_()
+    assert not asked
+
+
+def test_columns_have_names(fitted):
+    hasher, X = fitted
+    assert hasher.get_feature_names_out().tolist() == [f"hasher{bit}" for bit in range(8)]
+    frame = hasher.set_output(transform="pandas").transform(X)
+    assert (frame.shape, frame.columns[0]) == ((60, 8), "hasher0")
+
+
+def test_a_report_is_ten_lines_or_a_table(fitted):
+    codes, labels = fitted[0].train_codes_, np.arange(60) % 3
+    report = evaluate(codes, labels, codes, labels)
+    assert len(str(report).splitlines()) == 10
+    assert str(report).startswith("mAP")
+    assert report._repr_html_().count("<tr>") == 10
+
+
+@pytest.mark.slow
+def test_in_a_kernel():
+    import nbclient
+    import nbformat
+
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS.values()])
+    nbclient.NotebookClient(book, timeout=600, kernel_name="python3").execute()
+    outputs = {name: cell.outputs for name, cell in zip(CELLS, book.cells, strict=True)}
+    fit = "".join(one.get("text", "") for one in outputs["fit"])
+    assert "3/3 epochs" in fit
+    assert fit.count("epochs") <= 2, fit  # and not a line for each step
+    assert "Hasher" in outputs["display"][0].data["text/html"]
+    assert "<table>" in outputs["report"][0].data["text/html"]
+    assert outputs["report"][0].data["text/plain"].count("\n") == 9
+    assert "encode" in outputs["complete"][0].text

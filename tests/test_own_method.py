@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lbhash import Hasher
+from lbhash.losses import CSQ, METHODS, build_objective, find_method, method_name, stored_method
+
+PAGE = (Path(__file__).parent.parent / "docs" / "methods.md").read_text(encoding="utf-8")
+SMALL = {"bits": 8, "epochs": 1, "hidden": 0, "centers": "best"}
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder to work in, with the page's module; what is imported from it is forgotten afterwards."""
+    (module, *_) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert "class SoftMargin" in module
+    (tmp_path / "soft_margin.py").write_text(module, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    for name in ("soft_margin", "broken"):
+        sys.modules.pop(name, None)
+
+
+def test_page_lists_every_method():
+    assert re.findall(r"^\| `([a-z0-9]+)` \|", PAGE, re.MULTILINE) == list(METHODS)
+
+
+def test_page_of_a_method_of_ones_own(folder, command):
+    first, *_ = re.findall(r"^lbhash (train .*)$", PAGE, re.MULTILINE)
+    assert first.startswith("train --method soft_margin:SoftMargin --option margin=2 --out model")
+    status, _, errors = command(*first.split(), "--epochs", 1, "--bits", 16, "--hidden", 0)
+    assert status == 0, errors
+    stored = json.loads((folder / "model" / "config.json").read_text(encoding="utf-8"))["metadata"]
+    assert (stored["method"], stored["options"]) == ("soft_margin:SoftMargin", {"margin": 2})
+    assert json.loads((folder / "model" / "metrics.json").read_text(encoding="utf-8"))["method"] == "softmargin_d"
+    # the folder answers where the module is not
+    (folder / "soft_margin.py").unlink()
+    sys.modules.pop("soft_margin")
+    loaded = Hasher.from_pretrained(folder / "model")
+    assert loaded.encode(np.zeros((2, 64), np.float32)).shape == (2, 2)
+    assert loaded.name == "softmargin_d"
+    with pytest.raises(ValueError, match=r"^method is 'soft_margin:SoftMargin', whose module 'soft_margin' could not"):
+        loaded.fit(np.eye(4, 64), [0, 1, 2, 3])
+
+
+def test_name_and_class_train_alike(folder, blobs):
+    named = Hasher(**SMALL, method="soft_margin:SoftMargin", options={"margin": 2.0}).fit(blobs.x, blobs.y)
+    given = Hasher(**SMALL, method=find_method("soft_margin:SoftMargin"), options={"margin": 2.0})
+    np.testing.assert_array_equal(named.train_codes_, given.fit(blobs.x, blobs.y).train_codes_)
+    assert named.name == given.name == "softmargin_d"
+    given.save_pretrained(folder / "model")
+    again = Hasher.from_pretrained(folder / "model")
+    assert again.method == "soft_margin:SoftMargin"
+    np.testing.assert_array_equal(again.fit(blobs.x, blobs.y).train_codes_, named.train_codes_)
+
+
+def test_a_guided_name(blobs):
+    plain, guided = (Hasher(**SMALL, method=method).fit(blobs.x, blobs.y) for method in ("csq", "csq_d"))
+    assert plain.name == guided.name == "csq_d"
+    np.testing.assert_array_equal(plain.train_codes_, guided.train_codes_)
+    assert guided.model_.metadata["method"] == "csq"
+    assert (method_name("csq_d"), stored_method("csq_d"), stored_method(CSQ)) == ("csq", "csq", "csq")
+    with pytest.raises(ValueError, match=r"^method is 'csq_d', which is guided, and guided is False; leave one of the"):
+        Hasher(**SMALL, method="csq_d", guided=False).fit(blobs.x, blobs.y)
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("absent:Mine", "whose module 'absent' could not be imported: No module named 'absent'; it must be in the"),
+        ("soft_margin.py:SoftMargin", "whose module 'soft_margin.py' could not be imported: .* written without .py"),
+        ("broken:Mine", "whose module 'broken' could not be imported: half a method"),
+        (":Mine", "whose module '' could not be imported: "),
+        ("soft_margin:Missing", "and the module has no such class; it must be a subclass of lbhash.losses.Objective"),
+        ("soft_margin:Task", "and the module has Task as something else; it must be a subclass of lbhash.losses.Obj"),
+        ("os:system", "and the module has system as something else; it must be a subclass of lbhash.losses.Objective"),
+    ],
+)
+def test_what_is_no_method(folder, method, message):
+    (folder / "broken.py").write_text("raise RuntimeError('half\\na method')", encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"^method is '{method}', {message}") as raised:
+        build_objective(method, None)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["lam"], "option is 'lam'; it must be NAME=VALUE, such as lam=0.01"),
+        (["=1"], "option is '=1'; it must be NAME=VALUE"),
+        (["lam=1", "lam=2"], "option gives 'lam' twice; give it once"),
+    ],
+)
+def test_options_of_the_command_line_that_are_none(given, message):
+    from lbhash.cli.commands.train import method_options
+
+    with pytest.raises(ValueError, match=f"^{message}"):
+        method_options(given)
+
+
+def test_options_of_the_command_line():
+    from lbhash.cli.commands.train import method_options
+
+    assert method_options([]) is None
+    given = ["lam=0.01", "n=3", "margin=angular", "soft=True", "hard=false", "none=None", "text=a=b", "empty="]
+    assert method_options(given) == {
+        "lam": 0.01, "n": 3, "margin": "angular", "soft": True, "hard": False, "none": None, "text": "a=b", "empty": "",
+    }  # fmt: skip
