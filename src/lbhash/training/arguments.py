@@ -23,6 +23,7 @@ ScheduleName = Literal["step", "cosine", "linear", "constant"]
 Precision = Literal["32", "bf16", "16"]
 Monitor = Literal["ratio", "map", "loss"]
 BatchNorm = Literal["freeze", "train"]
+Head = Literal["bits", "joined"]
 
 
 def _setting(default: Any, text: str, check: Callable[..., Any] | None = None, **more: bool) -> Any:
@@ -91,6 +92,12 @@ class TrainingArguments:
     hidden: int = _whole(1024, "Width of the head's hidden layer; 0 for a linear head.", 0, stored=False)
     dropout: float = _number(
         0.5, "Probability that an input of the head is dropped in training.", least=0, below=1, stored=False
+    )
+    head: Head = _choice(
+        "bits",
+        "What a code is the signs of: 'bits', the network's outputs; or 'joined', these and a linear model's class "
+        "posterior times the centers. Of embeddings.",
+        Head,
     )
     centers: str = _setting(
         "arranged",
