@@ -175,6 +175,20 @@ def test_health_and_about(client, digits_service, hasher):
     assert (about["columns"], about["label"], about["rerank"]) == (["row", "label"], "label", ["asymmetric"])
 
 
+def test_routes_without_a_version_still_answer_and_are_not_in_the_schema(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    old = [path.removeprefix("/v1") for path in paths if path.startswith("/v1/")]
+    assert len(old) == 6
+    assert not set(old) & set(paths)
+    for path in ("/about", "/map", "/summary", "/row/3/image"):
+        assert client.get(path).content == client.get(f"/v1{path}").content
+    assert client.post("/encode", json={"row": 3}).json() == client.post("/v1/encode", json={"row": 3}).json()
+    assert found(client.post("/search", json={"row": 3})) == found(client.post("/v1/search", json={"row": 3}))
+    metrics = client.get("/metrics").text
+    assert 'route="/search"' in metrics
+    assert "/v1" not in metrics
+
+
 def test_row_images(client):
     answer = client.get("/row/5/image")
     assert answer.headers["content-type"] == "image/png"

@@ -47,9 +47,9 @@ def test_whatever_is_asked_is_answered_as_the_schema_says(address):
 def test_the_schema_names_every_route(address):
     paths = httpx.get(f"{address}/openapi.json").json()["paths"]
     assert set(paths) == {
-        "/about", "/encode", "/health", "/map", "/metrics", "/row/{row}/image", "/search", "/summary"
+        "/health", "/metrics", "/v1/about", "/v1/encode", "/v1/map", "/v1/row/{row}/image", "/v1/search", "/v1/summary"
     }  # fmt: skip
-    for path in ("/search", "/encode"):
+    for path in ("/v1/search", "/v1/encode"):
         body = paths[path]["post"]["requestBody"]["content"]
         assert set(body) == {"application/json", "multipart/form-data"}
         query = Draft202012Validator(body["application/json"]["schema"])

@@ -15,12 +15,15 @@ from starlette.middleware import Middleware
 from lbhash.index import DamagedIndexError
 from lbhash.service.middleware import Security
 from lbhash.service.requests import line_for
-from lbhash.service.routes import router
+from lbhash.service.routes import probes, router
 from lbhash.service.schemas import Detail
 from lbhash.service.settings import Settings
 from lbhash.service.state import Service
 from lbhash.utils.memory import shortage
 from lbhash.utils.version import __version__
+
+VERSION = "v1"
+"""Of the routes: one that changes what an answer means gets the next."""
 
 STATIC = Path(__file__).parent / "static"
 
@@ -57,7 +60,9 @@ def create_app(settings: Settings) -> FastAPI:
         },
     )
     app.state.service = service
-    app.include_router(router)
+    app.include_router(probes)
+    app.include_router(router, prefix=f"/{VERSION}")
+    app.include_router(router, include_in_schema=False)  # where it was before it had a version
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_api_route("/", lambda: FileResponse(STATIC / "index.html"), include_in_schema=False)
     return app

@@ -60,7 +60,8 @@ class Monitor:
             finally:
                 if scope["type"] == "http":
                     # All unknown routes and methods share one label, so that a client cannot create labels without end.
-                    route = getattr(scope.get("route"), "path", None) or "none"
+                    # A route has one label with its version and without, as some versions of FastAPI have it anyway.
+                    route = (getattr(scope.get("route"), "path", None) or "none").removeprefix("/v1")
                     method = scope["method"] if scope["method"] in _METHODS else "other"
                     self.requests.labels(route, method, str(status)).inc()
                     self.seconds.labels(route).observe(time.perf_counter() - started)

@@ -1,4 +1,4 @@
-"""The routes, in the order in which the page uses them."""
+"""The routes: ``probes`` at the root, and ``router`` below ``/v1``, in the order in which the page uses them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lbhash.service import schemas
 from lbhash.service.requests import FORM, JSON, Body, parse_body, read_body
 from lbhash.service.state import Service
 
-router = APIRouter()
+probes, router = APIRouter(), APIRouter()
 
 _IMAGE: Any = {200: {"content": {"image/png": {}, "image/webp": {}}}, 404: {"model": schemas.Detail}}
 
@@ -40,13 +40,13 @@ def _written(answer: BaseModel) -> Response:
     return Response(answer.model_dump_json(), media_type=JSON)
 
 
-@router.get("/health")
+@probes.get("/health")
 async def health(service: Running) -> schemas.Health:
     """Say that the service is ready, and with what; needs no token and never waits."""
     return service.engine.health()
 
 
-@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+@probes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def metrics(service: Running) -> Response:
     """Return the metrics for Prometheus; never waits."""
     return Response(service.monitor.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -64,7 +64,7 @@ class Given(BaseModel, extra="forbid", json_schema_extra=_one_alone):
     """The query: exactly one of these fields."""
 
     embedding: _Embedding | None = Field(
-        None, description="As many numbers as /about says: a list, or base64 of float32 in little-endian order."
+        None, description="As many numbers as /v1/about says: a list, or base64 of float32 in little-endian order."
     )
     id: _Natural | None = Field(None, description="The id of a code of the index.")
     code: StrictStr | None = Field(None, description="Hexadecimal: two digits a byte, the first bit lowest.")
@@ -114,7 +114,7 @@ class Neighbor(BaseModel):
 
     rank: int
     id: int
-    row: int | None = Field(description="The row of the data, for /row/{row}/image.")
+    row: int | None = Field(description="The row of the data, for /v1/row/{row}/image.")
     distance: int = Field(description="The Hamming distance, in bits.")
     score: float | None = Field(description="What the codes are ordered by after re-ranking; smaller is nearer.")
     label: _Label
