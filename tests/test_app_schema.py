@@ -56,5 +56,13 @@ def test_the_schema_names_every_route(address):
         assert query.is_valid({"row": 1})
         assert query.is_valid({"row": 1, "embedding": None})
         assert query.is_valid({"embedding": "AAAA"})
-        for wrong in ({}, {"row": None}, {"row": 1, "id": 1}, {"row": 1, "kk": 1}, [1]):
+        assert query.is_valid({"embeddings": [[0.5], "AAAA"]}) == (path == "/v1/search")
+        for wrong in (
+            {},
+            {"row": None},
+            {"row": 1, "id": 1},
+            {"row": 1, "kk": 1},
+            [1],
+            {"row": 1, "embeddings": [[1]]},
+        ):
             assert not query.is_valid(wrong)

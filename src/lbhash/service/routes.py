@@ -25,7 +25,7 @@ def _service(request: Request) -> Service:
 Running = Annotated[Service, Depends(_service)]
 
 
-def _post(path: str, query: type[schemas.Given], options: type[Any], answer: type[BaseModel]) -> Any:
+def _post(path: str, query: type[schemas.Given], options: type[Any], answer: Any) -> Any:
     """Return the decorator of a route that takes JSON, or a form with an image, as its OpenAPI schema says."""
     fields = {"image": {"type": "string", "format": "binary"}, **options.model_json_schema()["properties"]}
     form = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
@@ -58,9 +58,9 @@ async def about(service: Running) -> schemas.About:
     return service.engine.about()
 
 
-@_post("/search", schemas.SearchRequest, schemas.Options, schemas.SearchAnswer)
+@_post("/search", schemas.SearchRequest, schemas.Options, schemas.SearchAnswer | schemas.SearchAnswers)
 async def search(request: Request, service: Running) -> Response:
-    """Find the codes nearest to an image (a form), or to an embedding, a code, an id or a row (JSON)."""
+    """Find the codes nearest to an image (a form), or to an embedding, several, a code, an id or a row (JSON)."""
 
     def answer(body: Body) -> Response:
         given, options, image = parse_body(body, schemas.SearchRequest, schemas.Options)

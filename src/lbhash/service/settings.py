@@ -8,6 +8,8 @@ from pathlib import Path
 from lbhash.utils.validation import check_choice, check_float, check_int
 
 MAX_K = 1000  # neighbors in one answer
+MAX_BATCH = 100  # embeddings in one search, or in one change
+MAX_FOUND = 10_000  # neighbors in the answer to several embeddings: 1 to 2 MiB of JSON
 MAX_JSON = 256 << 10  # bytes of a body of JSON: 10,000 numbers with all of their digits
 
 
