@@ -340,7 +340,7 @@ def test_wrong_methods_and_places(client):
 def test_the_token(digits_service):
     settings = Settings(digits_service.model, digits_service.index, token="s3cret")
     with TestClient(create_app(settings), base_url=HOME) as client:
-        for path in ("/", "/health", "/static/app.js"):
+        for path in ("/", "/docs", "/health", "/static/app.js"):
             assert client.get(path).status_code == 200
         for path in ("/about", "/metrics", "/map", "/summary", "/row/1/image", "/openapi.json", "/nothing"):
             answer = client.get(path)

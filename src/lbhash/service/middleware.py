@@ -21,6 +21,9 @@ from lbhash.service.requests import FORM, media_type
 from lbhash.service.settings import MAX_JSON, Settings
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^][:/?#@\s]+)(?::([0-9]*))?")
+PAGES = {"/": "index.html", "/docs": "docs.html"}
+"""Pages, by their paths, and their files; like all static files they need no token."""
+
 _PORTS = {"http": "80", "https": "443"}
 _HEADERS = {
     "Content-Security-Policy": (
@@ -136,4 +139,4 @@ def _name_and_port(host: str, port: str = "") -> tuple[str, str] | None:
 
 
 def _is_page(path: str) -> bool:
-    return path == "/" or path.startswith("/static/")
+    return path in PAGES or path.startswith("/static/")

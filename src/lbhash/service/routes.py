@@ -25,11 +25,11 @@ def _service(request: Request) -> Service:
 Running = Annotated[Service, Depends(_service)]
 
 
-def _post(path: str, query: type[schemas.Given], options: type[Any], answer: Any) -> Any:
+def _post(path: str, query: type[schemas.Given], options: type[Any], answer: Any, example: dict[str, Any]) -> Any:
     """Return the decorator of a route that takes JSON, or a form with an image, as its OpenAPI schema says."""
     fields = {"image": {"type": "string", "format": "binary"}, **options.model_json_schema()["properties"]}
     form = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
-    content = {JSON: {"schema": query.model_json_schema()}, FORM: {"schema": form}}
+    content = {JSON: {"schema": query.model_json_schema(), "example": example}, FORM: {"schema": form}}
     body = {"requestBody": {"required": True, "content": content}}
     refusals: Any = {status: {"model": schemas.Detail} for status in (404, 415)}
     return router.post(path, openapi_extra=body, response_model=answer, responses=refusals)
@@ -58,7 +58,9 @@ async def about(service: Running) -> schemas.About:
     return service.engine.about()
 
 
-@_post("/search", schemas.SearchRequest, schemas.Options, schemas.SearchAnswer | schemas.SearchAnswers)
+@_post(
+    "/search", schemas.SearchRequest, schemas.Options, schemas.SearchAnswer | schemas.SearchAnswers, {"id": 0, "k": 5}
+)
 async def search(request: Request, service: Running) -> Response:
     """Find the codes nearest to an image (a form), or to an embedding, several, a code, an id or a row (JSON)."""
 
@@ -71,7 +73,7 @@ async def search(request: Request, service: Running) -> Response:
         return await service.admission.run(answer, body)
 
 
-@_post("/encode", schemas.Given, schemas.Nothing, schemas.EncodeAnswer)
+@_post("/encode", schemas.Given, schemas.Nothing, schemas.EncodeAnswer, {"id": 0})
 async def encode(request: Request, service: Running) -> Response:
     """Return the code of an image (a form), or of an embedding, an id or a row (JSON)."""
 

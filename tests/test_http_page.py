@@ -1,0 +1,46 @@
+"""Every example of docs/http.md is run against a real service."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["app_service"]
+
+PAGE = Path(__file__).parents[1] / "docs" / "http.md"
+BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_the_examples_run(serving, digits_service, tmp_path):
+    assert len(BLOCKS) >= 6
+    with serving(digits_service) as address:
+        for language, block in BLOCKS:
+            block = block.replace("http://127.0.0.1:8000", address)
+            command = ["bash", "-euc"] if language == "sh" else [sys.executable, "-c"]
+            done = subprocess.run([*command, block], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+            assert (done.returncode, done.stderr) == (0, ""), block + done.stdout + done.stderr
+            assert ("detail" in done.stdout) == ('"neighbors": 3' in block), block + done.stdout
+            assert done.stdout
+
+
+def test_it_names_every_route_and_field(serving, digits_service):
+    import httpx
+
+    told = PAGE.read_text()
+    with serving(digits_service) as address:
+        described = httpx.get(f"{address}/openapi.json").json()
+    for path, operations in described["paths"].items():
+        assert path.replace("{row}", "7") in told or path in ("/health", "/metrics")
+        for operation in operations.values():
+            for status in operation["responses"]:
+                assert status in ("200", "403") or f"| {status}" in told, status
+    for name in described["paths"]["/v1/search"]["post"]["requestBody"]["content"]["application/json"]["schema"][
+        "properties"
+    ]:
+        assert f"`{name}`" in told
