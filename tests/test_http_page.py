@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,15 @@ PAGE = Path(__file__).parents[1] / "docs" / "http.md"
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
+@pytest.fixture
+def writable(digits_service, tmp_path):
+    return replace(digits_service, index=shutil.copytree(digits_service.index, tmp_path / "i"), writable=True)
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-def test_the_examples_run(serving, digits_service, tmp_path):
+def test_the_examples_run(serving, writable, tmp_path):
     assert len(BLOCKS) >= 6
-    with serving(digits_service) as address:
+    with serving(writable) as address:
         for language, block in BLOCKS:
             block = block.replace("http://127.0.0.1:8000", address)
             command = ["bash", "-euc"] if language == "sh" else [sys.executable, "-c"]
@@ -29,11 +35,11 @@ def test_the_examples_run(serving, digits_service, tmp_path):
             assert done.stdout
 
 
-def test_it_names_every_route_and_field(serving, digits_service):
+def test_it_names_every_route_and_field(serving, writable):
     import httpx
 
     told = PAGE.read_text()
-    with serving(digits_service) as address:
+    with serving(writable) as address:
         described = httpx.get(f"{address}/openapi.json").json()
     for path, operations in described["paths"].items():
         assert path.replace("{row}", "7") in told or path in ("/health", "/metrics")

@@ -16,7 +16,7 @@ from starlette.middleware import Middleware
 from lbhash.index import DamagedIndexError
 from lbhash.service.middleware import PAGES, Security
 from lbhash.service.requests import line_for
-from lbhash.service.routes import probes, router
+from lbhash.service.routes import probes, router, writes
 from lbhash.service.schemas import Detail
 from lbhash.service.settings import Settings
 from lbhash.service.state import Service
@@ -63,6 +63,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.service = service
     app.include_router(probes)
     app.include_router(router, prefix=f"/{VERSION}")
+    if settings.writable:
+        app.include_router(writes, prefix=f"/{VERSION}")
     app.include_router(router, include_in_schema=False)  # where it was before it had a version
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     for path, file in PAGES.items():

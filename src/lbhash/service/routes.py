@@ -1,7 +1,8 @@
-"""The routes: ``probes`` at the root, and ``router`` below ``/v1``, in the order in which the page uses them."""
+"""The routes: ``probes`` at the root; ``router``, as the page uses them, and ``writes`` below ``/v1``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
@@ -13,7 +14,7 @@ from lbhash.service import schemas
 from lbhash.service.requests import FORM, JSON, Body, parse_body, read_body
 from lbhash.service.state import Service
 
-probes, router = APIRouter(), APIRouter()
+probes, router, writes = APIRouter(), APIRouter(), APIRouter()
 
 _IMAGE: Any = {200: {"content": {"image/png": {}, "image/webp": {}}}, 404: {"model": schemas.Detail}}
 
@@ -33,6 +34,26 @@ def _post(path: str, query: type[schemas.Given], options: type[Any], answer: Any
     body = {"requestBody": {"required": True, "content": content}}
     refusals: Any = {status: {"model": schemas.Detail} for status in (404, 415)}
     return router.post(path, openapi_extra=body, response_model=answer, responses=refusals)
+
+
+def _change(path: str, given: type[BaseModel], example: dict[str, Any]) -> Any:
+    """Return the decorator of a route that changes the index, and takes JSON."""
+    body = {
+        "requestBody": {"required": True, "content": {JSON: {"schema": given.model_json_schema(), "example": example}}}
+    }
+    refusals: Any = {415: {"model": schemas.Detail}}
+    return writes.post(path, openapi_extra=body, response_model=schemas.Changed, responses=refusals)
+
+
+async def _changed(request: Request, service: Service, given: type[BaseModel], change: Callable[..., Any]) -> Response:
+    def answer(body: Body) -> Response:
+        return _written(change(parse_body(body, given, schemas.Nothing)[0]))
+
+    body = await read_body(request, (JSON,))
+    async with service.writing.place():
+        changed = await service.writing.run(answer, body)
+    service.background.changed.set()
+    return changed
 
 
 def _written(answer: BaseModel) -> Response:
@@ -104,3 +125,15 @@ async def summary(service: Running) -> schemas.Summary:
 async def code_map(service: Running) -> schemas.Map:
     """Return a sample of the codes in the plane: by principal components at once, and later by t-SNE."""
     return service.background.map
+
+
+@_change("/add", schemas.AddRequest, {"embeddings": [[0.5, 1.5]], "attributes": {"label": [3]}})
+async def add(request: Request, service: Running) -> Response:
+    """Add the codes of embeddings to the index, all of them or none; the answer comes when they are on the disk."""
+    return await _changed(request, service, schemas.AddRequest, service.engine.add)
+
+
+@_change("/remove", schemas.RemoveRequest, {"ids": [0]})
+async def remove(request: Request, service: Running) -> Response:
+    """Remove codes from the index by their ids, all of them or none."""
+    return await _changed(request, service, schemas.RemoveRequest, service.engine.remove)

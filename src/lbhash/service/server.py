@@ -98,10 +98,15 @@ def allowed_hosts(host: str, token: str | None, names: Sequence[str]) -> tuple[s
     return ("localhost", "127.0.0.1", "[::1]", _bracketed(host), *names)
 
 
-def check_access(host: str, token: str | None, no_token: bool) -> None:
-    """Raise ``ValueError`` if other machines could use the service without a token, unless ``no_token`` allows it."""
+def check_access(host: str, token: str | None, no_token: bool, writable: bool = False) -> None:
+    """Raise ``ValueError`` if other machines could use the service without a token, unless ``no_token`` allows it.
+
+    It does not allow others to change the index.
+    """
     if token is not None and no_token:
         raise ValueError("token is given, and so is --no-token; give one of the two")
+    if token is None and writable and not is_loopback(host):
+        raise ValueError(f"host is {host!r}, which others can reach; with --writable give requests a --token to bring")
     if token is None and not no_token and not is_loopback(host):
         raise ValueError(f"host is {host!r}, which others can reach; give requests a --token to bring, or --no-token")
 

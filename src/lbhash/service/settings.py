@@ -32,6 +32,7 @@ class Settings:
         body_seconds: how long a body may take to arrive.
         decode_seconds: how long an image may take to decode.
         reload_seconds: how often to look for a newer index.
+        writable: whether requests may add codes to the index and remove them; it must be in a folder.
         verify: when all files of the index are compared with their checksums: ``"background"``, beside the first
             requests, which wait for what they need; or ``"before-serving"``. A small index is compared before.
     """
@@ -50,6 +51,7 @@ class Settings:
     body_seconds: float = 30.0
     decode_seconds: float = 10.0
     reload_seconds: float = 1.0
+    writable: bool = False
     verify: str = "background"
 
     def __post_init__(self) -> None:

@@ -28,6 +28,8 @@ class Service:
         self.decoder = Decoder(threads, settings.decode_seconds, settings.max_body, settings.max_pixels)
         self.engine = Engine(settings, self.decoder)
         self.admission = Admission(threads, settings.queue, settings.queue_seconds)
+        # Changes wait for each other, and for other programs that change the index, and never keep a search waiting.
+        self.writing = Admission(1, settings.queue, settings.queue_seconds)
         self.background = Background(self.engine)
         self.monitor = Monitor(self.engine, self.admission)
 
@@ -41,7 +43,8 @@ class Service:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self.admission.pool.shutdown(wait=False, cancel_futures=True)
+            for admission in (self.admission, self.writing):
+                admission.pool.shutdown(wait=False, cancel_futures=True)
             self.decoder.close()
 
     async def _check(self) -> None:

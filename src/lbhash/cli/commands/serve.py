@@ -40,6 +40,9 @@ def serve(
         typer.Option(help="How many requests are computed at once. If not given, the number of processors."),
     ] = None,
     queue: Annotated[int, typer.Option(help="How many more requests may wait; any others get status 503.")] = 64,
+    writable: Annotated[
+        bool, typer.Option("--writable", help="Let requests add codes to the index and remove them.")
+    ] = False,
     verify: Annotated[
         Literal["background", "before-serving"],
         typer.Option(help="When the files of a large index are compared with their checksums."),
@@ -49,7 +52,7 @@ def serve(
     from lbhash.service.server import allowed_hosts, check_access, run
     from lbhash.service.settings import Settings
 
-    check_access(host, token, no_token)
+    check_access(host, token, no_token, writable)
     settings = Settings(
         model=model,
         index=index,
@@ -61,6 +64,7 @@ def serve(
         max_pixels=max_pixels,
         concurrency=concurrency,
         queue=queue,
+        writable=writable,
         verify=verify,
     )
     run(settings, host, port, lambda line: typer.echo(line, err=True))
