@@ -45,14 +45,14 @@ def test_whatever_is_asked_is_answered_as_the_schema_says(address):
             asked.add(case.path)
 
         answered()
-    assert len(asked) == 10
+    assert len(asked) == 11
 
 
 def test_the_schema_names_every_route(address):
     paths = httpx.get(f"{address}/openapi.json").json()["paths"]
     assert set(paths) == {
-        "/health", "/metrics", "/v1/about", "/v1/add", "/v1/encode", "/v1/map", "/v1/remove", "/v1/row/{row}/image",
-        "/v1/search", "/v1/summary"
+        "/health", "/metrics", "/ready", "/v1/about", "/v1/add", "/v1/encode", "/v1/map", "/v1/remove",
+        "/v1/row/{row}/image", "/v1/search", "/v1/summary"
     }  # fmt: skip
     for path in ("/v1/search", "/v1/encode"):
         body = paths[path]["post"]["requestBody"]["content"]

@@ -216,9 +216,9 @@ def test_an_index_that_is_built_again_meanwhile_is_not_the_request_s_fault(clien
 def test_who_may_have_a_writable_service(settings, monkeypatch):
     for no_token in (True, False):
         with pytest.raises(ValueError, match=r"host is '0\.0\.0\.0'.*--writable.*--token"):
-            check_access("0.0.0.0", None, no_token, writable=True)
-    check_access("0.0.0.0", "token", False, writable=True)
-    check_access("127.0.0.1", None, False, writable=True)
+            check_access("0.0.0.0", False, no_token, writable=True)
+    check_access("0.0.0.0", True, False, writable=True)
+    check_access("127.0.0.1", False, False, writable=True)
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(ValueError, match=r"may not write.*--writable"):
         create_app(settings)

@@ -50,8 +50,11 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,  # both load their scripts from other sites; docs.html is our own
         redoc_url=None,
         redirect_slashes=False,  # such a redirect leads to whatever host the request names
-        responses={status: {"model": Detail} for status in (400, 401, 403, 408, 413, 421, 422, 503)},
-        middleware=[Middleware(service.monitor.measured), Middleware(Security, settings=settings)],
+        responses={status: {"model": Detail} for status in (400, 401, 403, 408, 413, 421, 422, 429, 503)},
+        middleware=[
+            Middleware(service.monitor.measured),
+            Middleware(Security, settings=settings, tokens=service.tokens),
+        ],
         exception_handlers={
             RequestValidationError: _invalid,
             ConnectionError: _unreachable,

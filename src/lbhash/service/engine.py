@@ -135,6 +135,13 @@ class Engine:
             raise ServiceError(503, self.damage)
         return Health(ready=True, build=self.index.build, **self._loaded(self.index))
 
+    def ready(self) -> Health:
+        """Return the same once all files of the index are compared with their checksums; status 503 before."""
+        health = self.health()
+        if self.check == "running":
+            raise ServiceError(503, "the files of the index are being compared with their checksums")
+        return health
+
     def about(self) -> About:
         """Return what the service can be asked for."""
         index, about = self.index, self.model.metadata

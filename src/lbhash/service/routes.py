@@ -14,7 +14,19 @@ from lbhash.service import schemas
 from lbhash.service.requests import FORM, JSON, Body, parse_body, read_body
 from lbhash.service.state import Service
 
-probes, router, writes = APIRouter(), APIRouter(), APIRouter()
+
+def _allowed(scope: str) -> list[Any]:
+    """Return what refuses a request (403) whose token does not allow ``scope``."""
+
+    async def check(request: Request) -> None:
+        if (token := request.scope.get("token")) is not None:
+            token.check_scope(scope)
+
+    return [Depends(check)]
+
+
+probes = APIRouter()
+router, writes = APIRouter(dependencies=_allowed("search")), APIRouter(dependencies=_allowed("write"))
 
 _IMAGE: Any = {200: {"content": {"image/png": {}, "image/webp": {}}}, 404: {"model": schemas.Detail}}
 
@@ -63,11 +75,22 @@ def _written(answer: BaseModel) -> Response:
 
 @probes.get("/health")
 async def health(service: Running) -> schemas.Health:
-    """Say that the service is ready, and with what; needs no token and never waits."""
+    """Say that the service answers, and with what; needs no token and never waits."""
     return service.engine.health()
 
 
-@probes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+@probes.get("/ready", responses={503: {"model": schemas.Detail}})
+async def ready(service: Running) -> schemas.Health:
+    """Say that the files of the index were all compared with their checksums, so that no request waits for them."""
+    return service.engine.ready()
+
+
+@probes.get(
+    "/metrics",
+    dependencies=_allowed("metrics"),
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}},
+)
 async def metrics(service: Running) -> Response:
     """Return the metrics for Prometheus; never waits."""
     return Response(service.monitor.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -88,26 +88,26 @@ class Sparing(logging.Filter):
         return True
 
 
-def allowed_hosts(host: str, token: str | None, names: Sequence[str]) -> tuple[str, ...]:
+def allowed_hosts(host: str, protected: bool, names: Sequence[str]) -> tuple[str, ...]:
     """Return the names that requests may be for, which are those of this machine and ``names``; empty for any name.
 
-    With a token, or beyond this machine, any name is allowed unless ``names`` are given.
+    If tokens protect the service, or beyond this machine, any name is allowed unless ``names`` are given.
     """
-    if "*" in names or (not names and (token is not None or not is_loopback(host))):
+    if "*" in names or (not names and (protected or not is_loopback(host))):
         return ()
     return ("localhost", "127.0.0.1", "[::1]", _bracketed(host), *names)
 
 
-def check_access(host: str, token: str | None, no_token: bool, writable: bool = False) -> None:
-    """Raise ``ValueError`` if other machines could use the service without a token, unless ``no_token`` allows it.
+def check_access(host: str, protected: bool, no_token: bool, writable: bool = False) -> None:
+    """Raise ``ValueError`` if others could use a service that no token protects, unless ``no_token`` allows it.
 
     It does not allow others to change the index.
     """
-    if token is not None and no_token:
+    if protected and no_token:
         raise ValueError("token is given, and so is --no-token; give one of the two")
-    if token is None and writable and not is_loopback(host):
+    if not protected and writable and not is_loopback(host):
         raise ValueError(f"host is {host!r}, which others can reach; with --writable give requests a --token to bring")
-    if token is None and not no_token and not is_loopback(host):
+    if not protected and not no_token and not is_loopback(host):
         raise ValueError(f"host is {host!r}, which others can reach; give requests a --token to bring, or --no-token")
 
 

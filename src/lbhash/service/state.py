@@ -14,6 +14,7 @@ from lbhash.service.decoding import Decoder
 from lbhash.service.engine import Engine
 from lbhash.service.prometheus import Monitor
 from lbhash.service.settings import Settings
+from lbhash.service.tokens import Tokens
 from lbhash.utils.system import usable_cores
 
 log = logging.getLogger("lbhash.service")
@@ -23,7 +24,7 @@ class Service:
     """Everything that the routes use: engine, admission, background work and metrics."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        self.settings, self.tokens = settings, Tokens(settings)
         threads = settings.concurrency or usable_cores()
         self.decoder = Decoder(threads, settings.decode_seconds, settings.max_body, settings.max_pixels)
         self.engine = Engine(settings, self.decoder)

@@ -26,6 +26,10 @@ def serve(
         str | None,
         typer.Option(envvar="LBHASH_TOKEN", show_envvar=True, help="What every request must bring as a bearer token."),
     ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(help="A TOML file of several tokens, what each allows, and how often; in the place of --token."),
+    ] = None,
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Allow other machines to use the service without a token.")
     ] = False,
@@ -52,14 +56,16 @@ def serve(
     from lbhash.service.server import allowed_hosts, check_access, run
     from lbhash.service.settings import Settings
 
-    check_access(host, token, no_token, writable)
+    protected = token is not None or tokens is not None
+    check_access(host, protected, no_token, writable)
     settings = Settings(
         model=model,
         index=index,
         data=data,
         backbone=backbone,
         token=token,
-        hosts=allowed_hosts(host, token, allow_host or []),
+        tokens=tokens,
+        hosts=allowed_hosts(host, protected, allow_host or []),
         max_body=max_body,
         max_pixels=max_pixels,
         concurrency=concurrency,
