@@ -10,9 +10,33 @@ import typer
 from lbhash.cli.commands.options import Model
 
 
+def _read_config(context: typer.Context, file: Path | None) -> Path | None:
+    """Take a TOML file's values as the options' defaults; ``ValueError`` if one is not an option."""
+    if file is not None:
+        from lbhash.utils.files import read_toml
+        from lbhash.utils.validation import check_choice
+
+        names = [one.name for one in context.command.params if one.name and one.name not in ("config", "help")]
+        given = {name.replace("-", "_"): value for name, value in read_toml(file, "config").items()}
+        for name in given:
+            check_choice(name, f"an option in {file.name}", names)
+        if "token" in given:
+            read_toml(file, "config", private=True)
+        context.default_map = given
+    return file
+
+
 def serve(
     model: Model,
     index: Annotated[str, typer.Option(help="An index that 'lbhash index build' wrote, or its URL.")],
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            callback=_read_config,
+            is_eager=True,
+            help="A TOML file with any of these options, as in port = 8000; those that are typed come first.",
+        ),
+    ] = None,
     data: Annotated[
         str | None, typer.Option(help="'digits' or a file with the rows, their images and the queries.")
     ] = None,
@@ -51,6 +75,11 @@ def serve(
         Literal["background", "before-serving"],
         typer.Option(help="When the files of a large index are compared with their checksums."),
     ] = "background",
+    json_log: Annotated[
+        bool, typer.Option("--json-log", help="Write the log as JSON lines, with one for every request.")
+    ] = False,
+    ssl_certfile: Annotated[Path | None, typer.Option(help="A certificate (PEM), to serve by HTTPS.")] = None,
+    ssl_keyfile: Annotated[Path | None, typer.Option(help="Its key, if it is in a file of its own.")] = None,
 ) -> None:
     """Search over HTTP, with a web page."""
     from lbhash.service.server import allowed_hosts, check_access, run
@@ -73,4 +102,12 @@ def serve(
         writable=writable,
         verify=verify,
     )
-    run(settings, host, port, lambda line: typer.echo(line, err=True))
+    run(
+        settings,
+        host,
+        port,
+        lambda line: typer.echo(line, err=True),
+        json_log=json_log,
+        ssl_certfile=ssl_certfile,
+        ssl_keyfile=ssl_keyfile,
+    )
