@@ -93,6 +93,7 @@ def test_all_of_it_together(digits_service, certificate, tmp_path):
         client.putheader("Content-Length", str(10**9))
         client.endheaders(b"x" * 1000)
         assert client.getresponse().status == 413
+        assert ask("GET", "/health")[0] == 200  # after which the log has all of it
         log = end()
     assert "s3cret" not in log
     assert "7.06" not in log
@@ -106,6 +107,7 @@ def test_all_of_it_together(digits_service, certificate, tmp_path):
         ("GET", "none", 401, None),
         ("GET", "none", 404, "robot"),
         ("POST", "none", 413, "robot"),
+        ("GET", "/health", 200, None),
     ]
     assert asked[0]["request_id"] == "from-the-proxy"
     assert asked[4]["request_id"] == last
