@@ -164,6 +164,16 @@ def test_other_writers_at_the_same_time_lose_nothing(client, settings, rows):
     assert client.get("/health").json()["codes"] == before + 19
 
 
+def test_a_change_does_not_wait_long_for_a_command(settings, rows):
+    with TestClient(create_app(replace(settings, queue_seconds=0.05)), base_url=HOME) as client:
+        with store.locked(settings.index):
+            refused = client.post("/v1/add", json={"embeddings": rows[:1]})
+            assert_refused(refused, 503, "another writer", "0.05 s")
+            assert refused.headers["retry-after"] == "1"
+            assert client.post("/v1/search", json={"id": int(open_index(settings.index).ids()[0])}).status_code == 200
+        post(client, "add", embeddings=rows[:1])
+
+
 @pytest.mark.parametrize("kept", ["outputs", "embeddings"])
 def test_stored_vectors_are_added_too(digits_service, tmp_path, rows, kept):
     hasher = Hasher.from_pretrained(digits_service.model)

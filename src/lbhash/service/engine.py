@@ -42,6 +42,7 @@ from lbhash.service.schemas import (
     SearchRequest,
 )
 from lbhash.service.settings import MAX_BATCH, MAX_JSON, MAX_K, Settings
+from lbhash.utils.files import LockedError
 from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import json_value
 from lbhash.utils.validation import check_int
@@ -215,13 +216,15 @@ class Engine:
         with self._loading:
             try:
                 index = self._open(None if self.damage else self.index)
+                assert isinstance(index, LocalIndex)
+                index.patience = self.settings.queue_seconds
                 index.load()  # nothing is added to what is damaged
             except ValueError as error:
                 raise ServiceError(503, one_line(error)) from None
             try:
                 ids = change(index)
             except (ValueError, TypeError) as error:
-                if isinstance(error, DamagedIndexError) or index.outdated():
+                if isinstance(error, (DamagedIndexError, LockedError)) or index.outdated():
                     raise ServiceError(503, one_line(error), {"Retry-After": "1"}) from None
                 raise ServiceError(422, one_line(error)) from None
             except OSError as error:

@@ -158,6 +158,10 @@ def check_folder(path: str | os.PathLike[str], name: str, more: str = "") -> Non
         raise ValueError(f"{name} is {str(path)!r}, {which} is a file; it must be a folder{more}")
 
 
+class LockedError(ValueError):
+    """Another process holds a lock for too long."""
+
+
 @contextmanager
 def exclusive(folder: str | os.PathLike[str], name: str, busy: str, patience: float | None) -> Iterator[FileLock]:
     """Hold the lock file ``name`` of a folder, so that one process at a time is in the block.
@@ -172,7 +176,7 @@ def exclusive(folder: str | os.PathLike[str], name: str, busy: str, patience: fl
             limit.
 
     Raises:
-        ValueError: with ``busy``, if the other process still holds the lock after ``patience`` seconds.
+        LockedError: with ``busy``, if the other process still holds the lock after ``patience`` seconds.
     """
     from filelock import FileLock, Timeout
 
@@ -181,7 +185,7 @@ def exclusive(folder: str | os.PathLike[str], name: str, busy: str, patience: fl
         lock.acquire(timeout=patience or 0)
     except Timeout:
         if patience is not None:
-            raise ValueError(busy) from None
+            raise LockedError(busy) from None
         print(busy, file=sys.stderr)
         lock.acquire()
     try:
