@@ -80,6 +80,8 @@ def test_every_route_is_there_and_can_be_tried(browser, serving, digits_service)
         assert all(one.startswith(address) for one in requested)
         wrong = [one for one in browser.get_log("browser") if one["level"] == "SEVERE" and "422" not in one["message"]]
         assert wrong == []
+        browser.set_window_size(500, 900)
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_it_asks_for_the_token(browser, serving, digits_service):

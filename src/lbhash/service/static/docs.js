@@ -106,8 +106,8 @@ function routeOf(path, name, operation) {
   const tables = content ? [fieldsTable(content[JSON_TYPE].schema)] : [];
   return make("details", { className: "panel" },
     make("summary", {}, make("b", { textContent: method }), make("code", { textContent: path }),
-      make("span", { className: "hint", textContent: operation.summary ?? "" })),
-    make("p", { textContent: operation.description ?? "" }), ...tables, form, result);
+      make("span", { className: "hint", textContent: operation.description ?? "" })),
+    ...tables, form, result);
 }
 
 function askForToken() {
