@@ -175,6 +175,20 @@ def test_health_and_about(client, digits_service, hasher):
     assert (about["columns"], about["label"], about["rerank"]) == (["row", "label"], "label", ["asymmetric"])
 
 
+def test_routes_without_a_version_still_answer_and_are_not_in_the_schema(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    old = [path.removeprefix("/v1") for path in paths if path.startswith("/v1/")]
+    assert len(old) == 6
+    assert not set(old) & set(paths)
+    for path in ("/about", "/map", "/summary", "/row/3/image"):
+        assert client.get(path).content == client.get(f"/v1{path}").content
+    assert client.post("/encode", json={"row": 3}).json() == client.post("/v1/encode", json={"row": 3}).json()
+    assert found(client.post("/search", json={"row": 3})) == found(client.post("/v1/search", json={"row": 3}))
+    metrics = client.get("/metrics").text
+    assert 'route="/search"' in metrics
+    assert "/v1" not in metrics
+
+
 def test_row_images(client):
     answer = client.get("/row/5/image")
     assert answer.headers["content-type"] == "image/png"
@@ -233,7 +247,7 @@ def test_metrics(digits_service):
 
 
 def test_the_page_and_its_headers(client):
-    for path in ("/", "/static/app.js", "/static/style.css", "/static/icon.svg"):
+    for path in ("/", "/docs", "/static/app.js", "/static/docs.js", "/static/style.css", "/static/icon.svg"):
         answer = client.get(path)
         assert answer.status_code == 200
         policy = answer.headers["content-security-policy"]
@@ -245,7 +259,7 @@ def test_the_page_and_its_headers(client):
         assert "http://" not in answer.text.replace("http://www.w3.org/", "")
         assert "https://" not in answer.text
     assert client.get("/health").headers["cache-control"] == "no-store"
-    for path in ("/docs", "/redoc", "/static/../create.py", "/static/%2e%2e/create.py", "/static/nothing"):
+    for path in ("/redoc", "/static/../create.py", "/static/%2e%2e/create.py", "/static/nothing"):
         assert_refused(client.get(path), 404)
 
 
