@@ -51,7 +51,9 @@ export async function search(query, options, signal) {
   }
   const body = new FormData();
   body.append("image", query.file);
-  for (const [name, value] of Object.entries(options)) body.append(name, JSON.stringify(value));
+  for (const [name, value] of Object.entries(options)) {
+    body.append(name, name === "rerank" ? value : JSON.stringify(value));
+  }
   return (await ask(versioned("search"), { method: "POST", body, signal })).json();
 }
 
