@@ -19,22 +19,23 @@ class Usual:
         rows = np.arange(len(embeddings))
         if len(rows) > SAMPLE:
             rows = np.sort(np.random.default_rng(0).choice(rows, SAMPLE, replace=False))
-        self._outputs = model.outputs(embeddings[rows]).astype(np.float64)
+        self._outputs = model.outputs(embeddings[rows])
         self._small = np.median(np.abs(self._outputs)) / 4
-        self._gaps = np.sort([self._gap(one) for one in self._outputs])
+        exact = self._outputs.astype(np.float64)
+        norms = (exact**2).sum(axis=1)
+        squares = norms[:, None] + norms - 2 * exact @ exact.T
+        np.fill_diagonal(squares, np.inf)
+        self._gaps = np.sort(squares.min(axis=1).clip(0))
 
     def judge(self, outputs: npt.NDArray) -> dict[str, Any]:
         """Return the fields ``doubt`` and ``unsure`` of ``lbhash.service.schemas.Query`` for outputs ``[bits]``.
 
         Small outputs alone do not tell noise from data: far from the data, a network's outputs are large.
         """
-        nearer = np.searchsorted(self._gaps, self._gap(outputs.astype(np.float64)))
+        squares = ((self._outputs - outputs) ** 2).sum(axis=1)
+        itself = squares.min() < 1e-9 * squares.mean()  # the query may be a row of the sample
+        gap = np.partition(squares, 1)[int(itself)]
         return {
-            "doubt": float(nearer / len(self._gaps)),
+            "doubt": float(np.searchsorted(self._gaps, gap) / len(self._gaps)),
             "unsure": np.flatnonzero(np.abs(outputs) < self._small).tolist(),
         }
-
-    def _gap(self, outputs: npt.NDArray) -> float:
-        """Return the distance to the nearest outputs of the sample, which may hold this row itself."""
-        squares = ((self._outputs - outputs) ** 2).sum(axis=1)
-        return float(np.sqrt(np.partition(squares, 1)[1 if squares.min() < 1e-9 * (1 + squares.mean()) else 0]))

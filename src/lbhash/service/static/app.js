@@ -109,7 +109,7 @@ function show(found) {
   const filtered = $("value").value.trim() ? ` where ${$("column").value} is ${$("value").value.trim()}` : "";
   $("empty-words").textContent = neighbors.length ? "" : `No code is${loosen}${filtered}.${tight ? " Choose a larger radius to find more." : ""}`;
   const order = $("rerank").value ? `, ranked by ${RANKINGS[$("rerank").value]}` : "";
-  $("status").textContent = `${counted(neighbors.length, "neighbor")} in ${found.milliseconds.total.toFixed(1)} ms${order}`;
+  $("status").textContent = `${counted(neighbors.length, "neighbor")} in ${found.milliseconds.total.toFixed(1)} ms${filtered}${order}`;
   const main = longest([asked, ...neighbors]);
   $("cards").classList.toggle("wide", main !== null && !about.pictures);
   $("cards").replaceChildren(...neighbors.map((neighbor) => card(neighbor, asked, main)));
@@ -144,8 +144,7 @@ function card(neighbor, asked, main) {
     text === null ? null : element("span", { className: "text", textContent: text }),
     element("span", { className: "card-line" }, element("b", { textContent: counted(distance, "bit") }), label === null ? null : chip(label)),
     bitsOf(neighbor.code, asked.bits, asked.code),
-    others.length ? element("span", { className: "row-of", textContent: others.join(", ") }) : null,
-    element("span", { className: "card-line" }, element("span", { className: "row-of", textContent: name }), verdict(label, asked.label)));
+    element("span", { className: "card-line" }, element("span", { className: "row-of", textContent: [name, ...others].join(" · ") }), verdict(label, asked.label)));
   button.title = `Search with ${name}`;
   const said = label === null ? "" : `, class ${named(label)}`;
   button.setAttribute("aria-label", `${name}${said}, ${counted(distance, "bit")} away${text === null ? "" : `: ${text.slice(0, 200)}`}; search with it`);
@@ -243,7 +242,6 @@ function recallOptions() {
   if (known) $("column").value = given.get("column");
   $("value").value = (known && given.get("value")) || "";
   $("rerank").value = [...$("rerank").options].some((option) => option.value === given.get("rerank")) ? given.get("rerank") : "";
-  $("options").open ||= Boolean($("value").value || $("rerank").value);
   saySliders();
 }
 
@@ -310,7 +308,7 @@ function setUp() {
   const facts = [`${count(about.codes)} codes of ${counted(about.bits, "bit")}`, about.method, `${about.kind} index`, `generation ${about.generation}`];
   $("facts").replaceChildren(...facts.flatMap((fact) => [element("span", { textContent: fact }), " "]));
   $("drop").hidden = !about.takes_pictures;
-  $("no-pictures").hidden = about.takes_pictures;
+  $("no-pictures").hidden = about.takes_pictures || !about.pictures;
   $("row-name").textContent = about.rows === null ? "Id" : `Row, 0 to ${count(about.rows - 1)}`;
   if (about.rows !== null) $("row").max = about.rows - 1;
   $("random").hidden = about.rows === null;

@@ -231,7 +231,10 @@ export class CodeMap {
       name.style.left = `calc(50% + ${middle(members.map((at) => this.points.x[at]))} * (50% - ${PADDING}px))`;
       name.style.top = `calc(50% - ${middle(members.map((at) => this.points.y[at]))} * (50% - ${PADDING}px))`;
       $("names").append(name);
-      const box = name.getBoundingClientRect();
+      const frame = this.canvas.getBoundingClientRect();
+      let box = name.getBoundingClientRect();
+      name.style.marginLeft = `${Math.max(0, frame.left - box.left) - Math.max(0, box.right - frame.right)}px`;
+      box = name.getBoundingClientRect();
       if (taken.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom)) name.remove();
       else taken.push(box);
     }
