@@ -167,7 +167,7 @@ function showAsked(asked, main) {
   $("asked-picture").replaceChildren(...(shown ? [shown] : []));
   $("asked-bits").replaceChildren(bitsOf(asked.code, asked.bits, null, asked.unsure));
   const few = asked.unsure.length;
-  $("asked-unsure").textContent = asked.doubt === null ? "" : few ? `${few} of ${counted(asked.bits, "bit")} ${few === 1 ? "is" : "are"} unsure (dotted)` : "Every bit is sure.";
+  $("asked-unsure").textContent = few ? `${few} of ${counted(asked.bits, "bit")} ${few === 1 ? "is" : "are"} unsure (dotted)` : "";
   $("asked-code").textContent = asked.code;
   if (!query.file) $("preview").replaceChildren();
 }
