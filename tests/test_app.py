@@ -247,7 +247,7 @@ def test_metrics(digits_service):
 
 
 def test_the_page_and_its_headers(client):
-    for path in ("/", "/static/app.js", "/static/style.css", "/static/icon.svg"):
+    for path in ("/", "/docs", "/static/app.js", "/static/docs.js", "/static/style.css", "/static/icon.svg"):
         answer = client.get(path)
         assert answer.status_code == 200
         policy = answer.headers["content-security-policy"]
@@ -259,7 +259,7 @@ def test_the_page_and_its_headers(client):
         assert "http://" not in answer.text.replace("http://www.w3.org/", "")
         assert "https://" not in answer.text
     assert client.get("/health").headers["cache-control"] == "no-store"
-    for path in ("/docs", "/redoc", "/static/../create.py", "/static/%2e%2e/create.py", "/static/nothing"):
+    for path in ("/redoc", "/static/../create.py", "/static/%2e%2e/create.py", "/static/nothing"):
         assert_refused(client.get(path), 404)
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from PIL.Image import Image
 
 from lbhash.codes import PackedCodes, code_from_hex, pack
-from lbhash.index import DamagedIndexError, Index, Neighbors, check_model, open_index, rerank
+from lbhash.index import DamagedIndexError, Index, LocalIndex, Neighbors, check_model, open_index, rerank
 from lbhash.index.base import attribute_rows, describe_neighbors
 from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import check_backbone, own_backbone
@@ -23,6 +27,8 @@ from lbhash.service.errors import ServiceError, blame_request
 from lbhash.service.rows import DigitRows, ImageRows, Rows, open_rows
 from lbhash.service.schemas import (
     About,
+    AddRequest,
+    Changed,
     EncodeAnswer,
     Found,
     Given,
@@ -31,15 +37,19 @@ from lbhash.service.schemas import (
     Neighbor,
     Options,
     Query,
+    RemoveRequest,
     SearchAnswer,
     SearchAnswers,
     SearchRequest,
 )
 from lbhash.service.settings import MAX_BATCH, MAX_JSON, MAX_K, Settings
+from lbhash.utils.files import LockedError
 from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import json_value
 from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
+
+log = logging.getLogger("lbhash.service")
 
 AT_ONCE = 256 << 20
 """Bytes of an index that is checked before anything else, which takes less than a second even on a slow disk."""
@@ -71,7 +81,10 @@ class Engine:
         elif isinstance(self.rows, DigitRows):
             self._embed_image = self.rows.embed
         self.takes_images = self._embed_image is not None
+        self._loading = Lock()  # one at a time puts a newer index in the place of the old one
         self.index = self._open()
+        if settings.writable:
+            _check_writable(self.index, settings.index)
         self.check, self.damage = "running", ""
         if settings.verify == "before-serving" or self.index.stored_bytes <= AT_ONCE:
             self.check_index()
@@ -127,6 +140,13 @@ class Engine:
             raise ServiceError(503, self.damage)
         return Health(ready=True, build=self.index.build, **self._loaded(self.index))
 
+    def ready(self) -> Health:
+        """Return the same once all files of the index are compared with their checksums; status 503 before."""
+        health = self.health()
+        if self.check == "running":
+            raise ServiceError(503, "the files of the index are being compared with their checksums")
+        return health
+
     def about(self) -> About:
         """Return what the service can be asked for."""
         index, about = self.index, self.model.metadata
@@ -166,12 +186,57 @@ class Engine:
 
         Return whether it was loaded. All of its files are checked before it takes the place of the old one.
         """
-        if not self.damage and not self.index.outdated():
-            return False
-        index = self._open(None if self.damage else self.index)
-        index.load()
-        self.index, self.check, self.damage = index, "intact", ""
-        return True
+        with self._loading:
+            if not self.damage and not self.index.outdated():
+                return False
+            index = self._open(None if self.damage else self.index)
+            index.load()
+            self.index, self.check, self.damage = index, "intact", ""
+            return True
+
+    def add(self, given: AddRequest) -> Changed:
+        """Add the codes of embeddings to the index, as ``lbhash index add`` does, and search them from now on."""
+        codes, vectors = self._hash_all(given.embeddings)
+        count = len(codes)
+
+        def change(index: Index) -> Sequence[int]:
+            missing = {field.name: pa.nulls(count, field.type) for field in index.state.schema or ()}
+            index.add(codes, given.ids, missing | given.attributes, vectors=vectors.get(index.store_vectors))
+            return given.ids or range(index.state.next_id - count, index.state.next_id)
+
+        return self._change(change)
+
+    def remove(self, given: RemoveRequest) -> Changed:
+        """Remove codes from the index, as ``lbhash index remove`` does."""
+
+        def change(index: Index) -> Sequence[int]:
+            index.remove(given.ids)
+            return given.ids
+
+        return self._change(change)
+
+    def _change(self, change: Callable[[Index], Sequence[int]]) -> Changed:
+        """Change what is in the folder now, and put the result in the place of the index that is searched."""
+        with self._loading:
+            try:
+                index = self._open(None if self.damage else self.index)
+                assert isinstance(index, LocalIndex)
+                index.patience = self.settings.queue_seconds
+                index.load()  # nothing is added to what is damaged
+            except ValueError as error:
+                raise ServiceError(503, one_line(error)) from None
+            try:
+                ids = change(index)
+            except (ValueError, TypeError) as error:
+                if isinstance(error, (DamagedIndexError, LockedError)) or index.outdated():
+                    raise ServiceError(503, one_line(error), {"Retry-After": "1"}) from None
+                raise ServiceError(422, one_line(error)) from None
+            except OSError as error:
+                log.error("the index could not be changed: %s", error)
+                raise ServiceError(503, f"the index could not be changed: {error.strerror or 'see the log'}") from None
+            index.load()
+            self.index, self.check, self.damage = index, "intact", ""
+            return Changed(ids=list(ids), codes=len(index), generation=index.generation)
 
     def row_of(self, name: int, attributes: Mapping[str, Any]) -> int | None:
         """Return the row of the data that the code with the id ``name`` was made from, or None if there is none."""
@@ -312,6 +377,16 @@ def _best(
     one = Neighbors(found.distances[None], found.ids[None])
     best = rerank(index, one, held[place, None], min(k, found.ids.size), by)
     return best.ids[0], best.distances[0], best.scores[0]
+
+
+def _check_writable(index: Index, path: str | Path) -> None:
+    """Raise ``ValueError`` if requests cannot change an index."""
+    if not isinstance(index, LocalIndex):
+        raise ValueError(
+            f"writable is for an index in a folder; this one is of kind {index.kind}, change it by commands"
+        )
+    if not os.access(path, os.W_OK):
+        raise ValueError(f"index is {str(path)!r}, which this user may not write; allow it, or leave out --writable")
 
 
 def _backbone(settings: Settings, model: HashModel) -> Backbone | None:

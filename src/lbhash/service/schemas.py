@@ -46,7 +46,9 @@ _Embedding = Annotated[
     list[_Finite], Field(fail_fast=True), BeforeValidator(_numbers, json_schema_input_type=list[_Finite] | _Base64)
 ]
 _Embeddings = Annotated[list[_Embedding], Field(min_length=1, max_length=MAX_BATCH, fail_fast=True)]
+_Ids = Annotated[list[_Natural], Field(min_length=1, max_length=_MAX_VALUES, fail_fast=True)]
 _Values = Annotated[list[_Value], Field(max_length=_MAX_VALUES, fail_fast=True)]
+_Column = Annotated[list[_Value | _Values | None], Field(max_length=MAX_BATCH, fail_fast=True)]
 _Where = Annotated[dict[StrictStr, _Value | _Values], Field(max_length=_MAX_COLUMNS), BeforeValidator(_small)]
 
 
@@ -119,6 +121,32 @@ class SearchRequest(Given, Options):
             together = f"together {count * self.most:,} neighbors, and an answer has {MAX_FOUND:,} at most"
             raise ValueError(f"{count} embeddings are given and k is {self.most:,}: {together}; give a smaller k")
         return self
+
+
+class AddRequest(BaseModel, extra="forbid"):
+    """Codes to add: those of these embeddings."""
+
+    embeddings: _Embeddings = Field(description="A list of numbers for each code, or the base64 of float32.")
+    ids: _Ids | None = Field(
+        None, description="An id for each, that the index does not have; by default the next ones."
+    )
+    attributes: dict[StrictStr, _Column] = Field(
+        {}, description="Columns of the index, with a value for each code; one that is left out has none."
+    )
+
+
+class RemoveRequest(BaseModel, extra="forbid"):
+    """Codes to remove."""
+
+    ids: _Ids = Field(description="The ids of codes of the index, each once.")
+
+
+class Changed(BaseModel):
+    """A change of the index, which is on the disk and is searched from now on."""
+
+    ids: list[int] = Field(description="Of the codes that were added, or removed.")
+    codes: int = Field(description="The codes of the index after it.")
+    generation: int
 
 
 class Query(BaseModel):
