@@ -35,6 +35,7 @@ async function ask(path, options = {}) {
   if (answer.ok) return answer;
   const detail = await answer.json().then((body) => body.detail, () => `status ${answer.status}`);
   if (answer.status === 401) throw new Failure("token", detail);
+  if (answer.status === 429) throw new Failure("busy", `${detail}.`);
   if (answer.status === 503) throw new Failure("busy", "The service is busy right now. Try again in a moment.");
   if (answer.status === 413) throw new Failure("refused", `The request is too large: ${detail}.`);
   throw new Failure("refused", `The service refused the request: ${detail}.`);
