@@ -17,6 +17,7 @@ from lbhash.data import load_dataset, load_table
 from lbhash.evaluation.report import evaluate
 from lbhash.index import FlatIndex, build_index, open_index
 from lbhash.service import Settings, create_app
+from lbhash.service.doubt import Usual
 from lbhash.service.rows import DigitRows, open_rows
 
 pytest_plugins = ["app_service"]
@@ -76,9 +77,8 @@ def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service,
 def test_what_a_neighbor_is(client, digits_service):
     index, labels = open_index(digits_service.index), load_table("digits").labels
     body = client.post("/search", json={"row": 1790, "k": 3}).json()
-    assert body["query"] == {
-        "code": body["query"]["code"], "bits": BITS, "id": None, "row": 1790, "label": int(labels[1790])
-    }  # fmt: skip
+    asked = {"bits": BITS, "id": None, "row": 1790, "label": int(labels[1790]), "attributes": {}}
+    assert {name: body["query"][name] for name in asked} == asked
     assert [one["rank"] for one in body["neighbors"]] == [1, 2, 3]
     for one in body["neighbors"]:
         assert one["row"] == one["id"]
@@ -287,3 +287,20 @@ def test_an_index_that_does_not_answer_is_a_503(client, monkeypatch):
     assert answer.status_code == 503
     assert answer.json() == {"detail": "the index does not answer"}
     assert answer.headers["retry-after"] == "5"
+
+
+def test_doubt_is_how_far_outputs_are_from_those_of_the_data(client, hasher):
+    x = load_table("digits").embeddings[:200].astype(np.float32)
+    outputs, usual = hasher.model_.outputs(x), Usual(hasher.model_, x)
+    distances = np.linalg.norm(outputs[:, None] - outputs, axis=2)
+    gaps = np.where(np.eye(200, dtype=bool), np.inf, distances).min(axis=1)
+    small = np.median(np.abs(outputs)) / 4
+    for row in range(0, 200, 20):
+        judged = usual.judge(hasher.model_.outputs(x[row : row + 1])[0])
+        assert judged["doubt"] == pytest.approx((gaps < gaps[row]).mean(), abs=0.011)
+        assert judged["unsure"] == np.flatnonzero(np.abs(outputs[row]) < small).tolist()
+    noise = np.random.default_rng(0).integers(0, 17, 64).tolist()
+    assert client.post("/v1/search", json={"embedding": noise}).json()["query"]["doubt"] == 1
+    found = client.post("/v1/search", json={"row": 1, "k": 1}).json()["query"]
+    assert found["doubt"] < 1
+    assert found["attributes"]["label"] == found["label"] == 1

@@ -22,6 +22,7 @@ from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import check_backbone, own_backbone
 from lbhash.models.hash_model import HashModel, load_model
 from lbhash.service.decoding import Decoder
+from lbhash.service.doubt import Usual
 from lbhash.service.errors import ServiceError, blame_request
 from lbhash.service.rows import DigitRows, ImageRows, Rows, open_rows
 from lbhash.service.schemas import (
@@ -72,6 +73,7 @@ class Engine:
                 f"data is {str(settings.data)!r}, whose embeddings have {embeddings.shape[1]} numbers; "
                 f"the model takes {self.model.dim}"
             )
+        self._usual = None if embeddings is None or len(embeddings) < 2 else Usual(self.model, embeddings)
         self._embed_image: Callable[[Image], npt.NDArray] | None = None
         backbone = _backbone(settings, self.model)
         if backbone is not None:
@@ -114,11 +116,13 @@ class Engine:
         searching = time.perf_counter()
         answers: list[dict[str, Any]] = [
             {
-                "query": Query(code=code.tobytes().hex(), bits=index.bits, **facts),
+                "query": Query(code=code.tobytes().hex(), bits=index.bits, **facts, **self._judged(vectors, place)),
                 "neighbors": self._described(index, found),
                 "within": within,
             }
-            for code, (found, within) in zip(codes, _neighbors(index, codes, vectors, options), strict=True)
+            for place, (code, (found, within)) in enumerate(
+                zip(codes, _neighbors(index, codes, vectors, options), strict=True)
+            )
         ]
         ended = time.perf_counter()
         seconds = {"encode": searching - started, "search": ended - searching, "total": ended - started}
@@ -239,6 +243,20 @@ class Engine:
         row = attributes.get("row", name)
         return row if self.rows is not None and isinstance(row, int) and 0 <= row < len(self.rows) else None
 
+    def _attributes(self, index: Index, row: int) -> dict[str, Any]:
+        """Return what the index holds of a row of the data, if it is there under its own number."""
+        try:
+            attributes = attribute_rows(index, [row])[0]
+        except DamagedIndexError:
+            raise
+        except ValueError:
+            return {}
+        return json_value(attributes) if self.row_of(row, attributes) == row else {}
+
+    def _judged(self, vectors: Mapping[str, npt.NDArray], place: int) -> dict[str, Any]:
+        """Return the doubt about a query, if its outputs and those of the data are known."""
+        return self._usual.judge(vectors["outputs"][place]) if self._usual and "outputs" in vectors else {}
+
     def _described(self, index: Index, found: tuple[npt.NDArray, ...]) -> list[Neighbor]:
         return [
             Neighbor(row=self.row_of(one["id"], one["attributes"]), code=held.tobytes().hex(), **json_value(one))
@@ -280,7 +298,8 @@ class Engine:
                 embedding = self._embed(file)
             else:
                 raise ServiceError(422, f"row {given.row} has no image to encode")
-            return *self._hash(embedding[None]), {"row": given.row, "label": rows.label(given.row)}
+            facts = {"label": rows.label(given.row), "attributes": self._attributes(index, given.row)}
+            return *self._hash(embedding[None]), {"row": given.row, **facts}
         if given.id is not None:
             try:
                 code = index.codes_of([given.id])
@@ -291,7 +310,7 @@ class Engine:
             vectors = {index.store_vectors: index.vectors_of([given.id])} if index.store_vectors else {}
             attributes = attribute_rows(index, [given.id])[0]
             row, label = self.row_of(given.id, attributes), attributes.get(index.label)
-            return code, vectors, {"id": given.id, "row": row, "label": label}
+            return code, vectors, {"id": given.id, "row": row, "label": label, "attributes": json_value(attributes)}
         with blame_request():
             return code_from_hex(given.code or "", index.bits)[None], {}, {}
 

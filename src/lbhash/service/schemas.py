@@ -157,6 +157,11 @@ class Query(BaseModel):
     id: int | None = None
     row: int | None = None
     label: _Label = None
+    attributes: dict[str, Any] = Field({}, description="What the index holds of this id or row.")
+    doubt: float | None = Field(
+        None, description="The share of the data's rows whose outputs are closer to another row's than the query's are."
+    )
+    unsure: list[int] = Field([], description="The bits whose outputs are close to 0: below a quarter of the median.")
 
 
 class Neighbor(BaseModel):

@@ -35,6 +35,7 @@ async function ask(path, options = {}) {
   if (answer.ok) return answer;
   const detail = await answer.json().then((body) => body.detail, () => `status ${answer.status}`);
   if (answer.status === 401) throw new Failure("token", detail);
+  if (answer.status === 429) throw new Failure("busy", `${detail}.`);
   if (answer.status === 503) throw new Failure("busy", "The service is busy right now. Try again in a moment.");
   if (answer.status === 413) throw new Failure("refused", `The request is too large: ${detail}.`);
   throw new Failure("refused", `The service refused the request: ${detail}.`);
@@ -51,7 +52,9 @@ export async function search(query, options, signal) {
   }
   const body = new FormData();
   body.append("image", query.file);
-  for (const [name, value] of Object.entries(options)) body.append(name, JSON.stringify(value));
+  for (const [name, value] of Object.entries(options)) {
+    body.append(name, name === "rerank" ? value : JSON.stringify(value));
+  }
   return (await ask(versioned("search"), { method: "POST", body, signal })).json();
 }
 
