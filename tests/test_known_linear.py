@@ -4,10 +4,19 @@ import sys
 
 import numpy as np
 import pytest
-from benchmarks.code_search import linear_codes, quasi_cyclic
+from benchmarks.code_search import linear_codes, puncturing, quasi_cyclic
 
-from lbhash.centers.constructions.known_linear import KnownCode, known_codes, linear_map, orbit
+from lbhash.centers.constructions.anticode import anticode_generator
+from lbhash.centers.constructions.known_linear import (
+    KnownCode,
+    KnownPuncturing,
+    known_codes,
+    known_puncturings,
+    linear_map,
+    orbit,
+)
 from lbhash.centers.constructions.linear import Generator, row_reduced, span
+from lbhash.centers.constructions.linear_table import best_linear_code
 from lbhash.codes import hamming_distances
 
 
@@ -23,6 +32,21 @@ def test_every_distance_is_counted(code: KnownCode) -> None:
     assert matrix.shape == (code.k, code.n)
     assert matrix.dtype == np.uint8
     assert least_weight(matrix) == code.d
+
+
+@pytest.mark.parametrize("line", known_puncturings(), ids=lambda line: f"{line.n}-{line.k} without {len(line.bits)}")
+def test_every_distance_without_chosen_bits_is_counted(line: KnownPuncturing) -> None:
+    code = best_linear_code(line.n - len(line.bits), line.k)
+    assert "chosen bits" in code.name  # a line that another code makes useless is taken out
+    assert least_weight(code.generator()) == code.d == line.d
+
+
+def test_bits_are_chosen_where_they_cost_least() -> None:
+    simplex = anticode_generator(4, ())  # [15, 4, 8]: seven bits of a plane cost 4, three of a line 2
+    for count, d in ((7, 4), (3, 6)):
+        bits = puncturing.chosen_bits(simplex, count, d, steps=500, seed=0)
+        assert least_weight(np.delete(simplex, bits, axis=1)) == d
+    assert puncturing.chosen_bits(simplex, 3, 7, steps=100, seed=0) == ()
 
 
 def test_each_pair_once() -> None:
