@@ -7,8 +7,8 @@ does not have. ``--check`` finds the stored lines anew whose codes have changed,
 
 Leaving s bits out of a [n, k, d] code costs s of the distance at most, and s / 2 on average. Which bits they are
 matters: three columns of the generator whose sum is 0 cost 2, the seven of a plane 4, as in the constructions B and B2.
-A tabu search exchanges one bit that is left out for another, until every word keeps its weight; it starts from any
-code of the table whose distance is large enough, and only the words of small weight count.
+A tabu search exchanges one bit that is left out for another, until every word keeps its weight. It starts from random
+bits, and from those of a line, a plane or a solid that has many of the columns.
 
 Source: Farrell, Linear binary anticodes, Electronics Letters 6 (1970) 419-421; MacWilliams and Sloane (1977), chapter
 18, section 9, for constructions B and B2.
@@ -110,8 +110,31 @@ def chosen_bits(generator: Generator, count: int, d: int, steps: int, seed: int)
     if weights[low].min(initial=d) < d:
         return ()
     ones = np.ascontiguousarray((unpack(span(generator)[low], generator.shape[1]) > 0).T.astype(np.uint8))
-    bits, cost = _tabu(ones, (weights[low] - d).astype(np.int16), count, steps, seed)
-    return tuple(sorted(bits.tolist())) if cost == 0 else ()
+    rng = np.random.default_rng(seed)
+    for dimension in (0, 2, 3, 4):
+        flat = _flat(generator, dimension, rng)[:count] if dimension else []
+        order = [*flat, *(bit for bit in rng.permutation(len(ones)).tolist() if bit not in flat)]
+        bits, cost = _tabu(ones, (weights[low] - d).astype(np.int16), np.array(order), count, steps, seed)
+        if cost == 0:
+            return tuple(sorted(bits.tolist()))
+    return ()
+
+
+def _flat(generator: Generator, dimension: int, rng: np.random.Generator, tries: int = 20) -> list[int]:
+    """Bits whose columns are many in a subspace of a dimension: the best of some that grow greedily."""
+    columns = ((1 << np.arange(len(generator))) @ generator.astype(np.int64)).astype(np.int64)
+    most = np.zeros(0, np.int64)
+    for _ in range(tries):
+        subspace = np.array([0, rng.choice(columns)])
+        for _ in range(dimension - 1):
+            others = columns[~np.isin(columns, subspace)]
+            if len(others):
+                hits = np.isin(others[:, None] ^ subspace, columns).sum(axis=1)
+                best = rng.choice(others[hits == hits.max()])
+                subspace = np.concatenate([subspace, subspace ^ best])
+        bits = np.flatnonzero(np.isin(columns, subspace))
+        most = bits if len(bits) > len(most) else most
+    return [int(bit) for bit in most]
 
 
 def _weights(generator: Generator) -> Vectors:
@@ -121,12 +144,11 @@ def _weights(generator: Generator) -> Vectors:
 
 @numba.njit(cache=True, fastmath=True)
 def _tabu(
-    ones: npt.NDArray[np.uint8], most: npt.NDArray[np.int16], count: int, steps: int, seed: int
+    ones: npt.NDArray[np.uint8], most: npt.NDArray[np.int16], order: Vectors, count: int, steps: int, seed: int
 ) -> tuple[Vectors, int]:
     """Choose ``count`` rows of ``ones [bits, words]`` whose sums are at most ``most``; return what is missing."""
     np.random.seed(seed)  # noqa: NPY002 - numba's own generator
     bits, words = ones.shape
-    order = np.random.permutation(bits)  # noqa: NPY002
     chosen = order[:count].copy()
     out = np.zeros(bits, np.bool_)
     out[chosen] = True

@@ -31,6 +31,15 @@ class KnownPuncturing(NamedTuple):
     bits: tuple[int, ...]
 
 
+class KnownSubcode(NamedTuple):
+    """Words of the best [n, k] code but for these, by their messages, that span a code of distance d at least."""
+
+    n: int
+    k: int
+    d: int
+    messages: tuple[int, ...]
+
+
 class KnownCode(NamedTuple):
     """A linear [n, k, d] code over GF(2), also linear over the field of ``field`` elements, and its symmetry."""
 
@@ -94,6 +103,15 @@ def known_puncturings() -> tuple[KnownPuncturing, ...]:
     return tuple(
         KnownPuncturing(int(n), int(k), int(d), tuple(map(int, bits.split())))
         for n, k, d, bits in _rows("known_puncturings.csv")
+    )
+
+
+@cache
+def known_subcodes() -> tuple[KnownSubcode, ...]:
+    """Return all stored subcodes of large distance; ``benchmarks.code_search.subcodes`` finds them."""
+    return tuple(
+        KnownSubcode(int(n), int(k), int(d), tuple(int(message, 16) for message in messages.split()))
+        for n, k, d, messages in _rows("known_subcodes.csv")
     )
 
 

@@ -39,7 +39,7 @@ from lbhash.centers.constructions import bch
 from lbhash.centers.constructions.anticode import anticode_generator, anticode_parameters, subspace_dimensions
 from lbhash.centers.constructions.cyclic import CHECKS, cyclic_generator
 from lbhash.centers.constructions.juxtaposition import Block, times
-from lbhash.centers.constructions.known_linear import KnownCode, known_codes, known_puncturings
+from lbhash.centers.constructions.known_linear import KnownCode, known_codes, known_puncturings, known_subcodes
 from lbhash.centers.constructions.linear import Generator, dimension_for, row_reduced, span
 from lbhash.centers.constructions.quadratic_residue import DISTANCES, quadratic_residue_generator
 from lbhash.centers.constructions.reed_muller import reed_muller_dimension, reed_muller_generator
@@ -125,6 +125,8 @@ def _table() -> Table:
     _close(table)
     _puncture_at_chosen_bits(table)
     _close(table)
+    _construction_x_over_subcodes(table)
+    _close(table)
     return table
 
 
@@ -186,7 +188,8 @@ def _bases() -> Iterator[LinearCode]:
             for fewer in _with_fewer_symbols(whole, known.field):
                 yield fewer
                 if fewer.k >= 12 and fewer.n > 150 and fewer.n > whole.n - 10 * known.field:
-                    yield from _residues(fewer, known.field - 1)
+                    # Beside the word of ones, symbols are words of a simplex code or complements, and none is 0.
+                    yield from _residues(fewer, 0 if fewer.name == "with the word of ones" else known.field - 1)
 
 
 _DEPENDENT = (
@@ -265,6 +268,15 @@ def _construction_x(table: Table) -> None:
                             make = partial(_with_tail, large, small, extended)
                             name = f"construction X of BCH {large.k} over {small.k}"
                             _offer(table, large.n + extended + length, large.k, d + tail.d, name, (tail,), make)
+
+
+def _construction_x_over_subcodes(table: Table) -> None:
+    for known in known_subcodes():
+        code, more = table[known.n, known.k], known.k - len(known.messages)
+        for length in range(more, 33):
+            tail = table[length, more]
+            d, make = min(code.d + tail.d, known.d), partial(_with_tail_outside, known.messages)
+            _offer(table, code.n + length, code.k, d, "construction X over a chosen subcode", (code, tail), make)
 
 
 def _construction_xx(table: Table) -> None:
@@ -385,6 +397,15 @@ def _with_tail(large: bch.BCHCode, small: bch.BCHCode, extended: bool, tail: Gen
     # Of the large code's message bits the last are the small one's, so its first rows complete the small code.
     completing = outer[: large.k - small.k]
     return np.block([[completing, tail], [inner, np.zeros((len(inner), tail.shape[1]), np.uint8)]])
+
+
+def _with_tail_outside(messages: tuple[int, ...], generator: Generator, tail: Generator) -> Generator:
+    """Give a tail to the words outside of the subcode of some messages; bit i of a message is row i."""
+    k = len(generator)
+    chosen = row_reduced(np.array(messages)[:, None] >> np.arange(k) & 1).astype(np.uint8)
+    others = np.delete(np.eye(k, dtype=np.uint8), chosen.argmax(axis=1), axis=0)
+    zeros = np.zeros((len(chosen), tail.shape[1]), np.uint8)
+    return np.block([[others @ generator % 2, tail], [chosen @ generator % 2, zeros]])
 
 
 def _two_tails(left: Generator, right: Generator) -> Generator:
