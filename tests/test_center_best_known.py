@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from lbhash.centers import class_centers, minimum_distance
@@ -50,6 +51,19 @@ CELLS = [(n, k) for k in range(1, 16) for n in range(k + 1, 257) if n not in bel
 @pytest.mark.parametrize(("n", "k"), random.Random(0).sample(CELLS, 40))
 def test_centers_reach_the_best_known_by_counting(n, k):
     assert minimum_distance(class_centers(2**k, n)) >= best_known_linear(n, k)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", range(1, 16))
+def test_every_distance_of_the_table_is_counted(k):
+    for n in range(max(4, k), 257):
+        code = best_linear_code(n, k)
+        columns = (1 << np.arange(k)) @ code.generator().astype(np.int64)
+        sums = np.bincount(columns, minlength=2**k)
+        for half in 2 ** np.arange(k):  # the Walsh-Hadamard transform: n - 2 weight of each word
+            left, right = sums.reshape(-1, 2, half).transpose(1, 0, 2)
+            sums = np.stack([left + right, left - right], axis=1).ravel()
+        assert n - sums[1:].max() >= 2 * code.d
 
 
 def test_the_table_has_known_codes():

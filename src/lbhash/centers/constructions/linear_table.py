@@ -402,7 +402,7 @@ def _with_tail(large: bch.BCHCode, small: bch.BCHCode, extended: bool, tail: Gen
 def _with_tail_outside(messages: tuple[int, ...], generator: Generator, tail: Generator) -> Generator:
     """Give a tail to the words outside of the subcode of some messages; bit i of a message is row i."""
     k = len(generator)
-    chosen = row_reduced(np.array(messages)[:, None] >> np.arange(k) & 1).astype(np.uint8)
+    chosen = row_reduced((np.array(messages)[:, None] >> np.arange(k) & 1).astype(np.uint8))
     others = np.delete(np.eye(k, dtype=np.uint8), chosen.argmax(axis=1), axis=0)
     zeros = np.zeros((len(chosen), tail.shape[1]), np.uint8)
     return np.block([[others @ generator % 2, tail], [chosen @ generator % 2, zeros]])
