@@ -17,6 +17,7 @@ from lbhash.data import load_dataset, load_table
 from lbhash.evaluation.report import evaluate
 from lbhash.index import FlatIndex, build_index, open_index
 from lbhash.service import Settings, create_app
+from lbhash.service.doubt import Usual
 from lbhash.service.rows import DigitRows, open_rows
 
 pytest_plugins = ["app_service"]
@@ -76,9 +77,8 @@ def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service,
 def test_what_a_neighbor_is(client, digits_service):
     index, labels = open_index(digits_service.index), load_table("digits").labels
     body = client.post("/search", json={"row": 1790, "k": 3}).json()
-    assert body["query"] == {
-        "code": body["query"]["code"], "bits": BITS, "id": None, "row": 1790, "label": int(labels[1790])
-    }  # fmt: skip
+    asked = {"bits": BITS, "id": None, "row": 1790, "label": int(labels[1790]), "attributes": {}}
+    assert {name: body["query"][name] for name in asked} == asked
     assert [one["rank"] for one in body["neighbors"]] == [1, 2, 3]
     for one in body["neighbors"]:
         assert one["row"] == one["id"]
@@ -175,6 +175,20 @@ def test_health_and_about(client, digits_service, hasher):
     assert (about["columns"], about["label"], about["rerank"]) == (["row", "label"], "label", ["asymmetric"])
 
 
+def test_routes_without_a_version_still_answer_and_are_not_in_the_schema(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    old = [path.removeprefix("/v1") for path in paths if path.startswith("/v1/")]
+    assert len(old) == 6
+    assert not set(old) & set(paths)
+    for path in ("/about", "/map", "/summary", "/row/3/image"):
+        assert client.get(path).content == client.get(f"/v1{path}").content
+    assert client.post("/encode", json={"row": 3}).json() == client.post("/v1/encode", json={"row": 3}).json()
+    assert found(client.post("/search", json={"row": 3})) == found(client.post("/v1/search", json={"row": 3}))
+    metrics = client.get("/metrics").text
+    assert 'route="/search"' in metrics
+    assert "/v1" not in metrics
+
+
 def test_row_images(client):
     answer = client.get("/row/5/image")
     assert answer.headers["content-type"] == "image/png"
@@ -233,7 +247,7 @@ def test_metrics(digits_service):
 
 
 def test_the_page_and_its_headers(client):
-    for path in ("/", "/static/app.js", "/static/style.css", "/static/icon.svg"):
+    for path in ("/", "/docs", "/static/app.js", "/static/docs.js", "/static/style.css", "/static/icon.svg"):
         answer = client.get(path)
         assert answer.status_code == 200
         policy = answer.headers["content-security-policy"]
@@ -245,7 +259,7 @@ def test_the_page_and_its_headers(client):
         assert "http://" not in answer.text.replace("http://www.w3.org/", "")
         assert "https://" not in answer.text
     assert client.get("/health").headers["cache-control"] == "no-store"
-    for path in ("/docs", "/redoc", "/static/../create.py", "/static/%2e%2e/create.py", "/static/nothing"):
+    for path in ("/redoc", "/static/../create.py", "/static/%2e%2e/create.py", "/static/nothing"):
         assert_refused(client.get(path), 404)
 
 
@@ -273,3 +287,20 @@ def test_an_index_that_does_not_answer_is_a_503(client, monkeypatch):
     assert answer.status_code == 503
     assert answer.json() == {"detail": "the index does not answer"}
     assert answer.headers["retry-after"] == "5"
+
+
+def test_doubt_is_how_far_outputs_are_from_those_of_the_data(client, hasher):
+    x = load_table("digits").embeddings[:200].astype(np.float32)
+    outputs, usual = hasher.model_.outputs(x), Usual(hasher.model_, x)
+    distances = np.linalg.norm(outputs[:, None] - outputs, axis=2)
+    gaps = np.where(np.eye(200, dtype=bool), np.inf, distances).min(axis=1)
+    small = np.median(np.abs(outputs)) / 4
+    for row in range(0, 200, 20):
+        judged = usual.judge(hasher.model_.outputs(x[row : row + 1])[0])
+        assert judged["doubt"] == pytest.approx((gaps < gaps[row]).mean(), abs=0.011)
+        assert judged["unsure"] == np.flatnonzero(np.abs(outputs[row]) < small).tolist()
+    noise = np.random.default_rng(0).integers(0, 17, 64).tolist()
+    assert client.post("/v1/search", json={"embedding": noise}).json()["query"]["doubt"] == 1
+    found = client.post("/v1/search", json={"row": 1, "k": 1}).json()["query"]
+    assert found["doubt"] < 1
+    assert found["attributes"]["label"] == found["label"] == 1

@@ -15,7 +15,8 @@ from lbhash.service import connections
 from lbhash.service.admission import Bodies
 from lbhash.service.connections import make_server
 from lbhash.service.errors import ServiceError
-from lbhash.service.server import Sparing, listen
+from lbhash.service.log import Sparing
+from lbhash.service.server import listen
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"

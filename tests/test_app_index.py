@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import shutil
+import threading
 import time
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ import httpx
 import numpy as np
 import pytest
 
-from lbhash.index import DamagedIndexError, open_index
+from lbhash.index import DamagedIndexError, FlatIndex, open_index
 from lbhash.service import create_app, engine
 
 pytest_plugins = ["app_service"]
@@ -83,11 +84,32 @@ def test_a_large_index_is_checked_beside_the_requests(copied, large, caplog):
         assert (await client.post("/search", json={"id": 0, "k": 2})).status_code == 200
         await until_told(client, 'lbhash_index_check{lbhash_index_check="intact"} 1.0')
         assert (await client.get("/health")).status_code == 200
+        assert (await client.get("/ready")).json() == (await client.get("/health")).json()
 
     caplog.set_level(logging.INFO, "lbhash.service")
     asynchronous(copied, play)
     assert "checking the files of the index" in caplog.text
     assert "the files of the index are intact" in caplog.text
+
+
+def test_a_service_is_ready_once_its_index_is_checked(copied, large, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(self):
+        begun.set()
+        go_on.wait()
+
+    async def play(client):
+        await asyncio.to_thread(begun.wait)
+        answer = await client.get("/ready")
+        assert (answer.status_code, list(answer.json())) == (503, ["detail"])
+        assert (await client.get("/health")).status_code == 200
+        go_on.set()
+        await until_told(client, 'lbhash_index_check{lbhash_index_check="intact"} 1.0')
+        assert (await client.get("/ready")).status_code == 200
+
+    monkeypatch.setattr(FlatIndex, "load", slow)
+    asynchronous(copied, play)
 
 
 def test_no_answer_comes_from_damaged_files_and_a_repaired_index_is_served(copied, large, caplog):
@@ -100,6 +122,7 @@ def test_no_answer_comes_from_damaged_files_and_a_repaired_index_is_served(copie
         await until_told(client, 'lbhash_index_check{lbhash_index_check="damaged"} 1.0')
         health = await client.get("/health")
         assert (health.status_code, health.json()) == (503, {"detail": WRONG})
+        assert (await client.get("/ready")).json() == {"detail": WRONG}
         repair()
         await until_told(client, 'lbhash_index_check{lbhash_index_check="intact"} 1.0')
         assert (await client.get("/health")).status_code == 200

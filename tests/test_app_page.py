@@ -3,7 +3,9 @@ from __future__ import annotations
 import io
 import shutil
 import time
+from contextlib import contextmanager
 from dataclasses import replace
+from urllib.parse import parse_qs, urlencode
 
 import httpx
 import numpy as np
@@ -50,6 +52,17 @@ def page(browser, address):
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
+@contextmanager
+def screen(page, width, height=844):
+    """A screen of this size, a phone's if it is narrow."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        yield
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def script(page, code, *arguments):
     return page.execute_script(f"return {code}", *arguments)
 
@@ -75,6 +88,17 @@ def press(page, *keys):
     ActionChains(page).send_keys(*keys).perform()
 
 
+def choose(page, name, value):
+    """Give a control of the page a value, as a user does."""
+    script(
+        page,
+        "((control) => { control.value = arguments[1]; control.dispatchEvent(new Event('input'));"
+        "control.dispatchEvent(new Event('change')); return true; })(document.getElementById(arguments[0]))",
+        name,
+        value,
+    )
+
+
 def cards(page):
     """The text of every card, a list of its lines."""
     return script(page, "[...document.querySelectorAll('.card')].map((card) => card.innerText.split('\\n'))")
@@ -93,16 +117,13 @@ def test_search_by_row(page, address):
         assert ("other class" in lines) == (neighbor["label"] != wanted["query"]["label"])
     assert "12 neighbors in" in element(page, "status").text
     assert element(page, "asked-code").text == wanted["query"]["code"]
-    assert page.current_url.endswith("#row=1790")
+    assert page.current_url.endswith("#row=1790&k=12")
     assert until(page, "[...document.querySelectorAll('.card img')].every((image) => image.naturalWidth == 8)")
 
 
 def test_the_bits_that_differ_are_highlighted(page, address):
     element(page, "row").send_keys("1790\n")
-    script(
-        page,
-        "(document.getElementById('k').value = 60, document.getElementById('k').dispatchEvent(new Event('input')))",
-    )
+    choose(page, "k", 60)
     until(page, "document.querySelectorAll('.card').length == 60")
     shown = script(
         page,
@@ -118,7 +139,7 @@ def test_the_bits_that_differ_are_highlighted(page, address):
         assert counts == [bits.count(pair) for pair in ((1, 1), (0, 0), (1, 0), (0, 1))]
 
 
-def test_upload_an_image(page, tmp_path):
+def test_upload_an_image(page, address, tmp_path):
     pixels = np.rint(load_table("digits").embeddings[3].reshape(8, 8) * (255 / 16)).astype(np.uint8)
     Image.fromarray(np.kron(pixels, np.ones((20, 20), np.uint8))).save(tmp_path / "three.png")
     until(page, "!document.getElementById('drop').hidden")
@@ -129,9 +150,24 @@ def test_upload_an_image(page, tmp_path):
     element(page, "row").send_keys("3\n")
     until(page, "document.getElementById('asked-name').innerText == 'Row 3'")
     assert [lines[:3] for lines in cards(page)] == [lines[:3] for lines in by_upload]
+    found = httpx.post(f"{address}/v1/search", json={"row": 3, "k": 12}).json()["query"]
+    assert found["doubt"] < 0.99
+    assert element(page, "doubt").text == f"Less like the data than {int(100 * found['doubt'])} % of its rows."
+    unsure = len(found["unsure"])
+    assert script(page, "document.querySelector('#asked .unsure')?.getAttribute('d').match(/M/g).length ?? 0") == unsure
+    assert element(page, "asked-unsure").text.startswith(f"{unsure} of 16 bits" if unsure else "")
 
 
-def test_a_file_that_is_not_an_image_is_reported(page, tmp_path):
+def test_noise_looks_doubtful(page, tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (90, 90), np.uint8)
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    until(page, "!document.getElementById('drop').hidden")
+    element(page, "file").send_keys(str(tmp_path / "noise.png"))
+    until(page, "document.querySelectorAll('.card').length")
+    assert element(page, "doubt").text.startswith("Doubtful: this query is less like the data than every row.")
+
+
+def test_a_file_that_is_not_an_image_is_reported_and_forgotten(page, tmp_path):
     (tmp_path / "text.png").write_text("not an image")
     until(page, "!document.getElementById('drop').hidden")
     element(page, "file").send_keys(str(tmp_path / "text.png"))
@@ -140,6 +176,11 @@ def test_a_file_that_is_not_an_image_is_reported(page, tmp_path):
     assert cards(page) == []
     element(page, "row").send_keys("1\n")
     until(page, "document.querySelectorAll('.card').length && document.getElementById('alert').hidden")
+    element(page, "file").send_keys(str(tmp_path / "text.png"))
+    until(page, "document.querySelector('.old .card') && !document.getElementById('alert').hidden")
+    choose(page, "k", 5)
+    until(page, "document.querySelectorAll('.card').length == 5 && document.getElementById('alert').hidden")
+    assert not script(page, "document.querySelector('.old, #preview img')")
     assert [entry for entry in page.get_log("browser") if "422" not in entry["message"]] == []
 
 
@@ -149,12 +190,16 @@ def test_by_keyboard_alone(page):
     until(page, "document.getElementById('map-status').innerText.includes('codes')")
     until(page, "document.querySelectorAll('.samples button').length")
     order = []
-    for _ in range(12):
+    for _ in range(13 + 3):
         press(page, Keys.TAB)
         order.append(script(page, "document.activeElement.id"))
         assert script(page, "getComputedStyle(document.activeElement).outlineStyle != 'none' ||"
                       "document.activeElement.id == 'file'")  # fmt: skip
-    assert [name for name in order if name] == ["theme", "file", "row", "random", "k", "radius"]
+    controls = ["theme", "file", "row", "random", "k", "radius", "column", "value", "rerank"]
+    assert [name for name in order if name] == controls
+    script(page, "document.querySelector('.samples button').focus()")
+    press(page, Keys.ENTER)
+    until(page, "document.querySelectorAll('.card').length && document.activeElement.id == 'neighbors'")
     script(page, "document.getElementById('map').focus()")
     press(page, Keys.ARROW_RIGHT)
     press(page, Keys.ARROW_RIGHT)
@@ -173,8 +218,9 @@ def test_by_keyboard_alone(page):
 
 
 def test_a_radius_that_holds_nothing(page, address):
-    codes = [httpx.post(f"{address}/search", json={"row": row, "k": 1}).json() for row in range(1500, 1797)]
-    lonely = next(one["query"]["row"] for one in codes if one["neighbors"][0]["distance"] > 0)
+    with httpx.Client() as client:
+        codes = (client.post(f"{address}/v1/search", json={"row": row, "k": 1}).json() for row in range(1500, 1797))
+        lonely = next(one["query"]["row"] for one in codes if one["neighbors"][0]["distance"] > 0)
     script(page, "(document.getElementById('radius').value = 0, true)")
     element(page, "row").send_keys(f"{lonely}\n")
     until(page, "document.getElementById('empty-words').innerText.startsWith('No code is within 0 bits')")
@@ -188,16 +234,25 @@ def test_numbers_and_map(page):
     assert "mAP" in element(page, "tiles").text
     assert script(page, "document.querySelectorAll('#legend button').length") == 10
     until(page, "document.getElementById('map-status').innerText.includes('1,597 codes')")
+    helped = "[...document.querySelectorAll('#classes [title]:not(.chip), .tile[title]')].map((one) => one.innerText)"
+    assert [name.split("\n")[0] for name in script(page, helped)] == [
+        *("mAP", "Ratio", "Ratio at 99.9 %", "k-NN", "Precision within 2 bits"),
+        *("Dinter", "Dintra", "mean"),
+    ]
+    element(page, "row").send_keys("1790\n")
+    until(
+        page,
+        "document.querySelector('.card .bits')?.title.includes('differs')"
+        " && document.querySelector('#asked .bits').title",
+    )
     drawn = "[...document.getElementById('map').getContext('2d').getImageData(0, 0, 600, 400).data].some((v) => v)"
     assert script(page, drawn)
 
 
-@pytest.mark.parametrize("width", [360, 768, 1300, 1900])
+@pytest.mark.parametrize("width", [390, 768, 1300, 1900])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_nothing_is_wider_than_the_screen(page, width, theme):
-    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with screen(page, width):
         ground = script(page, "getComputedStyle(document.body).backgroundColor")
         if theme == "dark":
             element(page, "theme").click()
@@ -205,9 +260,40 @@ def test_nothing_is_wider_than_the_screen(page, width, theme):
         element(page, "row").send_keys("1790\n")
         until(page, "document.querySelectorAll('.card').length == 12")
         assert script(page, "document.documentElement.scrollWidth") <= width
-    finally:
         script(page, "(localStorage.clear(), true)")
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_on_a_phone(page, address):
+    page.get("about:blank")
+    with screen(page, 390):
+        page.get(f"{address}#row=1790")
+        until(page, "document.querySelectorAll('.card').length == 12")
+        until(
+            page, "document.querySelector('#classes tbody tr') && document.querySelector('#legend button')", seconds=60
+        )
+        top = "document.querySelector(arguments[0]).getBoundingClientRect().top + scrollY"
+        tops = [script(page, top, name) for name in ("#query", ".card", "#asked", "#map", "#classes")]
+        assert tops == sorted(tops)
+        assert tops[1] < 500
+        element(page, "options").click()
+        small = (
+            "[...document.querySelectorAll('button, input:not(.unseen), select, summary, .drop label')]"
+            ".filter((one) => one.checkVisibility()).map((one) => one.getBoundingClientRect())"
+            ".filter((box) => box.width < 44 || box.height < 44).length"
+        )
+        assert script(page, small) == 0
+        assert script(
+            page, "document.getElementById('classes').scrollWidth <= document.getElementById('classes').clientWidth"
+        )
+        script(
+            page,
+            "(window.fetch = () => Promise.reject(new TypeError('gone')),"
+            "document.querySelectorAll('.card')[3].click(), scrollTo(0, 700), true)",
+        )
+        until(page, "!document.getElementById('alert').hidden && document.querySelectorAll('.old .card').length == 12")
+        box = "document.getElementById('alert').getBoundingClientRect()"
+        until(page, f"{box}.top >= 0 && {box}.bottom <= innerHeight")
+        assert element(page, "status").text == "of the search before"
 
 
 def test_the_token_is_asked_for(browser, digits_service, serving):
@@ -259,5 +345,99 @@ def test_too_large_and_too_busy(browser, digits_service, serving, tmp_path):
         element(browser, "row").send_keys("1790\n")
         until(browser, "document.getElementById('alert-text').innerText.includes('busy')")
         assert element(browser, "alert-again").is_displayed()
+    browser.get("about:blank")
+    browser.get_log("browser")
+
+
+@pytest.fixture(scope="module")
+def sentences(tmp_path_factory, serving):
+    """The address of a service over sentences, whose index has their text, the names of twelve topics, and numbers."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from lbhash import Hasher
+    from lbhash.codes.io import CodeTable
+    from lbhash.index import build_index
+    from lbhash.service import Settings
+
+    folder = tmp_path_factory.mktemp("sentences")
+    rng = np.random.default_rng(0)
+    topics = np.array([f"topic {name}" for name in "abcdefghijkl"])[np.arange(240) % 12]
+    x = (rng.normal(size=(12, 20))[np.arange(240) % 12] + rng.normal(size=(240, 20)) / 3).astype(np.float32)
+    text = [f"Sentence {row} is about {topic}, at some length." for row, topic in enumerate(topics)]
+    data = {"embedding": list(x), "label": topics, "text": text, "words": np.arange(240) % 7}
+    pq.write_table(pa.table(data), folder / "data.parquet")
+    hasher = Hasher(16, method="itq").fit(x)
+    hasher.save_pretrained(folder / "model")
+    table = CodeTable(hasher.encode(x), 16, np.arange(240), model=hasher.model_.fingerprint())
+    columns = {name: data[name] for name in ("label", "text", "words")}
+    build_index(table, folder / "index", attributes=columns, vectors=x, store_vectors="embeddings")
+    with serving(Settings(folder / "model", folder / "index", folder / "data.parquet")) as address:
+        yield address
+
+
+def test_a_link_restores_a_filtered_search_among_sentences(browser, sentences):
+    link = {"row": 7, "k": 5, "radius": 15, "column": "words", "value": "3", "rerank": "embeddings"}
+    browser.get(f"{sentences}#{urlencode(link)}")
+    until(browser, "document.querySelectorAll('.card').length == 5")
+    wanted = httpx.post(
+        f"{sentences}/v1/search",
+        json={"row": 7, "k": 5, "radius": 15, "where": {"words": 3}, "rerank": "embeddings"},
+    ).json()
+    assert {one["attributes"]["words"] for one in wanted["neighbors"]} == {3}
+    for lines, neighbor in zip(cards(browser), wanted["neighbors"], strict=True):
+        assert lines[0] == neighbor["attributes"]["text"]
+        assert lines[2:4] == [neighbor["label"], f"row {neighbor['row']} · words: 3"]
+    assert element(browser, "asked-text").text == "Sentence 7 is about topic h, at some length."
+    assert element(browser, "status").text.endswith(" ms where words is 3, ranked by stored embeddings")
+    choose(browser, "k", 4)
+    until(browser, "document.querySelectorAll('.card').length == 4")
+    held = {name: values[0] for name, values in parse_qs(browser.current_url.partition("#")[2]).items()}
+    assert held == {name: str(value) for name, value in {**link, "k": 4}.items()}
+    choose(browser, "column", "label")
+    choose(browser, "value", "topic c")
+    until(browser, "[...document.querySelectorAll('.card .chip')].every((chip) => chip.innerText == 'topic c')")
+    choose(browser, "column", "words")
+    choose(browser, "value", "many")
+    until(browser, "document.getElementById('alert-text').innerText.includes('the column holds int64')")
+    assert script(browser, "document.querySelectorAll('.old .card').length") == 4
+    browser.get_log("browser")
+
+
+def test_twelve_topics_are_told_apart(browser, sentences):
+    browser.get("about:blank")
+    browser.get(sentences)
+    until(browser, "document.querySelectorAll('#legend button').length == 12")
+    marks = script(
+        browser,
+        "[...document.querySelectorAll('#legend path')]"
+        ".map((path) => ['d', 'fill', 'stroke'].map((name) => path.getAttribute(name)).join())",
+    )
+    assert len(set(marks)) == 12
+    hollow = script(
+        browser,
+        "[...document.querySelectorAll('#legend path')].filter((path) => path.getAttribute('fill') == 'none').length",
+    )
+    assert hollow == 4
+    assert until(browser, "document.querySelectorAll('#names span').length") > 3
+    with screen(browser, 390):
+        until(browser, "document.querySelector('#classes tbody tr')", seconds=60)
+        assert until(
+            browser, "(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)(document.getElementById('classes'))"
+        )
+
+
+def test_numbers_are_folded_where_there_are_none(browser, digits_service, serving, tmp_path):
+    from lbhash.codes.io import CodeTable
+    from lbhash.index import build_index, open_index
+
+    index = open_index(digits_service.index)
+    table = CodeTable(index.codes_of(index.ids()), 16, index.ids(), model=index.model)
+    build_index(table, tmp_path / "index")
+    with serving(replace(digits_service, index=tmp_path / "index")) as address:
+        browser.get(address)
+        until(browser, "document.getElementById('numbers-status').innerText == 'none'")
+        assert not script(browser, "document.getElementById('numbers').open")
+        assert not element(browser, "filter").is_displayed()
     browser.get("about:blank")
     browser.get_log("browser")

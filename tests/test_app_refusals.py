@@ -31,7 +31,7 @@ FIELD = b"--x\r\nContent-Disposition: form-data"
 @pytest.mark.parametrize(
     ("body", "parts"),
     [
-        ({}, ("nothing is given", "embedding, id, code and row")),
+        ({}, ("nothing is given", "embedding, embeddings, id, code and row")),
         ({"row": 1, "id": 2}, ("id and row is given",)),
         ({"row": 1797}, ("row is 1797", "0 to 1796")),
         ({"row": -1}, ("row:",)),
@@ -340,7 +340,7 @@ def test_wrong_methods_and_places(client):
 def test_the_token(digits_service):
     settings = Settings(digits_service.model, digits_service.index, token="s3cret")
     with TestClient(create_app(settings), base_url=HOME) as client:
-        for path in ("/", "/health", "/static/app.js"):
+        for path in ("/", "/docs", "/health", "/static/app.js"):
             assert client.get(path).status_code == 200
         for path in ("/about", "/metrics", "/map", "/summary", "/row/1/image", "/openapi.json", "/nothing"):
             answer = client.get(path)

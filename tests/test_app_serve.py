@@ -175,11 +175,11 @@ def test_a_port_that_is_taken(command, digits_service):
 def test_which_hosts_are_this_machine():
     assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.1.2.3", "::1")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "localhost.example.org", "")))
-    assert {"localhost", "127.0.0.1", "[::1]"} == set(allowed_hosts("127.0.0.1", None, []))
-    assert allowed_hosts("::1", None, ["search.example.org"])[-2:] == ("[::1]", "search.example.org")
+    assert {"localhost", "127.0.0.1", "[::1]"} == set(allowed_hosts("127.0.0.1", False, []))
+    assert allowed_hosts("::1", False, ["search.example.org"])[-2:] == ("[::1]", "search.example.org")
     assert (
-        allowed_hosts("127.0.0.1", "token", [])
-        == allowed_hosts("0.0.0.0", None, [])
-        == allowed_hosts("127.0.0.1", None, ["*"])
+        allowed_hosts("127.0.0.1", True, [])
+        == allowed_hosts("0.0.0.0", False, [])
+        == allowed_hosts("127.0.0.1", False, ["*"])
         == ()
     )

@@ -4,10 +4,22 @@ import sys
 
 import numpy as np
 import pytest
-from benchmarks.code_search import linear_codes, quasi_cyclic
+from benchmarks.code_search import linear_codes, puncturing, quasi_cyclic, subcodes
 
-from lbhash.centers.constructions.known_linear import KnownCode, known_codes, linear_map, orbit
+from lbhash.centers.constructions import linear_table
+from lbhash.centers.constructions.anticode import anticode_generator
+from lbhash.centers.constructions.known_linear import (
+    KnownCode,
+    KnownPuncturing,
+    KnownSubcode,
+    known_codes,
+    known_puncturings,
+    known_subcodes,
+    linear_map,
+    orbit,
+)
 from lbhash.centers.constructions.linear import Generator, row_reduced, span
+from lbhash.centers.constructions.linear_table import best_linear_code
 from lbhash.codes import hamming_distances
 
 
@@ -23,6 +35,53 @@ def test_every_distance_is_counted(code: KnownCode) -> None:
     assert matrix.shape == (code.k, code.n)
     assert matrix.dtype == np.uint8
     assert least_weight(matrix) == code.d
+
+
+@pytest.mark.parametrize("line", known_puncturings(), ids=lambda line: f"{line.n}-{line.k} without {len(line.bits)}")
+def test_every_distance_without_chosen_bits_is_counted(line: KnownPuncturing) -> None:
+    code = best_linear_code(line.n - len(line.bits), line.k)
+    assert "chosen bits" in code.name  # a line that another code makes useless is taken out
+    assert least_weight(code.generator()) == code.d == line.d
+
+
+@pytest.mark.parametrize("line", known_subcodes(), ids=lambda line: f"{line.n}-{line.k} over {len(line.messages)}")
+def test_every_subcode_is_counted_and_construction_x_over_it(line: KnownSubcode) -> None:
+    whole = best_linear_code(line.n, line.k).generator()
+    rows = (np.array(line.messages)[:, None] >> np.arange(line.k) & 1).astype(np.uint8)
+    assert least_weight(rows @ whole % 2) >= line.d
+    more = line.k - len(rows)
+    longer = linear_table._with_tail_outside(line.messages, whole, best_linear_code(more + 1, more).generator())
+    assert least_weight(longer) >= min(line.d, best_linear_code(line.n, line.k).d + 2)
+
+
+def test_codes_of_construction_x_over_subcodes_are_counted() -> None:
+    codes = {
+        code for n in range(20, 257) for k in range(9, 16) if "chosen subcode" in (code := best_linear_code(n, k)).name
+    }
+    assert len(codes) >= len(known_subcodes()) // 2
+    assert all(least_weight(code.generator()) >= code.d for code in codes)
+
+
+def test_residues_beside_the_word_of_ones_are_not_shortened_by_symbols() -> None:
+    # Words of codes over GF(16) and the word of ones: no symbol of a sum with it is 0, though one was cut off as if.
+    for n in range(100, 125):
+        assert least_weight(best_linear_code(n, 12).generator()) >= best_linear_code(n, 12).d
+
+
+def test_a_subcode_grows_from_heavy_words() -> None:
+    weights = linear_table._weights(best_linear_code(24, 12).generator())  # Golay: weights 8, 12, 16, 24
+    messages = subcodes.grown(weights, 12, 20, 0)
+    rows = (messages[:, None] >> np.arange(12) & 1).astype(np.uint8)
+    assert least_weight(rows @ best_linear_code(24, 12).generator() % 2) >= 12
+    assert 3 <= len(messages) <= 5  # [24, 5, 12] is the best there is
+
+
+def test_bits_are_chosen_where_they_cost_least() -> None:
+    simplex = anticode_generator(4, ())  # [15, 4, 8]: seven bits of a plane cost 4, three of a line 2
+    for count, d in ((7, 4), (3, 6)):
+        bits = puncturing.chosen_bits(simplex, count, d, steps=500, seed=0)
+        assert least_weight(np.delete(simplex, bits, axis=1)) == d
+    assert puncturing.chosen_bits(simplex, 3, 7, steps=100, seed=0) == ()
 
 
 def test_each_pair_once() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from lbhash.codes import PackedCodes, code_bytes, unpack
-from lbhash.data import EmbeddingSplit, Split, check_embeddings
+from lbhash.data import EmbeddingSplit, Split, check_embeddings, hold_out
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.evaluation.report import evaluate
@@ -29,6 +29,8 @@ from lbhash.training.closed_form import fit_coder, fitted_method
 from lbhash.training.coders import coder_of
 from lbhash.training.confusion import confusion
 from lbhash.training.distributed import is_main_process
+from lbhash.training.hardware import cpu_settings
+from lbhash.training.posterior import HELD_OUT, Choice, choose, class_posterior
 from lbhash.training.schedule import Schedule
 from lbhash.training.setup import Setup, backbone_device, full_name, labeled, open_backbone, prepare, prepare_images
 from lbhash.training.trainer import Trained, train
@@ -84,21 +86,25 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         Without labels, a method that needs none is fitted: the one that ``method`` names (``lsh``, ``pca``, ``itq``)
         or, where that is left at its default, ``itq``. ``method_`` says which.
         """
-        X = as_matrix(X, "X")
-        check_unmasked(X, "X")
         if y is None:
-            rows = np.asarray(validate_data(self, X, dtype=[np.float32, np.float64, np.uint8, np.float16]))
-            check_embeddings(rows, "X")
-            return self.fit_split(EmbeddingSplit(rows, np.arange(len(rows)), None), 0)
-        check_unmasked(y, "y")
-        X, y = validate_data(self, X, y, multi_output=True, dtype=[np.float32, np.float64, np.uint8, np.float16])
-        labels, classes = _encode_labels(_dense(y))
-        rows = np.asarray(X)
-        check_embeddings(rows, "X")
-        part = EmbeddingSplit(rows, np.arange(len(rows)), labels)
-        self.fit_split(part, len(classes))
+            (rows,), labels, classes = self._validated(X), None, np.arange(0)
+        else:
+            check_unmasked(y, "y")
+            rows, y = self._validated(X, y, multi_output=True)
+            labels, classes = _encode_labels(_dense(y))
+        self.fit_split(EmbeddingSplit(rows, np.arange(len(rows)), labels), len(classes))
         self.classes_ = classes
         return self
+
+    def _validated(self, X: Any, *y: Any, **given: Any) -> tuple[npt.NDArray, ...]:
+        """Return X, and y if it is given, as scikit-learn wants them, with embeddings that a model takes."""
+        X = as_matrix(X, "X")
+        check_unmasked(X, "X")
+        found = validate_data(self, X, *y, dtype=[np.float32, np.float64, np.uint8, np.float16], **given)
+        rows, *rest = found if y else (found,)
+        rows = np.asarray(rows)
+        check_embeddings(rows, "X")
+        return rows, *rest
 
     def fit_images(
         self, images: ImageTable | Sequence[Image | bytes], y: npt.ArrayLike | None = None, **training: Any
@@ -149,6 +155,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             model, centers = fit_coder(self, self.method_, split, classes)
             self.trained_ = self._folder = self._backbone = None
             return self._finish(model, split, centers, classes)
+        if self.head == "joined" and split.needs_backbone:
+            raise ValueError("head is 'joined', which is for embeddings; images that fine-tune a backbone take 'bits'")
         backbone = open_backbone(self) if split.needs_backbone else None
         setup = prepare(self, split, classes, backbone, known_confusion)
         network: nn.Module = setup.model
@@ -177,7 +185,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         if backbone is not None:
             self._backbone = backbone.anew(self._device)
             setup.model.metadata["backbone"] = self._backbone.metadata() | {"tuned": True}
-        return self._finish_setup(setup, classes)
+        return self._finish_setup(setup, classes, partial(self._choice, setup.fitted, classes))
 
     @property
     def _device(self) -> str:
@@ -232,11 +240,33 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             threads=self.threads,
             after_epoch=after_epoch,
         )
-        return [hasher._finish_setup(setup, classes) for hasher, setup in zip(hashers, setups, strict=True)]
+        choices = {key: cache(partial(self._choice, own, classes)) for key, own in checked.items()}
+        return [
+            hasher._finish_setup(setup, classes, choices[id(own)])
+            for hasher, setup, own in zip(hashers, setups, given, strict=True)
+        ]
 
-    def _finish_setup(self, setup: Setup, classes: int) -> Hasher:
-        """Take the trained model and its method's classifier, if there is one."""
+    def _choice(self, split: Any, classes: int) -> Choice:
+        """Return how the bits and the class posterior are joined, by a network that has not seen a share of the rows.
+
+        It is the same for every ``seed``, so that several seeds need one, and has a third of the epochs.
+        """
+        fitted, held_out = hold_out(split.embedded(), HELD_OUT, purpose="head 'joined'")
+        probe = clone(self).set_params(head="bits", seed=0, epochs=-(-self.epochs // 3), progress=False)
+        probe.set_params(validation=None, monitor=None, patience=None, warmup=0.0).fit_split(fitted, classes)
+        outputs = np.concatenate([probe.model_.outputs(chunk) for chunk in held_out.chunks()])
+        with cpu_settings(self.threads):
+            return choose(fitted, held_out, outputs, probe.centers_)
+
+    def _finish_setup(self, setup: Setup, classes: int, choice: Callable[[], Choice]) -> Hasher:
+        """Take the trained model, with its method's classifier and the class posterior, if they belong to it."""
         model = setup.model
+        if setup.arguments.head == "joined":
+            chosen = choice()
+            model.metadata["posterior"] = chosen._asdict()
+            if chosen.weight:
+                with cpu_settings(self.threads):
+                    model.posterior = class_posterior(setup.fitted.embedded(), setup.centers, chosen)
         if model.classifier is not None:
             weights = setup.objective.class_scores(torch.eye(model.bits))
             assert weights is not None
@@ -269,10 +299,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         if images is not None:
             none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
             return np.concatenate([none, *map(self.model_.encode, self.backbone_.embed_batches(images))])
-        X = as_matrix(X, "X")
-        check_unmasked(X, "X")
-        rows = validate_data(self, X, reset=False, dtype=[np.float32, np.float64, np.uint8, np.float16])
-        check_embeddings(rows, "X")
+        (rows,) = self._validated(X, reset=False)
         return self.model_.encode(rows)
 
     def encode_split(self, split: Split) -> PackedCodes:

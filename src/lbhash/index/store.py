@@ -77,6 +77,7 @@ class SegmentedIndex(Index):
         self.bits, self.model, self.store_vectors = check_bits(bits), model, store_vectors
         self.options = check_options(options, self.OPTIONS, self.kind)
         self.path: Path | None = None
+        self.patience: float | None = None  # seconds to wait for another writer, if other than PATIENCE
         self._settings = {"kind": self.kind, "options": self.options, "bits": self.bits, "model": model}
         self._width = code_bytes(bits)
         self._state, self._writer = SegmentState(), RLock()
@@ -258,7 +259,7 @@ class SegmentedIndex(Index):
     @contextmanager
     def _changing(self) -> Iterator[SegmentState]:
         """Give the newest state, which no other writer can change before the block ends."""
-        with self._writer, locked(self.path) if self.path is not None else nullcontext():
+        with self._writer, locked(self.path, self.patience) if self.path is not None else nullcontext():
             if self.path is not None:
                 if identity_of(self.path)[0] != self.state.build:
                     raise _built_again(self.path)
@@ -317,10 +318,11 @@ def check_free(folder: Path, overwrite: bool) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Be the only writer of a folder, or raise ``ValueError`` if another writer keeps it for too long."""
-    busy = f"index is {str(folder)!r}, which another writer has kept locked for {PATIENCE} s; try again later"
-    with exclusive(folder, "index.lock", busy, PATIENCE):
+def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
+    """Be the only writer of a folder, or raise ``LockedError`` if another writer keeps it for too long."""
+    patience = PATIENCE if patience is None else patience
+    busy = f"index is {str(folder)!r}, which another writer has kept locked for {patience:g} s; try again later"
+    with exclusive(folder, "index.lock", busy, patience):
         yield
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
 from lbhash.models.dropout import Dropout
+from lbhash.models.posterior import ClassPosterior
 from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import check_replaceable, make_folder, naming, replacing
 from lbhash.utils.fingerprint import fingerprint
@@ -60,6 +61,9 @@ class HashModel(
 
     ℓ = W2 · relu(W1 · dropout((x − mean) / scale) + b1) + b2,  code = sign ℓ with bin(0) = +1
 
+    With a ``posterior`` branch the outputs are tanh ℓ plus that branch (``lbhash.models.posterior``), which is fitted
+    after the head and is no part of its training.
+
     Inputs are dropped in training, because the protocols have few rows, of many numbers each. ``classifier`` is the
     number of classes of the method's own linear classifier on codes, stored beside the head; 0 if it has none.
     ``metadata`` is what made the model (method, seed, data …), for the configuration, so JSON must be able to hold it;
@@ -78,6 +82,7 @@ class HashModel(
         classifier: int = 0,
         metadata: dict[str, Any] | None = None,
         about: dict[str, Any] | None = None,
+        posterior: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if about is not None:
@@ -92,10 +97,12 @@ class HashModel(
         layers = (nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, bits)) if hidden else ()
         self.head: nn.Module = nn.Sequential(*layers) if hidden else nn.Linear(dim, bits)
         self.classifier = nn.Linear(bits, classifier, bias=False) if classifier else None
+        self.posterior = None if posterior is None else ClassPosterior(dim, bits, **posterior)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the raw outputs ℓ, ``[n, bits]``, of embeddings ``[n, dim]``."""
-        return self.head(self.dropout((x - self.mean) / self.scale))
+        """Return the raw outputs ``[n, bits]`` of embeddings ``[n, dim]``: ℓ, or what it is joined with the branch."""
+        logits: Tensor = self.head(self.dropout((x - self.mean) / self.scale))
+        return logits if self.posterior is None else logits.tanh() + self.posterior(x)
 
     def set_standardization(self, mean: np.ndarray, deviation: np.ndarray) -> None:
         """Standardize inputs by these statistics, ``[dim]`` each; a feature that never varies is not scaled."""
@@ -142,6 +149,8 @@ class HashModel(
         config: dict[str, Any] = {name: getattr(self, name) for name in ("dim", "bits", "hidden")}
         config["dropout"] = self.dropout.probability
         config["classifier"] = 0 if self.classifier is None else self.classifier.out_features
+        if self.posterior is not None:  # which versions of before do not know
+            config["posterior"] = self.posterior.config
         config["metadata"] = {**metadata, "fingerprint": self.fingerprint()}
         embedding = f"an embedding of {self.dim} numbers"
         card = {

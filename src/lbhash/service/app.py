@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,17 @@ from fastapi.staticfiles import StaticFiles
 from starlette.middleware import Middleware
 
 from lbhash.index import DamagedIndexError
-from lbhash.service.middleware import Security
+from lbhash.service.middleware import PAGES, Security
 from lbhash.service.requests import line_for
-from lbhash.service.routes import router
+from lbhash.service.routes import probes, router, writes
 from lbhash.service.schemas import Detail
 from lbhash.service.settings import Settings
 from lbhash.service.state import Service
 from lbhash.utils.memory import shortage
 from lbhash.utils.version import __version__
+
+VERSION = "v1"
+"""Of the routes: one that changes what an answer means gets the next."""
 
 STATIC = Path(__file__).parent / "static"
 
@@ -43,11 +47,14 @@ def create_app(settings: Settings) -> FastAPI:
         summary="Search by short binary codes.",
         version=__version__,
         lifespan=lambda _: service.running(),
-        docs_url=None,  # both load their scripts from other sites
+        docs_url=None,  # both load their scripts from other sites; docs.html is our own
         redoc_url=None,
         redirect_slashes=False,  # such a redirect leads to whatever host the request names
-        responses={status: {"model": Detail} for status in (400, 401, 403, 408, 413, 421, 422, 503)},
-        middleware=[Middleware(service.monitor.measured), Middleware(Security, settings=settings)],
+        responses={status: {"model": Detail} for status in (400, 401, 403, 408, 413, 421, 422, 429, 503)},
+        middleware=[
+            Middleware(service.monitor.measured),
+            Middleware(Security, settings=settings, tokens=service.tokens),
+        ],
         exception_handlers={
             RequestValidationError: _invalid,
             ConnectionError: _unreachable,
@@ -57,10 +64,19 @@ def create_app(settings: Settings) -> FastAPI:
         },
     )
     app.state.service = service
-    app.include_router(router)
+    app.include_router(probes)
+    app.include_router(router, prefix=f"/{VERSION}")
+    if settings.writable:
+        app.include_router(writes, prefix=f"/{VERSION}")
+    app.include_router(router, include_in_schema=False)  # where it was before it had a version
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    app.add_api_route("/", lambda: FileResponse(STATIC / "index.html"), include_in_schema=False)
+    for path, file in PAGES.items():
+        app.add_api_route(path, _page(STATIC / file), include_in_schema=False)
     return app
+
+
+def _page(file: Path) -> Callable[[], Response]:
+    return lambda: FileResponse(file)
 
 
 async def _invalid(_: Request, error: Any) -> Response:

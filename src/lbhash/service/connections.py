@@ -114,7 +114,8 @@ class Connection(H11Protocol):
             # What still comes is thrown away for a moment: if it stayed unread, the client would lose the answer.
             self._answered_early = True
             self.flow.resume_reading()
-            self.transport.write_eof()
+            if self.transport.can_write_eof():  # not with TLS
+                self.transport.write_eof()
         else:
             super().on_response_complete()
         self._limit()
@@ -175,8 +176,8 @@ class Server(uvicorn.Server):
             listening.listen(2048)
 
 
-def make_server(app: Any, places: int) -> Server:
-    """Return a server of an application that answers ``places`` requests at once.
+def make_server(app: Any, places: int, **tls: Any) -> Server:
+    """Return a server of an application that answers ``places`` requests at once, with uvicorn's options for TLS.
 
     Raises ``ValueError`` if the process may not have enough open files.
     """
@@ -197,6 +198,7 @@ def make_server(app: Any, places: int) -> Server:
         backlog=_ACCEPTED,
         timeout_keep_alive=cast(int, IDLE_SECONDS),
         timeout_graceful_shutdown=30,  # seconds for the requests that run when the service is told to end
+        **tls,
     )
     return Server(config)
 

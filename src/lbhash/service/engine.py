@@ -2,36 +2,61 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from PIL.Image import Image
 
 from lbhash.codes import PackedCodes, code_from_hex, pack
-from lbhash.index import DamagedIndexError, Index, Neighbors, check_model, open_index, rerank
+from lbhash.index import DamagedIndexError, Index, LocalIndex, Neighbors, check_model, open_index, rerank
 from lbhash.index.base import attribute_rows, describe_neighbors
 from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import check_backbone, own_backbone
 from lbhash.models.hash_model import HashModel, load_model
 from lbhash.service.decoding import Decoder
+from lbhash.service.doubt import Usual
 from lbhash.service.errors import ServiceError, blame_request
 from lbhash.service.rows import DigitRows, ImageRows, Rows, open_rows
-from lbhash.service.schemas import About, EncodeAnswer, Given, Health, Limits, Neighbor, Options, Query, SearchAnswer
-from lbhash.service.settings import MAX_JSON, MAX_K, Settings
+from lbhash.service.schemas import (
+    About,
+    AddRequest,
+    Changed,
+    EncodeAnswer,
+    Found,
+    Given,
+    Health,
+    Limits,
+    Neighbor,
+    Options,
+    Query,
+    RemoveRequest,
+    SearchAnswer,
+    SearchAnswers,
+    SearchRequest,
+)
+from lbhash.service.settings import MAX_BATCH, MAX_JSON, MAX_K, Settings
+from lbhash.utils.files import LockedError
 from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import json_value
 from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
 
+log = logging.getLogger("lbhash.service")
+
 AT_ONCE = 256 << 20
 """Bytes of an index that is checked before anything else, which takes less than a second even on a slow disk."""
 
 _Encoded = tuple[PackedCodes, dict[str, npt.NDArray], dict[str, Any]]
-"""The code of a query, ``uint8 [bytes]``; its real-valued ``outputs`` and ``embeddings``; its id, row and label."""
+"""Codes of n queries, ``uint8 [n, bytes]``; their real-valued ``outputs`` and ``embeddings``, ``[n, …]``; the id, row
+and label of one that has them."""
 
 
 class Engine:
@@ -48,6 +73,7 @@ class Engine:
                 f"data is {str(settings.data)!r}, whose embeddings have {embeddings.shape[1]} numbers; "
                 f"the model takes {self.model.dim}"
             )
+        self._usual = None if embeddings is None or len(embeddings) < 2 else Usual(self.model, embeddings)
         self._embed_image: Callable[[Image], npt.NDArray] | None = None
         backbone = _backbone(settings, self.model)
         if backbone is not None:
@@ -55,7 +81,10 @@ class Engine:
         elif isinstance(self.rows, DigitRows):
             self._embed_image = self.rows.embed
         self.takes_images = self._embed_image is not None
+        self._loading = Lock()  # one at a time puts a newer index in the place of the old one
         self.index = self._open()
+        if settings.writable:
+            _check_writable(self.index, settings.index)
         self.check, self.damage = "running", ""
         if settings.verify == "before-serving" or self.index.stored_bytes <= AT_ONCE:
             self.check_index()
@@ -75,36 +104,48 @@ class Engine:
 
     def encode(self, given: Given | None, image: bytes | None = None) -> EncodeAnswer:
         """Return the code of a query, or of an image file."""
-        code, vectors, _ = self._encode(self.index, given, image)
-        outputs = vectors["outputs"].tolist() if "outputs" in vectors else None
-        return EncodeAnswer(code=code.tobytes().hex(), bits=self.model.bits, outputs=outputs)
+        codes, vectors, _ = self._encode(self.index, given, image)
+        outputs = vectors["outputs"][0].tolist() if "outputs" in vectors else None
+        return EncodeAnswer(code=codes.tobytes().hex(), bits=self.model.bits, outputs=outputs)
 
-    def search(self, given: Given | None, options: Options, image: bytes | None = None) -> SearchAnswer:
-        """Return the codes nearest to a query, or to an image file."""
+    def search(self, given: Given | None, options: Options, image: bytes | None = None) -> SearchAnswer | SearchAnswers:
+        """Return the codes nearest to a query, to each of several embeddings, or to an image file."""
         started = time.perf_counter()
         index = self.index  # a search ends with the index that it began with
-        code, vectors, facts = self._encode(index, given, image)
+        codes, vectors, facts = self._encode(index, given, image)
         searching = time.perf_counter()
-        found, within = _neighbors(index, code, vectors, options)
-        neighbors = [
-            Neighbor(row=self.row_of(one["id"], one["attributes"]), code=held.tobytes().hex(), **json_value(one))
-            for one, held in zip(describe_neighbors(index, *found), index.codes_of(found[0]), strict=True)
+        answers: list[dict[str, Any]] = [
+            {
+                "query": Query(code=code.tobytes().hex(), bits=index.bits, **facts, **self._judged(vectors, place)),
+                "neighbors": self._described(index, found),
+                "within": within,
+            }
+            for place, (code, (found, within)) in enumerate(
+                zip(codes, _neighbors(index, codes, vectors, options), strict=True)
+            )
         ]
         ended = time.perf_counter()
         seconds = {"encode": searching - started, "search": ended - searching, "total": ended - started}
-        return SearchAnswer(
-            query=Query(code=code.tobytes().hex(), bits=index.bits, **facts),
-            neighbors=neighbors,
-            within=within,
-            generation=index.generation,
-            milliseconds={name: round(1e3 * value, 3) for name, value in seconds.items()},  # type: ignore[arg-type]
-        )
+        searched: dict[str, Any] = {
+            "generation": index.generation,
+            "milliseconds": {name: round(1e3 * value, 3) for name, value in seconds.items()},
+        }
+        if isinstance(given, SearchRequest) and given.embeddings is not None:
+            return SearchAnswers(answers=[Found(**one) for one in answers], **searched)
+        return SearchAnswer(**answers[0], **searched)
 
     def health(self) -> Health:
         """Return which model and which index are loaded; status 503 if a file of the index is damaged."""
         if self.damage:
             raise ServiceError(503, self.damage)
         return Health(ready=True, build=self.index.build, **self._loaded(self.index))
+
+    def ready(self) -> Health:
+        """Return the same once all files of the index are compared with their checksums; status 503 before."""
+        health = self.health()
+        if self.check == "running":
+            raise ServiceError(503, "the files of the index are being compared with their checksums")
+        return health
 
     def about(self) -> About:
         """Return what the service can be asked for."""
@@ -125,6 +166,7 @@ class Engine:
                 max_json=min(MAX_JSON, self.settings.max_body),
                 max_pixels=self.settings.max_pixels,
                 max_k=MAX_K,
+                max_batch=MAX_BATCH,
             ),
             **self._loaded(index),
         )
@@ -144,17 +186,82 @@ class Engine:
 
         Return whether it was loaded. All of its files are checked before it takes the place of the old one.
         """
-        if not self.damage and not self.index.outdated():
-            return False
-        index = self._open(None if self.damage else self.index)
-        index.load()
-        self.index, self.check, self.damage = index, "intact", ""
-        return True
+        with self._loading:
+            if not self.damage and not self.index.outdated():
+                return False
+            index = self._open(None if self.damage else self.index)
+            index.load()
+            self.index, self.check, self.damage = index, "intact", ""
+            return True
+
+    def add(self, given: AddRequest) -> Changed:
+        """Add the codes of embeddings to the index, as ``lbhash index add`` does, and search them from now on."""
+        codes, vectors = self._hash_all(given.embeddings)
+        count = len(codes)
+
+        def change(index: Index) -> Sequence[int]:
+            missing = {field.name: pa.nulls(count, field.type) for field in index.state.schema or ()}
+            index.add(codes, given.ids, missing | given.attributes, vectors=vectors.get(index.store_vectors))
+            return given.ids or range(index.state.next_id - count, index.state.next_id)
+
+        return self._change(change)
+
+    def remove(self, given: RemoveRequest) -> Changed:
+        """Remove codes from the index, as ``lbhash index remove`` does."""
+
+        def change(index: Index) -> Sequence[int]:
+            index.remove(given.ids)
+            return given.ids
+
+        return self._change(change)
+
+    def _change(self, change: Callable[[Index], Sequence[int]]) -> Changed:
+        """Change what is in the folder now, and put the result in the place of the index that is searched."""
+        with self._loading:
+            try:
+                index = self._open(None if self.damage else self.index)
+                assert isinstance(index, LocalIndex)
+                index.patience = self.settings.queue_seconds
+                index.load()  # nothing is added to what is damaged
+            except ValueError as error:
+                raise ServiceError(503, one_line(error)) from None
+            try:
+                ids = change(index)
+            except (ValueError, TypeError) as error:
+                if isinstance(error, (DamagedIndexError, LockedError)) or index.outdated():
+                    raise ServiceError(503, one_line(error), {"Retry-After": "1"}) from None
+                raise ServiceError(422, one_line(error)) from None
+            except OSError as error:
+                log.error("the index could not be changed: %s", error)
+                raise ServiceError(503, f"the index could not be changed: {error.strerror or 'see the log'}") from None
+            index.load()
+            self.index, self.check, self.damage = index, "intact", ""
+            return Changed(ids=list(ids), codes=len(index), generation=index.generation)
 
     def row_of(self, name: int, attributes: Mapping[str, Any]) -> int | None:
         """Return the row of the data that the code with the id ``name`` was made from, or None if there is none."""
         row = attributes.get("row", name)
         return row if self.rows is not None and isinstance(row, int) and 0 <= row < len(self.rows) else None
+
+    def _attributes(self, index: Index, row: int) -> dict[str, Any]:
+        """Return what the index holds of a row of the data, if it is there under its own number."""
+        try:
+            attributes = attribute_rows(index, [row])[0]
+        except DamagedIndexError:
+            raise
+        except ValueError:
+            return {}
+        return json_value(attributes) if self.row_of(row, attributes) == row else {}
+
+    def _judged(self, vectors: Mapping[str, npt.NDArray], place: int) -> dict[str, Any]:
+        """Return the doubt about a query, if its outputs and those of the data are known."""
+        return self._usual.judge(vectors["outputs"][place]) if self._usual and "outputs" in vectors else {}
+
+    def _described(self, index: Index, found: tuple[npt.NDArray, ...]) -> list[Neighbor]:
+        return [
+            Neighbor(row=self.row_of(one["id"], one["attributes"]), code=held.tobytes().hex(), **json_value(one))
+            for one, held in zip(describe_neighbors(index, *found), index.codes_of(found[0]), strict=True)
+        ]
 
     def _loaded(self, index: Index) -> dict[str, Any]:
         return {"model": self.fingerprint, "generation": index.generation, "codes": len(index), "bits": index.bits}
@@ -172,15 +279,17 @@ class Engine:
         return self.rows
 
     def _encode(self, index: Index, given: Given | None, image: bytes | None) -> _Encoded:
-        """Return the query that a request describes; one of the two arguments is None."""
+        """Return the queries that a request describes; one of the two arguments is None."""
         if image is not None:
-            return *self._hash(self._embed(image)), {}
+            return *self._hash(self._embed(image)[None]), {}
         assert given is not None
+        if isinstance(given, SearchRequest) and given.embeddings is not None:
+            return *self._hash_all(given.embeddings), {}
         if given.embedding is not None:
             if len(given.embedding) != self.model.dim:
                 length = len(given.embedding)
                 raise ServiceError(422, f"embedding has {length} numbers; the model takes {self.model.dim}")
-            return *self._hash(np.array(given.embedding)), {}
+            return *self._hash(np.array([given.embedding])), {}
         if given.row is not None:
             rows = self._rows_with(given.row, 422)
             if rows.embeddings is not None:
@@ -189,28 +298,37 @@ class Engine:
                 embedding = self._embed(file)
             else:
                 raise ServiceError(422, f"row {given.row} has no image to encode")
-            return *self._hash(embedding), {"row": given.row, "label": rows.label(given.row)}
+            facts = {"label": rows.label(given.row), "attributes": self._attributes(index, given.row)}
+            return *self._hash(embedding[None]), {"row": given.row, **facts}
         if given.id is not None:
             try:
-                code = index.codes_of([given.id])[0]
+                code = index.codes_of([given.id])
             except DamagedIndexError:
                 raise
             except ValueError:
                 raise ServiceError(404, f"id is {given.id}, and the index has no such code") from None
-            vectors = {index.store_vectors: index.vectors_of([given.id])[0]} if index.store_vectors else {}
+            vectors = {index.store_vectors: index.vectors_of([given.id])} if index.store_vectors else {}
             attributes = attribute_rows(index, [given.id])[0]
             row, label = self.row_of(given.id, attributes), attributes.get(index.label)
-            return code, vectors, {"id": given.id, "row": row, "label": label}
+            return code, vectors, {"id": given.id, "row": row, "label": label, "attributes": json_value(attributes)}
         with blame_request():
-            return code_from_hex(given.code or "", index.bits), {}, {}
+            return code_from_hex(given.code or "", index.bits)[None], {}, {}
 
-    def _hash(self, embedding: npt.NDArray) -> tuple[PackedCodes, dict[str, npt.NDArray]]:
-        """Return the code of an embedding, and its vectors."""
+    def _hash_all(self, embeddings: Sequence[Sequence[float]]) -> tuple[PackedCodes, dict[str, npt.NDArray]]:
+        """Return the codes of several embeddings of a request, and their vectors."""
+        for place, embedding in enumerate(embeddings):
+            if len(embedding) != self.model.dim:
+                wrong = f"embeddings.{place} has {len(embedding)} numbers"
+                raise ServiceError(422, f"{wrong}; the model takes {self.model.dim}")
+        return self._hash(np.array(embeddings), "an embedding")
+
+    def _hash(self, embeddings: npt.NDArray, name: str = "embedding") -> tuple[PackedCodes, dict[str, npt.NDArray]]:
+        """Return the codes of embeddings, ``[n, dim]``, and their vectors."""
         with np.errstate(over="ignore"):
-            outputs = self.model.outputs(embedding[None].astype(np.float32))
+            outputs = self.model.outputs(embeddings.astype(np.float32))
         if not np.isfinite(outputs).all():
-            raise ServiceError(422, "embedding is so large that the model's outputs are not finite")
-        return pack(outputs)[0], {"outputs": outputs[0], "embeddings": embedding}
+            raise ServiceError(422, f"{name} is so large that the model's outputs are not finite")
+        return pack(outputs), {"outputs": outputs, "embeddings": embeddings}
 
     def _embed(self, file: bytes) -> npt.NDArray:
         if self._embed_image is None:
@@ -221,32 +339,54 @@ class Engine:
 
 
 def _neighbors(
-    index: Index, code: PackedCodes, vectors: Mapping[str, npt.NDArray], options: Options
-) -> tuple[tuple[npt.NDArray, ...], int | None]:
-    """Return ids, distances and scores of the neighbors, and how many codes are within the radius if no k is given."""
+    index: Index, codes: PackedCodes, vectors: Mapping[str, npt.NDArray], options: Options
+) -> list[tuple[tuple[npt.NDArray, ...], int | None]]:
+    """Return for each query ids, distances and scores of its neighbors, and how many codes are within the radius.
+
+    The last is None if k is given.
+    """
     radius, by, size = options.radius, options.rerank, len(index)
     all_within = options.k is None and radius is not None and by is None
-    k = min(options.k or (MAX_K if all_within else 10), size)
+    k = min(options.most, size)
     with blame_request():
         if radius is not None:
             check_int(radius, "radius", 0, index.bits, "the length of a code")
         if not size:
-            return (np.empty(0, np.int64),) * 2, 0 if all_within else None
-        if all_within:
-            distances, ids = index.range_search(code[None], radius or 0, where=options.where).of(0)
-            return (ids[:k], distances[:k]), len(ids)
+            return [((np.empty(0, np.int64),) * 2, 0 if all_within else None)] * len(codes)
+        if all_within:  # one query at a time, as each may find all codes
+            each = (index.range_search(code[None], radius or 0, where=options.where).of(0) for code in codes)
+            return [((ids[:k], distances[:k]), len(ids)) for distances, ids in each]
         candidates = k if by is None else min(max(k, options.candidates), size)
-        found = index.search(code[None], candidates, where=options.where)
-        if radius is not None:
-            near = found.distances[0] <= radius
-            found = Neighbors(found.distances[:, near], found.ids[:, near])
-        if by is None or not found.ids.size:
-            return (found.ids[0], found.distances[0]), None
-        vector = vectors.get("outputs" if by == "asymmetric" else by)
-        if vector is None:
-            raise ServiceError(422, f"rerank is {by!r}, which needs a query by embedding, row or image")
-        best = rerank(index, found, vector[None], min(k, found.ids.shape[1]), by)
-        return (best.ids[0], best.distances[0], best.scores[0]), None
+        found = index.search(codes, candidates, where=options.where)
+        return [(_best(index, found, place, vectors, k, options), None) for place in range(len(codes))]
+
+
+def _best(
+    index: Index, found: Neighbors, place: int, vectors: Mapping[str, npt.NDArray], k: int, options: Options
+) -> tuple[npt.NDArray, ...]:
+    """Return ids, distances and, if they are ranked again, scores of the neighbors of the query at ``place``."""
+    found, by = Neighbors(found.distances[place], found.ids[place]), options.rerank
+    if options.radius is not None:
+        near = found.distances <= options.radius
+        found = Neighbors(found.distances[near], found.ids[near])
+    if by is None or not found.ids.size:
+        return found.ids, found.distances
+    held = vectors.get("outputs" if by == "asymmetric" else by)
+    if held is None:
+        raise ServiceError(422, f"rerank is {by!r}, which needs a query by embedding, row or image")
+    one = Neighbors(found.distances[None], found.ids[None])
+    best = rerank(index, one, held[place, None], min(k, found.ids.size), by)
+    return best.ids[0], best.distances[0], best.scores[0]
+
+
+def _check_writable(index: Index, path: str | Path) -> None:
+    """Raise ``ValueError`` if requests cannot change an index."""
+    if not isinstance(index, LocalIndex):
+        raise ValueError(
+            f"writable is for an index in a folder; this one is of kind {index.kind}, change it by commands"
+        )
+    if not os.access(path, os.W_OK):
+        raise ValueError(f"index is {str(path)!r}, which this user may not write; allow it, or leave out --writable")
 
 
 def _backbone(settings: Settings, model: HashModel) -> Backbone | None:

@@ -5,8 +5,6 @@ Starlette's ``TrustedHostMiddleware`` and ``RequestBodyLimitMiddleware`` answer 
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
 from functools import partial
 
@@ -19,8 +17,15 @@ from lbhash.service.admission import Bodies
 from lbhash.service.errors import ServiceError
 from lbhash.service.requests import FORM, media_type
 from lbhash.service.settings import MAX_JSON, Settings
+from lbhash.service.tokens import Tokens
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^][:/?#@\s]+)(?::([0-9]*))?")
+PAGES = {"/": "index.html", "/docs": "docs.html"}
+"""Pages, by their paths, and their files; like all static files they need no token."""
+
+PROBES = ("/health", "/ready")
+"""Routes that tell a load balancer about the service, and need no token."""
+
 _PORTS = {"http": "80", "https": "443"}
 _HEADERS = {
     "Content-Security-Policy": (
@@ -40,8 +45,8 @@ class Security:
     comes too slowly.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app, self.settings = app, settings
+    def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens) -> None:
+        self.app, self.settings, self._tokens = app, settings, tokens
         self._bodies = Bodies(3 * settings.max_body, settings.body_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,7 +108,7 @@ class Security:
         A browser sends some requests for any page, and only keeps their answers from it. They could still make work.
         """
         headers = Headers(scope=scope)
-        for origin in headers.getlist("origin") if self.settings.token is None else ():
+        for origin in headers.getlist("origin") if not self._tokens else ():
             scheme, _, rest = origin.partition("://")
             port = _PORTS.get(scheme, "")
             page = _name_and_port(rest, port)
@@ -111,16 +116,13 @@ class Security:
                 raise ServiceError(403, f"the request is from a page of {origin!r}, another web site")
 
     def _check_token(self, scope: Scope) -> None:
-        """Refuse a request without the token (401), except for the page's own files and ``/health``."""
-        token = self.settings.token
-        if token is None or scope["path"] == "/health" or _is_page(scope["path"]):
-            return
-        scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
-        # Hashes are compared, because the time of a comparison must tell neither the token's characters nor its length.
-        same = hmac.compare_digest(*(hashlib.sha256(text.encode()).digest() for text in (given.strip(), token)))
-        if not (same and scheme.lower() == "bearer"):
-            detail = "the token is wrong" if given else "this service needs a token: Authorization: Bearer TOKEN"
-            raise ServiceError(401, detail, {"WWW-Authenticate": "Bearer"})
+        """Refuse a request without a token (401) or with too many before it (429), except for probes and the pages.
+
+        Whether the token allows what the request is for, its route says.
+        """
+        if self._tokens and scope["path"] not in PROBES and not _is_page(scope["path"]):
+            scope["token"] = token = self._tokens.of(Headers(scope=scope).get("authorization", ""))
+            token.check_rate()
 
 
 def _check_size(size: int, limit: int) -> None:
@@ -136,4 +138,4 @@ def _name_and_port(host: str, port: str = "") -> tuple[str, str] | None:
 
 
 def _is_page(path: str) -> bool:
-    return path == "/" or path.startswith("/static/")
+    return path in PAGES or path.startswith("/static/")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, Info, generate_latest
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lbhash.service.admission import Admission
 from lbhash.service.engine import Engine
+from lbhash.service.log import REQUESTS, request_id
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _METHODS = {"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
@@ -44,15 +47,17 @@ class Monitor:
         return generate_latest(self._registry)
 
     def measured(self, app: ASGIApp) -> ASGIApp:
-        """Return an application with its requests counted and timed."""
+        """Return an application with its requests counted, timed and, if that is wanted, logged."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             started, status = time.perf_counter(), 500
+            name = request_id(Headers(scope=scope).get("x-request-id")) if scope["type"] == "http" else ""
 
             async def send_and_note(message: Message) -> None:
                 nonlocal status
                 if message["type"] == "http.response.start":
                     status = message["status"]
+                    MutableHeaders(scope=message)["X-Request-ID"] = name
                 await send(message)
 
             try:
@@ -60,10 +65,22 @@ class Monitor:
             finally:
                 if scope["type"] == "http":
                     # All unknown routes and methods share one label, so that a client cannot create labels without end.
-                    route = getattr(scope.get("route"), "path", None) or "none"
+                    # A route has one label with its version and without, as some versions of FastAPI have it anyway.
+                    route = (getattr(scope.get("route"), "path", None) or "none").removeprefix("/v1")
                     method = scope["method"] if scope["method"] in _METHODS else "other"
                     self.requests.labels(route, method, str(status)).inc()
-                    self.seconds.labels(route).observe(time.perf_counter() - started)
+                    seconds = time.perf_counter() - started
+                    self.seconds.labels(route).observe(seconds)
                     self.refused.inc(status == 503)
+                    if REQUESTS.isEnabledFor(logging.INFO):
+                        facts = {"request_id": name, "method": method, "route": route, "status": status}
+                        facts |= {"ms": round(1e3 * seconds, 3), "token": getattr(scope.get("token"), "name", None)}
+                        REQUESTS.log(_level(status), "request", extra={"facts": facts})
 
         return answer
+
+
+def _level(status: int) -> int:
+    if status in (429, 503):
+        return logging.WARNING
+    return logging.ERROR if status >= 500 else logging.INFO

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from fastapi import Request
@@ -14,7 +14,6 @@ from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from lbhash.service.errors import ServiceError
-from lbhash.service.schemas import Given
 from lbhash.service.settings import MAX_JSON
 from lbhash.utils.formatting import one_line
 
@@ -30,19 +29,19 @@ class Body(NamedTuple):
     data: bytes
 
 
-async def read_body(request: Request) -> Body:
-    """Return the body of a request; ``ServiceError`` with 415 if it is neither JSON nor a form.
+async def read_body(request: Request, kinds: Sequence[str] = (JSON, FORM)) -> Body:
+    """Return the body of a request; ``ServiceError`` with 415 if it is of none of these kinds.
 
     What may limit its size is around the application (``Security``).
     """
     header = request.headers.get("content-type", "")
-    if (kind := media_type(header)) not in (JSON, FORM):
+    if (kind := media_type(header)) not in kinds:
         given = f"the body is {kind[:64]!r}" if kind else "the body has no Content-Type"
-        raise ServiceError(415, f"{given}; it must be {JSON} or {FORM}")
+        raise ServiceError(415, f"{given}; it must be {' or '.join(kinds)}")
     return Body(header, await request.body())
 
 
-def parse_body(body: Body, query: type[Given], options: type[BaseModel]) -> tuple[Any, Any, Any]:
+def parse_body(body: Body, query: type[BaseModel], options: type[BaseModel]) -> tuple[Any, Any, Any]:
     """Parse a query and its options: JSON of the model ``query``, or a form with an image and fields of ``options``.
 
     Returns the query if it is JSON, the options, and the bytes of the image if it is a form. Raises ``ServiceError``

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from lbhash.index.rerank import By
-from lbhash.service.settings import MAX_K
+from lbhash.service.settings import MAX_BATCH, MAX_FOUND, MAX_K
 
 _Int64 = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
 _Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -45,7 +45,10 @@ _Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
 _Embedding = Annotated[
     list[_Finite], Field(fail_fast=True), BeforeValidator(_numbers, json_schema_input_type=list[_Finite] | _Base64)
 ]
+_Embeddings = Annotated[list[_Embedding], Field(min_length=1, max_length=MAX_BATCH, fail_fast=True)]
+_Ids = Annotated[list[_Natural], Field(min_length=1, max_length=_MAX_VALUES, fail_fast=True)]
 _Values = Annotated[list[_Value], Field(max_length=_MAX_VALUES, fail_fast=True)]
+_Column = Annotated[list[_Value | _Values | None], Field(max_length=MAX_BATCH, fail_fast=True)]
 _Where = Annotated[dict[StrictStr, _Value | _Values], Field(max_length=_MAX_COLUMNS), BeforeValidator(_small)]
 
 
@@ -54,17 +57,19 @@ class _Computed(BaseModel):
     generation: int
 
 
-def _one_alone(schema: dict[str, Any]) -> None:
+def _one_alone(schema: dict[str, Any], model: type[Given]) -> None:
     """Say in the schema of a query what ``_one_of_them`` checks."""
     not_null = {"not": {"type": "null"}}
-    schema["oneOf"] = [{"properties": {name: not_null}, "required": [name]} for name in Given.model_fields]
+    schema["oneOf"] = [{"properties": {name: not_null}, "required": [name]} for name in model.QUERIES]
 
 
 class Given(BaseModel, extra="forbid", json_schema_extra=_one_alone):
     """The query: exactly one of these fields."""
 
+    QUERIES: ClassVar[tuple[str, ...]] = ("embedding", "id", "code", "row")
+
     embedding: _Embedding | None = Field(
-        None, description="As many numbers as /about says: a list, or base64 of float32 in little-endian order."
+        None, description="As many numbers as /v1/about says: a list, or base64 of float32 in little-endian order."
     )
     id: _Natural | None = Field(None, description="The id of a code of the index.")
     code: StrictStr | None = Field(None, description="Hexadecimal: two digits a byte, the first bit lowest.")
@@ -72,10 +77,10 @@ class Given(BaseModel, extra="forbid", json_schema_extra=_one_alone):
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Given:
-        given = [name for name in Given.model_fields if getattr(self, name) is not None]
+        given = [name for name in self.QUERIES if getattr(self, name) is not None]
         if len(given) != 1:
-            words = " and ".join(given) or "nothing"
-            raise ValueError(f"{words} is given; it must be one of embedding, id, code and row")
+            words, known = " and ".join(given) or "nothing", ", ".join(self.QUERIES[:-1])
+            raise ValueError(f"{words} is given; it must be one of {known} and {self.QUERIES[-1]}")
         return self
 
 
@@ -90,13 +95,58 @@ class Options(BaseModel, extra="forbid"):
     rerank: By | None = Field(None, description="Rank the nearest candidates again, by outputs or by stored vectors.")
     candidates: _K = Field(100, description="The number of codes that are ranked again; at least k.")
 
+    @property
+    def most(self) -> int:
+        """How many neighbors a query gets at most."""
+        return self.k or (MAX_K if self.radius is not None and self.rerank is None else 10)
+
 
 class Nothing(BaseModel, extra="forbid"):
     """The options of encoding: there are none."""
 
 
 class SearchRequest(Given, Options):
-    """A search."""
+    """A search, by one query or by several embeddings."""
+
+    QUERIES: ClassVar[tuple[str, ...]] = ("embedding", "embeddings", "id", "code", "row")
+
+    embeddings: _Embeddings | None = Field(
+        None, description=f"Several, each as embedding is; k times their number may be {MAX_FOUND:,}."
+    )
+
+    @model_validator(mode="after")
+    def _few_enough(self) -> SearchRequest:
+        count = len(self.embeddings or ())
+        if count * self.most > MAX_FOUND:
+            together = f"together {count * self.most:,} neighbors, and an answer has {MAX_FOUND:,} at most"
+            raise ValueError(f"{count} embeddings are given and k is {self.most:,}: {together}; give a smaller k")
+        return self
+
+
+class AddRequest(BaseModel, extra="forbid"):
+    """Codes to add: those of these embeddings."""
+
+    embeddings: _Embeddings = Field(description="A list of numbers for each code, or the base64 of float32.")
+    ids: _Ids | None = Field(
+        None, description="An id for each, that the index does not have; by default the next ones."
+    )
+    attributes: dict[StrictStr, _Column] = Field(
+        {}, description="Columns of the index, with a value for each code; one that is left out has none."
+    )
+
+
+class RemoveRequest(BaseModel, extra="forbid"):
+    """Codes to remove."""
+
+    ids: _Ids = Field(description="The ids of codes of the index, each once.")
+
+
+class Changed(BaseModel):
+    """A change of the index, which is on the disk and is searched from now on."""
+
+    ids: list[int] = Field(description="Of the codes that were added, or removed.")
+    codes: int = Field(description="The codes of the index after it.")
+    generation: int
 
 
 class Query(BaseModel):
@@ -107,6 +157,11 @@ class Query(BaseModel):
     id: int | None = None
     row: int | None = None
     label: _Label = None
+    attributes: dict[str, Any] = Field({}, description="What the index holds of this id or row.")
+    doubt: float | None = Field(
+        None, description="The share of the data's rows whose outputs are closer to another row's than the query's are."
+    )
+    unsure: list[int] = Field([], description="The bits whose outputs are close to 0: below a quarter of the median.")
 
 
 class Neighbor(BaseModel):
@@ -114,7 +169,7 @@ class Neighbor(BaseModel):
 
     rank: int
     id: int
-    row: int | None = Field(description="The row of the data, for /row/{row}/image.")
+    row: int | None = Field(description="The row of the data, for /v1/row/{row}/image.")
     distance: int = Field(description="The Hamming distance, in bits.")
     score: float | None = Field(description="What the codes are ordered by after re-ranking; smaller is nearer.")
     label: _Label
@@ -130,14 +185,27 @@ class Milliseconds(BaseModel):
     total: float
 
 
-class SearchAnswer(BaseModel):
-    """What a search found."""
+class Found(BaseModel):
+    """What was found for a query."""
 
     query: Query
     neighbors: list[Neighbor]
     within: int | None = Field(description="The number of codes within the radius, if no k was given.")
+
+
+class _Searched(BaseModel):
     generation: int = Field(description="The generation of the index that was searched.")
     milliseconds: Milliseconds
+
+
+class SearchAnswer(_Searched, Found):
+    """What a search found."""
+
+
+class SearchAnswers(_Searched):
+    """What a search for several embeddings found."""
+
+    answers: list[Found] = Field(description="For each embedding, in their order.")
 
 
 class EncodeAnswer(BaseModel):
@@ -169,6 +237,7 @@ class Limits(BaseModel):
     max_json: int
     max_pixels: int
     max_k: int
+    max_batch: int = Field(description="The number of embeddings in one request.")
 
 
 class About(_Loaded):

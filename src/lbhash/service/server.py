@@ -9,39 +9,55 @@ import ipaddress
 import logging
 import signal
 import socket
+import ssl
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
+from lbhash.service.log import start_log
 from lbhash.service.settings import Settings
+from lbhash.utils.formatting import one_line
 from lbhash.utils.system import check_packages
+
+log = logging.getLogger("lbhash.service")
 
 MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of malloc.h
 
 
-def run(settings: Settings, host: str, port: int, report: Callable[[str], None]) -> None:
+def run(
+    settings: Settings,
+    host: str,
+    port: int,
+    report: Callable[[str], None],
+    *,
+    json_log: bool = False,
+    ssl_certfile: Path | None = None,
+    ssl_keyfile: Path | None = None,
+) -> None:
     """Serve until a signal ends it; ``ValueError`` if a package is missing or the port (0 for any) cannot be used.
 
-    ``report`` gets one line with the address, once the service listens and everything is loaded.
+    ``report`` gets one line with the address, once the service listens and everything is loaded; with ``json_log`` it
+    is in the log, as is a line for every request. With a certificate, uvicorn does TLS.
     """
     check_packages("serve", "serve", "fastapi", "PIL", "prometheus_client", "python_multipart", "uvicorn")
     from lbhash.service.app import create_app
     from lbhash.service.connections import make_server
 
+    tls = tls_options(ssl_certfile, ssl_keyfile)
     with listen(host, port) as listening:  # before the model is loaded, so that a port in use is noticed at once
         app = create_app(settings)
-        server = make_server(app, app.state.service.admission.places)
+        server = make_server(app, app.state.service.admission.places, **tls)
         # uvicorn finishes the running requests, and then raises the signal again to end the process.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         give_back_memory()
         gc.freeze()  # what is loaded stays: to look through it for garbage stops all threads for a quarter of a second
         sys.setswitchinterval(5e-4)  # else the event loop waits 5 ms, again and again, for threads that compute
-        logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-        for handler in logging.getLogger().handlers:
-            handler.addFilter(Sparing())
-        logging.getLogger("lbhash.service").setLevel(logging.INFO)
+        start_log(json_log)
         name, number = listening.getsockname()[:2]
-        report(f"listening on http://{_bracketed(name)}:{number} (Ctrl-C ends it)")
+        (log.info if json_log else report)(
+            f"listening on http{'s' * bool(tls)}://{_bracketed(name)}:{number} (Ctrl-C ends it)"
+        )
         server.run(sockets=[listening])
 
 
@@ -66,43 +82,41 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-class Sparing(logging.Filter):
-    """Lets ten records of a kind through a minute, and a hundred in all: a client can cause errors without end."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._minute, self._passed, self._seen = 0, 0, Counter[tuple[str, str]]()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is written; the last one says that others are not."""
-        if (minute := int(record.created // 60)) != self._minute:
-            self._minute, self._passed = minute, 0
-            self._seen.clear()
-        kind = record.name, str(record.msg).partition("\n")[0]
-        if self._passed == 100 or self._seen[kind] == 10:
-            return False
-        self._passed += 1
-        self._seen[kind] += 1
-        if self._seen[kind] == 10:
-            record.msg = f"{record.msg} (no more of these in this minute)"
-        return True
+def tls_options(certfile: str | Path | None, keyfile: str | Path | None) -> dict[str, Any]:
+    """Return uvicorn's options for TLS, none without a certificate; ``ValueError`` if the files cannot be used."""
+    if certfile is None and keyfile is None:
+        return {}
+    if certfile is None:
+        raise ValueError("ssl_keyfile is given without ssl_certfile; give the certificate, too")
+    try:  # with a password, as otherwise a key that has one would ask for it on the terminal
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certfile, keyfile, password="")
+    except OSError as error:
+        files = f"ssl_certfile is {str(certfile)!r}" + (f" and ssl_keyfile {str(keyfile)!r}" if keyfile else "")
+        told = f"{files}, which must be a certificate and its key without a password"
+        raise ValueError(f"{told}: {error.strerror or one_line(error)}") from None
+    return {"ssl_certfile": str(certfile), "ssl_keyfile": None if keyfile is None else str(keyfile)}
 
 
-def allowed_hosts(host: str, token: str | None, names: Sequence[str]) -> tuple[str, ...]:
+def allowed_hosts(host: str, protected: bool, names: Sequence[str]) -> tuple[str, ...]:
     """Return the names that requests may be for, which are those of this machine and ``names``; empty for any name.
 
-    With a token, or beyond this machine, any name is allowed unless ``names`` are given.
+    If tokens protect the service, or beyond this machine, any name is allowed unless ``names`` are given.
     """
-    if "*" in names or (not names and (token is not None or not is_loopback(host))):
+    if "*" in names or (not names and (protected or not is_loopback(host))):
         return ()
     return ("localhost", "127.0.0.1", "[::1]", _bracketed(host), *names)
 
 
-def check_access(host: str, token: str | None, no_token: bool) -> None:
-    """Raise ``ValueError`` if other machines could use the service without a token, unless ``no_token`` allows it."""
-    if token is not None and no_token:
+def check_access(host: str, protected: bool, no_token: bool, writable: bool = False) -> None:
+    """Raise ``ValueError`` if others could use a service that no token protects, unless ``no_token`` allows it.
+
+    It does not allow others to change the index.
+    """
+    if protected and no_token:
         raise ValueError("token is given, and so is --no-token; give one of the two")
-    if token is None and not no_token and not is_loopback(host):
+    if not protected and writable and not is_loopback(host):
+        raise ValueError(f"host is {host!r}, which others can reach; with --writable give requests a --token to bring")
+    if not protected and not no_token and not is_loopback(host):
         raise ValueError(f"host is {host!r}, which others can reach; give requests a --token to bring, or --no-token")
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from lbhash.utils.validation import check_choice, check_float, check_int
 
 MAX_K = 1000  # neighbors in one answer
+MAX_BATCH = 100  # embeddings in one search, or in one change
+MAX_FOUND = 10_000  # neighbors in the answer to several embeddings: 1 to 2 MiB of JSON
 MAX_JSON = 256 << 10  # bytes of a body of JSON: 10,000 numbers with all of their digits
 
 
@@ -20,7 +23,9 @@ class Settings:
         index: what ``lbhash.index.open_index`` opens.
         data: ``"digits"`` or a file, with the rows, their images and the queries of the evaluation.
         backbone: the folder of a vision model for images. If None, it is the model's own, if that is on this machine.
-        token: what every request but those for ``/health`` and the page's files must bring (``Authorization: Bearer``).
+        token: what every request but those for ``/health``, ``/ready`` and the pages' files must bring
+            (``Authorization: Bearer``).
+        tokens: in its place a TOML file of several tokens, with what each allows (``lbhash.service.tokens``).
         hosts: the allowed names in the ``Host`` of a request; empty for any.
         max_body: the largest body of a request, in bytes; one of JSON has at most ``MAX_JSON``, too.
         max_pixels: the largest image, in pixels.
@@ -30,6 +35,7 @@ class Settings:
         body_seconds: how long a body may take to arrive.
         decode_seconds: how long an image may take to decode.
         reload_seconds: how often to look for a newer index.
+        writable: whether requests may add codes to the index and remove them; it must be in a folder.
         verify: when all files of the index are compared with their checksums: ``"background"``, beside the first
             requests, which wait for what they need; or ``"before-serving"``. A small index is compared before.
     """
@@ -39,6 +45,7 @@ class Settings:
     data: str | Path | None = None
     backbone: str | Path | None = None
     token: str | None = field(default=None, repr=False)
+    tokens: str | Path | None = None
     hosts: tuple[str, ...] = ()
     max_body: int = 16 << 20
     max_pixels: int = 25_000_000
@@ -48,6 +55,7 @@ class Settings:
     body_seconds: float = 30.0
     decode_seconds: float = 10.0
     reload_seconds: float = 1.0
+    writable: bool = False
     verify: str = "background"
 
     def __post_init__(self) -> None:
@@ -58,5 +66,14 @@ class Settings:
             check_int(self.concurrency, "concurrency", 1)
         for name in ("queue_seconds", "body_seconds", "decode_seconds", "reload_seconds"):
             check_float(getattr(self, name), name, above=0)
-        if self.token is not None and not (self.token and self.token.isascii() and self.token.isprintable()):
-            raise ValueError("token is empty or not printable ASCII; a header can hold nothing else")
+        if self.token is not None:
+            check_token(self.token, "token")
+            if self.tokens is not None:
+                raise ValueError("token is given, and so is tokens; give one of the two (LBHASH_TOKEN is a token, too)")
+
+
+def check_token(value: Any, name: str) -> str:
+    """Return a token, or raise ``ValueError`` if a header cannot hold it."""
+    if not (isinstance(value, str) and value and value.isascii() and value.isprintable()):
+        raise ValueError(f"{name} is empty or not printable ASCII; a header can hold nothing else")
+    return value

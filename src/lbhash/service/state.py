@@ -14,6 +14,7 @@ from lbhash.service.decoding import Decoder
 from lbhash.service.engine import Engine
 from lbhash.service.prometheus import Monitor
 from lbhash.service.settings import Settings
+from lbhash.service.tokens import Tokens
 from lbhash.utils.system import usable_cores
 
 log = logging.getLogger("lbhash.service")
@@ -23,11 +24,13 @@ class Service:
     """Everything that the routes use: engine, admission, background work and metrics."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        self.settings, self.tokens = settings, Tokens(settings)
         threads = settings.concurrency or usable_cores()
         self.decoder = Decoder(threads, settings.decode_seconds, settings.max_body, settings.max_pixels)
         self.engine = Engine(settings, self.decoder)
         self.admission = Admission(threads, settings.queue, settings.queue_seconds)
+        # Changes wait for each other, and for other programs that change the index, and never keep a search waiting.
+        self.writing = Admission(1, settings.queue, settings.queue_seconds)
         self.background = Background(self.engine)
         self.monitor = Monitor(self.engine, self.admission)
 
@@ -41,7 +44,8 @@ class Service:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self.admission.pool.shutdown(wait=False, cancel_futures=True)
+            for admission in (self.admission, self.writing):
+                admission.pool.shutdown(wait=False, cancel_futures=True)
             self.decoder.close()
 
     async def _check(self) -> None:

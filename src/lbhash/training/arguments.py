@@ -24,6 +24,7 @@ Precision = Literal["32", "bf16", "16"]
 Monitor = Literal["ratio", "map", "loss"]
 Recipe = Literal["tuned", "paper"]
 BatchNorm = Literal["freeze", "train"]
+Head = Literal["bits", "joined"]
 
 
 def _setting(default: Any, text: str, check: Callable[..., Any] | None = None, **more: bool) -> Any:
@@ -105,6 +106,12 @@ class TrainingArguments:
         least=0,
         below=1,
         stored=False,
+    )
+    head: Head = _choice(
+        "bits",
+        "What a code is the signs of: 'bits', the network's outputs; or 'joined', these and a linear model's class "
+        "posterior times the centers. Of embeddings.",
+        Head,
     )
     centers: str = _setting(
         "arranged",

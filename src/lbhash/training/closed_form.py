@@ -1,4 +1,4 @@
-"""A hash model without training epochs: a coder's linear map, as a head without a hidden layer."""
+"""A hash model without training epochs: a coder's linear map as a head without a hidden layer, or a class posterior."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from lbhash.centers.targets import check_center_kind, task_centers
 from lbhash.data.split import EmbeddingSplit, Split
 from lbhash.losses import find_method, method_name
 from lbhash.models.hash_model import HashModel
+from lbhash.models.posterior import ClassPosterior
 from lbhash.training.arguments import TrainingArguments, arguments
 from lbhash.training.coders import CODERS, LABEL_FREE, coder_of
-from lbhash.training.coders.base import MOST_ROWS
+from lbhash.training.coders.base import MOST_ROWS, LinearMap
 from lbhash.training.confusion import confusion
 from lbhash.training.setup import labeled, model_metadata
 
@@ -92,6 +93,8 @@ def fit_coder(
     metadata = model_metadata(given, len(split)) | {"method": method, "guided": False}
     with torch.random.fork_rng(devices=[]):
         model = HashModel(split.dim, given.bits, hidden=0, dropout=0.0, metadata=metadata)
+    if isinstance(found, ClassPosterior):
+        model.posterior, found = found, LinearMap(np.zeros(1), np.zeros(1), np.zeros(1))
     with torch.no_grad():
         model.mean.copy_(torch.as_tensor(found.mean))
         model.head.weight.copy_(torch.as_tensor(found.weight))  # type: ignore[operator]

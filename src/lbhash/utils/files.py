@@ -158,6 +158,10 @@ def check_folder(path: str | os.PathLike[str], name: str, more: str = "") -> Non
         raise ValueError(f"{name} is {str(path)!r}, {which} is a file; it must be a folder{more}")
 
 
+class LockedError(ValueError):
+    """Another process holds a lock for too long."""
+
+
 @contextmanager
 def exclusive(folder: str | os.PathLike[str], name: str, busy: str, patience: float | None) -> Iterator[FileLock]:
     """Hold the lock file ``name`` of a folder, so that one process at a time is in the block.
@@ -172,7 +176,7 @@ def exclusive(folder: str | os.PathLike[str], name: str, busy: str, patience: fl
             limit.
 
     Raises:
-        ValueError: with ``busy``, if the other process still holds the lock after ``patience`` seconds.
+        LockedError: with ``busy``, if the other process still holds the lock after ``patience`` seconds.
     """
     from filelock import FileLock, Timeout
 
@@ -181,13 +185,36 @@ def exclusive(folder: str | os.PathLike[str], name: str, busy: str, patience: fl
         lock.acquire(timeout=patience or 0)
     except Timeout:
         if patience is not None:
-            raise ValueError(busy) from None
+            raise LockedError(busy) from None
         print(busy, file=sys.stderr)
         lock.acquire()
     try:
         yield lock
     finally:
         lock.release()
+
+
+def read_toml(path: str | os.PathLike[str], name: str, *, private: bool = False) -> dict[str, Any]:
+    """Return the content of a TOML file; ``name`` is what messages call it.
+
+    Raises ``ValueError`` if it cannot be read, or is ``private`` and users beside its owner and its group may read it.
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    try:
+        with open(path, "rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if private and os.name == "posix" and mode & 0o007:
+                told = f"{name} is {str(path)!r}, a file with secrets that others may read (mode {mode:o})"
+                raise ValueError(f"{told}; take that from them by 'chmod 600'")
+            return tomllib.load(file)
+    except OSError as error:
+        raise ValueError(f"{name} is {str(path)!r}, which cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{name} is {str(path)!r}, which is no TOML: {one_line(error)}") from None
 
 
 def read_npy(path: str | os.PathLike[str]) -> Any:

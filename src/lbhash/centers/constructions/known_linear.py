@@ -22,6 +22,24 @@ from lbhash.centers.constructions.galois_field import divide, multiply
 from lbhash.centers.constructions.linear import Generator
 
 
+class KnownPuncturing(NamedTuple):
+    """Bits that can be left out of the best [n, k] code but for these, so that a code of distance d is left."""
+
+    n: int
+    k: int
+    d: int
+    bits: tuple[int, ...]
+
+
+class KnownSubcode(NamedTuple):
+    """Words of the best [n, k] code but for these, by their messages, that span a code of distance d at least."""
+
+    n: int
+    k: int
+    d: int
+    messages: tuple[int, ...]
+
+
 class KnownCode(NamedTuple):
     """A linear [n, k, d] code over GF(2), also linear over the field of ``field`` elements, and its symmetry."""
 
@@ -74,6 +92,29 @@ def _image(images: list[int], vector: int) -> int:
 @cache
 def known_codes() -> tuple[KnownCode, ...]:
     """Return all stored codes, at most one of each length and dimension."""
-    lines = files(__package__).joinpath("known_linear.csv").read_text(encoding="utf-8").splitlines()
-    rows = [line.split(",") for line in lines if line[0].isdigit()]
-    return tuple(KnownCode(int(n), int(k), int(d), int(field), *texts) for n, k, d, field, *texts in rows)
+    return tuple(
+        KnownCode(int(n), int(k), int(d), int(field), *texts) for n, k, d, field, *texts in _rows("known_linear.csv")
+    )
+
+
+@cache
+def known_puncturings() -> tuple[KnownPuncturing, ...]:
+    """Return all stored puncturings; ``benchmarks.code_search.puncturing`` finds them."""
+    return tuple(
+        KnownPuncturing(int(n), int(k), int(d), tuple(map(int, bits.split())))
+        for n, k, d, bits in _rows("known_puncturings.csv")
+    )
+
+
+@cache
+def known_subcodes() -> tuple[KnownSubcode, ...]:
+    """Return all stored subcodes of large distance; ``benchmarks.code_search.subcodes`` finds them."""
+    return tuple(
+        KnownSubcode(int(n), int(k), int(d), tuple(int(message, 16) for message in messages.split()))
+        for n, k, d, messages in _rows("known_subcodes.csv")
+    )
+
+
+def _rows(name: str) -> list[list[str]]:
+    lines = files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines()
+    return [line.split(",") for line in lines if line[0].isdigit()]

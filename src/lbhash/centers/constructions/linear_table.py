@@ -4,7 +4,7 @@ The table begins with base codes (Reed-Muller, BCH, quadratic-residue and other 
 anticode, and those of ``known_linear``), and is closed under the standard derivations of new codes from old ones, as in
 the public tables of best known codes:
 
-    puncturing          [n, k, d]                   -> [n - 1, k, d - 1]
+    puncturing          [n, k, d]                   -> [n - 1, k, d - 1], and better at well chosen bits
     shortening          [n, k, d]                   -> [n - 1, k - 1, d]
     a parity bit        [n, k, d], d odd            -> [n + 1, k, d + 1]
     a subcode           [n, k, d]                   -> [n, k - 1, d]
@@ -13,6 +13,7 @@ the public tables of best known codes:
     concatenation       (``reed_solomon.py``)
     construction X      [n, k, d] ⊃ [n, k', d'], [a, k - k', e] -> [n + a, k, min(d + e, d')]
     construction XX     the same with two such tails (``_construction_xx``)
+    construction B      [n, k, d] with a dual word of weight w  -> [n - w, k - w + 1, d]
     a residue           [n, k, d] with a word of weight w < 2d  -> [n - w, k - 1, d - w / 2]
     a symbol less       of a code over GF(q) under a simplex code (``_with_fewer_symbols``)
 
@@ -38,7 +39,7 @@ from lbhash.centers.constructions import bch
 from lbhash.centers.constructions.anticode import anticode_generator, anticode_parameters, subspace_dimensions
 from lbhash.centers.constructions.cyclic import CHECKS, cyclic_generator
 from lbhash.centers.constructions.juxtaposition import Block, times
-from lbhash.centers.constructions.known_linear import KnownCode, known_codes
+from lbhash.centers.constructions.known_linear import KnownCode, known_codes, known_puncturings, known_subcodes
 from lbhash.centers.constructions.linear import Generator, dimension_for, row_reduced, span
 from lbhash.centers.constructions.quadratic_residue import DISTANCES, quadratic_residue_generator
 from lbhash.centers.constructions.reed_muller import reed_muller_dimension, reed_muller_generator
@@ -122,6 +123,10 @@ def _table() -> Table:
     _construction_xx(table)
     _concatenate(table)
     _close(table)
+    _puncture_at_chosen_bits(table)
+    _close(table)
+    _construction_x_over_subcodes(table)
+    _close(table)
     return table
 
 
@@ -169,6 +174,11 @@ def _bases() -> Iterator[LinearCode]:
     for m in range(3, 9):
         for code in bch.bch_codes(m):
             yield LinearCode(code.n, code.k, code.delta, "BCH", (), partial(bch.generator_matrix, code))
+    yield from _residues(_extended_bch(7, 15))
+    for m, k, bits in _DEPENDENT:
+        whole, rank = _extended_bch(m, k), 5 if len(bits) == 6 else 7
+        make = partial(_shortened_at, bits)
+        yield LinearCode(whole.n - len(bits), k - rank, whole.d, "construction B", (whole,), make)
     for (n, k), (d, check_poly) in CHECKS.items():
         yield LinearCode(n, k, d, "cyclic", (), partial(cyclic_generator, n, check_poly))
     for known in known_codes():
@@ -178,7 +188,21 @@ def _bases() -> Iterator[LinearCode]:
             for fewer in _with_fewer_symbols(whole, known.field):
                 yield fewer
                 if fewer.k >= 12 and fewer.n > 150 and fewer.n > whole.n - 10 * known.field:
-                    yield from _residues(fewer, known.field - 1)
+                    # Beside the word of ones, symbols are words of a simplex code or complements, and none is 0.
+                    yield from _residues(fewer, 0 if fewer.name == "with the word of ones" else known.field - 1)
+
+
+_DEPENDENT = (
+    (6, 16, (0, 1, 2, 9, 13, 53)),
+    (8, 21, (0, 1, 2, 56, 140, 170)),
+    (8, 21, (0, 1, 2, 56, 89, 140, 158, 170, 241)),
+)
+"""Of an extended BCH code, by m and k, the six bits of a word of the dual code, or the nine of two that share three."""
+
+
+def _extended_bch(m: int, k: int) -> LinearCode:
+    (code,) = (code for code in bch.bch_codes(m) if code.k == k)
+    return LinearCode(2**m, k, code.delta + 1, "extended BCH", (), partial(bch.generator_matrix, code, extended=True))
 
 
 def _with_fewer_symbols(code: LinearCode, field: int) -> Iterator[LinearCode]:
@@ -246,6 +270,15 @@ def _construction_x(table: Table) -> None:
                             _offer(table, large.n + extended + length, large.k, d + tail.d, name, (tail,), make)
 
 
+def _construction_x_over_subcodes(table: Table) -> None:
+    for known in known_subcodes():
+        code, more = table[known.n, known.k], known.k - len(known.messages)
+        for length in range(more, 33):
+            tail = table[length, more]
+            d, make = min(code.d + tail.d, known.d), partial(_with_tail_outside, known.messages)
+            _offer(table, code.n + length, code.k, d, "construction X over a chosen subcode", (code, tail), make)
+
+
 def _construction_xx(table: Table) -> None:
     """Apply construction XX to the cyclic [127, 15, 55] code, whose check polynomial has two factors of degree 7.
 
@@ -257,6 +290,13 @@ def _construction_xx(table: Table) -> None:
             d = min(55 + left.d + right.d, 63 + min(left.d, right.d))
             if m <= n and d % 2:
                 _offer(table, 127 + m + n, 15, d, "construction XX of cyclic [127, 15, 55]", (left, right), _two_tails)
+
+
+def _puncture_at_chosen_bits(table: Table) -> None:
+    for known in known_puncturings():
+        whole, bits = table[known.n, known.k], known.bits
+        name = f"without {len(bits)} chosen bits"
+        _offer(table, whole.n - len(bits), whole.k, known.d, name, (whole,), partial(np.delete, obj=bits, axis=1))
 
 
 def _derive_from_one(table: Table) -> None:
@@ -359,6 +399,15 @@ def _with_tail(large: bch.BCHCode, small: bch.BCHCode, extended: bool, tail: Gen
     return np.block([[completing, tail], [inner, np.zeros((len(inner), tail.shape[1]), np.uint8)]])
 
 
+def _with_tail_outside(messages: tuple[int, ...], generator: Generator, tail: Generator) -> Generator:
+    """Give a tail to the words outside of the subcode of some messages; bit i of a message is row i."""
+    k = len(generator)
+    chosen = row_reduced((np.array(messages)[:, None] >> np.arange(k) & 1).astype(np.uint8))
+    others = np.delete(np.eye(k, dtype=np.uint8), chosen.argmax(axis=1), axis=0)
+    zeros = np.zeros((len(chosen), tail.shape[1]), np.uint8)
+    return np.block([[others @ generator % 2, tail], [chosen @ generator % 2, zeros]])
+
+
 def _two_tails(left: Generator, right: Generator) -> Generator:
     """Return the words of the cyclic [127, 15, 55] code with tails of the parts of degree 7."""
     generator = KnownCode(127, 15, 55, 2, "89.9d.3", "2.2.1", "4081").generator()
@@ -373,6 +422,12 @@ def _with_ones(generator: Generator) -> Generator:
 
 def _cut(bits: int, generator: Generator) -> Generator:
     return generator[:, :-bits]
+
+
+def _shortened_at(bits: tuple[int, ...], generator: Generator) -> Generator:
+    """Return the words that are 0 at some bits, without them."""
+    first = row_reduced(np.concatenate([generator[:, bits], np.delete(generator, bits, axis=1)], axis=1))
+    return first[~first[:, : len(bits)].any(axis=1), len(bits) :]
 
 
 def _symbol_shortened(bits: int, generator: Generator) -> Generator:

@@ -35,26 +35,31 @@ async function ask(path, options = {}) {
   if (answer.ok) return answer;
   const detail = await answer.json().then((body) => body.detail, () => `status ${answer.status}`);
   if (answer.status === 401) throw new Failure("token", detail);
+  if (answer.status === 429) throw new Failure("busy", `${detail}.`);
   if (answer.status === 503) throw new Failure("busy", "The service is busy right now. Try again in a moment.");
   if (answer.status === 413) throw new Failure("refused", `The request is too large: ${detail}.`);
   throw new Failure("refused", `The service refused the request: ${detail}.`);
 }
 
-export const get = async (path, options) => (await ask(path, options)).json();
+const versioned = (path) => (path === "health" ? path : `v1/${path}`);
+
+export const get = async (path, options) => (await ask(versioned(path), options)).json();
 
 export async function search(query, options, signal) {
   if (!query.file) {
     const body = JSON.stringify({ ...query, ...options });
-    return (await ask("search", { method: "POST", body, signal, headers: { "Content-Type": "application/json" } })).json();
+    return (await ask(versioned("search"), { method: "POST", body, signal, headers: { "Content-Type": "application/json" } })).json();
   }
   const body = new FormData();
   body.append("image", query.file);
-  for (const [name, value] of Object.entries(options)) body.append(name, JSON.stringify(value));
-  return (await ask("search", { method: "POST", body, signal })).json();
+  for (const [name, value] of Object.entries(options)) {
+    body.append(name, name === "rerank" ? value : JSON.stringify(value));
+  }
+  return (await ask(versioned("search"), { method: "POST", body, signal })).json();
 }
 
 export function pictureOf(row) {
-  const path = `row/${row}/image`;
+  const path = versioned(`row/${row}/image`);
   if (!token) return Promise.resolve(path);
   if (!pictures.has(row)) {
     if (pictures.size > 500) {

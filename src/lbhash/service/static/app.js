@@ -9,15 +9,19 @@ import { showNumbers } from "./numbers.js";
 
 const SAMPLES = 8;
 const TINY = 64; // pixels; smaller images are shown enlarged, with sharp pixels
+const NEIGHBORS = 12;
+const DOUBTFUL = 0.99; // of the rows, one of a hundred is as unlike the others
+const RANKINGS = { "": "bits that differ", asymmetric: "the query's outputs", outputs: "stored outputs", embeddings: "stored embeddings" };
 const PATIENCE = 150; // milliseconds before the page shows that it waits
 
 let about = null;
-let query = null; // {row}, {id} or {file}
+let query = null; // {row}, {id} or {file}: what is searched
+let good = null; // what the neighbors on the page were found with
+let listed = []; // the neighbors on the page
 let running = null; // the AbortController of the running search
-let shownGeneration = null;
 let again = () => {};
 
-const codeMap = new CodeMap({ choose: (id) => ask({ id }), picture });
+const codeMap = new CodeMap({ choose: (id, row) => ask(row === null ? { id } : { row }), picture });
 
 // -------------------------------------------------------------------------------------------------------- images
 
@@ -34,7 +38,13 @@ function picture(row, alt) {
 
 function options() {
   const radius = Number($("radius").value);
-  return { k: Number($("k").value), ...(radius < about.bits ? { radius } : {}) };
+  const value = $("value").value.trim();
+  return {
+    k: Number($("k").value),
+    ...(radius < about.bits ? { radius } : {}),
+    ...(value ? { where: { [$("column").value]: value } } : {}), // the service makes a number of text where it must
+    ...($("rerank").value ? { rerank: $("rerank").value } : {}),
+  };
 }
 
 function saySliders() {
@@ -47,33 +57,43 @@ async function ask(next) {
   query = next;
   await searchNow();
   // On a phone the neighbors are below the query.
-  if ($("neighbors").getBoundingClientRect().top > 0.7 * innerHeight) $("neighbors").scrollIntoView({ behavior: pace() });
+  if ($("neighbors").getBoundingClientRect().top > 0.7 * innerHeight) showNeighbors();
 }
 
 const pace = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
+const showNeighbors = () => $("neighbors").scrollIntoView({ behavior: pace() });
+
+// Searches with something that will be gone, or out of sight: the focus moves to the neighbors.
+function follow(next) {
+  ask(next);
+  $("neighbors").focus({ preventScroll: true });
+  showNeighbors();
+}
 
 async function searchNow() {
   if (!query || !about) return;
-  if (query.file && query.file.size > about.limits.max_body) {
-    warn(`The image is too large: it has ${count(query.file.size)} bytes, and the limit is ${count(about.limits.max_body)}.`);
-    return;
-  }
   running?.abort();
   const mine = (running = new AbortController());
+  const asked = query;
   const slow = setTimeout(() => {
     $("cards").setAttribute("aria-busy", "true");
     $("status").textContent = "searching …";
   }, PATIENCE);
   try {
-    const found = await search(query, options(), mine.signal);
+    if (asked.file && asked.file.size > about.limits.max_body) {
+      throw new Failure("refused", `The image is too large: it has ${count(asked.file.size)} bytes, and the limit is ${count(about.limits.max_body)}.`);
+    }
+    const found = await search(asked, options(), mine.signal);
     if (mine !== running) return;
+    good = asked;
     calm();
     show(found);
     remember();
   } catch (error) {
     if (error.name === "AbortError" || mine !== running) return;
-    $("status").textContent = "";
-    fail(error, searchNow);
+    query = good; // what failed is forgotten, unless the user tries again
+    if (asked.file) $("preview").replaceChildren();
+    fail(error, () => ask(asked));
   } finally {
     clearTimeout(slow);
     if (mine === running) $("cards").removeAttribute("aria-busy");
@@ -84,31 +104,51 @@ function show(found) {
   const { neighbors, query: asked } = found;
   $("empty").hidden = neighbors.length > 0;
   $("samples").replaceChildren();
-  $("empty-words").textContent = neighbors.length ? "" : `No code is within ${counted(Number($("radius").value), "bit")} of this query. Choose a larger radius to find more.`;
-  $("status").textContent = `${counted(neighbors.length, "neighbor")} in ${found.milliseconds.total.toFixed(1)} ms`;
-  $("cards").replaceChildren(...neighbors.map((neighbor) => card(neighbor, asked)));
-  showAsked(asked);
+  const tight = Number($("radius").value) < about.bits;
+  const loosen = tight ? ` within ${counted(Number($("radius").value), "bit")} of this query` : "";
+  const filtered = $("value").value.trim() ? ` where ${$("column").value} is ${$("value").value.trim()}` : "";
+  $("empty-words").textContent = neighbors.length ? "" : `No code is${loosen}${filtered}.${tight ? " Choose a larger radius to find more." : ""}`;
+  const order = $("rerank").value ? `, ranked by ${RANKINGS[$("rerank").value]}` : "";
+  $("status").textContent = `${counted(neighbors.length, "neighbor")} in ${found.milliseconds.total.toFixed(1)} ms${filtered}${order}`;
+  const main = longest([asked, ...neighbors]);
+  $("cards").classList.toggle("wide", main !== null && !about.pictures);
+  $("cards").replaceChildren(...neighbors.map((neighbor) => card(neighbor, asked, main)));
+  showAsked(asked, main);
+  showDoubt(asked.doubt);
+  listed = neighbors;
+  suggest();
   codeMap.mark({ id: asked.id, row: asked.row }, neighbors.map((neighbor) => neighbor.id));
   if (asked.row !== null) $("row").value = asked.row;
   else if (asked.id !== null && about.rows === null) $("row").value = asked.id;
 }
 
-function card(neighbor, asked) {
+// The attributes that a card says in words, and of these the column with the longest text.
+const spoken = ({ attributes }) =>
+  Object.entries(attributes).filter(([name, value]) => name !== about.label && name !== "row" && value !== null && value !== "");
+
+function longest(found) {
+  const lengths = new Map();
+  for (const [name, value] of found.flatMap(spoken)) {
+    if (typeof value === "string") lengths.set(name, (lengths.get(name) ?? 0) + value.length);
+  }
+  return [...lengths].sort((a, b) => b[1] - a[1])[0]?.[0] ?? null;
+}
+
+function card(neighbor, asked, main) {
   const { distance, id, label, row } = neighbor;
   const name = row === null ? `id ${id}` : `row ${row}`;
+  const text = neighbor.attributes[main] ?? null;
+  const others = spoken(neighbor).filter(([column]) => column !== main).map(([column, value]) => `${column}: ${value}`);
   const button = element("button", { type: "button", className: "card" },
     row === null ? null : picture(row, ""),
+    text === null ? null : element("span", { className: "text", textContent: text }),
     element("span", { className: "card-line" }, element("b", { textContent: counted(distance, "bit") }), label === null ? null : chip(label)),
     bitsOf(neighbor.code, asked.bits, asked.code),
-    element("span", { className: "card-line" }, element("span", { className: "row-of", textContent: name }), verdict(label, asked.label)));
+    element("span", { className: "card-line" }, element("span", { className: "row-of", textContent: [name, ...others].join(" · ") }), verdict(label, asked.label)));
   button.title = `Search with ${name}`;
   const said = label === null ? "" : `, class ${named(label)}`;
-  button.setAttribute("aria-label", `${name}${said}, ${counted(distance, "bit")} away; search with it`);
-  button.addEventListener("click", () => {
-    ask(row === null ? { id } : { row });
-    $("neighbors").focus({ preventScroll: true });
-    $("neighbors").scrollIntoView({ behavior: pace() });
-  });
+  button.setAttribute("aria-label", `${name}${said}, ${counted(distance, "bit")} away${text === null ? "" : `: ${text.slice(0, 200)}`}; search with it`);
+  button.addEventListener("click", () => follow(row === null ? { id } : { row }));
   return element("li", {}, button);
 }
 
@@ -118,35 +158,98 @@ function verdict(label, wanted) {
   return element("span", { className: "verdict", textContent: "other class" });
 }
 
-function showAsked(asked) {
+function showAsked(asked, main) {
   $("asked").hidden = false;
   $("asked-name").textContent = asked.row !== null ? `Row ${asked.row}` : asked.id !== null ? `Id ${asked.id}` : "Your image";
   $("asked-label").replaceChildren(...(asked.label === null ? [] : [chip(asked.label)]));
+  $("asked-text").textContent = asked.attributes[main] ?? "";
   const shown = asked.row !== null ? picture(asked.row, "") : null;
   $("asked-picture").replaceChildren(...(shown ? [shown] : []));
-  $("asked-bits").replaceChildren(bitsOf(asked.code, asked.bits));
+  $("asked-bits").replaceChildren(bitsOf(asked.code, asked.bits, null, asked.unsure));
+  const few = asked.unsure.length;
+  $("asked-unsure").textContent = few ? `${few} of ${counted(asked.bits, "bit")} ${few === 1 ? "is" : "are"} unsure (dotted)` : "";
   $("asked-code").textContent = asked.code;
   if (!query.file) $("preview").replaceChildren();
 }
 
-// A search by row or id is written into the address, so that it can be saved, shared and returned to.
-function remember() {
-  if (query.file) return;
-  const hash = `#${new URLSearchParams(query)}`;
-  if (location.hash !== hash) history.pushState(null, "", hash);
+function showDoubt(doubt) {
+  $("doubt").hidden = doubt === null;
+  if (doubt === null) return;
+  const doubtful = doubt >= DOUBTFUL;
+  $("doubt").classList.toggle("doubtful", doubtful);
+  const share = doubt === 1 ? "every row" : `${Math.floor(100 * doubt)} % of its rows`;
+  $("doubt").textContent = doubtful
+    ? `Doubtful: this query is less like the data than ${share}. Its neighbors may mean nothing.`
+    : `Less like the data than ${share}.`;
 }
 
-function recall() {
-  const held = new URLSearchParams(location.hash.slice(1));
+// ------------------------------------------------------------------------------------------------------- options
+
+function setUpOptions() {
+  const columns = about.columns.filter((name) => name !== "row");
+  $("filter").hidden = !columns.length;
+  choices($("column"), columns.map((name) => [name, name]));
+  // The query's outputs are known of a row or an image, or if the index has them.
+  const able = about.rows !== null || about.takes_pictures;
+  const rankings = about.rerank.filter((name) => able || name !== "asymmetric");
+  $("ranking").hidden = !rankings.length;
+  choices($("rerank"), ["", ...rankings].map((name) => [name, RANKINGS[name]]));
+}
+
+function choices(select, pairs) {
+  const before = select.value;
+  select.replaceChildren(...pairs.map(([value, textContent]) => element("option", { value, textContent })));
+  if (pairs.some(([value]) => value === before)) select.value = before;
+}
+
+// Values for the filter: the classes on the map, and what the neighbors have.
+function suggest() {
+  const column = $("column").value;
+  const values = column === about.label ? codeMap.classes : listed.map((one) => one.attributes[column]);
+  const known = new Set(values.flat().filter((value) => value !== null && value !== undefined).map(String));
+  $("values").replaceChildren(...[...known].slice(0, 200).map((value) => element("option", { value })));
+}
+
+// ------------------------------------------------------------------------------------------------------- address
+
+// A search by row or id is written into the address with its options, so that it can be saved, shared and returned to.
+function remember() {
+  if (query.file) return;
+  const { where, ...others } = options();
+  const [[column, value]] = where ? Object.entries(where) : [[]];
+  const hash = `#${new URLSearchParams({ ...query, ...others, ...(where ? { column, value } : {}) })}`;
+  if (location.hash === hash) return;
+  const same = JSON.stringify(recalled()) === JSON.stringify(query);
+  history[same ? "replaceState" : "pushState"](null, "", hash);
+}
+
+const held = () => new URLSearchParams(location.hash.slice(1));
+
+// The query that the address holds, or null.
+function recalled() {
   for (const name of ["row", "id"]) {
-    if (/^\d+$/.test(held.get(name) ?? "")) return { [name]: Number(held.get(name)) };
+    if (/^\d{1,15}$/.test(held().get(name) ?? "")) return { [name]: Number(held().get(name)) };
   }
   return null;
+}
+
+// Sets the options to those of the address; those that it does not hold, to what they are at first.
+function recallOptions() {
+  const given = held();
+  $("k").value = /^\d+$/.test(given.get("k") ?? "") ? given.get("k") : NEIGHBORS;
+  $("radius").value = /^\d+$/.test(given.get("radius") ?? "") ? given.get("radius") : about.bits;
+  const known = [...$("column").options].some((option) => option.value === given.get("column"));
+  if (known) $("column").value = given.get("column");
+  $("value").value = (known && given.get("value")) || "";
+  $("rerank").value = [...$("rerank").options].some((option) => option.value === given.get("rerank")) ? given.get("rerank") : "";
+  saySliders();
 }
 
 // ------------------------------------------------------------------------------------------------------ errors
 
 function warn(text, retry = null) {
+  $("neighbors").classList.add("old");
+  $("status").textContent = $("cards").childElementCount ? "of the search before" : "";
   $("alert").hidden = false;
   $("alert-text").textContent = text;
   $("alert-again").hidden = retry === null;
@@ -155,6 +258,14 @@ function warn(text, retry = null) {
 
 function calm() {
   $("alert").hidden = true;
+  $("neighbors").classList.remove("old");
+  again = () => {};
+}
+
+function recover() {
+  calm();
+  $("status").textContent = "";
+  searchNow();
 }
 
 function fail(error, retry) {
@@ -187,8 +298,8 @@ async function begin() {
   }
   calm();
   setUp();
-  const held = recall();
-  if (held) await ask(held);
+  recallOptions();
+  if (recalled()) await ask(recalled());
   else invite();
   keepUp();
 }
@@ -197,15 +308,13 @@ function setUp() {
   const facts = [`${count(about.codes)} codes of ${counted(about.bits, "bit")}`, about.method, `${about.kind} index`, `generation ${about.generation}`];
   $("facts").replaceChildren(...facts.flatMap((fact) => [element("span", { textContent: fact }), " "]));
   $("drop").hidden = !about.takes_pictures;
-  $("no-pictures").hidden = about.takes_pictures;
+  $("no-pictures").hidden = about.takes_pictures || !about.pictures;
   $("row-name").textContent = about.rows === null ? "Id" : `Row, 0 to ${count(about.rows - 1)}`;
   if (about.rows !== null) $("row").max = about.rows - 1;
   $("random").hidden = about.rows === null;
   $("k").max = Math.max(1, Math.min(60, about.codes));
-  if (shownGeneration === null) {
-    $("radius").max = about.bits;
-    $("radius").value = about.bits;
-  }
+  $("radius").max = about.bits;
+  setUpOptions();
   saySliders();
 }
 
@@ -222,7 +331,7 @@ function invite() {
   const rows = new Set(Array.from({ length: Math.min(SAMPLES, about.rows) }, randomRow));
   $("samples").replaceChildren(...[...rows].map((row) => {
     const button = element("button", { type: "button", ariaLabel: `Search with row ${row}` }, picture(row, ""));
-    button.addEventListener("click", () => ask({ row }));
+    button.addEventListener("click", () => follow({ row }));
     return element("li", {}, button);
   }));
 }
@@ -240,9 +349,8 @@ async function keepUp() {
     }
     showMap(map);
     showNumbers(summary);
-    shownGeneration = health.generation;
     if (map.pending || map.state === "computing" || summary.state === "computing") pause = 700;
-    if (again === waitForIt) calm();
+    if (again === waitForIt) recover();
   } catch (error) {
     if (error instanceof Failure && error.kind === "token") return void openDoor(keepUp);
     if (error instanceof Failure && error.kind === "gone" && $("alert").hidden) warn(error.message, waitForIt);
@@ -255,8 +363,7 @@ async function keepUp() {
 async function waitForIt() {
   try {
     await get("health");
-    calm();
-    searchNow();
+    recover();
   } catch (error) {
     fail(error, waitForIt);
   }
@@ -273,6 +380,7 @@ function showMap(map) {
   if (map.state !== "ready" || shown === mapShown) return;
   mapShown = shown;
   codeMap.show(map);
+  suggest();
 }
 
 // ------------------------------------------------------------------------------------------------------- events
@@ -297,8 +405,18 @@ function takeFile(file) {
   ask({ file });
 }
 
-$("k").addEventListener("input", soon);
-$("radius").addEventListener("input", soon);
+for (const name of ["k", "radius", "rerank"]) $(name).addEventListener("input", soon);
+$("value").addEventListener("change", soon);
+$("value").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter") return;
+  event.preventDefault(); // it would search with the row
+  soon();
+});
+$("column").addEventListener("input", () => {
+  if ($("value").value) soon();
+  $("value").value = "";
+  suggest();
+});
 $("query").addEventListener("submit", (event) => {
   event.preventDefault();
   const value = $("row").value.trim();
@@ -330,9 +448,12 @@ addEventListener("drop", (event) => {
 });
 addEventListener("paste", (event) => takeFile(event.clipboardData?.files[0]));
 addEventListener("popstate", () => {
-  const held = recall();
-  if (held) ask(held);
+  if (!about) return;
+  recallOptions();
+  if (recalled()) ask(recalled());
 });
+
+$("options").open = !matchMedia("(max-width: 52rem)").matches;
 
 const root = document.documentElement;
 const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -14,11 +14,15 @@ export class CodeMap {
     this.choose = choose;
     this.picture = picture;
     this.points = null;
+    this.classes = [];
     this.at = -1;
     this.only = null; // the class that is selected in the legend
     this.near = new Set();
     this.asked = null;
-    new ResizeObserver(() => this.draw()).observe(this.canvas);
+    new ResizeObserver(() => {
+      this.draw();
+      this.nameClasses();
+    }).observe(this.canvas);
     this.canvas.addEventListener("pointermove", (event) => this.point(this.find(event)));
     this.canvas.addEventListener("pointerleave", () => this.point(-1));
     this.canvas.addEventListener("blur", () => this.point(-1));
@@ -32,6 +36,7 @@ export class CodeMap {
     const same = before && before.ids.length === found.ids.length && before.ids.every((id, at) => id === found.ids[at]);
     this.points = found;
     this.makeLegend();
+    this.nameClasses();
     if (same && !still.matches) this.move(before);
     else this.draw();
   }
@@ -80,15 +85,17 @@ export class CodeMap {
       const label = first(this.points.labels[at]);
       const key = `${label}/${size}`;
       if (!shapes.has(key)) {
-        const { color, path } = marker(label, size);
-        shapes.set(key, [color, new Path2D(path)]);
+        const { color, path, hollow } = marker(label, size);
+        shapes.set(key, [color, new Path2D(path), hollow]);
       }
-      const [color, shape] = shapes.get(key);
+      const [color, shape, hollow] = shapes.get(key);
       context.save();
       context.translate(...this.place(at));
       context.globalAlpha = alpha;
-      context.fillStyle = color;
-      context.fill(shape);
+      context.fillStyle = context.strokeStyle = color;
+      context.lineWidth = 1.5;
+      if (hollow) context.stroke(shape);
+      else context.fill(shape);
       context.restore();
     };
     const ring = (at, size, thick) => {
@@ -188,7 +195,7 @@ export class CodeMap {
   }
 
   search(at) {
-    if (at >= 0) this.choose(this.points.ids[at]);
+    if (at >= 0) this.choose(this.points.ids[at], this.points.rows[at]);
   }
 
   makeLegend() {
@@ -203,9 +210,33 @@ export class CodeMap {
         for (const other of $("legend").querySelectorAll("button")) other.setAttribute("aria-pressed", "false");
         button.setAttribute("aria-pressed", String(this.only === label));
         this.draw();
+        this.nameClasses();
       });
       return element("li", {}, button);
     };
     $("legend").replaceChildren(...shown.map(entry));
+    this.classes = shown;
+  }
+
+  // Writes the name of each class at the median of its points, where there is room.
+  nameClasses() {
+    $("names").replaceChildren();
+    if (!this.points) return;
+    const middle = (values) => values.sort((a, b) => a - b)[values.length >> 1];
+    const taken = [];
+    for (const label of this.classes) {
+      if (this.only !== null && this.only !== label) continue;
+      const members = [...this.points.ids.keys()].filter((at) => first(this.points.labels[at]) === label);
+      const name = element("span", { textContent: named(label) });
+      name.style.left = `calc(50% + ${middle(members.map((at) => this.points.x[at]))} * (50% - ${PADDING}px))`;
+      name.style.top = `calc(50% - ${middle(members.map((at) => this.points.y[at]))} * (50% - ${PADDING}px))`;
+      $("names").append(name);
+      const frame = this.canvas.getBoundingClientRect();
+      let box = name.getBoundingClientRect();
+      name.style.marginLeft = `${Math.max(0, frame.left - box.left) - Math.max(0, box.right - frame.right)}px`;
+      box = name.getBoundingClientRect();
+      if (taken.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom)) name.remove();
+      else taken.push(box);
+    }
   }
 }

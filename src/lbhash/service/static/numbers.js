@@ -8,9 +8,9 @@ const distance = (value) => (value === null || value === undefined ? "–" : Str
 const width = (value) => `${100 * value}%`;
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 
-function tile(name, figure, words, middle = null) {
-  return element("div", { className: "tile" },
-    element("dt", { textContent: name }),
+function tile(name, figure, words, help, middle = null) {
+  return element("div", { className: "tile", title: help },
+    element("dt", {}, element("span", { className: "helped", textContent: name })),
     element("dd", { className: "figure", textContent: figure }),
     ...(middle ? [element("dd", {}, middle)] : []),
     element("dd", { className: "hint", textContent: words }));
@@ -42,25 +42,36 @@ function share(value) {
   return [element("span", { className: "share", ariaHidden: "true" }, bar), percent(value)];
 }
 
+let empty = false;
+
 export function showNumbers(found) {
+  // Folded where there are none; what the user folds or unfolds stays so.
+  const none = found.state !== "computing" && found.map === null && !found.classes.length;
+  if (none !== empty) $("numbers").open = !none;
+  empty = none;
   const said = {
     computing: "being computed …",
     failed: "could not be computed",
-    ready: found.queries ? `${count(found.queries)} queries on ${count(found.codes)} codes` : "",
+    ready: found.queries ? `${count(found.queries)} queries on ${count(found.codes)} codes` : none ? "none" : "",
   };
   $("numbers-status").textContent = said[found.state];
   $("notes").replaceChildren(...found.notes.map((note) => element("li", { textContent: note })));
   const tiles = [];
   if (found.map !== null) {
     tiles.push(tile("mAP", three(found.map), `${three(found.map_worst)} to ${three(found.map_best)} over the order of ties`,
+      "Mean average precision: how close to the front the codes of the query's class are when all codes are ordered by distance. 1 is best.",
       range(found.map_worst, found.map, found.map_best)));
   }
   if (found.ratio !== null) {
-    tiles.push(tile("Ratio", three(found.ratio), `min D_inter ${distance(found.inter)} over max D_intra ${distance(found.intra)}`));
-    tiles.push(tile("Ratio at 99.9 %", three(found.ratio_999), "without the farthest of a thousand codes, and the nearest of a thousand pairs of classes"));
+    tiles.push(tile("Ratio", three(found.ratio), `min D_inter ${distance(found.inter)} over max D_intra ${distance(found.intra)}`,
+      "The smallest distance between the centers of two classes (D_inter) over the largest distance of a code from its own class's center (D_intra). The larger, the better the classes are apart."));
+    tiles.push(tile("Ratio at 99.9 %", three(found.ratio_999), "without the farthest of a thousand codes, and the nearest of a thousand pairs of classes",
+      "The same ratio, without the few codes and pairs that are worst."));
   }
-  if (found.knn_accuracy !== null) tiles.push(tile("k-NN", percent(found.knn_accuracy), "of the queries are classified right by a vote of the nearest codes"));
-  if (found.precision_within_2 !== null) tiles.push(tile("Precision within 2 bits", three(found.precision_within_2), "a query that finds nothing counts as 0"));
+  if (found.knn_accuracy !== null) tiles.push(tile("k-NN", percent(found.knn_accuracy), "of the queries are classified right by a vote of the nearest codes",
+    "Each query gets the class that most of its nearest codes have."));
+  if (found.precision_within_2 !== null) tiles.push(tile("Precision within 2 bits", three(found.precision_within_2), "a query that finds nothing counts as 0",
+    "The share of the query's class among the codes that differ from it in at most 2 bits."));
   $("tiles").replaceChildren(...tiles);
   $("classes").hidden = !found.classes.length;
   $("classes").querySelector("tbody").replaceChildren(...found.classes.map((row) =>

@@ -1,4 +1,4 @@
-"""Coders: methods without a network, which fit a linear map in closed form or in a few rounds of linear algebra."""
+"""Coders: methods without a network, which fit a linear model in closed form or in a few rounds of linear algebra."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from lbhash.training.coders.base import Coder, LinearMap
 from lbhash.training.coders.cca_itq import CCAITQ
 from lbhash.training.coders.itq import ITQ
+from lbhash.training.coders.logistic import Logistic
 from lbhash.training.coders.lsh import LSH
 from lbhash.training.coders.pca import PCA
 from lbhash.training.coders.ridge import Ridge
@@ -19,6 +20,7 @@ CODERS: dict[str, type[Coder]] = {
     "ridge": Ridge,
     "cca-itq": CCAITQ,
     "sdh": SDH,
+    "logistic": Logistic,
 }
 """The coders by the name that ``method`` takes, those that need no labels first."""
 
@@ -31,4 +33,5 @@ def coder_of(method: Any) -> type[Coder] | None:
     return CODERS.get(method) if isinstance(method, str) else None
 
 
-__all__ = ["CCAITQ", "CODERS", "ITQ", "LABEL_FREE", "LSH", "PCA", "SDH", "Coder", "LinearMap", "Ridge", "coder_of"]
+__all__ = ["CCAITQ", "CODERS", "ITQ", "LABEL_FREE", "LSH", "PCA", "SDH", "Coder", "LinearMap", "Logistic"]
+__all__ += ["Ridge", "coder_of"]

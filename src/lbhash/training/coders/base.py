@@ -1,4 +1,4 @@
-"""The base class of the coders, the linear map that they fit, and the linear algebra that several of them share."""
+"""The base class of the coders, the linear map that most of them fit, and the linear algebra that several share."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.split import EmbeddingSplit
+from lbhash.models.posterior import ClassPosterior
 
 MOST_ROWS = 100_000
 """The most rows that a coder is fitted to; of more, as many are sampled."""
@@ -31,7 +32,7 @@ class LinearMap:
 
 
 class Coder(ABC):
-    """A method that fits a linear map to embeddings. A new one is a file with a subclass, and its name in ``CODERS``.
+    """A method that fits a linear model to embeddings. A new one is a file with a subclass, and its name in ``CODERS``.
 
     Args:
         bits: h, the length of a code.
@@ -49,8 +50,10 @@ class Coder(ABC):
         self.rng = np.random.default_rng(seed)
 
     @abstractmethod
-    def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> LinearMap:
-        """Return the map that fits these rows.
+    def fit(
+        self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None
+    ) -> LinearMap | ClassPosterior:
+        """Return the map that fits these rows, or a class posterior.
 
         Args:
             rows: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot, if the coder needs any.

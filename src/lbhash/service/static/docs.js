@@ -1,0 +1,144 @@
+// The routes of the service, made from its OpenAPI schema, each with a form that sends a request.
+
+const SHOWN = 20_000; // characters of an answer
+const JSON_TYPE = "application/json", FORM_TYPE = "multipart/form-data";
+const $ = (id) => document.getElementById(id);
+let described, labels = 0;
+
+function make(tag, properties = {}, ...children) {
+  const node = Object.assign(document.createElement(tag), properties);
+  node.append(...children);
+  return node;
+}
+
+function send(path, options = {}) {
+  const headers = new Headers(options.headers), token = sessionStorage.getItem("lbhash-token");
+  if (token) headers.set("Authorization", `Bearer ${token}`);
+  return fetch(path, { ...options, headers });
+}
+
+const resolved = (schema) =>
+  schema.$ref ? schema.$ref.slice(2).split("/").reduce((place, name) => place[name], described) : schema;
+
+function kindOf(given) {
+  const schema = resolved(given);
+  const any = schema.anyOf ?? schema.oneOf;
+  if (any && !schema.properties) return [...new Set(any.map(kindOf))].filter((kind) => kind !== "null").join(" or ");
+  if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(", ");
+  if (schema.type === "array") return `list of ${kindOf(schema.items ?? {})}`;
+  if (schema.contentEncoding) return `${schema.type} in ${schema.contentEncoding}`;
+  if (schema.format === "binary") return "file";
+  return schema.type ?? "any value";
+}
+
+function fieldsTable(schema, required = resolved(schema).required ?? []) {
+  const rows = Object.entries(resolved(schema).properties ?? {}).map(([name, field]) =>
+    make("tr", {},
+      make("td", {}, make("code", { textContent: name }), required.includes(name) ? " (required)" : ""),
+      make("td", { textContent: kindOf(field) }),
+      make("td", { textContent: field.description ?? "" })));
+  const head = make("tr", {}, ...["Field", "Type", "Meaning"].map((name) => make("th", { textContent: name, scope: "col" })));
+  return make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows));
+}
+
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+function curlOf(method, path, body) {
+  const parts = ["curl"];
+  if (method !== "GET") parts.push("-X", method);
+  parts.push(quoted(new URL(path, document.baseURI).href));
+  if (sessionStorage.getItem("lbhash-token")) parts.push("-H", '"Authorization: Bearer $LBHASH_TOKEN"');
+  if (body instanceof File) parts.push("-F", quoted(`image=@${body.name}`));
+  else if (body !== null) parts.push("-H", quoted(`Content-Type: ${JSON_TYPE}`), "-d", quoted(body));
+  return parts.join(" ");
+}
+
+async function shown(answer) {
+  const kind = answer.headers.get("Content-Type") ?? "";
+  if (kind.startsWith("image/")) return make("img", { alt: "The answer", src: URL.createObjectURL(await answer.blob()) });
+  let text = await answer.text();
+  if (kind.startsWith(JSON_TYPE)) text = JSON.stringify(JSON.parse(text), null, 1);
+  return make("pre", { tabIndex: 0, textContent: text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text });
+}
+
+function labelled(text, control) {
+  control.id = `control-${(labels += 1)}`;
+  return [make("label", { htmlFor: control.id, textContent: text }), control];
+}
+
+function routeOf(path, name, operation) {
+  const method = name.toUpperCase(), content = operation.requestBody?.content;
+  const form = make("form"), result = make("div", { className: "result", role: "status" });
+  const values = (operation.parameters ?? []).filter((one) => one.in === "path").map((one) => {
+    const input = make("input", { required: true, value: "0", name: one.name });
+    form.append(...labelled(`${one.name}, ${kindOf(one.schema)}`, input));
+    return input;
+  });
+  const text = make("textarea", { spellcheck: false }), file = make("input", { type: "file" });
+  if (content) {
+    text.value = JSON.stringify(content[JSON_TYPE].example ?? {}, null, 1);
+    form.append(...labelled("The body, in JSON", text));
+    if (content[FORM_TYPE]) form.append(...labelled("or an image in its place", file));
+  }
+  form.append(make("button", { type: "submit", className: "main", textContent: "Send" }));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const place = values.reduce((made, one) => made.replace(`{${one.name}}`, encodeURIComponent(one.value)), path).slice(1);
+    const image = file.files[0], options = { method };
+    if (image) {
+      options.body = new FormData();
+      options.body.append("image", image);
+    } else if (content) {
+      options.body = text.value;
+      options.headers = { "Content-Type": JSON_TYPE };
+    }
+    const line = make("pre", { tabIndex: 0, textContent: curlOf(method, place, image ?? (content ? text.value : null)) });
+    result.replaceChildren("…");
+    try {
+      const started = performance.now(), answer = await send(place, options);
+      const told = `Status ${answer.status}, after ${Math.round(performance.now() - started)} ms`;
+      result.replaceChildren(line, make("p", { className: "told", textContent: told }), await shown(answer));
+      if (answer.status === 401) askForToken();
+    } catch {
+      result.replaceChildren(line, make("p", { className: "told", textContent: "The service does not answer." }));
+    }
+  });
+  const tables = content ? [fieldsTable(content[JSON_TYPE].schema)] : [];
+  return make("details", { className: "panel" },
+    make("summary", {}, make("b", { textContent: method }), make("code", { textContent: path }),
+      make("span", { className: "hint", textContent: operation.description ?? "" })),
+    ...tables, form, result);
+}
+
+function askForToken() {
+  $("access").hidden = false;
+  $("token").focus();
+}
+
+async function load() {
+  let answer;
+  try {
+    answer = await send("openapi.json");
+  } catch {
+    $("state").textContent = "The service does not answer.";
+    return;
+  }
+  if (!answer.ok) {
+    $("state").textContent = await answer.json().then((body) => body.detail, () => `Status ${answer.status}`);
+    if (answer.status === 401) askForToken();
+    return;
+  }
+  described = await answer.json();
+  const routes = Object.entries(described.paths).flatMap(([path, one]) =>
+    Object.entries(one).map(([name, operation]) => routeOf(path, name, operation)));
+  $("routes").replaceChildren(...routes);
+  $("state").textContent = `${routes.length} routes, version ${described.info.version}`;
+}
+
+$("access").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("lbhash-token", $("token").value);
+  $("access").hidden = true;
+  load();
+});
+load();

@@ -1,0 +1,30 @@
+"""The class probabilities of a logistic regression, by the class centers: a baseline that is in no paper."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.data.holdout import hold_out
+from lbhash.data.split import EmbeddingSplit
+from lbhash.models.posterior import ClassPosterior
+from lbhash.training.coders.base import Coder
+from lbhash.training.posterior import HELD_OUT, choose, class_posterior
+
+
+class Logistic(Coder):
+    """Logistic regression, whose class probabilities weigh the class centers.
+
+    b = sign(Σ_c p(c | x) · center of c + s · u(x)), with the dither u of ``lbhash.models.posterior``. The penalty and s
+    are chosen on a fifth of the rows.
+    """
+
+    uses_centers = True
+
+    def fit(
+        self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None
+    ) -> ClassPosterior:
+        """Return the branch."""
+        assert centers is not None
+        fitted, held_out = hold_out(rows, HELD_OUT, purpose="method 'logistic'")
+        return class_posterior(rows, centers, choose(fitted, held_out, None, centers))

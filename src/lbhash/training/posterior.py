@@ -1,0 +1,164 @@
+"""Fits the class posterior that a hash model's bits are joined with, and weighs it, on rows held out of training.
+
+The posterior is that of a logistic regression with a squared penalty on the directions of embeddings from their mean.
+Its penalty is the one with the least cross-entropy of the held-out rows. Its weight λ and the strength s of its dither
+are those with the highest mean average precision of the held-out rows' codes, each row a query to the others. Then all
+rows are fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lbhash.codes import pack
+from lbhash.data.split import EmbeddingSplit
+from lbhash.evaluation.held_out import leave_one_out_map
+from lbhash.models.posterior import TURNS, ClassPosterior
+
+HELD_OUT = 0.2
+"""Share of each class's rows by which penalty, λ and s are chosen."""
+
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+"""scikit-learn's C, of which the first is taken after which the held-out rows' cross-entropy rises."""
+
+WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+"""λ; 0 leaves the bits as they are."""
+
+DITHERS = (0.0, 0.3, 0.6, 0.9)
+"""s."""
+
+STEPS, MOST_AXES = 15, 512  # of L-BFGS from the fit before, and principal components that it sees
+MOST_ROWS, _MOST_CHOSEN_BY = 100_000, 20_000  # that are fitted, and by which the penalty is chosen
+
+Floats = npt.NDArray[np.float32]
+
+
+class Choice(NamedTuple):
+    """What the held-out rows have chosen: scikit-learn's C, λ and s, and the mAP that they had."""
+
+    strength: float
+    weight: float
+    dither: float
+    map: float
+
+
+def choose(
+    fitted: EmbeddingSplit, held_out: EmbeddingSplit, outputs: Floats | None, centers: npt.NDArray[np.int8]
+) -> Choice:
+    """Return what is best for the held-out rows.
+
+    Args:
+        fitted: rows and labels.
+        held_out: other rows of the same classes.
+        outputs: ℓ of the held-out rows ``[m, bits]``, of a model of the fitted ones; None where there are no bits to
+            join, which leaves λ = 1.
+        centers: ``int8 [C, bits]`` of ±1.
+    """
+    held_out = held_out.subsample(_MOST_CHOSEN_BY)
+    x, y = _rows(held_out)
+    losses: list[tuple[float, float, ClassPosterior]] = []
+    for strength, model in _fits(fitted.subsample(_MOST_CHOSEN_BY), centers, STRENGTHS):
+        with torch.inference_mode():
+            losses.append((float(_loss(model.scores(x), y)), strength, model))
+        if len(losses) > 1 and losses[-1][0] > losses[-2][0]:
+            break
+    _, strength, model = min(losses, key=lambda one: one[0])
+    assert held_out.labels is not None
+    bits = None if outputs is None else np.tanh(outputs)
+    tried = []
+    for weight, dither in product([1.0] if bits is None else WEIGHTS, DITHERS):
+        if not weight and dither:
+            continue
+        with torch.inference_mode():
+            joined = weighted(model, centers, weight, dither)(x).numpy() + (0 if bits is None else bits)
+        found = leave_one_out_map(pack(joined), held_out.labels, centers.shape[1])
+        tried.append(Choice(strength, weight, dither, found))
+    return max(tried, key=lambda one: one.map)
+
+
+def class_posterior(rows: EmbeddingSplit, centers: npt.NDArray[np.int8], choice: Choice) -> ClassPosterior:
+    """Return the branch of labeled rows, all of which are fitted, with what ``choose`` has found."""
+    *_, (_, model) = _fits(rows, centers, [one for one in STRENGTHS if one <= choice.strength])
+    return weighted(model, centers, choice.weight, choice.dither)
+
+
+def weighted(model: ClassPosterior, centers: npt.NDArray[np.int8], weight: float, dither: float) -> ClassPosterior:
+    """Give a branch its weight λ and its dither's strength s, in place, and return it."""
+    model.centers.copy_(weight * torch.from_numpy(centers).float())
+    model.strength.fill_(weight * dither)
+    return model
+
+
+def _fits(
+    split: EmbeddingSplit, centers: npt.NDArray[np.int8], strengths: Sequence[float]
+) -> Iterator[tuple[float, ClassPosterior]]:
+    """Yield a branch for each C, each fitted from the one before; its random numbers are always the same."""
+    x, y = _rows(split.subsample(MOST_ROWS))
+    mean = x.mean(dim=0)
+    z = F.normalize(x - mean, dim=1)
+    shift = z.mean(dim=0)
+    z -= shift
+    scale = float(z.square().sum(dim=1).mean().sqrt()) or 1.0  # so that C means the same whatever the embeddings
+    z /= scale
+    # In the axes of the covariance, each divided by its share of the loss's curvature, a few steps are enough.
+    values, axes = torch.linalg.eigh(z.T @ z / len(z))
+    values, axes = values[-MOST_AXES:].clamp(min=0), axes[:, -MOST_AXES:]
+    z = z @ axes
+    classes, bits = centers.shape
+    rng = np.random.default_rng(0)
+    directions = (rng.normal(size=(bits, split.dim)) * TURNS / scale).astype(np.float32)
+    phases = rng.random(bits, np.float32)
+    weight, bias = torch.zeros(classes, len(values)), torch.zeros(classes)
+    for strength in strengths:
+        penalty = 1 / (strength * len(z))
+        root = (values + classes * penalty).rsqrt()
+        learned, bias = _minimize(z * root, y, weight / root, bias, penalty / 2 * root.square())
+        weight = learned * root
+        model = ClassPosterior(split.dim, bits, classes, several=y.ndim == 2).eval()
+        whole = weight @ axes.T / scale
+        with torch.no_grad():
+            model.linear.weight.copy_(whole)
+            model.linear.bias.copy_(bias - whole @ shift)
+            model.mean.copy_(mean)
+            model.directions.copy_(torch.from_numpy(directions))
+            model.phases.copy_(torch.from_numpy(phases))
+        yield strength, model
+
+
+def _minimize(z: Tensor, y: Tensor, weight: Tensor, bias: Tensor, penalty: Tensor) -> tuple[Tensor, Tensor]:
+    """Return weights and biases of the least mean cross-entropy plus the penalty of each column's squares."""
+    learned = [weight.clone().requires_grad_(), bias.clone().requires_grad_()]
+    optimizer = torch.optim.LBFGS(
+        learned, max_iter=STEPS, tolerance_grad=1e-6, tolerance_change=1e-6, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        loss = _loss(F.linear(z, *learned), y) + (penalty * learned[0].square()).sum()
+        loss.backward()
+        return float(loss.detach())
+
+    with torch.enable_grad():
+        optimizer.step(closure)
+    return learned[0].detach(), learned[1].detach()
+
+
+def _loss(scores: Tensor, y: Tensor) -> Tensor:
+    """Return the mean cross-entropy a row; of several labels it is the sum over all of them."""
+    if y.ndim == 1:
+        return F.cross_entropy(scores, y)
+    return F.binary_cross_entropy_with_logits(scores, y, reduction="sum") / len(y)
+
+
+def _rows(split: EmbeddingSplit) -> tuple[Tensor, Tensor]:
+    assert split.labels is not None
+    y = torch.from_numpy(split.labels)
+    return torch.from_numpy(split.take(slice(None))), y if y.ndim == 1 else y.float()

@@ -1,0 +1,234 @@
+"""Changes of the index by requests."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from app_answers import HOME, assert_refused
+from lbhash import Hasher
+from lbhash.codes.io import CodeTable
+from lbhash.data import load_table
+from lbhash.index import build_index, open_index, store
+from lbhash.service import Settings, create_app
+from lbhash.service.server import check_access
+
+pytest_plugins = ["app_service"]
+
+
+@pytest.fixture
+def settings(tmp_path, digits_service):
+    """The settings of a service over a copy of the index, which requests may change."""
+    shutil.copytree(digits_service.index, tmp_path / "i")
+    return replace(digits_service, index=tmp_path / "i", reload_seconds=0.05, writable=True)
+
+
+@pytest.fixture
+def client(settings):
+    with TestClient(create_app(settings), base_url=HOME) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return load_table("digits").embeddings.astype(np.float64).tolist()
+
+
+def post(client, path, **body):
+    answer = client.post(f"/v1/{path}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def nearest(client, embedding, k=1, **options):
+    return post(client, "search", embedding=embedding, k=k, **options)["neighbors"]
+
+
+def test_what_is_added_is_found_at_once_and_gone_once_it_is_removed(client, settings, rows):
+    before = open_index(settings.index)
+    added = post(client, "add", embeddings=rows[:2], attributes={"label": [7, 8]})
+    first = before.state.next_id
+    assert added == {"ids": [first, first + 1], "codes": len(before) + 2, "generation": before.generation + 1}
+    found = {one["id"]: one for one in nearest(client, rows[0], 1000, radius=0)}
+    assert found[first]["attributes"] == {"row": None, "label": 7}
+    assert found[first]["row"] is None
+    stored = open_index(settings.index)  # what the command would see
+    stored.verify()
+    assert stored.codes_of([first])[0].tobytes().hex() == post(client, "encode", row=0)["code"]
+    assert post(client, "remove", ids=[first + 1, first])["codes"] == len(before)
+    assert first not in {one["id"] for one in nearest(client, rows[0], 1000, radius=0)}
+    health = client.get("/health").json()
+    assert (health["codes"], health["generation"]) == (len(before), before.generation + 2)
+    assert open_index(settings.index).ids().tolist() == before.ids().tolist()
+
+
+def test_ids_and_all_columns_can_be_given(client, rows):
+    post(client, "add", embeddings=rows[:1], ids=[2**40], attributes={"label": [3], "row": [5]})
+    (one,) = [one for one in nearest(client, rows[0], 1000, radius=0) if one["id"] == 2**40]
+    assert (one["label"], one["row"]) == (3, 5)
+    assert post(client, "add", embeddings=rows[:1])["ids"] == [2**40 + 1]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "parts"),
+    [
+        ("add", {}, ("embeddings:", "required")),
+        ("add", {"embeddings": []}, ("embeddings:",)),
+        ("add", {"embeddings": [[0.0] * 63]}, ("embeddings.0 has 63 numbers",)),
+        ("add", {"embeddings": [[0.0] * 64] * 101}, ("embeddings:", "at most 100")),
+        ("add", {"embeddings": [[1e39] * 64]}, ("not finite",)),
+        ("add", {"embeddings": [[0.0] * 64], "ids": [1, 2]}, ("ids", "one for each code")),
+        ("add", {"embeddings": [[0.0] * 64] * 2, "ids": [99999, 99999]}, ("ids holds 99999 twice",)),
+        ("add", {"embeddings": [[0.0] * 64], "ids": [-1]}, ("ids.0:",)),
+        ("add", {"embeddings": [[0.0] * 64], "attributes": {"color": [1]}}, ("color", "row, label")),
+        ("add", {"embeddings": [[0.0] * 64], "attributes": {"label": ["three"]}}, ("'label'", "int64")),
+        (
+            "add",
+            {"embeddings": [[0.0] * 64] * 2, "attributes": {"label": [3]}},
+            ("'label' has 1 values", "must have 2"),
+        ),
+        ("add", {"embeddings": [[0.0] * 64] * 2, "attributes": {"label": [3, "a"]}}, ("'label'", "one type")),
+        ("add", {"embeddings": [[0.0] * 64], "attributes": {"label": [{"a": 1}]}}, ("attributes.label",)),
+        ("add", {"embeddings": [[0.0] * 64], "attributes": {"\ud800": [1]}}, ("",)),
+        ("add", {"embeddings": [[0.0] * 64], "attributes": {"label": ["\ud800"]}}, ("",)),
+        ("add", {"embeddings": [[0.0] * 64], "rows": [1]}, ("rows: there is no such field",)),
+        ("remove", {"ids": [10**9]}, ("ids holds 1000000000", "does not have")),
+        ("remove", {"ids": [0, 10**9]}, ("1000000000",)),
+        ("remove", {"ids": [0, 0]}, ("0 twice",)),
+        ("remove", {"ids": []}, ("ids:",)),
+        ("remove", {"ids": ["0"]}, ("ids.0:",)),
+        ("remove", {"ids": list(range(1001))}, ("ids:", "1000")),
+    ],
+)
+def test_changes_that_cannot_be(client, settings, path, body, parts):
+    before = client.get("/health").json()
+    answer = client.post(f"/v1/{path}", content=json.dumps(body), headers={"Content-Type": "application/json"})
+    assert_refused(answer, 422, *parts)
+    assert client.get("/health").json() == before
+    assert not open_index(settings.index).outdated()
+
+
+def test_an_id_that_is_there_is_refused(client, settings, rows):
+    name = int(open_index(settings.index).ids()[0])
+    assert_refused(client.post("/v1/add", json={"embeddings": rows[:1], "ids": [name]}), 422, "already has")
+
+
+def test_a_form_changes_nothing(client):
+    assert_refused(client.post("/v1/add", files={"image": b"x"}), 415, "application/json")
+    assert_refused(client.post("/v1/add", content=b" " * (1 << 18) + b"{}"), 413)
+
+
+def test_only_a_writable_service_has_them(digits_service):
+    with TestClient(create_app(digits_service), base_url=HOME) as client:
+        for path in ("/v1/add", "/v1/remove"):
+            assert_refused(client.post(path, json={"ids": [0]}), 404)
+            assert path not in client.get("/openapi.json").json()["paths"]
+
+
+def test_routes_without_a_version_change_nothing(client):
+    assert_refused(client.post("/remove", json={"ids": [0]}), 404)
+
+
+def test_other_writers_at_the_same_time_lose_nothing(client, settings, rows):
+    before = len(open_index(settings.index))
+    begin = threading.Barrier(3)
+
+    def by_requests(first):
+        begin.wait()
+        return [post(client, "add", embeddings=[row])["ids"][0] for row in rows[first : first + 6]]
+
+    def by_command():
+        begin.wait()
+        writer = open_index(settings.index)
+        for _ in range(6):
+            writer.add(np.zeros((1, 2), np.uint8), None, {"row": [0], "label": [0]})
+
+    with ThreadPoolExecutor(3) as pool:
+        tasks = [pool.submit(by_requests, 0), pool.submit(by_requests, 6)]
+        pool.submit(by_command).result()
+        ids = [name for task in tasks for name in task.result()]
+    assert len(set(ids)) == 12
+    index = open_index(settings.index)
+    index.verify()
+    assert len(index) == before + 18
+    assert set(ids) <= set(index.ids().tolist())
+    post(client, "add", embeddings=rows[:1])  # sees what the others wrote
+    assert client.get("/health").json()["codes"] == before + 19
+
+
+def test_a_change_does_not_wait_long_for_a_command(settings, rows):
+    with TestClient(create_app(replace(settings, queue_seconds=0.05)), base_url=HOME) as client:
+        with store.locked(settings.index):
+            refused = client.post("/v1/add", json={"embeddings": rows[:1]})
+            assert_refused(refused, 503, "another writer", "0.05 s")
+            assert refused.headers["retry-after"] == "1"
+            assert client.post("/v1/search", json={"id": int(open_index(settings.index).ids()[0])}).status_code == 200
+        post(client, "add", embeddings=rows[:1])
+
+
+@pytest.mark.parametrize("kept", ["outputs", "embeddings"])
+def test_stored_vectors_are_added_too(digits_service, tmp_path, rows, kept):
+    hasher = Hasher.from_pretrained(digits_service.model)
+    x = np.array(rows[:50], np.float32)
+    vectors = hasher.model_.outputs(x) if kept == "outputs" else x
+    table = CodeTable(hasher.encode(x), 16, np.arange(50), None, hasher.model_.fingerprint())
+    build_index(table, tmp_path / "i", vectors=vectors, store_vectors=kept)
+    with TestClient(create_app(Settings(digits_service.model, tmp_path / "i", writable=True)), base_url=HOME) as client:
+        post(client, "add", embeddings=rows[1790:1791])
+        (best,) = nearest(client, rows[1790], rerank=kept)
+        assert best["id"] == 50
+        assert best["score"] == pytest.approx(0, abs=1e-3)
+
+
+def test_a_full_disk_is_told_and_changes_nothing(client, settings, rows, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(store, "write_manifest", full)
+    assert_refused(client.post("/v1/add", json={"embeddings": rows[:1]}), 503, "No space left on device")
+    monkeypatch.undo()
+    index = open_index(settings.index)
+    index.verify()
+    assert client.get("/health").json()["codes"] == len(index)
+    assert post(client, "add", embeddings=rows[:1])["codes"] == len(index) + 1
+
+
+def test_nothing_is_added_to_a_damaged_index(client, settings, rows):
+    writer = open_index(settings.index)
+    writer.add(np.zeros((1, 2), np.uint8), None, {"row": [0], "label": [0]})
+    (newest,) = settings.index.glob("00000002.*.codes.npy")
+    newest.write_bytes(newest.read_bytes()[:-1] + b"\xff")
+    assert_refused(client.post("/v1/add", json={"embeddings": rows[:1]}), 503, "index is damaged")
+    assert open_index(settings.index).generation == writer.generation
+
+
+def test_an_index_that_is_built_again_meanwhile_is_not_the_request_s_fault(client, settings, rows, monkeypatch):
+    add = store.SegmentedIndex.insert
+
+    def late(self, *given):
+        monkeypatch.undo()
+        open_index(settings.index).save(settings.index, overwrite=True)
+        add(self, *given)
+
+    monkeypatch.setattr(store.SegmentedIndex, "insert", late)
+    assert_refused(client.post("/v1/add", json={"embeddings": rows[:1]}), 503, "built again")
+    post(client, "add", embeddings=rows[:1])
+
+
+def test_who_may_have_a_writable_service(settings, monkeypatch):
+    for no_token in (True, False):
+        with pytest.raises(ValueError, match=r"host is '0\.0\.0\.0'.*--writable.*--token"):
+            check_access("0.0.0.0", False, no_token, writable=True)
+    check_access("0.0.0.0", True, False, writable=True)
+    check_access("127.0.0.1", False, False, writable=True)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(ValueError, match=r"may not write.*--writable"):
+        create_app(settings)

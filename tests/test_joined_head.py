@@ -1,0 +1,158 @@
+"""Heads with a class posterior: what they compute, how they are fitted, and that they are stored and served whole."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from lbhash import Hasher, evaluate
+from lbhash.codes import pack
+from lbhash.data import EmbeddingSplit
+from lbhash.models.hash_model import HashModel
+from lbhash.training.posterior import STRENGTHS, WEIGHTS, _fits, choose
+from lbhash.utils.checksums import with_checksum
+
+SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def made(several=False):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = HashModel(5, 11, 4, posterior={"classes": 3, "several": several}).eval()
+        for tensor in model.posterior.buffers():
+            tensor.normal_()
+    return model
+
+
+def slow(model, x):
+    """Outputs of one row, number by number."""
+    w = {name: tensor.double().numpy() for name, tensor in model.state_dict().items()}
+    inner = (x - w["mean"]) / w["scale"]
+    inner = np.maximum(w["head.0.weight"] @ inner + w["head.0.bias"], 0)
+    bits = np.tanh(w["head.2.weight"] @ inner + w["head.2.bias"])
+    x = x - w["posterior.mean"]
+    length = np.sqrt(sum(v * v for v in x))
+    unit = x / length if length else x
+    scores = np.array([row @ unit + b for row, b in zip(w["posterior.linear.weight"], w["posterior.linear.bias"])])  # noqa: B905
+    p = 1 / (1 + np.exp(-scores)) if model.posterior.several else np.exp(scores) / np.exp(scores).sum()
+    for k in range(model.bits):
+        bits[k] += sum(p[c] * w["posterior.centers"][c, k] for c in range(3))
+        turn = (w["posterior.directions"][k] @ unit + w["posterior.phases"][k]) % 1
+        bits[k] += w["posterior.strength"][k] * (1 - 4 * turn if turn < 0.5 else 4 * turn - 3)
+    return bits
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_outputs_are_those_of_the_slow_formula(several):
+    model = made(several)
+    x = np.vstack([np.random.default_rng(0).normal(size=(40, 5)), np.zeros(5)]).astype(np.float32)
+    expected = np.array([slow(model, row.astype(float)) for row in x])
+    np.testing.assert_allclose(model.outputs(x), expected, atol=2e-5)
+    np.testing.assert_array_equal(model.encode(x), pack(model.outputs(x)))
+
+
+def test_a_saved_branch_is_loaded_again(tmp_path):
+    model = made()
+    model.save_pretrained(tmp_path)
+    loaded = Hasher.from_pretrained(tmp_path)
+    x = np.random.default_rng(0).normal(size=(70, 5)).astype(np.float32)
+    np.testing.assert_array_equal(loaded.model_.outputs(x), model.outputs(x))
+    assert loaded.model_.fingerprint() == model.fingerprint()
+
+
+def test_an_exported_branch_has_the_same_outputs(tmp_path):
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    from lbhash.models.onnx import export_model
+
+    model = made()
+    model.save_pretrained(tmp_path)
+    x = np.random.default_rng(0).normal(size=(70, 5)).astype(np.float32)
+    export_model(tmp_path, tmp_path / "model.onnx")
+    codes, outputs = runtime.InferenceSession(str(tmp_path / "model.onnx")).run(None, {"embeddings": x})
+    np.testing.assert_allclose(outputs, model.outputs(x), atol=1e-4)
+    np.testing.assert_array_equal(codes, pack(outputs))
+
+
+def test_a_model_without_the_branch_is_written_as_before(tmp_path):
+    HashModel(5, 11, 4).save_pretrained(tmp_path)
+    assert "posterior" not in json.loads((tmp_path / "config.json").read_text())
+
+
+@pytest.mark.parametrize("wrong", [7, {"classes": 0}, {"classes": "x"}, {"classes": 4}, {"classes": 3, "more": 1}])
+def test_a_wrong_description_of_the_branch_is_refused(tmp_path, wrong):
+    made().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config = {name: value for name, value in config.items() if name != "checksum"} | {"posterior": wrong}
+    (tmp_path / "config.json").write_text(json.dumps(with_checksum(config)))
+    with pytest.raises(ValueError, match="could not be loaded"):
+        Hasher.from_pretrained(tmp_path)
+
+
+def test_the_posterior_is_scikit_learns(blobs):
+    z = blobs.x - blobs.x.mean(axis=0)
+    z = z / np.linalg.norm(z, axis=1, keepdims=True)
+    z = z - z.mean(axis=0)
+    z /= np.sqrt(np.square(z).sum(axis=1).mean())
+    split = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
+    centers = np.ones((len(np.unique(blobs.y)), 8), np.int8)
+    for strength, model in _fits(split, centers, STRENGTHS[:2]):
+        expected = LogisticRegression(C=strength, tol=1e-8, max_iter=1000).fit(z, blobs.y).predict_proba(z)
+        with torch.inference_mode():
+            found = model.probabilities(torch.from_numpy(blobs.x.astype(np.float32)))
+        np.testing.assert_allclose(found, expected, atol=0.02)
+
+
+def test_a_joined_head_learns_and_repeats_itself(blobs, tmp_path):
+    hasher, again = (Hasher(head="joined", **SMALL).fit(blobs.x, blobs.y) for _ in range(2))
+    codes = hasher.encode(blobs.query_x)
+    np.testing.assert_array_equal(codes, again.encode(blobs.query_x))
+    assert evaluate(codes, blobs.query_y, hasher.train_codes_, blobs.y).map > 0.9
+    hasher.save_pretrained(tmp_path)
+    loaded = Hasher.from_pretrained(tmp_path)
+    assert loaded.head == "joined"
+    np.testing.assert_array_equal(loaded.encode(blobs.query_x), codes)
+
+
+def test_seeds_that_are_trained_together_are_joined_alike(blobs):
+    split = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
+    classes = len(np.unique(blobs.y))
+    hasher = Hasher(head="joined", **SMALL)
+    for seed, one in enumerate(hasher.fit_seeds(split, classes, [0, 1])):
+        alone = Hasher(head="joined", **SMALL | {"seed": seed}).fit_split(split, classes)
+        assert one.model_.metadata["posterior"] == alone.model_.metadata["posterior"]
+        np.testing.assert_allclose(one.model_.outputs(blobs.x), alone.model_.outputs(blobs.x), atol=1e-2)
+
+
+def test_several_labels_have_a_posterior_each(blobs):
+    y = np.eye(len(np.unique(blobs.y)), dtype=np.uint8)[blobs.y]
+    y[:, 0] |= y[:, 1]
+    hasher = Hasher(head="joined", **SMALL).fit(blobs.x, y)
+    assert hasher.model_.posterior is None or hasher.model_.posterior.several
+    p = Hasher(12, "logistic").fit(blobs.x, y).model_.posterior
+    assert p.several
+    with torch.inference_mode():
+        sums = p.probabilities(torch.from_numpy(blobs.x.astype(np.float32))).sum(dim=1).numpy()
+    assert abs(sums - y.sum(axis=1)).mean() < 0.5
+
+
+def test_bits_that_know_more_than_the_classes_stay_alone():
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 4
+    centers = np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]], np.int8)
+    fitted, held_out = (EmbeddingSplit(rng.normal(size=(120, 6)), np.arange(120), y) for _ in range(2))
+    found = choose(fitted, held_out, 5 * centers[y].astype(np.float32), centers)
+    assert (found.weight, found.map) == (WEIGHTS[0], pytest.approx(1))
+
+
+def test_what_a_head_refuses(blobs):
+    with pytest.raises(ValueError, match="head is 'both'; it must be one of bits, joined"):
+        Hasher(head="both").fit(blobs.x, blobs.y)
+    with pytest.raises(ValueError, match="method 'logistic' needs two"):
+        Hasher(12, "logistic").fit(blobs.x[:4], np.arange(4))
