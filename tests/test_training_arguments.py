@@ -16,7 +16,7 @@ from lbhash.training.schedule import Schedule
 
 OTHERS = {"bits": 12, "method": "dch", "guided": False, "epochs": 3, "seed": 9, "hidden": 8, "dropout": 0.25}
 OTHERS |= {
-    "recipe": "paper",
+    "recipe": "tuned",
     "centers": "best",
     "batch_size": 16,
     "lr": 0.02,

@@ -248,9 +248,21 @@ def method_rows() -> list[dict[str, Any]]:
 
 
 def print_methods() -> None:
-    """Print the methods."""
+    """Print the methods, and what the recipe "tuned" sets for those that it knows."""
     table = Table("--method", "with --guided", "labels", "what it does", "source")
+    tuned = Table("--method", "what --recipe tuned sets for 64 bits")
     for row in method_rows():
         labels = "needed" if row["labels"] else "not used"
         table.add_row(row["name"], row["guided"] or "–", labels, row["summary"], row["source"])
-    Console().print(table)
+        for form, settings in row["recommended"].items():
+            options = {
+                f"{name}.{own}": value
+                for name in ("options", "guidance")
+                for own, value in settings.get(name, {}).items()
+            }
+            said = {name: value for name, value in settings.items() if name not in ("options", "guidance")} | options
+            tuned.add_row(
+                row["guided"] if form == "guided" else row["name"],
+                ", ".join(f"{name} {value}" for name, value in said.items()),
+            )
+    Console().print(table, tuned)

@@ -13,8 +13,16 @@ import torch
 from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.data.holdout import validation_rows
 from lbhash.data.split import Split, SplitT
-from lbhash.losses import Objective, Task, build_objective, check_method, method_name, recommended, stored_method
-from lbhash.losses import uses_centers
+from lbhash.losses import (
+    Objective,
+    Task,
+    build_objective,
+    check_method,
+    method_name,
+    recommended,
+    stored_method,
+    uses_centers,
+)
 from lbhash.models.backbone import Backbone
 from lbhash.models.hash_model import HashModel
 from lbhash.models.surrogate import Surrogate
@@ -77,7 +85,7 @@ def prepare(
     Raises:
         TypeError, ValueError: a setting is not as it must be, or the labels do not fit the rows.
     """
-    given = with_recipe(settings.checked(), tunes_backbone=backbone is not None)
+    given = with_recipe(settings.checked())
     assert given.dropout is not None
     kind = check_center_kind(given.centers)
     share = check_validation(given.validation, given.monitor)
@@ -124,15 +132,10 @@ PAPER: Mapping[str, Any] = {"batch_size": 64, "lr": 1e-3, "schedule": "step", "d
 """The paper's settings of a training, the recipe "paper"."""
 
 
-def with_recipe(given: TrainingArguments, tunes_backbone: bool = False) -> TrainingArguments:
-    """Return the settings with those of the recipe in the place of what is None.
-
-    The recommended settings were searched for on fixed embeddings, and so a backbone that is fine-tuned
-    (``tunes_backbone``) takes the paper's unless the recipe says otherwise.
-    """
-    recipe = given.recipe or ("paper" if tunes_backbone else "tuned")
-    chosen = {**PAPER, **(recommended(given.method, given.guided, given.bits) if recipe == "tuned" else {})}
-    values: dict[str, Any] = {"recipe": recipe}
+def with_recipe(given: TrainingArguments) -> TrainingArguments:
+    """Return the settings with those of the recipe in the place of what is None."""
+    tuned = recommended(given.method, given.guided, given.bits) if given.recipe == "tuned" else {}
+    chosen, values = {**PAPER, **tuned}, dict[str, Any]()
     for name, value in chosen.items():
         own = getattr(given, name)
         if own is None:
