@@ -31,10 +31,14 @@ def test_holm_corrects_as_its_definition_says():
 
 def test_a_run_goes_on_and_prints_both_tables(tmp_path, capsys):
     given = ["--data", "digits", "--out", str(tmp_path), "--methods", "csq", "--bits", "8", "--epochs", "1"]
-    given += ["--seeds", "2", "--workers", "1"]
+    page = tmp_path.with_suffix(".md")
+    page.write_text("Before.\n<!-- like-for-like: begin -->\n<!-- like-for-like: end -->\n")
+    given += ["--seeds", "2", "--workers", "1", "--page", str(page)]
     like_for_like.main(given)
     printed = capsys.readouterr().out
     assert "| digits | csq | 8 |" in printed
+    assert printed in page.read_text()
+    assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     files = {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
     assert len(files) == 4
     like_for_like.main(given)

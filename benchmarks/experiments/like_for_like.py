@@ -1,7 +1,7 @@
 """Host methods beside their guided forms, like for like: the same centers, seeds and budget of settings.
 
     python -m benchmarks.experiments.like_for_like --data cifar10=FILE --data tiny-imagenet=FILE --data mosaic=FILE \
-        --data clinc=FILE --out FOLDER
+        --data clinc=FILE --out FOLDER --page docs/results.md
 
 Every method, as the paper sets it and with its own recommended settings, is trained plain and guided on the same
 (arranged) centers with the same seeds, and asked the data's own queries. Each run leaves the average precision of
@@ -9,7 +9,8 @@ every query for every seed in a file, and a grid that was interrupted goes on.
 
 A cell's lift is the mean over seeds and queries of the guided form's average precision less the host's. Its interval is
 that of a nested bootstrap: seeds and queries are drawn with replacement, and both forms keep the same draws. The
-p-values of the whole table are corrected by Holm's method.
+p-values of the whole table are corrected by Holm's method. ``--page`` names a page whose part "like-for-like" becomes
+both tables, with a picture of the lifts beside it.
 """
 
 from __future__ import annotations
@@ -24,15 +25,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from benchmarks.experiments.page import check_part, replace_part
 
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.ranking import RankHistogram
 from lbhash.hasher import Hasher
 from lbhash.losses import METHODS
+from lbhash.reproduce.results import Interval, plots
 from lbhash.reproduce.runs.sources import Source
 from lbhash.utils.checksums import read_npz, write_npz
+from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress
 
+PART = "like-for-like"
 RECIPES = ("paper", "tuned")
 DRAWS = 10_000
 
@@ -148,6 +153,25 @@ def summary(made: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def draw(made: list[dict[str, Any]], file: Path) -> None:
+    """Draw the lifts with their intervals, a panel for each set of data and length."""
+    shown = [
+        {
+            "data": row["cell"].source.name,
+            "bits": row["cell"].bits,
+            "method": row["cell"].method,
+            "recipe": row["cell"].recipe,
+            "lift": Interval(row["guided"] - row["host"], (row["high"] - row["low"]) / 2, row["cell"].seeds),
+        }
+        for row in made
+    ]
+    figure = plots.panel_figure(
+        shown, plots.draw_points, "method", "lift", "recipe", xlabel="lift in points of mAP", xscale="symlog"
+    )
+    with replacing(file) as temporary:
+        figure.savefig(temporary, format="png", dpi=110)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Train what is missing, and print both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -158,7 +182,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--page", type=Path)
     given = parser.parse_args(arguments)
+    if given.page:
+        check_part(given.page, PART)
     given.out.mkdir(parents=True, exist_ok=True)
     cells = [
         Cell(source, recipe, method, bits, given.epochs, given.seeds)
@@ -172,7 +199,11 @@ def main(arguments: list[str] | None = None) -> None:
     for _ in print_progress(in_processes(missing, precision, given.workers), len(missing), lambda name, _: name):
         pass
     made = rows(cells, given.out)
-    print(table(made), summary(made), sep="\n\n")
+    text = f"{summary(made)}\n\n{table(made)}"
+    print(text)
+    if given.page:
+        draw(made, given.page.with_name(f"{given.page.stem}.png"))
+        replace_part(given.page, PART, text)
 
 
 if __name__ == "__main__":
