@@ -30,8 +30,8 @@ from benchmarks.experiments.page import check_part, replace_part
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.ranking import RankHistogram
 from lbhash.hasher import Hasher
-from lbhash.losses import METHODS
 from lbhash.reproduce.results import Interval, plots
+from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.utils.checksums import read_npz, write_npz
 from lbhash.utils.files import replacing
@@ -177,7 +177,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE", type=Source.of)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--bits", type=int, nargs="+", default=[16, 32, 64])
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seeds", type=int, default=3)

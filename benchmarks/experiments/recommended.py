@@ -26,7 +26,8 @@ import numpy as np
 from lbhash.data import EmbeddingSplit, hold_out
 from lbhash.evaluation.held_out import score_codes
 from lbhash.hasher import Hasher
-from lbhash.losses import METHODS
+from lbhash.losses import METHODS as LOSSES
+from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
 from lbhash.tuning.space import default_space, from_entry, import_optuna, starting_point, with_params
@@ -70,7 +71,7 @@ def search_cell(method: str, guided: bool, sources: list[Source], settings: argp
     base.set_params(guidance={"weight": "balanced"} if guided else None)
     start = starting_point(base, space)
     if guided:
-        start["guidance.weight"] = METHODS[method].guidance_weight
+        start["guidance.weight"] = LOSSES[method].guidance_weight
     done: list[dict[str, Any]] = []
     for number in range(settings.trials):
         file = settings.out / f"{cell_name(method, guided)}-{number:02}.json"
@@ -176,7 +177,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE")
     parser.add_argument("--last", metavar="NAME=FILE", type=Source.of)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--trials", type=int, default=24)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--bits", type=int, default=32)
