@@ -25,7 +25,7 @@ OTHERS |= {
     "precision": "bf16",
 }
 OTHERS |= {"backbone_lr": 0.5, "accumulate": 2, "monitor": "ratio", "patience": 2, "validation": 0.25}
-OTHERS |= {"options": {"gamma": 12.0}, "guidance": {"weight": 0.5}}
+OTHERS |= {"options": {"gamma": 12.0, "lam": 0.2}, "guidance": {"weight": 0.5}}
 
 
 def test_the_estimator_has_every_argument_with_its_default():

@@ -14,7 +14,6 @@ sets wins. Each setting leaves a JSON file, and a search that was interrupted go
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from functools import cache
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.experiments.page import markdown_table
 
 from lbhash.data import EmbeddingSplit, hold_out
 from lbhash.evaluation.held_out import score_codes
@@ -172,7 +172,7 @@ def _confusion(source: Source, seed: int) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Search, and print the best setting of each method."""
+    """Search, and print a table of the best setting of each method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE")
     parser.add_argument("--last", metavar="NAME=FILE", type=Source.of)
@@ -189,8 +189,23 @@ def main(arguments: list[str] | None = None) -> None:
     best = {}
     running = in_processes(cells, search_cell, settings.workers)
     for name, trials in print_progress(running, len(cells), lambda name, trials: name):
-        best[name] = winner(trials)
-    print(json.dumps({name: best[name] for name in cells}, indent=2))
+        best[name] = winner(trials), trials[0]
+    print(table({name: best[name] for name in cells}))
+
+
+def table(best: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> str:
+    """Return the mAP in percent of each method's best setting, beside its mean and that of the first, in Markdown."""
+    sets = list(next(iter(best.values()))[0]["map"])
+    lines = []
+    for name, (trial, first) in best.items():
+        means = [mean_map(trial), *([mean_map(first)] if len(first["map"]) == len(sets) else [])]
+        cells = [f"{100 * value:.1f}" for value in [*trial["map"].values(), *means]]
+        params = ", ".join(
+            f"{key} {value:.2g}" if isinstance(value, float) else f"{key} {value}"
+            for key, value in trial["params"].items()
+        )
+        lines.append([name, *cells, *["–"] * (2 - len(means)), params])
+    return markdown_table(["method", *sets, "mean", "first setting", "settings"], lines, left=0)
 
 
 if __name__ == "__main__":
