@@ -15,9 +15,17 @@ from lbhash.training.arguments import arguments, described
 from lbhash.training.schedule import Schedule
 
 OTHERS = {"bits": 12, "method": "dch", "guided": False, "epochs": 3, "seed": 9, "hidden": 8, "dropout": 0.25}
-OTHERS |= {"centers": "best", "batch_size": 16, "lr": 0.02, "schedule": "cosine", "warmup": 0.5, "precision": "bf16"}
+OTHERS |= {
+    "recipe": "tuned",
+    "centers": "best",
+    "batch_size": 16,
+    "lr": 0.02,
+    "schedule": "cosine",
+    "warmup": 0.5,
+    "precision": "bf16",
+}
 OTHERS |= {"backbone_lr": 0.5, "accumulate": 2, "monitor": "ratio", "patience": 2, "validation": 0.25}
-OTHERS |= {"options": {"gamma": 12.0}, "guidance": {"weight": 0.5}}
+OTHERS |= {"options": {"gamma": 12.0, "lam": 0.2}, "guidance": {"weight": 0.5}}
 
 
 def test_the_estimator_has_every_argument_with_its_default():

@@ -28,6 +28,7 @@ from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, leave_one_o
 from lbhash.losses import METHODS
 from lbhash.reproduce.runs.sources import DIGITS
 from lbhash.training.confusion import confusion
+from lbhash.training.setup import with_recipe
 from lbhash.tuning import default_space, hold_out, read_space, score_codes, search, tune
 from lbhash.tuning.space import check_space, from_entry, starting_point, to_entry, with_fractions, with_params
 from lbhash.tuning.study import Study
@@ -271,7 +272,7 @@ def test_the_default_space_can_be_made_and_holds_the_defaults(method, guided):
     assert "centers" not in space  # by their distances the ratio would tell those that are arranged from the rest
     start = starting_point(hasher, space)
     assert set(start) == set(space)
-    assert start["lr"] == hasher.lr
+    assert start["lr"] == 1e-3
     if method == "hashnet":
         assert start["options.alpha"] == 10 / 16
 
@@ -875,7 +876,8 @@ def test_runs_have_names_of_their_own():
     assert first.startswith("digits-csq_d-8bits-1epochs-seed0-000-settings")
     defaults = cell.settings(0, (0,), 0)
     assert {name: defaults[name] for name in ("lr", "dropout", "hidden", "centers")} == {
-        name: getattr(Hasher(centers="best"), name) for name in ("lr", "dropout", "hidden", "centers")
+        name: getattr(with_recipe(Hasher(centers="best").checked()), name)
+        for name in ("lr", "dropout", "hidden", "centers")
     }
     assert cell.settings(1, (0,), 0)["hidden"] == 0
 

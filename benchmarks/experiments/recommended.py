@@ -1,19 +1,19 @@
 """Finds each method's recommended settings, the same budget for every host and every guided form.
 
     python -m benchmarks.experiments.recommended --data clinc=FILE --data cifar10=FILE --data mosaic=FILE \
-        --data tiny-imagenet=FILE --out FOLDER
+        --last tiny-imagenet=FILE --out FOLDER
 
 Every method, plain and guided, gets the same number of settings, which Optuna proposes; the first is the same for all.
 A setting is trained on 80 % of the training rows of every set of data, and its value is the mean over the sets of the
 mAP of the other 20 %, each row a query to all others of them: no row of a base or a query is read. A setting whose
-running mean falls below the median of those before is not trained on the sets that remain. Each setting leaves a JSON
-file, and a search that was interrupted goes on.
+running mean falls below the median of those before is not trained on the sets that remain. The eight best of each
+method, and the first, are then tried on the last set too, whose trainings are the longest, and the best mean over all
+sets wins. Each setting leaves a JSON file, and a search that was interrupted goes on.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from functools import cache
@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.experiments.page import markdown_table
 
 from lbhash.data import EmbeddingSplit, hold_out
 from lbhash.evaluation.held_out import score_codes
 from lbhash.hasher import Hasher
-from lbhash.losses import METHODS
+from lbhash.losses import METHODS as LOSSES
+from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
 from lbhash.tuning.space import default_space, from_entry, import_optuna, starting_point, with_params
@@ -34,8 +36,11 @@ from lbhash.utils.parallel import in_processes, print_progress, read_run
 
 HELD_OUT = 0.2
 
+FINALISTS = 8
+"""How many settings of each method, beside the first, are tried on the last set of data."""
+
 COMMON = {
-    "batch_size": {"choices": [64, 128, 256, 512]},
+    "batch_size": {"choices": [128, 256, 512]},
     "lr": {"low": 3e-4, "high": 1e-2, "log": True},
     "dropout": {"low": 0.0, "high": 0.6},
 }
@@ -66,17 +71,44 @@ def search_cell(method: str, guided: bool, sources: list[Source], settings: argp
     base.set_params(guidance={"weight": "balanced"} if guided else None)
     start = starting_point(base, space)
     if guided:
-        start["guidance.weight"] = METHODS[method].guidance_weight
+        start["guidance.weight"] = LOSSES[method].guidance_weight
     done: list[dict[str, Any]] = []
     for number in range(settings.trials):
         file = settings.out / f"{cell_name(method, guided)}-{number:02}.json"
         if not file.exists():
-            write_json(file, _try(_asked(space, start, done, number, settings.seed), base, space, sources))
+            write_json(
+                file, _try(_asked(space, start, done, number, settings.seed, len(sources)), base, space, sources)
+            )
         done.append(read_run(file))
+    if settings.last is not None:
+        _finish(done, base, len(sources), settings)
     return done
 
 
-def _asked(space: dict[str, Any], start: dict[str, Any], done: list[dict[str, Any]], number: int, seed: int) -> Any:
+def _finish(done: list[dict[str, Any]], base: Hasher, sets: int, settings: argparse.Namespace) -> None:
+    """Try the best settings on the last set of data, and write down its mAP beside the others."""
+    complete = [trial for trial in done if trial["state"] == "complete"]
+    ranked = sorted(complete, key=lambda trial: mean_map(trial, sets), reverse=True)
+    for trial in [*ranked[:FINALISTS], *(done[:1] if done[0] in ranked[FINALISTS:] else [])]:
+        number, source = done.index(trial), settings.last
+        if source.name not in trial["map"]:
+            trial["map"][source.name] = _score(with_params(base, trial["params"]), source)
+            write_json(settings.out / f"{cell_name(base.method, base.guided)}-{number:02}.json", trial)
+
+
+def mean_map(trial: dict[str, Any], sets: int | None = None) -> float:
+    """Return the mean of a setting's mAP over the sets of data, or over the first ``sets`` of them."""
+    return float(np.mean(list(trial["map"].values())[:sets]))
+
+
+def winner(trials: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the best of the settings that were tried on the most sets of data."""
+    return max(trials, key=lambda trial: (len(trial["map"]), mean_map(trial)))
+
+
+def _asked(
+    space: dict[str, Any], start: dict[str, Any], done: list[dict[str, Any]], number: int, seed: int, sets: int
+) -> Any:
     """Return Optuna's next trial, which follows from the seed and the trials before it."""
     optuna = import_optuna()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -88,7 +120,7 @@ def _asked(space: dict[str, Any], start: dict[str, Any], done: list[dict[str, An
     )
     states = optuna.trial.TrialState
     for one in done:
-        values = list(one["map"].values())
+        values = list(one["map"].values())[:sets]  # without the last set, which only the best see
         complete = one["state"] == "complete"
         study.add_trial(
             optuna.trial.create_trial(
@@ -109,18 +141,22 @@ def _try(asked: Any, base: Hasher, space: dict[str, Any], sources: list[Source])
     params = {name: asked.params[name] for name in space}
     state, found, started = "complete", {}, time.perf_counter()
     for step, source in enumerate(sources):
-        fitted, validation, classes = _parts(source, base.seed)
-        hasher = with_params(base, params)
-        hasher.fit_split(fitted, classes, known_confusion=lambda source=source: _confusion(source, base.seed))
-        codes = hasher.encode_split(validation)
-        top_k = source.top_k()
-        score = score_codes(codes, validation.labels, classes, base.bits, with_map=True, top_k=top_k)
-        found[source.name] = score.map
+        found[source.name] = _score(with_params(base, params), source)
         asked.report(float(np.mean(list(found.values()))), step)
         if step < len(sources) - 1 and asked.should_prune():
             state = "pruned"
             break
     return {"params": params, "state": state, "map": found, "seconds": round(time.perf_counter() - started, 1)}
+
+
+def _score(hasher: Hasher, source: Source) -> float:
+    """Train a setting on a set of data, and return the mAP of the rows held out."""
+    fitted, validation, classes = _parts(source, hasher.seed)
+    hasher.fit_split(fitted, classes, known_confusion=lambda: _confusion(source, hasher.seed))
+    codes = hasher.encode_split(validation)
+    found = score_codes(codes, validation.labels, classes, hasher.bits, with_map=True, top_k=source.top_k()).map
+    assert found is not None
+    return found
 
 
 @cache
@@ -136,11 +172,12 @@ def _confusion(source: Source, seed: int) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Search, and print the best setting of each method."""
+    """Search, and print a table of the best setting of each method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE")
+    parser.add_argument("--last", metavar="NAME=FILE", type=Source.of)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--trials", type=int, default=24)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--bits", type=int, default=32)
@@ -152,9 +189,23 @@ def main(arguments: list[str] | None = None) -> None:
     best = {}
     running = in_processes(cells, search_cell, settings.workers)
     for name, trials in print_progress(running, len(cells), lambda name, trials: name):
-        complete = [trial for trial in trials if trial["state"] == "complete"]
-        best[name] = max(complete, key=lambda trial: float(np.mean(list(trial["map"].values()))))
-    print(json.dumps({name: best[name] for name in cells}, indent=2))
+        best[name] = winner(trials), trials[0]
+    print(table({name: best[name] for name in cells}))
+
+
+def table(best: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> str:
+    """Return the mAP in percent of each method's best setting, beside its mean and that of the first, in Markdown."""
+    sets = list(next(iter(best.values()))[0]["map"])
+    lines = []
+    for name, (trial, first) in best.items():
+        means = [mean_map(trial), *([mean_map(first)] if len(first["map"]) == len(sets) else [])]
+        cells = [f"{100 * value:.1f}" for value in [*trial["map"].values(), *means]]
+        params = ", ".join(
+            f"{key} {value:.2g}" if isinstance(value, float) else f"{key} {value}"
+            for key, value in trial["params"].items()
+        )
+        lines.append([name, *cells, *["–"] * (2 - len(means)), params])
+    return markdown_table(["method", *sets, "mean", "first setting", "settings"], lines, left=0)
 
 
 if __name__ == "__main__":

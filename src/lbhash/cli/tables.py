@@ -225,8 +225,11 @@ def print_compared_centers(compared: Mapping[str, Any]) -> None:
 
 
 def method_rows() -> list[dict[str, Any]]:
-    """Return name, title and source of every method: the hosts, then the coders, which are never guided."""
-    from lbhash.losses import METHODS
+    """Return name, summary and source of every method, and what "tuned" sets for a host's forms at 64 bits.
+
+    The hosts come first, then the coders, which are never guided.
+    """
+    from lbhash.losses import METHODS, recommended
     from lbhash.training.coders import CODERS
 
     kinds: dict[str, Any] = {**METHODS, **CODERS}
@@ -238,15 +241,28 @@ def method_rows() -> list[dict[str, Any]]:
             "network": name in METHODS,
             "summary": (kind.__doc__ or "").split(".")[0],
             "source": " ".join((import_module(kind.__module__).__doc__ or "").split()),
+            "recommended": {form: recommended(kind, form == "guided", 64) for form in getattr(kind, "recommended", {})},
         }
         for name, kind in kinds.items()
     ]
 
 
 def print_methods() -> None:
-    """Print the methods."""
+    """Print the methods, and what the recipe "tuned" sets for those that it knows."""
     table = Table("--method", "with --guided", "labels", "what it does", "source")
+    tuned = Table("--method", "what --recipe tuned sets for 64 bits")
     for row in method_rows():
         labels = "needed" if row["labels"] else "not used"
         table.add_row(row["name"], row["guided"] or "–", labels, row["summary"], row["source"])
-    Console().print(table)
+        for form, settings in row["recommended"].items():
+            options = {
+                f"{name}.{own}": value
+                for name in ("options", "guidance")
+                for own, value in settings.get(name, {}).items()
+            }
+            said = {name: value for name, value in settings.items() if name not in ("options", "guidance")} | options
+            tuned.add_row(
+                row["guided"] if form == "guided" else row["name"],
+                ", ".join(f"{name} {value}" for name, value in said.items()),
+            )
+    Console().print(table, tuned)

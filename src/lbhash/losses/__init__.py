@@ -99,6 +99,18 @@ def uses_centers(method: Any, guided: bool) -> bool:
     return guided or getattr(find_method(method), "__dict__", {}).get("uses_centers", True)
 
 
+def recommended(method: Any, guided: bool, bits: int) -> dict[str, Any]:
+    """Return what the recipe "tuned" sets for codes of a method, plain or guided; a custom one may have none."""
+    found = getattr(find_method(method), "recommended", {}).get("guided" if guided else "host", {})
+
+    def value(entry: Any) -> Any:
+        if isinstance(entry, Mapping):
+            return {name: value(own) for name, own in entry.items()}
+        return entry(bits) if callable(entry) else entry
+
+    return {name: value(entry) for name, entry in found.items()}
+
+
 def method_name(method: Any) -> str:
     """Return the host's name; that of a custom one is its class's or function's, in small letters."""
     if isinstance(method, str):
@@ -167,5 +179,5 @@ def _check_names(given: Any, argument: str, kind: Callable[..., Any], leading: i
 
 __all__ = ["CSQ", "DBDH", "DCH", "DFH", "DHN", "DPN", "DPSH", "DSDH", "DSH", "DTSH", "IDHN", "JMLH", "MDS", "METHODS"]
 __all__ += ["QSMI", "TALR", "GreedyHash", "Guided", "HashNet", "HyP2", "MIHash", "NormSoftmax", "Objective"]
-__all__ += ["OrthoHash", "Task"]
-__all__ += ["build_objective", "check_method", "find_method", "method_name", "stored_method", "uses_centers"]
+__all__ += ["OrthoHash", "Task", "build_objective", "check_method", "find_method", "method_name", "recommended"]
+__all__ += ["stored_method", "uses_centers"]

@@ -50,6 +50,13 @@ class Objective(nn.Module):
     guidance_weight: ClassVar[float] = 1.0
     """Weight of the guidance in balance with the method's own loss (``Guided(weight="balanced")``)."""
 
+    recommended: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """What the recipe "tuned" sets for the "host" and for its "guided" form, where the user says nothing.
+
+    Settings of a training (``batch_size``, ``lr``, ``schedule``, ``dropout``), and ``options`` and ``guidance``, each
+    a dict whose values may be functions of ``bits``. What is not named is as in the recipe "paper".
+    """
+
     search_space: ClassVar[Mapping[str, Any]] = {}
     """Ranges of the options that ``lbhash tune`` searches, written as in its ``--space`` file.
 

@@ -27,6 +27,23 @@ class CSQ(Objective):
     """
 
     guidance_weight = 0.003  # this loss is a mean over bits, and the guidance is a sum over blocks and labels
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 256,
+            "lr": 3.5e-3,
+            "schedule": "cosine",
+            "dropout": 0.47,
+            "options": {"lam": 0.0021},
+        },
+        "guided": {
+            "batch_size": 256,
+            "lr": 7.6e-3,
+            "schedule": "cosine",
+            "dropout": 0.45,
+            "options": {"lam": 2.7e-4},
+            "guidance": {"weight": 0.0012},
+        },
+    }
     search_space: ClassVar = {"lam": {"low": 1e-5, "high": 1e-1, "log": True}}
     centers: Tensor
     tie_break: Tensor

@@ -26,6 +26,23 @@ class DBDH(Objective):
     """
 
     uses_centers = False
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 128,
+            "lr": 3.5e-3,
+            "schedule": "cosine",
+            "dropout": 0.11,
+            "options": {"alpha": 0.11},
+        },
+        "guided": {
+            "batch_size": 512,
+            "lr": 6.1e-3,
+            "schedule": "cosine",
+            "dropout": 0.53,
+            "options": {"alpha": 0.079},
+            "guidance": {"weight": 0.76},
+        },
+    }
     search_space: ClassVar = {"alpha": {"low": 1e-3, "high": 1.0, "log": True}}
 
     def __init__(self, task: Task, *, alpha: float = 0.1) -> None:

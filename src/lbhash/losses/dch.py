@@ -28,6 +28,23 @@ class DCH(Objective):
     """
 
     uses_centers = False
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 256,
+            "lr": 2.5e-3,
+            "schedule": "cosine",
+            "dropout": 0.02,
+            "options": {"gamma": 10.0, "lam": 0.032},
+        },
+        "guided": {
+            "batch_size": 128,
+            "lr": 2.2e-3,
+            "schedule": "cosine",
+            "dropout": 0.42,
+            "options": {"gamma": 41.0, "lam": 0.0041},
+            "guidance": {"weight": 0.37},
+        },
+    }
     search_space: ClassVar = {
         "gamma": {"low": 2.0, "high": 50.0, "log": True},
         "lam": {"low": 1e-3, "high": 1.0, "log": True},

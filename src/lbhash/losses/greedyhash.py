@@ -26,6 +26,23 @@ class GreedyHash(Objective):
     """
 
     uses_centers = False
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 128,
+            "lr": 4.1e-3,
+            "schedule": "cosine",
+            "dropout": 0.52,
+            "options": {"alpha": 0.65},
+        },
+        "guided": {
+            "batch_size": 512,
+            "lr": 8.6e-3,
+            "schedule": "cosine",
+            "dropout": 0.6,
+            "options": {"alpha": 0.0015},
+            "guidance": {"weight": 2.1},
+        },
+    }
     search_space: ClassVar = {"alpha": {"low": 1e-3, "high": 1.0, "log": True}}
 
     def __init__(self, task: Task, *, alpha: float = 0.1) -> None:

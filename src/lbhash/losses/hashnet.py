@@ -26,6 +26,23 @@ class HashNet(Objective):
     """
 
     uses_centers = False
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 256,
+            "lr": 1.3e-3,
+            "schedule": "cosine",
+            "dropout": 0.4,
+            "options": {"alpha": lambda bits: 15 / bits, "continuation": 60.0},
+        },
+        "guided": {
+            "batch_size": 256,
+            "lr": 5.1e-3,
+            "schedule": "cosine",
+            "dropout": 0.47,
+            "options": {"alpha": lambda bits: 3 / bits, "continuation": 8.5},
+            "guidance": {"weight": 0.042},
+        },
+    }
     search_space: ClassVar = {
         "alpha": lambda bits: {"low": 1 / bits, "high": 100 / bits, "log": True},
         "continuation": {"low": 5.0, "high": 100.0, "log": True},

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ScheduleName = Literal["step", "cosine", "linear", "constant"]
 Precision = Literal["32", "bf16", "16"]
 Monitor = Literal["ratio", "map", "loss"]
+Recipe = Literal["tuned", "paper"]
 BatchNorm = Literal["freeze", "train"]
 Head = Literal["bits", "joined"]
 
@@ -33,6 +34,9 @@ def _setting(default: Any, text: str, check: Callable[..., Any] | None = None, *
     say, and ``python`` what the command line cannot say in one option.
     """
     return field(default=default, metadata={"help": text, "check": check, **more})
+
+
+_RECIPES = "without it, the recipe's"
 
 
 def _whole(default: int | None, text: str, least: int, **more: bool) -> Any:
@@ -90,8 +94,18 @@ class TrainingArguments:
     seed: int = _whole(0, "The same seed on the same machine gives the same codes, bit for bit.", 0)
     _: KW_ONLY
     hidden: int = _whole(1024, "Width of the head's hidden layer; 0 for a linear head.", 0, stored=False)
-    dropout: float = _number(
-        0.5, "Probability that an input of the head is dropped in training.", least=0, below=1, stored=False
+    recipe: Recipe = _choice(
+        "paper",
+        "Settings where nothing else is said: 'paper', or 'tuned', the method's own, which were searched for on "
+        "validation rows of fixed embeddings ('lbhash methods').",
+        Recipe,
+    )
+    dropout: float | None = _number(
+        None,
+        f"Probability that an input of the head is dropped in training; {_RECIPES}.",
+        least=0,
+        below=1,
+        stored=False,
     )
     head: Head = _choice(
         "bits",
@@ -104,10 +118,12 @@ class TrainingArguments:
         "Class centers: 'arranged', which puts frequently confused classes next to each other, or a kind that "
         "'lbhash centers' lists.",
     )
-    batch_size: int = _whole(64, "Rows in a step; with several processes, rows of each.", 2)
-    lr: float = _number(1e-3, "Adam's learning rate.", above=0)
-    schedule: ScheduleName = _choice(
-        "step", "How the learning rate falls; 'step', the paper's, goes to a tenth every 10 epochs.", ScheduleName
+    batch_size: int | None = _whole(None, f"Rows in a step; with several processes, rows of each; {_RECIPES}.", 2)
+    lr: float | None = _number(None, f"Adam's learning rate; {_RECIPES}.", above=0)
+    schedule: ScheduleName | None = _choice(
+        None,
+        f"How the learning rate falls; 'step', the paper's, goes to a tenth every 10 epochs; {_RECIPES}.",
+        ScheduleName,
     )
     warmup: float = _number(0.0, "Epochs over which the learning rate rises first; fractions are allowed.", least=0)
     backbone_lr: float | None = _number(

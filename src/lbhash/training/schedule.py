@@ -54,9 +54,9 @@ class Schedule:
 
     @classmethod
     def of(cls, arguments: TrainingArguments) -> Schedule:
-        """Return the schedule of a training with these arguments."""
-        known = {one.name for one in fields(cls)}
-        return cls(**{one.name: getattr(arguments, one.name) for one in fields(arguments) if one.name in known})
+        """Return the schedule of a training with these arguments; those that are None are the paper's."""
+        given = {one.name: getattr(arguments, one.name, None) for one in fields(cls)}
+        return cls(**{name: value for name, value in given.items() if value is not None})
 
     def rate(self, epoch: int, step: int = 0, steps: int = 1) -> float:
         """The learning rate of a step of an epoch with ``steps`` steps; epochs and steps count from 0."""

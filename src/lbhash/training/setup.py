@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,16 @@ import torch
 from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.data.holdout import validation_rows
 from lbhash.data.split import Split, SplitT
-from lbhash.losses import Objective, Task, build_objective, check_method, method_name, stored_method, uses_centers
+from lbhash.losses import (
+    Objective,
+    Task,
+    build_objective,
+    check_method,
+    method_name,
+    recommended,
+    stored_method,
+    uses_centers,
+)
 from lbhash.models.backbone import Backbone
 from lbhash.models.hash_model import HashModel
 from lbhash.models.surrogate import Surrogate
@@ -75,7 +85,8 @@ def prepare(
     Raises:
         TypeError, ValueError: a setting is not as it must be, or the labels do not fit the rows.
     """
-    given = settings.checked()
+    given = with_recipe(settings.checked())
+    assert given.dropout is not None
     kind = check_center_kind(given.centers)
     share = check_validation(given.validation, given.monitor)
     options, guidance = plain(given.options, "options"), _plain_guidance(given.guidance)
@@ -115,6 +126,23 @@ def prepare(
     identity |= {"guided": bool(given.guided), "centers": str(given.centers)}  # as a checkpoint can store them
     identity |= {"options": options, "guidance": guidance, "validation": share}
     return Setup(given, model, objective, split, fitted, validation, centers, identity)
+
+
+PAPER: Mapping[str, Any] = {"batch_size": 64, "lr": 1e-3, "schedule": "step", "dropout": 0.5}
+"""The paper's settings of a training, the recipe "paper"."""
+
+
+def with_recipe(given: TrainingArguments) -> TrainingArguments:
+    """Return the settings with those of the recipe in the place of what is None."""
+    tuned = recommended(given.method, given.guided, given.bits) if given.recipe == "tuned" else {}
+    chosen, values = {**PAPER, **tuned}, dict[str, Any]()
+    for name, value in chosen.items():
+        own = getattr(given, name)
+        if own is None:
+            values[name] = value
+        elif isinstance(own, Mapping):
+            values[name] = {**value, **own}
+    return TrainingArguments(**{one.name: getattr(given, one.name) for one in arguments()} | values)
 
 
 def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> FineTuning:

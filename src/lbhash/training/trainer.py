@@ -186,7 +186,7 @@ def _loaders(
 ) -> tuple[DataLoader, DataLoader | None]:
     """Return what reads this process's share of the training batches, and of the validation rows in their order."""
     world, rank = trainer.world_size, trainer.global_rank
-    size, pin = given.batch_size * world, isinstance(trainer.accelerator, CUDAAccelerator)
+    size, pin = Schedule.of(given).batch_size * world, isinstance(trainer.accelerator, CUDAAccelerator)
     shards = DistributedBatchSampler(ShuffledBatches(len(rows), size, given.seed), rank, world, epochs_before)
     loader = batch_loader(rows, shards, workers=given.workers, persistent=True, pin=pin)
     if validation is None:

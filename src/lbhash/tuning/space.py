@@ -17,7 +17,7 @@ from lbhash.centers.targets import check_center_kind
 from lbhash.hasher import Hasher
 from lbhash.losses import Guided, Objective, Task, build_objective, find_method
 from lbhash.models.hash_model import HashModel
-from lbhash.training.schedule import Schedule
+from lbhash.training.setup import PAPER, with_recipe
 from lbhash.utils.files import existing_file
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_float
@@ -154,18 +154,20 @@ def check_space(space: Space, hasher: Hasher, classes: int) -> None:
 
 def _build(hasher: Hasher, classes: int) -> Objective:
     """Build what a hasher builds before it trains, as far as that is quick, and return the objective."""
-    Schedule(hasher.epochs, hasher.batch_size, hasher.lr)
-    check_center_kind(hasher.centers)
+    given = with_recipe(hasher.checked())
+    assert given.dropout is not None
+    check_center_kind(given.centers)
     with torch.random.fork_rng(devices=[]):
-        HashModel(1, hasher.bits, hasher.hidden, hasher.dropout)
-        task = Task(hasher.bits, classes, torch.arange(classes), torch.ones(classes, hasher.bits), hasher.epochs)
-        return build_objective(hasher.method, task, hasher.guided, hasher.guidance, hasher.options)
+        HashModel(1, given.bits, given.hidden, given.dropout)
+        task = Task(given.bits, classes, torch.arange(classes), torch.ones(classes, given.bits), given.epochs)
+        return build_objective(given.method, task, given.guided, given.guidance, given.options)
 
 
 def _own_value(hasher: Hasher, name: str) -> Any:
     """Return the value that a setting has if it is not searched."""
     group, _, own = name.rpartition(".")
-    value = (getattr(hasher, group) or {}).get(own) if group else getattr(hasher, own)
+    held = with_recipe(hasher.checked())
+    value = (getattr(held, group) or {}).get(own) if group else getattr(held, own)
     value = _default(hasher, name) if value is None else value
     if value is None and group == "options":  # the method derives it from others
         objective = _build(hasher, 2)
@@ -176,6 +178,8 @@ def _own_value(hasher: Hasher, name: str) -> Any:
 def _default(hasher: Hasher, name: str) -> Any:
     """Return a setting's default; None if it has none."""
     group, _, own = name.rpartition(".")
+    if name in PAPER:
+        return PAPER[name]
     kind: Any = {"": type(hasher), "guidance": Guided, "options": find_method(hasher.method)}[group]
     parameter = inspect.signature(kind).parameters.get(own)
     return None if parameter is None or parameter.default is parameter.empty else parameter.default

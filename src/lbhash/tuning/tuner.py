@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args
@@ -20,6 +20,7 @@ from lbhash.hasher import Hasher
 from lbhash.models.hash_model import HashModel
 from lbhash.training.confusion import confusion
 from lbhash.training.hardware import check_machine
+from lbhash.training.setup import with_recipe
 from lbhash.tuning import space as spaces
 from lbhash.tuning.space import Space, import_optuna, with_params
 from lbhash.tuning.study import Study
@@ -29,7 +30,7 @@ from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import Labels, check_labels
 from lbhash.utils.validation import check_choice, check_float, check_int
 
-_NOT_OF_THE_SEARCH = ("device", "threads", "devices", "nodes", "workers", "progress")
+_NOT_OF_THE_SEARCH = ("recipe", "device", "threads", "devices", "nodes", "workers", "progress")
 
 
 def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **search_options: Any) -> Tuning:
@@ -112,7 +113,9 @@ def search(
     spaces.check_space(space, hasher, count)
     space = spaces.with_fractions(space, hasher)
     # What tells a search from others, by the names that a study stores.
-    settings = {name: value for name, value in hasher.get_params().items() if name not in _NOT_OF_THE_SEARCH}
+    settings = {
+        name: value for name, value in asdict(with_recipe(hasher.checked())).items() if name not in _NOT_OF_THE_SEARCH
+    }
     settings |= {"by": by, "percentile": percentile, "inter percentile": percentiles[1], "at": top_k}
     settings |= {"compare": compare, "held out": held_out, "prune": prune, "search seed": seed}
     settings |= {"space": {name: spaces.to_entry(values) for name, values in space.items()}}

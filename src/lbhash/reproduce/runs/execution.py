@@ -45,7 +45,7 @@ def execute(config: RunConfig, seeds: Sequence[int]) -> dict[int, Outcome]:
     source, watched = config.source, TRAJECTORY in config.wanted
     head = (config.bits, config.method, guidance is not None, config.epochs)
     options = {name: getattr(config, name) for name in ("hidden", "centers", "batch_size", "lr")}
-    hasher = Hasher(*head, **options, guidance=guidance, device="cpu")
+    hasher = Hasher(*head, **options, guidance=guidance, recipe="paper", device="cpu")
     if SECONDS in config.wanted:
         outcomes = {}
         for seed in seeds:
