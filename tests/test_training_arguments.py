@@ -13,6 +13,7 @@ from lbhash.hasher import Hasher
 from lbhash.training import TrainingArguments
 from lbhash.training.arguments import arguments, described
 from lbhash.training.schedule import Schedule
+from lbhash.training.setup import with_recipe
 
 OTHERS = {"bits": 12, "method": "dch", "guided": False, "epochs": 3, "seed": 9, "hidden": 8, "dropout": 0.25}
 OTHERS |= {
@@ -89,3 +90,17 @@ def test_a_schedule_of_arguments_has_their_rates():
         == Schedule.of(Hasher(epochs=7, lr=0.5, schedule="linear", warmup=2, backbone_lr=0.1))
         == same
     )
+
+
+def test_a_recipe_fills_in_what_is_not_given():
+    paper = with_recipe(Hasher(lr=0.01).checked())
+    assert (paper.batch_size, paper.lr, paper.schedule, paper.dropout, paper.options) == (64, 0.01, "step", 0.5, None)
+    tuned = with_recipe(Hasher(16, "hashnet", recipe="tuned", lr=0.01, options={"continuation": 5.0}).checked())
+    assert (tuned.batch_size, tuned.lr, tuned.schedule, tuned.dropout) == (256, 0.01, "cosine", 0.47)
+    assert tuned.options == {"alpha": 3 / 16, "continuation": 5.0}
+    assert tuned.guidance == {"weight": 0.042}
+
+
+def test_a_method_without_settings_of_its_own_has_no_tuned_recipe():
+    with pytest.raises(ValueError, match=r"^recipe is 'tuned', which knows hashnet, .*csq; 'dsh' has the recipe 'pap"):
+        with_recipe(Hasher(method="dsh", recipe="tuned").checked())

@@ -14,6 +14,7 @@ from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_k
 from lbhash.data.holdout import validation_rows
 from lbhash.data.split import Split, SplitT
 from lbhash.losses import (
+    METHODS,
     Objective,
     Task,
     build_objective,
@@ -133,8 +134,17 @@ PAPER: Mapping[str, Any] = {"batch_size": 64, "lr": 1e-3, "schedule": "step", "d
 
 
 def with_recipe(given: TrainingArguments) -> TrainingArguments:
-    """Return the settings with those of the recipe in the place of what is None."""
+    """Return the settings with those of the recipe in the place of what is None.
+
+    Raises:
+        ValueError: the recipe is "tuned", and the method has no settings of its own.
+    """
     tuned = recommended(given.method, given.guided, given.bits) if given.recipe == "tuned" else {}
+    if given.recipe == "tuned" and not tuned:
+        known = ", ".join(name for name, kind in METHODS.items() if kind.recommended)
+        raise ValueError(
+            f"recipe is 'tuned', which knows {known}; {method_name(given.method)!r} has the recipe 'paper'"
+        )
     chosen, values = {**PAPER, **tuned}, dict[str, Any]()
     for name, value in chosen.items():
         own = getattr(given, name)
