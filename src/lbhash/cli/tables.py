@@ -16,6 +16,7 @@ from lbhash.utils.formatting import number
 
 if TYPE_CHECKING:
     from lbhash.index.sizing import Size
+    from lbhash.pipeline.unseen import UnseenReport
 
 RESULT_COLUMNS = ("method", "mAP", "over ties", "D_inter", "D_intra", "ratio", "k-NN", "seconds")
 """The columns of a table of results. "over ties" is mAP in the worst and in the best order of tied codes."""
@@ -73,6 +74,20 @@ def print_neighbor_report(report: NeighborReport) -> None:
         table.add_row(f"{k:,}", f"{recall:.4f}", f"{precision:.4f}")
     Console().print(table)
     Console().print(f"{report.queries:,} queries, {report.base:,} base codes, {report.bits} bits", highlight=False)
+
+
+def print_unseen(reports: Sequence[UnseenReport]) -> None:
+    """Print what methods are worth for classes seen and never seen: means and standard deviations over the draws."""
+    names = ("method", "seen mAP", "unseen mAP", "transfer", "recall@10 within")
+    table = Table(*(Column(name, no_wrap=True) for name in names), box=SIMPLE_HEAD)
+    for report in reports:
+        cells = [f"{number(v.mean(), 3)} ± {number(v.std(), 3)}" for v in report.figures.values()]
+        table.add_row(report.method, *cells)
+    Console().print(table)
+    first = reports[0].seen[0]
+    depth = "the whole base" if first.top_k == first.base else f"the first {first.top_k:,}"
+    said = f"{first.bits} bits; {len(reports[0].seen)} draws of the classes; mAP over {depth}, expected over ties"
+    Console().print(said, highlight=False, soft_wrap=True)
 
 
 def print_report(report: Report) -> None:
