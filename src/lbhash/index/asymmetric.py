@@ -29,7 +29,8 @@ def search_outputs(index: Index, outputs: npt.ArrayLike, k: int, *, where: Where
 
     Args:
         index: of any kind but Milvus. It needs nothing but its codes.
-        outputs: ℓ of the queries, ``[n, bits]`` (``HashModel.outputs``), whose signs are the queries' codes.
+        outputs: ℓ of the queries, ``[n, bits]``, whose signs are the queries' codes: ``HashModel.outputs`` of a coder,
+            and of a network its tanh, which is what the training took for bits.
         k: from 1 to the size of the index.
         where: as for ``Index.search``.
 

@@ -21,6 +21,7 @@ from lbhash.index.milvus.address import shown_address
 from lbhash.index.rerank import By
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.index import ids_of
+from lbhash.training.coders import coder_of
 from lbhash.utils.files import fetched
 from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import write_parquet
@@ -34,6 +35,8 @@ class Queries(NamedTuple):
     labels: Sequence[Any]
     outputs: npt.NDArray[np.float32] | None = None
     embeddings: npt.NDArray | None = None
+    soft: npt.NDArray[np.float32] | None = None
+    """Outputs as they count beside bits: tanh ℓ of a network, as its training takes them; of a coder ℓ."""
 
 
 def search(
@@ -127,7 +130,9 @@ def _encode_rows(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
     embedded = split.embedded(hasher.backbone_ if split.needs_backbone else None)
     codes, embeddings = hasher.encode_split(embedded), embedded.take(slice(None))
     labels = [None if table.labels is None else label_value(table.labels[row], table.class_names) for row in rows]
-    return Queries(codes, list(rows), labels, hasher.model_.outputs(embeddings), embeddings)
+    outputs = hasher.model_.outputs(embeddings)
+    network = coder_of(hasher.method) is None and hasher.model_.posterior is None
+    return Queries(codes, list(rows), labels, outputs, embeddings, np.tanh(outputs) if network else outputs)
 
 
 def _parse_filters(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -178,9 +183,9 @@ def _agreeing(
     """Return distances, ids and scores of the codes that agree best with each query's real outputs."""
     from lbhash.index.asymmetric import search_outputs  # Numba takes its time
 
-    if queries.outputs is None:
+    if queries.soft is None:
         raise ValueError("asymmetric needs rows of the data as queries; a code has no real numbers")
-    best = search_outputs(index, queries.outputs, 10 if k is None else k, where=where)
+    best = search_outputs(index, queries.soft, 10 if k is None else k, where=where)
     return zip(best.distances, best.ids, best.scores, strict=True)
 
 
