@@ -86,6 +86,10 @@ def test_each_draw_is_a_training_without_some_classes():
             far = hamming_distances(*codes)
             mean = [average_precision(far[i], base.labels == label) for i, label in enumerate(query.labels)]
             assert report.map == pytest.approx(np.mean(mean), abs=0.01)
+            outputs = hasher.model_.outputs(query.take(slice(None)))
+            scores = np.round(-outputs @ unpack(codes[1], 6).T.astype(float), 3)  # equal codes have equal scores
+            mean = [average_precision(scores[i], base.labels == label) for i, label in enumerate(query.labels)]
+            assert found.asymmetric[draw][not known] == pytest.approx(np.mean(mean), abs=0.01)
         bits = [unpack(one, 6).astype(float) for one in codes]  # of the classes that are new
         probe = LogisticRegression(max_iter=1000, tol=1e-3).fit(bits[1], base.labels)
         assert found.figures["transfer_accuracy"][draw] == pytest.approx(probe.score(bits[0], query.labels))
@@ -122,9 +126,12 @@ def test_the_command_trains_and_prints_a_table(command):
     ]
     status, out, errors = command(*given, "--method", "itq")
     assert (status, errors) == (0, "")
-    (line,) = (line for line in out.splitlines() if "itq" in line)
-    for name in ("seen_map", "unseen_map", "transfer_accuracy", "within_recall"):
-        assert f"{found[0][name]:.3f} ± {np.std(found[0]['draws'][name]):.3f}" in line
+    lines = [line.strip() for line in out.splitlines() if "±" in line]
+    names = found[0]["draws"]
+    shown = ("seen mAP ", "unseen mAP ", "transfer ", "recall@10 within ", "seen mAP, asymm", "unseen mAP, asymm")
+    for line, name, label in zip(lines, names, shown, strict=True):
+        assert line.startswith(label)
+        assert line.endswith(f"{found[0][name]:.3f} ± {np.std(found[0]['draws'][name]):.3f}")
 
 
 @pytest.mark.parametrize(

@@ -78,12 +78,19 @@ def print_neighbor_report(report: NeighborReport) -> None:
 
 def print_unseen(reports: Sequence[UnseenReport]) -> None:
     """Print what methods are worth for classes seen and never seen: means and standard deviations over the draws."""
-    names = ("method", "seen mAP", "unseen mAP", "transfer", "recall@10 within")
-    table = Table(*(Column(name, no_wrap=True) for name in names), box=SIMPLE_HEAD)
-    for report in reports:
-        cells = [f"{number(v.mean(), 3)} ± {number(v.std(), 3)}" for v in report.figures.values()]
-        table.add_row(report.method, *cells)
-    Console().print(table)
+    names = {
+        "seen_map": "seen mAP",
+        "unseen_map": "unseen mAP",
+        "transfer_accuracy": "transfer",
+        "within_recall": "recall@10 within",
+        "seen_map_asymmetric": "seen mAP, asymmetric",
+        "unseen_map_asymmetric": "unseen mAP, asymmetric",
+    }
+    table = Table("", *(Column(report.method, no_wrap=True) for report in reports), box=SIMPLE_HEAD)
+    for name, shown in names.items():
+        values = [report.figures[name] for report in reports]
+        table.add_row(shown, *(f"{number(v.mean(), 3)} ± {number(v.std(), 3)}" for v in values))
+    Console(width=max(Console().width, 26 + 16 * len(reports))).print(table)
     first = reports[0].seen[0]
     depth = "the whole base" if first.top_k == first.base else f"the first {first.top_k:,}"
     said = f"{first.bits} bits; {len(reports[0].seen)} draws of the classes; mAP over {depth}, expected over ties"

@@ -28,7 +28,7 @@ from lbhash.utils.parquet import write_parquet
 
 
 class Queries(NamedTuple):
-    """What is searched for: codes ``[n, ceil(bits / 8)]``, and of rows of data the labels, ℓ and embeddings too."""
+    """What is searched for: codes ``[n, ceil(bits / 8)]``; of rows of data labels, ℓ, embeddings, soft outputs."""
 
     codes: npt.NDArray[np.uint8]
     rows: Sequence[int | None]
@@ -36,7 +36,6 @@ class Queries(NamedTuple):
     outputs: npt.NDArray[np.float32] | None = None
     embeddings: npt.NDArray | None = None
     soft: npt.NDArray[np.float32] | None = None
-    """Outputs as they count beside bits: tanh ℓ of a network, as its training takes them; of a coder ℓ."""
 
 
 def search(
@@ -131,8 +130,13 @@ def _encode_rows(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
     codes, embeddings = hasher.encode_split(embedded), embedded.take(slice(None))
     labels = [None if table.labels is None else label_value(table.labels[row], table.class_names) for row in rows]
     outputs = hasher.model_.outputs(embeddings)
-    network = coder_of(hasher.method) is None and hasher.model_.posterior is None
-    return Queries(codes, list(rows), labels, outputs, embeddings, np.tanh(outputs) if network else outputs)
+    return Queries(codes, list(rows), labels, outputs, embeddings, soft_outputs(hasher, outputs))
+
+
+def soft_outputs(hasher: Hasher, outputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return ℓ ``[n, bits]`` as it counts beside bits: of a network tanh ℓ, as in its training; of a coder ℓ."""
+    network = coder_of(hasher.model_.metadata.get("method")) is None and hasher.model_.posterior is None
+    return np.tanh(outputs) if network else outputs
 
 
 def _parse_filters(texts: Sequence[str]) -> dict[str, list[str]]:

@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.codes import PackedCodes, pack
 from lbhash.data import Dataset, EmbeddingSplit
 from lbhash.data.protocols import trained_classes
+from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.neighbors import recall_within_classes
+from lbhash.evaluation.ranking import Ranking
 from lbhash.evaluation.report import Report, evaluate
+from lbhash.index.asymmetric import agreeing
+from lbhash.pipeline.search import soft_outputs
 from lbhash.pipeline.splits import open_embedded
 from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
+
+_QUERIES = 64  # at a time
 
 
 @dataclass(frozen=True)
@@ -30,21 +37,26 @@ class UnseenReport:
         unseen: the same of the classes that were not; ``probe_accuracy`` is the transfer, the accuracy of a linear
             classifier that was fitted to the codes of the base.
         within: recall@10 of each draw (``lbhash.evaluation.neighbors.recall_within_classes``), of classes seen.
+        asymmetric: mAP of classes seen and of the others in each draw, with the queries' real outputs in the place of
+            their codes (``lbhash.index.asymmetric``).
     """
 
     method: str
     seen: tuple[Report, ...]
     unseen: tuple[Report, ...]
     within: tuple[float, ...]
+    asymmetric: tuple[tuple[float, float], ...]
 
     @property
     def figures(self) -> dict[str, npt.NDArray[np.float64]]:
-        """The four figures of each draw by name, ``[draws]``."""
+        """The figures of each draw by name, ``[draws]``."""
         return {
             "seen_map": np.array([report.map for report in self.seen]),
             "unseen_map": np.array([report.map for report in self.unseen]),
             "transfer_accuracy": np.array([report.probe_accuracy for report in self.unseen], np.float64),
             "within_recall": np.array(self.within),
+            "seen_map_asymmetric": np.array(self.asymmetric)[:, 0],
+            "unseen_map_asymmetric": np.array(self.asymmetric)[:, 1],
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -105,7 +117,8 @@ def evaluate_unseen(
     if dataset.train.labels is None:
         raise ValueError(f"{dataset.name} has no labels; classes can be left out only of labeled rows")
     reports: dict[bool, list[Report]] = {True: [], False: []}
-    within = []
+    within: list[float] = []
+    asymmetric: list[list[float]] = []
     for draw in range(draws):
         classes = trained_classes(np.asarray(dataset.train.labels), seed + draw, share)
         part, _ = dataset.train.where(np.isin(dataset.train.labels, classes)).compact()
@@ -115,10 +128,33 @@ def evaluate_unseen(
                 split.where(np.isin(np.asarray(split.labels), classes, invert=not known))
                 for split in (dataset.query, dataset.base)
             )
-            asked, held = fitted.encode_split(query), fitted.encode_split(base)
+            outputs, held = fitted.model_.outputs(query.take(slice(None))), fitted.encode_split(base)
+            asked, soft = pack(outputs), soft_outputs(fitted, outputs)
             most = None if top_k is None else min(top_k, len(base))
             report = evaluate(asked, query.labels, held, base.labels, most, probe=not known, bits=fitted.bits)
             reports[known].append(report)
             if known:
                 within.append(recall_within_classes(asked, query, held, base, bits=fitted.bits))
-    return UnseenReport(fitted.name, tuple(reports[True]), tuple(reports[False]), tuple(within))
+                asymmetric.append([])
+            asymmetric[-1].append(asymmetric_map(soft, np.asarray(query.labels), held, np.asarray(base.labels), most))
+    pairs = tuple((seen, unseen) for seen, unseen in asymmetric)
+    return UnseenReport(fitted.name, tuple(reports[True]), tuple(reports[False]), tuple(within), pairs)
+
+
+def asymmetric_map(
+    outputs: npt.NDArray[np.float32], wanted: npt.NDArray, codes: PackedCodes, labels: npt.NDArray, top_k: int | None
+) -> float:
+    """Return mAP@k of real outputs ``[n, bits]`` against codes of classes, in expectation over equal scores."""
+    values = []
+    for start in range(0, len(outputs), _QUERIES):
+        some = slice(start, start + _QUERIES)
+        found = agreeing(outputs[some], pack(outputs[some]), codes, len(codes))
+        # Codes of equal scores are a group, as those of one distance are.
+        group = np.pad(np.diff(found.scores, axis=1) > 0, ((0, 0), (1, 0))).cumsum(axis=1)
+        places = int(group.max()) + 1
+        cells = group + places * np.arange(len(group))[:, None]
+        relevant = labels[found.ids] == wanted[some, None]
+        total, hits = (np.bincount(of.ravel(), minlength=group.shape[0] * places) for of in (cells, cells[relevant]))
+        shape = len(group), places
+        values.append(average_precision(Ranking(total.reshape(shape), hits.reshape(shape)[:, None]), top_k))
+    return float(np.nanmean(np.concatenate(values)))
