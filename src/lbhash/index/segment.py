@@ -146,6 +146,11 @@ class Segment:
             found &= self.removed[at] != positions
         return np.where(found, positions, -1)
 
+    def passing(self, where: Where | None) -> tuple[PackedCodes, npt.NDArray[np.int64]]:
+        """Return the codes that are not removed and that pass a filter, and their ids, which increase."""
+        codes, positions = self._scanned(where)
+        return codes, self.ids_at(positions(np.arange(len(codes))))
+
     def attributes(self) -> pa.Table:
         """Return the attributes, those of removed codes too."""
         if isinstance(self.table, Stored):
@@ -200,17 +205,17 @@ class Segment:
         """Return the k nearest codes, or all if there are fewer. A filtered search is always a scan."""
         if not where and self.structure is not None:
             return self._candidates(self.structure, queries, k)
-        codes, positions = self.scanned(where)
+        codes, positions = self._scanned(where)
         found = scan.nearest(queries, codes, min(k, len(codes)))
         return Neighbors(found.distances, self.ids_at(positions(found.ids)))
 
     def within(self, queries: PackedCodes, radius: int, where: Where | None) -> Within:
         """Return the codes within a radius."""
-        codes, positions = self.scanned(where)
+        codes, positions = self._scanned(where)
         found = scan.within(queries, codes, radius)
         return Within(found.limits, found.distances, self.ids_at(positions(found.ids)))
 
-    def scanned(self, where: Where | None) -> tuple[PackedCodes, Callable[[npt.NDArray], npt.NDArray]]:
+    def _scanned(self, where: Where | None) -> tuple[PackedCodes, Callable[[npt.NDArray], npt.NDArray]]:
         """Return the codes that pass a filter, and a function that returns their positions in the segment."""
         if not where:
             return self._live_codes, self._positions
