@@ -193,7 +193,7 @@ def test_coders_with_labels_find_classes(data, name):
     train, query = np.arange(90) % 3 > 0, np.arange(90) % 3 == 0
     of = {method: Hasher(bits=16, method=method).fit(x[train], y[train]) for method in (name, "lsh")}
     found = {m: evaluate(h.encode(x[query]), y[query], h.encode(x[train]), y[train]).map for m, h in of.items()}
-    assert found[name] > max(0.85, found["lsh"])
+    assert found[name] > max(0.8, found["lsh"])
     assert of[name].score(x[query], y[query]) == pytest.approx(found[name])
     assert (of[name].predict(x[query], k=9) == y[query]).mean() > 0.9
 

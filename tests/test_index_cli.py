@@ -188,6 +188,19 @@ def test_the_second_stage(inside, command, by):
     assert_refused(command("search", *arguments, "--candidates", 4), "candidates is 4; it must be at least k (5)")
 
 
+def test_real_outputs_of_a_row_against_all_codes(inside, command):
+    build(command, inside / "i")
+    for where in (inside / "i", "base.parquet"):  # an index, and a file of codes
+        arguments = ("--model", "model", "--index", where, "--row", 1500, "-k", 5, "--asymmetric")
+        (query,) = json_of(command("search", *arguments, "--json"))["queries"]
+        hasher, table = Hasher.from_pretrained("model"), read_codes("base.parquet")
+        asked = load_dataset("digits").base.embeddings[1500:1501].astype(np.float32)
+        scores = -(unpack(table.codes, 12) @ np.tanh(hasher.model_.outputs(asked)[0]))
+        np.testing.assert_allclose([hit["score"] for hit in query["neighbors"]], np.sort(scores)[:5], rtol=1e-4)
+        distances = dict(zip(table.rows, hamming_distances(hasher.encode(asked), table.codes)[0], strict=True))
+        assert [hit["distance"] for hit in query["neighbors"]] == [distances[hit["id"]] for hit in query["neighbors"]]
+
+
 def test_codes_made_elsewhere(inside, command):
     signs = np.random.default_rng(0).choice([-1, 1], (50, 20)).astype(np.int8)
     np.save(inside / "c.npy", signs)
@@ -264,6 +277,9 @@ def test_bad_searches(inside, command):
         ((*row, "--where", "label=red"), "where wants 'label' to be ['red']; the column holds int64"),
         ((*row, "--rerank", "outputs"), "rerank is 'outputs' and the index keeps no vectors"),
         ((*here, "--code", "0000", "--rerank", "asymmetric"), "rerank needs rows of the data as queries"),
+        ((*here, "--code", "0000", "--asymmetric"), "asymmetric needs rows of the data as queries"),
+        ((*row, "--asymmetric", "--radius", 2), "asymmetric is given, and so is radius or rerank"),
+        ((*row, "--asymmetric", "-k", 1598), "k is 1598; it must be from 1 to"),
         ((*row, "--out", "n.csv"), "out is 'n.csv'; it must end in .parquet"),
         ((*row[:-1], 2000), "row is 2000; it must be from 0 to 1796"),
     ):

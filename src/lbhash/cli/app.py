@@ -103,11 +103,38 @@ def evaluate(
             "the nearest neighbors by cosine, --rank of them. Twice, for queries and base from a file each."
         ),
     ] = None,
+    protocol: Annotated[
+        Literal["unseen"] | None,
+        typer.Option(help="Evaluate methods and no codes: train them on half of the classes of --data, ask about all."),
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="Embeddings with labels, as 'lbhash train' takes them.")] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="A method of --protocol; may be given several times. csq_d and itq by default."),
+    ] = None,
+    draws: Annotated[int, typer.Option(help="How often --protocol draws classes and trains anew.")] = 3,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of each training of --protocol.")] = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate codes: mAP with its range over ties, precision, recall, recognition and the bound."""
     from lbhash.pipeline.evaluate import evaluate_file_neighbors, evaluate_files
 
+    if (protocol is None) != (data is None):
+        raise ValueError("protocol and data go together: methods are trained on data, and codes take neither")
+    if data is not None:
+        from lbhash.cli.tables import print_unseen
+        from lbhash.pipeline.unseen import evaluate_unseen_files
+
+        files = {"queries": queries, "base": base, "deephash": deephash, "neighbors": neighbors, "run": run}
+        for name, given_file in files.items():
+            if given_file:
+                raise ValueError(f"{name} is given with protocol, which trains and encodes data; leave one of them out")
+        reports = evaluate_unseen_files(data, method or (), bits=bits, epochs=epochs, draws=draws, top_k=top_k)
+        if as_json:
+            print_json({"methods": [report.as_dict() for report in reports]})
+        else:
+            print_unseen(reports)
+        return
     if run is not None or qrels is not None:
         given = (queries, base, deephash, query_labels, base_labels, bits, k, curves, write_run, write_qrels)
         if any(value is not None for value in given) or probe or radius != 2 or ties != "expected":

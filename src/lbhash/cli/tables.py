@@ -16,6 +16,7 @@ from lbhash.utils.formatting import number
 
 if TYPE_CHECKING:
     from lbhash.index.sizing import Size
+    from lbhash.pipeline.unseen import UnseenReport
 
 RESULT_COLUMNS = ("method", "mAP", "over ties", "D_inter", "D_intra", "ratio", "k-NN", "seconds")
 """The columns of a table of results. "over ties" is mAP in the worst and in the best order of tied codes."""
@@ -73,6 +74,27 @@ def print_neighbor_report(report: NeighborReport) -> None:
         table.add_row(f"{k:,}", f"{recall:.4f}", f"{precision:.4f}")
     Console().print(table)
     Console().print(f"{report.queries:,} queries, {report.base:,} base codes, {report.bits} bits", highlight=False)
+
+
+def print_unseen(reports: Sequence[UnseenReport]) -> None:
+    """Print what methods are worth for classes seen and never seen: means and standard deviations over the draws."""
+    names = {
+        "seen_map": "seen mAP",
+        "unseen_map": "unseen mAP",
+        "transfer_accuracy": "transfer",
+        "within_recall": "recall@10 within",
+        "seen_map_asymmetric": "seen mAP, asymmetric",
+        "unseen_map_asymmetric": "unseen mAP, asymmetric",
+    }
+    table = Table("", *(Column(report.method, no_wrap=True) for report in reports), box=SIMPLE_HEAD)
+    for name, shown in names.items():
+        values = [report.figures[name] for report in reports]
+        table.add_row(shown, *(f"{number(v.mean(), 3)} ± {number(v.std(), 3)}" for v in values))
+    Console(width=max(Console().width, 26 + 16 * len(reports))).print(table)
+    first = reports[0].seen[0]
+    depth = "the whole base" if first.top_k == first.base else f"the first {first.top_k:,}"
+    said = f"{first.bits} bits; {len(reports[0].seen)} draws of the classes; mAP over {depth}, expected over ties"
+    Console().print(said, highlight=False, soft_wrap=True)
 
 
 def print_report(report: Report) -> None:

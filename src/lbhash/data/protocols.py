@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.utils.validation import check_int
+from lbhash.utils.validation import check_float, check_int
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,25 @@ class Protocol:
         return {split: np.sort(np.concatenate(rows)) for split, rows in found.items()}
 
 
+def trained_classes(labels: npt.NDArray, seed: int, share: float = 0.5) -> npt.NDArray[np.int64]:
+    """Return the classes of these labels that are trained on if a ``share`` of them, drawn by seed, is not.
+
+    Raises ``ValueError`` unless rows have one label each and there are at least two classes on either side.
+    """
+    rng = np.random.default_rng(check_int(seed, "the seed of the split"))
+    share = check_float(share, "share", above=0, below=1)
+    if labels.ndim == 2:
+        raise ValueError("the protocol takes classes out of training, and the data have several labels a row")
+    classes = rng.permutation(np.unique(labels))
+    if len(classes) < 4:
+        raise ValueError(f"the data have {len(classes)} classes; the protocol needs at least 4")
+    out = int(share * len(classes))
+    if not 2 <= out <= len(classes) - 2:
+        said = f"share is {share:g}, which takes {out} of {len(classes)} classes out of training"
+        raise ValueError(f"{said}; at least two must be out and two in")
+    return np.sort(classes[out:])
+
+
 @dataclass(frozen=True)
 class UnseenProtocol:
     """A rule that trains on half of the classes, and asks about the others, of which the model has seen no row."""
@@ -65,13 +84,7 @@ class UnseenProtocol:
 
     def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
         """Return what ``Protocol.split`` does. With an odd number of classes one more is trained on."""
-        rng = np.random.default_rng(check_int(seed, "the seed of the split"))
-        if labels.ndim == 2:
-            raise ValueError("the protocol takes classes out of training, and the data have several labels a row")
-        classes = rng.permutation(np.unique(labels))
-        if len(classes) < 4:
-            raise ValueError(f"the data have {len(classes)} classes; the protocol needs at least 4")
-        trained = np.isin(labels, classes[len(classes) // 2 :])
+        trained = np.isin(labels, trained_classes(labels, seed))
         asked = np.flatnonzero(~trained)
         found = PROTOCOLS["holdout"].split(labels[asked], seed)
         return {"train": np.flatnonzero(trained), "base": asked[found["base"]], "query": asked[found["query"]]}

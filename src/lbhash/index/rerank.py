@@ -66,9 +66,7 @@ def rerank(
         raise ValueError(f"rerank is {by!r} and the index keeps {has}; build it with store_vectors (--keep) {by}")
     check_float(weight, "weight", 0)
     check_int(k, "k", 1, found.ids.shape[1], "the number of candidates")
-    rows = np.asarray(queries, np.float32)
-    if rows.ndim != 2 or len(rows) != len(found.ids) or not np.isfinite(rows).all():
-        raise ValueError(f"queries has shape {rows.shape}; it must be [{len(found.ids)}, dim] of finite numbers")
+    rows = check_real(queries, "queries", len(found.ids))
     scores = np.empty(found.ids.shape, np.float32)
     for row, (query, ids) in enumerate(zip(rows, found.ids, strict=True)):
         stored = unpack(index.codes_of(ids), index.bits) if by == "asymmetric" else index.vectors_of(ids)
@@ -85,3 +83,12 @@ def rerank(
     order = np.argsort(scores, axis=1, kind="stable")[:, :k]
     distances = np.take_along_axis(found.distances, order, 1)
     return Reranked(np.take_along_axis(scores, order, 1), distances, np.take_along_axis(found.ids, order, 1))
+
+
+def check_real(rows: npt.ArrayLike, name: str, count: int | None = None) -> npt.NDArray[np.float32]:
+    """Return rows as ``float32 [n, dim]``, or raise ``ValueError`` unless they are finite, and ``count`` of them."""
+    found = np.asarray(rows, np.float32)
+    if found.ndim != 2 or (count is not None and len(found) != count) or not np.isfinite(found).all():
+        wanted = "n" if count is None else count
+        raise ValueError(f"{name} has shape {found.shape}; it must be [{wanted}, dim] of finite numbers")
+    return found

@@ -146,6 +146,11 @@ class Segment:
             found &= self.removed[at] != positions
         return np.where(found, positions, -1)
 
+    def passing(self, where: Where | None) -> tuple[PackedCodes, npt.NDArray[np.int64]]:
+        """Return the codes that are not removed and that pass a filter, and their ids, which increase."""
+        codes, positions = self._scanned(where)
+        return codes, self.ids_at(positions(np.arange(len(codes))))
+
     def attributes(self) -> pa.Table:
         """Return the attributes, those of removed codes too."""
         if isinstance(self.table, Stored):

@@ -21,19 +21,21 @@ from lbhash.index.milvus.address import shown_address
 from lbhash.index.rerank import By
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.index import ids_of
+from lbhash.training.coders import coder_of
 from lbhash.utils.files import fetched
 from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import write_parquet
 
 
 class Queries(NamedTuple):
-    """What is searched for: codes ``[n, ceil(bits / 8)]``, and of rows of data the labels, ℓ and embeddings too."""
+    """What is searched for: codes ``[n, ceil(bits / 8)]``; of rows of data labels, ℓ, embeddings, soft outputs."""
 
     codes: npt.NDArray[np.uint8]
     rows: Sequence[int | None]
     labels: Sequence[Any]
     outputs: npt.NDArray[np.float32] | None = None
     embeddings: npt.NDArray | None = None
+    soft: npt.NDArray[np.float32] | None = None
 
 
 def search(
@@ -48,14 +50,16 @@ def search(
     where: Sequence[str] = (),
     by: By | None = None,
     candidates: int | None = None,
+    asymmetric: bool = False,
     out: str | Path | None = None,
 ) -> dict[str, Any]:
     """Search an index, or a file of codes, for the codes that are nearest to rows of data, or to codes.
 
     The options are those of ``lbhash search``: rows of ``data`` (row 0 if there is no query), which ``model`` encodes,
     or ``codes`` in hexadecimal digits; the ``k`` nearest (10), or all within ``radius``; filters ``NAME=VALUE`` or
-    ``NAME=VALUE,VALUE``; what to rank so many ``candidates`` (100) ``by`` again (``lbhash.index.rerank``); and a
-    Parquet file for the neighbors. Return the ``index``, its ``codes`` and ``bits``, and the ``queries``' neighbors.
+    ``NAME=VALUE,VALUE``; what to rank so many ``candidates`` (100) ``by`` again (``lbhash.index.rerank``), or whether
+    all codes are compared with the rows' real outputs (``lbhash.index.asymmetric``); and a Parquet file for the
+    neighbors. Return the ``index``, its ``codes`` and ``bits``, and the ``queries``' neighbors.
     """
     if out is not None:
         check_suffix(out, suffixes=(".parquet",))
@@ -75,7 +79,13 @@ def search(
         raise ValueError(f"candidates is {candidates} without rerank; say by --rerank what to rank them by")
     if not len(index):
         raise ValueError("index is empty: it has no code to search for; add some first")
-    found = _find(index, queries, k, radius, _parse_filters(where), by, candidates)
+    filters = _parse_filters(where)
+    if asymmetric:
+        if radius is not None or by is not None:
+            raise ValueError("asymmetric is given, and so is radius or rerank; it ranks all codes: leave one out")
+        found = _agreeing(index, queries, k, filters)
+    else:
+        found = _find(index, queries, k, radius, filters, by, candidates)
     answers = []
     asked = zip(queries.rows, queries.codes, queries.labels, found, strict=True)
     for row, code, label, (distances, ids, *scores) in asked:
@@ -119,7 +129,14 @@ def _encode_rows(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
     embedded = split.embedded(hasher.backbone_ if split.needs_backbone else None)
     codes, embeddings = hasher.encode_split(embedded), embedded.take(slice(None))
     labels = [None if table.labels is None else label_value(table.labels[row], table.class_names) for row in rows]
-    return Queries(codes, list(rows), labels, hasher.model_.outputs(embeddings), embeddings)
+    outputs = hasher.model_.outputs(embeddings)
+    return Queries(codes, list(rows), labels, outputs, embeddings, soft_outputs(hasher, outputs))
+
+
+def soft_outputs(hasher: Hasher, outputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return ℓ ``[n, bits]`` as it counts beside bits: of a network tanh ℓ, as in its training; of a coder ℓ."""
+    network = coder_of(hasher.model_.metadata.get("method")) is None and hasher.model_.posterior is None
+    return np.tanh(outputs) if network else outputs
 
 
 def _parse_filters(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -161,6 +178,18 @@ def _find(
     if not nearest.ids.size:
         return zip(*nearest, strict=True)
     best = rerank(index, nearest, vectors, min(k, nearest.ids.shape[1]), by)
+    return zip(best.distances, best.ids, best.scores, strict=True)
+
+
+def _agreeing(
+    index: Index, queries: Queries, k: int | None, where: Mapping[str, Any]
+) -> Iterable[tuple[npt.NDArray, ...]]:
+    """Return distances, ids and scores of the codes that agree best with each query's real outputs."""
+    from lbhash.index.asymmetric import search_outputs  # Numba takes its time
+
+    if queries.soft is None:
+        raise ValueError("asymmetric needs rows of the data as queries; a code has no real numbers")
+    best = search_outputs(index, queries.soft, 10 if k is None else k, where=where)
     return zip(best.distances, best.ids, best.scores, strict=True)
 
 

@@ -36,6 +36,10 @@ def search(
     candidates: Annotated[
         int | None, typer.Option(help="How many to rank again; 100 if not given.", show_default=False)
     ] = None,
+    asymmetric: Annotated[
+        bool,
+        typer.Option("--asymmetric", help="Compare all codes with the real outputs of the rows, not with their codes."),
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the neighbors as .parquet.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -44,7 +48,15 @@ def search(
 
     query: dict[str, Any] = {"model": model, "data": data, "rows": row or (), "codes": code or ()}
     found = searches.search(
-        base, **query, k=k, radius=radius, where=where or (), by=rerank, candidates=candidates, out=out
+        base,
+        **query,
+        k=k,
+        radius=radius,
+        where=where or (),
+        by=rerank,
+        candidates=candidates,
+        asymmetric=asymmetric,
+        out=out,
     )
     if as_json:
         from lbhash.utils.serialization import json_value

@@ -12,6 +12,7 @@ from lbhash.training.coders.lsh import LSH
 from lbhash.training.coders.pca import PCA
 from lbhash.training.coders.ridge import Ridge
 from lbhash.training.coders.sdh import SDH
+from lbhash.training.coders.wccn_itq import WCCNITQ
 
 CODERS: dict[str, type[Coder]] = {
     "lsh": LSH,
@@ -19,6 +20,7 @@ CODERS: dict[str, type[Coder]] = {
     "itq": ITQ,
     "ridge": Ridge,
     "cca-itq": CCAITQ,
+    "wccn-itq": WCCNITQ,
     "sdh": SDH,
     "logistic": Logistic,
 }
@@ -34,4 +36,4 @@ def coder_of(method: Any) -> type[Coder] | None:
 
 
 __all__ = ["CCAITQ", "CODERS", "ITQ", "LABEL_FREE", "LSH", "PCA", "SDH", "Coder", "LinearMap", "Logistic"]
-__all__ += ["Ridge", "coder_of"]
+__all__ += ["WCCNITQ", "Ridge", "coder_of"]

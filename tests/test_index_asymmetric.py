@@ -1,0 +1,84 @@
+"""Real outputs against all codes of an index: against a product with every code."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lbhash.codes import hamming_distances, pack, unpack
+from lbhash.codes.io import CodeTable
+from lbhash.index import FlatIndex, Index, build_index, open_index
+from lbhash.index.asymmetric import search_outputs
+
+
+def slow(outputs, codes, ids, k):
+    """Return scores, distances and ids: every product, and a sort by score, then id."""
+    bits = outputs.shape[1]
+    found = []
+    for query in outputs:
+        products = [
+            -float(sum(a * b for a, b in zip(query.tolist(), code, strict=True))) for code in unpack(codes, bits)
+        ]
+        order = sorted(range(len(ids)), key=lambda i: (products[i], ids[i]))[:k]
+        far = hamming_distances(pack(query[None]), codes)[0]
+        found.append(([products[i] for i in order], [far[i] for i in order], [ids[i] for i in order]))
+    return [np.array(part) for part in zip(*found, strict=True)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 30), st.integers(0, 10**6), st.data())
+def test_the_best_of_all_codes(bits, n, seed, data):
+    rng = np.random.default_rng(seed)
+    # Integers, whose sums are exact, and few codes: many scores are equal, and then the ids decide.
+    outputs = rng.integers(-2, 3, (3, bits)).astype(np.float32)
+    codes = pack(rng.choice([-1, 1], (4, bits)))[rng.integers(0, 4, n)]
+    ids = rng.permutation(100)[:n]
+    index = FlatIndex(bits)
+    for part in np.array_split(np.arange(n), 3):  # several segments
+        index.add(codes[part], ids[part])
+    gone = data.draw(st.integers(0, n - 1))
+    index.remove(ids[:gone])
+    k = data.draw(st.integers(1, n - gone))
+    found = search_outputs(index, outputs, k)
+    for got, wanted in zip(found, slow(outputs, codes[gone:], ids[gone:], k), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    assert [part.dtype for part in found] == [np.float32, np.int32, np.int64]
+
+
+@pytest.mark.parametrize("kind", ["flat", "mih", "ivf", "hnsw"])
+def test_every_kind_in_a_folder_is_exact_and_filters(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    base, outputs = rng.standard_normal((1200, 20)), rng.standard_normal((2, 20)).astype(np.float32)
+    labels = np.arange(1200) % 3
+    build_index(CodeTable(pack(base), 20, np.arange(1200), labels), tmp_path / "i", kind=kind)
+    index = open_index(tmp_path / "i")
+    for where, kept in ((None, labels >= 0), ({"label": [0, 2]}, labels != 1)):
+        wanted = slow(outputs, pack(base)[kept], np.flatnonzero(kept), 15)
+        found = search_outputs(index, outputs, 15, where=where)
+        np.testing.assert_allclose(found.scores, wanted[0], rtol=1e-4)
+        np.testing.assert_array_equal(found.ids, wanted[2])
+    few = search_outputs(index, outputs, 1200, where={"label": [1]})
+    assert few.ids.shape == (2, 400)
+    assert search_outputs(index, outputs, 5, where={"label": [7]}).ids.shape == (2, 0)
+
+
+def test_what_cannot_be_searched_is_refused():
+    index = FlatIndex(12)
+    index.add(pack(np.ones((4, 12))))
+    for outputs, k, said in (
+        (np.ones((2, 8)), 1, "^outputs has 1 bytes a row; codes of 12 bits have 2"),
+        (np.full((2, 12), np.inf), 1, r"^outputs has shape \(2, 12\); it must be \[n, dim\] of finite numbers"),
+        (np.ones(12), 1, r"^outputs has shape \(12,\); it must be \[n, dim\]"),
+        (np.ones((2, 12)), 5, "^k is 5; it must be from 1 to the size of the index"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            search_outputs(index, outputs, k)
+    with pytest.raises(ValueError, match=r"^where names the attribute 'color'"):
+        search_outputs(index, np.ones((2, 12)), 1, where={"color": 1})
+    elsewhere = SimpleNamespace(kind="milvus", check_k=lambda k: Index.check_k(index, k))
+    with pytest.raises(ValueError, match=r"^index is of kind milvus, which compares codes only"):
+        search_outputs(elsewhere, np.ones((2, 12)), 1)
