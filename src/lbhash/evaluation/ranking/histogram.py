@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width
+from lbhash.codes.distinct import compress, unique_rows
 from lbhash.evaluation.ranking import kernels
-from lbhash.evaluation.ranking.distinct import compress, unique_rows
 from lbhash.evaluation.ranking.kernels import KERNELS, Words, by_word, split
 from lbhash.utils.arrays import as_array
 from lbhash.utils.labels import Labels, check_label_pair, check_labels, fit_columns

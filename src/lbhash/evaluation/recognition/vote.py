@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width
+from lbhash.codes.distinct import compress, unique_rows
 from lbhash.codes.popcount import popcount
 from lbhash.evaluation.ranking import CHUNK, check_lengths, distance_counts
-from lbhash.evaluation.ranking.distinct import compress, unique_rows
 from lbhash.evaluation.ranking.histogram import Counts
 from lbhash.evaluation.ranking.kernels import KERNELS, LANES, any_near, by_word
 from lbhash.utils.labels import Labels, check_single, number_classes
