@@ -24,7 +24,6 @@ Counts: TypeAlias = npt.NDArray[np.int64]
 SHARE = 0.5
 """Share of distinct codes up to which they are stored once."""
 _MOST = 1 << 22  # positions that are sorted at a time, if those of one query are not more
-_QUERIES = 1 << 16  # and the queries that they are of, whose number has 16 bits of a sorted key
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,31 +92,27 @@ class Postings:
         nearer = np.maximum.accumulate(np.where(new, before, 0), axis=1)  # how many positions are at a lower distance
         taken = np.where(nearer < k, np.minimum(held, k), 0)
         found = Neighbors(np.empty((len(codes), k), np.int32), np.empty((len(codes), k), np.int64))
-        step = min(_QUERIES, max(1, _MOST // int(taken.sum(axis=1).max(initial=1))))
+        step = min(scan.QUERIES, max(1, _MOST // int(taken.sum(axis=1).max(initial=1))))
         for low in range(0, len(codes), step):
             some = slice(low, low + step)
             counts = taken[some].ravel()
             at = np.repeat(np.arange(len(counts)), counts)  # the cell of ``codes`` that each position is of
             positions = self.positions[_runs(self.starts[codes[some].ravel()], counts)]
-            query, cell_distances = at // codes.shape[1], distances[some].ravel()
-            keys = query.astype(np.uint64) << np.uint64(48) | positions
-            keys |= cell_distances[at].astype(np.uint64) << np.uint64(32)
-            keys.sort()  # by query, distance, then position
+            ordered = scan.in_order(at // codes.shape[1], distances[some].ravel()[at], positions)
             ends = np.cumsum(taken[some].sum(axis=1))
-            first = keys[np.append(0, ends[:-1])[:, None] + np.arange(k)]
-            found.distances[some] = first >> np.uint64(32) & np.uint64(0xFFFF)
-            found.ids[some] = first & np.uint64(0xFFFFFFFF)
+            first = np.append(0, ends[:-1])[:, None] + np.arange(k)
+            found.distances[some], found.ids[some] = (column[first] for column in ordered)
         return found
 
     def within(self, queries: PackedCodes, radius: int) -> Within:
-        """Return all positions within a radius of each query, those of a query in any order."""
+        """Return all positions within a radius of each query."""
         codes, numbers = self._scanned
         found = scan.within(queries, codes, radius)
         near = numbers[found.ids]
         held = self.sizes[near]
         ends = np.append(0, np.cumsum(held))[found.limits]
         positions = self.positions[_runs(self.starts[near], held)].astype(np.int64)
-        return Within(ends, np.repeat(found.distances, held), positions)
+        return scan.by_distance(ends, np.repeat(found.distances, held), positions)
 
     @cached_property
     def _scanned(self) -> tuple[PackedCodes, Counts]:
