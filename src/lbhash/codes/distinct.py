@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
 Words = npt.NDArray[np.uint64]
+
+Compressed: TypeAlias = tuple[Words, npt.NDArray, npt.NDArray[np.int32]]
+"""Words, groups and weights as ``compress`` returns them."""
 
 _FEW = 0.8  # the share of distinct codes up to which weights pay
 
@@ -23,7 +28,7 @@ def unique_rows(rows: Words) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
     return order[new], inverse
 
 
-def compress(words: Words, groups: npt.NDArray) -> tuple[Words, npt.NDArray, npt.NDArray[np.int32]]:
+def compress(words: Words, groups: npt.NDArray) -> Compressed:
     """Return codes in the order of their groups (integers from 0), equal codes of a group as one with a weight.
 
     The results are words, groups, and how often each occurs; the weights are empty if (nearly) all codes are unique.

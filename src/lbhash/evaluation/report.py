@@ -16,7 +16,7 @@ from lbhash.evaluation import metrics
 from lbhash.evaluation.bound import Bound, bound
 from lbhash.evaluation.metrics import Curve, Empty, Normalize, curves
 from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats
-from lbhash.evaluation.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
+from lbhash.evaluation.ranking import CHUNK, RankHistogram, Ranking, check_lengths, stable_rankings
 from lbhash.evaluation.recognition import linear_probe_accuracy, predict_from_counts
 from lbhash.utils.deprecation import renamed
 from lbhash.utils.formatting import number
@@ -226,7 +226,9 @@ def evaluate(
     scored = some_relevant if empty == "skip" else np.ones(len(queries), bool)
     knn_accuracy = None
     if labels.ndim == 1:
-        knn_accuracy = float(np.mean(predict_from_counts(queries, base, labels, histogram.total, k) == wanted))
+        compressed = histogram.compressed if size <= CHUNK else None  # else it is a part of the base
+        voted = predict_from_counts(queries, base, labels, histogram.total, k, compressed)
+        knn_accuracy = float(np.mean(voted == wanted))
     for name, values in figures.items():  # in their means, a query without a relevant base code counts as 0
         mean = np.nan_to_num(values[scored], nan=0.0).mean(axis=0)
         settings[name] = mean if mean.ndim else float(mean)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width
-from lbhash.codes.distinct import compress, unique_rows
+from lbhash.codes.distinct import Compressed, compress, unique_rows
 from lbhash.evaluation.ranking import kernels
 from lbhash.evaluation.ranking.kernels import KERNELS, Words, by_word, split
 from lbhash.utils.arrays import as_array
@@ -81,6 +81,8 @@ class RankHistogram(Ranking):
         total, graded: the counts, with a group for each distance, ``bits + 1`` groups.
         unique: positions of queries with unique codes and labels; equal queries have equal rows.
         inverse: which of ``unique`` has a query's code and labels, ``int64 [queries]``.
+        compressed: the last chunk of the base in the order of its class numbers (``compress``), for others to use;
+            None if it was not brought into that order.
 
     A new histogram is empty, and ``update`` adds a chunk of the base to it. ``from_codes`` counts a whole base. Codes
     or labels that are not as above, or differ in length, are a ``TypeError`` or ``ValueError``.
@@ -102,6 +104,7 @@ class RankHistogram(Ranking):
         check_lengths(codes, self._labels, "query")
         self._words = as_words(codes)
         self.unique = self.inverse = np.arange(len(codes))
+        self.compressed: Compressed | None = None
         grades = 1
         if relevance is None:
             self.unique, self.inverse = unique_rows(np.concatenate([self._words, label_words(self._labels)], axis=1))
@@ -183,7 +186,7 @@ class RankHistogram(Ranking):
 
     def _count_runs(self, codes: PackedCodes, labels: Labels) -> None:
         # In the order of the labels, the codes relevant to a query are one run: the kernel reads no labels at all.
-        words, ordered, weights = compress(as_words(codes), labels)
+        self.compressed = words, ordered, weights = compress(as_words(codes), labels)
         wanted = self._labels[self.unique]
         self._add_runs(words, weights, np.searchsorted(ordered, wanted), np.searchsorted(ordered, wanted, side="right"))
 
