@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width
+from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width, check_width
+from lbhash.codes.distinct import compress
 from lbhash.evaluation import metrics
 from lbhash.evaluation.bound import Bound, bound
 from lbhash.evaluation.metrics import Curve, Empty, Normalize, curves
@@ -207,7 +208,12 @@ def evaluate(
     if probe and labels.ndim == 2:
         raise ValueError("probe is True, and the labels are multi-label; a linear probe takes class numbers [n] only")
 
-    histogram = RankHistogram.from_codes(queries, wanted, base, labels, length)
+    compressed = None
+    if labels.ndim == 1 and size <= CHUNK:  # what the vote needs too
+        histogram, compressed = RankHistogram(queries, wanted, length), compress(as_words(base), labels)
+        histogram.count_compressed(compressed)
+    else:
+        histogram = RankHistogram.from_codes(queries, wanted, base, labels, length)
     some_relevant = histogram.graded.any(axis=(1, 2))
     if not some_relevant.any():
         none = "no base code is relevant to any query: base_labels and query_labels have no label in common"
@@ -226,7 +232,6 @@ def evaluate(
     scored = some_relevant if empty == "skip" else np.ones(len(queries), bool)
     knn_accuracy = None
     if labels.ndim == 1:
-        compressed = histogram.compressed if size <= CHUNK else None  # else it is a part of the base
         voted = predict_from_counts(queries, base, labels, histogram.total, k, compressed)
         knn_accuracy = float(np.mean(voted == wanted))
     for name, values in figures.items():  # in their means, a query without a relevant base code counts as 0

@@ -81,8 +81,6 @@ class RankHistogram(Ranking):
         total, graded: the counts, with a group for each distance, ``bits + 1`` groups.
         unique: positions of queries with unique codes and labels; equal queries have equal rows.
         inverse: which of ``unique`` has a query's code and labels, ``int64 [queries]``.
-        compressed: the last chunk of the base in the order of its class numbers (``compress``), for others to use;
-            None if it was not brought into that order.
 
     A new histogram is empty, and ``update`` adds a chunk of the base to it. ``from_codes`` counts a whole base. Codes
     or labels that are not as above, or differ in length, are a ``TypeError`` or ``ValueError``.
@@ -104,7 +102,6 @@ class RankHistogram(Ranking):
         check_lengths(codes, self._labels, "query")
         self._words = as_words(codes)
         self.unique = self.inverse = np.arange(len(codes))
-        self.compressed: Compressed | None = None
         grades = 1
         if relevance is None:
             self.unique, self.inverse = unique_rows(np.concatenate([self._words, label_words(self._labels)], axis=1))
@@ -168,7 +165,7 @@ class RankHistogram(Ranking):
         elif base_labels.ndim == 2 or self.queries < _FEW:
             self._count_shared(codes, base_labels)
         else:
-            self._count_runs(codes, base_labels)
+            self.count_compressed(compress(as_words(codes), base_labels))
         return self
 
     def merge(self, other: RankHistogram) -> RankHistogram:
@@ -184,9 +181,10 @@ class RankHistogram(Ranking):
         merged.graded[:, : small.shape[1]] += small
         return merged
 
-    def _count_runs(self, codes: PackedCodes, labels: Labels) -> None:
-        # In the order of the labels, the codes relevant to a query are one run: the kernel reads no labels at all.
-        self.compressed = words, ordered, weights = compress(as_words(codes), labels)
+    def count_compressed(self, chunk: Compressed) -> None:
+        """Add a chunk of the base that ``compress`` brought into the order of its class numbers, without checks."""
+        # The codes relevant to a query are one run: the kernel reads no labels at all.
+        words, ordered, weights = chunk
         wanted = self._labels[self.unique]
         self._add_runs(words, weights, np.searchsorted(ordered, wanted), np.searchsorted(ordered, wanted, side="right"))
 
