@@ -161,6 +161,10 @@ def test_other_names_of_columns(vectors, tmp_path, capsys):
     pq.write_table(pa.table({"clip": list(vectors[0]), "kind": NAMES[vectors[1]]}), tmp_path / "b.parquet")
     table = load_table(tmp_path / "b.parquet", label_column="kind")
     assert (table.embeddings.shape, table.class_names) == ((ROWS, DIM), tuple(NAMES))
+    capsys.readouterr()
+    np.savez(tmp_path / "c.npz", X=vectors[0], y=vectors[1])
+    assert load_table(tmp_path / "c.npz").labels.tolist() == vectors[1].tolist()
+    assert "c.npz': embeddings are in 'X', labels in 'y' (embedding_column," in capsys.readouterr().err
 
 
 def test_several_names_a_row(vectors, tmp_path):
@@ -248,6 +252,22 @@ def test_rows_of_lists_in_fit(vectors, kind):
 def test_rows_of_unequal_lists_are_refused_by_their_number():
     with pytest.raises(ValueError, match=r"^X has 2 numbers in row 1; every row must have as many as the first"):
         as_matrix(np.array([[1.0], [1.0, 2.0]], object), "X")
+
+
+def test_what_is_no_matrix_in_fit(vectors):
+    import pandas as pd
+    import polars
+
+    X, y = vectors
+    both = {"vector": X.tolist(), "name": NAMES[y].tolist()}
+    said = r"^X has a list in column 'vector' beside others; give columns of numbers, or one of lists$"
+    for frame in (pd.DataFrame(both), polars.DataFrame(both)):
+        with pytest.raises(ValueError, match=said):
+            as_matrix(frame, "X")
+    with pytest.raises(ValueError, match=r"^X has a text in column 'name' beside others"):
+        as_matrix(pd.DataFrame({"a": X[:, 0], "name": both["name"]}), "X")
+    with pytest.raises(ValueError, match=r"^X has the text 'a cat' in row 0, .*; embed texts and images first"):
+        Hasher(method="itq").fit(["a cat", "a dog"])
 
 
 def test_an_unfinished_training_is_not_overwritten(vectors, tmp_path):

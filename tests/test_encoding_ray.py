@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import time
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ import pytest
 
 from lbhash.codes.io import read_codes
 from lbhash.codes.shards import shards_of
+from lbhash.evaluation.metrics import mean_average_precision
+from lbhash.evaluation.ranking import RankHistogram
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.encode import encode_folder
@@ -244,6 +247,45 @@ def test_a_node_is_killed_and_no_row_is_lost_or_there_twice(images, tmp_path, ra
     job = EncodingJob(options["--model"], options["--data"], images=ImageOptions(damaged="skip"), workers=0)
     encode_folder(job, tmp_path / "local", shard_rows=20, progress=False)
     assert contents(out) == contents(tmp_path / "local")
+
+
+@pytest.mark.slow
+def test_histograms_of_parts_on_two_nodes_are_those_of_one_process(ray_of_the_test):
+    """As docs/evaluation.md does it; every node counts two parts of the base."""
+    import ray
+    from ray.cluster_utils import Cluster
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    rng = np.random.default_rng(0)
+    codes, labels = rng.integers(0, 256, (900, 3), np.uint8), rng.integers(0, 5, 900)
+    asked = codes[:70], labels[:70]
+    node_args = {"num_cpus": 1, "object_store_memory": MEMORY}
+    cluster = Cluster(initialize_head=True, head_node_args={**node_args, "include_dashboard": False})
+    try:
+        cluster.add_node(**node_args)
+        cluster.wait_for_nodes()
+        ray.init(address=cluster.address, logging_level="ERROR")
+
+        @ray.remote
+        def count(codes, labels):
+            return RankHistogram.from_codes(*asked, codes, labels), ray.get_runtime_context().get_node_id()
+
+        nodes = [node["NodeID"] for node in ray.nodes()]
+        parts = []
+        for at, start in enumerate(range(70, 900, 230)):
+            strategy = NodeAffinitySchedulingStrategy(nodes[at % 2], soft=False)
+            part = slice(start, start + 230)
+            parts.append(count.options(scheduling_strategy=strategy).remote(codes[part], labels[part]))
+        counted, places = zip(*ray.get(parts), strict=True)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert set(places) == set(nodes)
+    assert len(nodes) == 2
+    merged, whole = reduce(RankHistogram.merge, counted), RankHistogram.from_codes(*asked, codes[70:], labels[70:])
+    np.testing.assert_array_equal(merged.total, whole.total)
+    np.testing.assert_array_equal(merged.graded, whole.graded)
+    assert mean_average_precision(merged) == mean_average_precision(whole)
 
 
 def reads(raylet, file):

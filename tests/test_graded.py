@@ -25,6 +25,7 @@ from lbhash.evaluation.metrics import (
     recall_at,
     weighted_average_precision,
 )
+from lbhash.evaluation.metrics.graded import _discounts
 from lbhash.evaluation.ranking import RankHistogram
 
 BITS = 4
@@ -141,3 +142,20 @@ def test_more_than_sixty_grades_stay_finite():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call(histogram([(0, 1), (1, 0)]))
+
+
+def test_the_discounts_of_a_long_list_are_summed_block_by_block(monkeypatch):
+    """So that a base of any size needs the memory of a block; a sum of parts may differ in its last digits."""
+    rng = np.random.default_rng(0)
+    codes, labels = rng.integers(0, 256, (300, 1), np.uint8), rng.integers(0, 2, (300, 4))
+    labels[0] = 1
+    histogram = RankHistogram.from_codes(codes[:20], labels[:20], codes, labels)
+    whole = [ndcg_at(histogram, k) for k in (1, 77, 300)]
+    monkeypatch.setattr("lbhash.evaluation.metrics.graded._BLOCK", 7)
+    for k, expected in zip((1, 77, 300), whole, strict=True):
+        np.testing.assert_allclose(ndcg_at(histogram, k), expected, rtol=1e-13)
+    ranks = np.array([0, 1, 20, 21, 22, 300])
+    monkeypatch.setattr("lbhash.evaluation.metrics.graded._BLOCK", 10**6)
+    (sums,) = _discounts([ranks], 300)
+    np.testing.assert_allclose(sums, [sum(1 / math.log2(i + 1) for i in range(1, n + 1)) for n in ranks], rtol=1e-13)
+    assert sums[1] == 1

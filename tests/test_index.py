@@ -420,9 +420,9 @@ def test_another_model_is_refused():
         ),
         (lambda i, c: KINDS["ivf"](8, options={"nlist": 2.5}), TypeError, "option nlist is 2.5; it must be an integer"),
         (
-            lambda i, c: KINDS["mih"](8, options={"nhash": 9}).add(random_codes(1000, 1, 0)),
+            lambda i, c: KINDS["mih"](16, options={"nhash": 17}).add(random_codes(1000, 2, 0)),
             ValueError,
-            "nhash is 9; it",
+            "nhash is 17; it",
         ),
         (
             lambda i, c: FlatIndex(8, store_vectors="all"),

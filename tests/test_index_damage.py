@@ -24,15 +24,18 @@ from lbhash.index.store import MERGE
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A folder for each of three kinds, with a file of every sort in it, and what a search there finds."""
+    """A folder for each kind, and one of equal codes, with files of every sort, and what a search there finds."""
     made = {}
     rng = np.random.default_rng(0)
-    for kind in ("flat", "mih", "ivf", "hnsw"):
+    for kind in ("flat", "mih", "ivf", "hnsw", "repeated"):
         folder = tmp_path_factory.mktemp(kind) / "i"
         codes = rng.integers(0, 256, (1500, 4), dtype=np.uint8)
+        if kind == "repeated":  # equal codes are stored once
+            codes = codes[rng.integers(0, 300, 1500)]
         table = CodeTable(codes, 32, rng.permutation(4000)[:1500], rng.integers(0, 3, 1500))
         vectors = rng.integers(0, 9, (1500, 2)).astype(np.uint8)
-        index = build_index(table, folder, kind, vectors=vectors, store_vectors="embeddings")
+        called = "flat" if kind == "repeated" else kind
+        index = build_index(table, folder, called, vectors=vectors, store_vectors="embeddings")
         index.remove(table.rows[:40])
         made[kind] = folder, answers(index, codes[:5])
     return made
@@ -60,7 +63,7 @@ def assert_refused_or_right(folder, queries, expected):
         np.testing.assert_array_equal(left, right)
 
 
-@pytest.mark.parametrize("kind", ["flat", "mih", "ivf", "hnsw"])
+@pytest.mark.parametrize("kind", ["flat", "mih", "ivf", "hnsw", "repeated"])
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_damage_to_any_file(whole, tmp_path, kind, data):
@@ -144,7 +147,7 @@ def rewrite(folder, manifest=None, **changes):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"version": 3}, "which a newer lbhash wrote (format 3; this one reads 2)"),
+        ({"version": 4}, "which a newer lbhash wrote (format 4; this one reads 3)"),
         ({"format": "photographs"}, "whose index.json is damaged or not of an index"),
         ({"kind": "tree"}, "of the kind 'tree', which is unknown"),
         ({"bits": 64}, "index is damaged: 00000001.0.codes.npy does not hold uint8 [1500, 8]"),
@@ -242,12 +245,16 @@ def export(index, folder):
 
 
 @pytest.mark.parametrize("change", [rewrite_all, remove_many, add_until_merged, copy_all, export])
-@pytest.mark.parametrize("name", ["codes", "ids", "attributes", "vectors", "removed"])
-def test_damage_is_never_written_again(whole, tmp_path, change, name):
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [("flat", name) for name in ("codes", "ids", "attributes", "vectors", "removed")]
+    + [("repeated", name) for name in ("codes", "sizes", "positions")],
+)
+def test_damage_is_never_written_again(whole, tmp_path, change, source, name):
     """What rewrites or exports reads only what is as it was written, and says what ``verify`` says."""
     if change is export and name == "vectors":
         pytest.skip("an export has no vectors")
-    file = flipped(whole["flat"][0], tmp_path / "i", name)
+    file = flipped(whole[source][0], tmp_path / "i", name)
     with pytest.raises(DamagedIndexError) as told:
         open_index(tmp_path / "i").verify()
     left = file.read_bytes()

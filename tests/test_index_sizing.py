@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lbhash.codes.io import CodeTable
@@ -29,6 +29,7 @@ def test_what_an_index_takes_on_disk(tmp_path):
         assert size.codes == codes.nbytes
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.integers(1, 1024),
     st.integers(1, 10**12),

@@ -30,14 +30,16 @@ class Changes(RuleBasedStateMachine):
         kind=st.sampled_from(sorted(KINDS)),
         in_folder=st.booleans(),
         keep=st.sampled_from(["", "outputs"]),
+        values=st.sampled_from([256, 2]),
         seed=st.integers(0, 2**32 - 1),
     )
-    def begin(self, kind, in_folder, keep, seed):
+    def begin(self, kind, in_folder, keep, values, seed):
         self.rng = np.random.default_rng(seed)
         self.folder = Path(tempfile.mkdtemp())
         self.held = {}
         self.largest = -1
         self.keep = keep
+        self.values = values  # of a byte: with few of them, most codes are equal to others and stored once
         options = EXHAUSTIVE[kind]
         self.index = KINDS[kind](BITS, store_vectors=keep, options=options)
         if in_folder:
@@ -49,7 +51,8 @@ class Changes(RuleBasedStateMachine):
             )
 
     def codes(self, count):
-        return np.stack([self.rng.integers(0, 256, count), self.rng.integers(0, 4, count)], axis=1).astype(np.uint8)
+        values = [self.rng.integers(0, most, count) for most in (self.values, 4)]
+        return np.stack(values, axis=1).astype(np.uint8)
 
     @rule(count=st.integers(1, 12) | st.just(0), named=st.booleans())
     def add(self, count, named):

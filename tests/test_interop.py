@@ -234,7 +234,7 @@ def test_refusals_leave_nothing(codes, command, tmp_path):
     )
     said = command(*line, "codes.sql", "--to", "oracle")[2]
     for name in FORMATS:
-        assert f"'{name}'" in said
+        assert f" {name}" in said
     codes.index.add(codes.codes[:1], [5], {name: ["a\0b"] if name == "title" else [None] for name in codes.attributes})
     Path("codes.sql").write_text("old")
     for to in ("postgres", "pgvector", "sqlite-vec"):

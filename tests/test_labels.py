@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -181,3 +183,15 @@ def test_a_label_as_json_holds_it():
     assert label_value(np.zeros(3, np.uint8)) == []
     assert type(label_value(np.int64(3))) is int
     assert [type(number) for number in label_value(np.array([1]))] == [int]
+
+
+def test_numbers_of_a_file_are_checked_without_a_copy(tmp_path):
+    np.save(tmp_path / "labels.npy", np.arange(400_000) % 7)
+    labels = np.load(tmp_path / "labels.npy", mmap_mode="r")
+    check_labels(labels[:10])
+    tracemalloc.start()
+    checked = check_labels(labels)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.shares_memory(checked, labels)
+    assert most < 100_000

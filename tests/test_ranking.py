@@ -3,12 +3,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lbhash.evaluation.ranking.distinct
+import lbhash.codes.distinct
 import lbhash.evaluation.ranking.histogram
 import lbhash.evaluation.ranking.stable
 from lbhash.codes import pack
+from lbhash.codes.distinct import compress, unique_rows
 from lbhash.evaluation.ranking import RankHistogram, distance_counts, stable_rankings
-from lbhash.evaluation.ranking.distinct import compress, unique_rows
 from lbhash.utils.labels import one_hot
 
 seeds = st.integers(0, 2**32 - 1)
@@ -309,7 +309,7 @@ def test_distinct_rows_and_compressed_codes_stand_for_all(seed, words, most):
 
 
 def test_rows_of_one_key_are_kept_apart(monkeypatch):
-    monkeypatch.setattr(lbhash.evaluation.ranking.distinct, "_keys", lambda rows: np.zeros(len(rows), np.uint64))
+    monkeypatch.setattr(lbhash.codes.distinct, "row_keys", lambda rows: np.zeros(len(rows), np.uint64))
     rows = np.array([[1], [2], [1], [2], [2]], np.uint64)
     one, kind = unique_rows(rows)
     assert (rows[one][kind] == rows).all()

@@ -415,6 +415,11 @@ def _read_npz(file: Path, name: str, asked: tuple[str | None, str | None]) -> Em
         )
     if label is not None and label not in found and label != NO_COLUMN:
         raise ValueError(f"label_column is {label!r}, and {said}, which has no such array ({has})")
+    if (asked[0] is None and embedding not in EMBEDDINGS[:2]) or (
+        asked[1] is None and label not in (None, *LABELS[:2])
+    ):
+        shown = repr(embedding) + ("" if label is None else f", labels in {label!r}")
+        print(f"{said}: embeddings are in {shown} (embedding_column, label_column name others)", file=sys.stderr)
     flags = {split: found[flag] for flag, split in FLAGS.items() if flag in found}
     table = EmbeddingTable(as_matrix(found[embedding], name), None, file.name, flags)
     if label is None or label not in found:

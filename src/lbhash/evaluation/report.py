@@ -11,12 +11,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width
+from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width, check_width
+from lbhash.codes.distinct import compress
 from lbhash.evaluation import metrics
 from lbhash.evaluation.bound import Bound, bound
 from lbhash.evaluation.metrics import Curve, Empty, Normalize, curves
 from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats
-from lbhash.evaluation.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
+from lbhash.evaluation.ranking import CHUNK, RankHistogram, Ranking, check_lengths, stable_rankings
 from lbhash.evaluation.recognition import linear_probe_accuracy, predict_from_counts
 from lbhash.utils.deprecation import renamed
 from lbhash.utils.formatting import number
@@ -207,7 +208,12 @@ def evaluate(
     if probe and labels.ndim == 2:
         raise ValueError("probe is True, and the labels are multi-label; a linear probe takes class numbers [n] only")
 
-    histogram = RankHistogram.from_codes(queries, wanted, base, labels, length)
+    compressed = None
+    if labels.ndim == 1 and size <= CHUNK:  # what the vote needs too
+        histogram, compressed = RankHistogram(queries, wanted, length), compress(as_words(base), labels)
+        histogram.count_compressed(compressed)
+    else:
+        histogram = RankHistogram.from_codes(queries, wanted, base, labels, length)
     some_relevant = histogram.graded.any(axis=(1, 2))
     if not some_relevant.any():
         none = "no base code is relevant to any query: base_labels and query_labels have no label in common"
@@ -226,7 +232,8 @@ def evaluate(
     scored = some_relevant if empty == "skip" else np.ones(len(queries), bool)
     knn_accuracy = None
     if labels.ndim == 1:
-        knn_accuracy = float(np.mean(predict_from_counts(queries, base, labels, histogram.total, k) == wanted))
+        voted = predict_from_counts(queries, base, labels, histogram.total, k, compressed)
+        knn_accuracy = float(np.mean(voted == wanted))
     for name, values in figures.items():  # in their means, a query without a relevant base code counts as 0
         mean = np.nan_to_num(values[scored], nan=0.0).mean(axis=0)
         settings[name] = mean if mean.ndim else float(mean)

@@ -11,7 +11,7 @@ from lbhash.utils.validation import check_int
 
 
 class FlatIndex(LocalIndex):
-    """Exact search: every query is compared with every code.
+    """Exact search: every query is compared with every distinct code.
 
     Opening ten million codes in a folder reads none of them, and a search needs no more memory than the codes.
 
@@ -82,7 +82,7 @@ class InvertedFile(LocalIndex):
 class SmallWorldGraph(LocalIndex):
     """A graph (HNSW): every code is linked to ``m`` near ones, and a search walks from neighbor to neighbor.
 
-    If many codes are equal, the links of a code all lead to its equals: the graph falls apart, and recall with it.
+    If many codes are equal, the links of a code would all lead to its equals; so the graph is of the distinct ones.
 
     Source: Malkov, Yashunin, "Efficient and Robust Approximate Nearest Neighbor Search Using Hierarchical Navigable
     Small World Graphs", PAMI 2020.

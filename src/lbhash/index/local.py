@@ -39,7 +39,7 @@ class LocalIndex(SegmentedIndex):
     def _codes_of(self, ids: Ids) -> PackedCodes:
         found = np.empty((len(ids), code_bytes(self.bits)), np.uint8)
         for segment, places, positions in self.state.located(ids):
-            found[places] = segment.codes[positions]
+            found[places] = segment.codes_at(positions)
         return found
 
     def _vectors_of(self, ids: Ids) -> npt.NDArray:

@@ -17,8 +17,8 @@ from lbhash.utils.serialization import read_versioned
 
 NAME = "index.json"
 FORMAT = "lbhash index"
-VERSION = 2
-FILES = ("codes", "ids", "attributes", "vectors", "structure", "removed")
+VERSION = 3
+FILES = ("codes", "sizes", "positions", "ids", "attributes", "vectors", "structure", "removed")
 """The keys of a segment's entry that stand for files."""
 _BUILD = re.compile(r"[0-9a-f]{16}")
 _DATA_FILE = re.compile(r"(\d{8})\.\d+\.[a-z]+\.(npy|arrow|faiss)")
@@ -150,6 +150,10 @@ def _check_segment(segment: dict[str, Any], where: str, wanted: dict[str, bool],
             _check_file(_of(segment, name, where, dict), name, f"{where}{name}.")
         if name in wanted and (name in segment) != wanted[name]:
             raise _InvalidError(f"{'no' if wanted[name] else 'unknown'} {where}{name}")
+    if len({name in segment for name in ("distinct", "sizes", "positions")}) > 1:
+        raise _InvalidError(f"some and not all of {where}distinct, {where}sizes and {where}positions")
+    if "distinct" in segment:
+        _number(segment, "distinct", where, 1, rows)
     if ("ids" in segment) == ("first" in segment):
         raise _InvalidError(f"both or none of {where}ids and {where}first")
     if "first" in segment and _number(segment, "first", where, 0, 2**63) + rows > next_id:

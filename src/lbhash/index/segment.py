@@ -22,6 +22,7 @@ from lbhash.index.attributes import selected
 from lbhash.index.base import Neighbors, Where, Within
 from lbhash.index.files import DamagedIndexError, Stored, StoredArray, whole, write_array, write_new
 from lbhash.index.manifest import FILES
+from lbhash.index.postings import Postings
 
 _NONE = np.empty(0, np.int64)
 
@@ -71,7 +72,8 @@ class Segment:
 
     arrays: Mapping[str, npt.NDArray | StoredArray]
     """``codes``, ``uint8 [n, bytes]``; ``ids``, ``int64 [n]``, unless they follow the first one without gaps; and
-    ``vectors``, ``[n, dim]``, if there are any."""
+    ``vectors``, ``[n, dim]``, if there are any. If many codes are equal, ``codes`` has the distinct ones, ``sizes``,
+    ``uint32 [distinct]``, how often each occurs, and ``positions``, ``uint32 [n]``, where (``Postings``)."""
     first: int = 0
     """The first id."""
     table: pa.Table | Stored | None = None
@@ -90,12 +92,20 @@ class Segment:
     @property
     def count(self) -> int:
         """The number of codes, including those that are removed."""
-        return len(self.arrays["codes"])
+        return len(self.arrays.get("positions", self.arrays["codes"]))
 
-    @property
-    def codes(self) -> PackedCodes:
-        """The codes, ``uint8 [n, bytes]``."""
-        return whole(self.arrays["codes"])
+    @cached_property
+    def postings(self) -> Postings | None:
+        """The distinct codes and who has them; None if each code is stored as often as it occurs."""
+        if "positions" not in self.arrays:
+            return None
+        codes, sizes, positions = (whole(self.arrays[name]) for name in ("codes", "sizes", "positions"))
+        return Postings(codes, sizes.astype(np.int64), positions).check()
+
+    def codes_at(self, positions: npt.NDArray[np.int64] | slice) -> PackedCodes:
+        """Return the codes at these positions, ``uint8 [m, bytes]``."""
+        codes = whole(self.arrays["codes"])
+        return codes[positions] if self.postings is None else codes[self.postings.owners[positions]]
 
     @property
     def names(self) -> npt.NDArray[np.int64] | None:
@@ -174,6 +184,7 @@ class Segment:
             elif isinstance(array, StoredArray):
                 array.file.check()
         self.check_order()
+        _ = self.postings
         if self.table is not None:
             self.attributes()
         if self.structure is not None:
@@ -185,15 +196,25 @@ class Segment:
         table = None if self.table is None else self.attributes()
         vectors = whole(self.arrays["vectors"], keep=False) if "vectors" in self.arrays else None
         if not len(self.removed):
-            return self.codes, self.ids(), table, vectors
+            return self.codes_at(slice(None)), self.ids(), table, vectors
         live = self.live()
         vectors = None if vectors is None else vectors[live]
-        return self.codes[live], self.ids_at(live), None if table is None else table.take(live), vectors
+        return self.codes_at(live), self.ids_at(live), None if table is None else table.take(live), vectors
 
     @cached_property
     def _live_codes(self) -> PackedCodes:
         """The codes to scan: a copy without the removed ones, made once rather than in every scan."""
-        return np.delete(self.codes, self.removed, axis=0) if len(self.removed) else self.codes
+        codes = self.codes_at(slice(None))
+        return np.delete(codes, self.removed, axis=0) if len(self.removed) else codes
+
+    @cached_property
+    def _live_postings(self) -> Postings | None:
+        """The postings without the removed codes."""
+        if self.postings is None or not len(self.removed):
+            return self.postings
+        keep = np.ones(self.count, bool)
+        keep[self.removed] = False
+        return self.postings.kept(keep)
 
     def _positions(self, live: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return positions in ``codes`` from those in ``_live_codes``: one more for each removed code before them."""
@@ -205,47 +226,60 @@ class Segment:
         """Return the k nearest codes, or all if there are fewer. A filtered search is always a scan."""
         if not where and self.structure is not None:
             return self._candidates(self.structure, queries, k)
-        codes, positions = self._scanned(where)
-        found = scan.nearest(queries, codes, min(k, len(codes)))
-        return Neighbors(found.distances, self.ids_at(positions(found.ids)))
+        found = self._scan(queries, k, where)
+        return Neighbors(found.distances, self.ids_at(found.ids))
 
     def within(self, queries: PackedCodes, radius: int, where: Where | None) -> Within:
         """Return the codes within a radius."""
+        if not where and self._live_postings is not None:
+            found = self._live_postings.within(queries, radius)
+            return Within(found.limits, found.distances, self.ids_at(found.ids))
         codes, positions = self._scanned(where)
         found = scan.within(queries, codes, radius)
         return Within(found.limits, found.distances, self.ids_at(positions(found.ids)))
+
+    def _scan(self, queries: PackedCodes, k: int, where: Where | None = None) -> Neighbors:
+        """Return the positions of the k nearest codes, or of all if there are fewer."""
+        if not where and self._live_postings is not None:
+            return self._live_postings.nearest(queries, k)
+        codes, positions = self._scanned(where)
+        found = scan.nearest(queries, codes, min(k, len(codes)))
+        return Neighbors(found.distances, positions(found.ids))
 
     def _scanned(self, where: Where | None) -> tuple[PackedCodes, Callable[[npt.NDArray], npt.NDArray]]:
         """Return the codes that pass a filter, and a function that returns their positions in the segment."""
         if not where:
             return self._live_codes, self._positions
         passed = self.live(where)
-        return self.codes[passed], passed.__getitem__
+        return self.codes_at(passed), passed.__getitem__
 
     def _candidates(self, structure: Structure, queries: PackedCodes, k: int) -> Neighbors:
         """Return the k nearest codes that the structure finds; queries for which it finds fewer are scanned.
 
         The structure does not know which codes are removed: it is asked for more until enough others are found.
         """
-        k = min(k, len(self))
+        k, listed = min(k, len(self)), self._live_postings
         distances = np.zeros((len(queries), k), np.int32)
         positions = np.zeros((len(queries), k), np.int64)
         pending, scanned = np.arange(len(queries)), np.zeros(len(queries), bool)
         asked = k + min(len(self.removed), k)
-        while len(pending) and asked <= self.count:
+        while len(pending) and asked <= len(self.arrays["codes"]):
             found = Neighbors(*structure.index().search(queries[pending], asked))  # −1 where it finds fewer
-            usable = (found.ids >= 0) & ~np.isin(found.ids, self.removed)
+            usable = (found.ids >= 0) & ~np.isin(found.ids, self.removed) if listed is None else listed.held(found.ids)
             enough = usable.sum(axis=1) >= k
             if enough.any():
-                far = np.where(usable, found.distances, np.iinfo(np.int32).max)[enough]
-                distances[pending[enough]], positions[pending[enough]] = scan.ranked(far, found.ids[enough], k)
+                near, ids = found.distances[enough], found.ids[enough]
+                if listed is None:
+                    best = scan.ranked(np.where(usable[enough], near, np.iinfo(np.int32).max), ids, k)
+                else:
+                    best = listed.first(near, ids, k)
+                distances[pending[enough]], positions[pending[enough]] = best
             full = found.ids[:, -1] >= 0  # the structure had as many as it was asked for
             scanned[pending[~enough & ~full]] = True
             pending, asked = pending[~enough & full], 2 * asked
         scanned[pending] = True
         if scanned.any():
-            found = scan.nearest(queries[scanned], self._live_codes, k)
-            distances[scanned], positions[scanned] = found.distances, self._positions(found.ids)
+            distances[scanned], positions[scanned] = self._scan(queries[scanned], k)
         return scan.ranked(distances, self.ids_at(positions), k)
 
     def without(self, positions: npt.NDArray[np.int64]) -> Segment:
@@ -258,6 +292,8 @@ class Segment:
         entry = dict(self.entry)
         if "codes" not in entry:
             entry["rows"] = self.count
+            if "positions" in self.arrays:
+                entry["distinct"] = len(self.arrays["codes"])
             for name, array in self.arrays.items():
                 entry[name] = write_array(folder / f"{stem}.{name}.npy", whole(array, keep=name != "vectors"))
             if "ids" not in self.arrays:
@@ -287,9 +323,14 @@ class Segment:
         tune: Callable[[Any], None],
     ) -> Segment:
         """Open the files of a segment; ``width`` is in bytes, and ``vectors`` has the vectors' dtype and dim."""
-        rows = entry["rows"]
+        rows, stored = entry["rows"], entry.get("distinct", entry["rows"])
         files = {name: Stored(folder, entry[name]) for name in FILES if name in entry and name != "removed"}
-        forms: dict[str, Any] = {"codes": (np.uint8, (rows, width)), "ids": (np.int64, (rows,))}
+        forms: dict[str, Any] = {
+            "codes": (np.uint8, (stored, width)),
+            "sizes": (np.uint32, (stored,)),
+            "positions": (np.uint32, (rows,)),
+            "ids": (np.int64, (rows,)),
+        }
         if "vectors" in files:
             forms["vectors"] = vectors["dtype"], (rows, vectors["dim"])
         return cls(
@@ -298,7 +339,7 @@ class Segment:
             table=files.get("attributes"),
             schema=schema,
             removed=read_removed(folder, entry),
-            structure=Structure(files["structure"], rows, width, tune) if "structure" in files else None,
+            structure=Structure(files["structure"], stored, width, tune) if "structure" in files else None,
             entry=entry,
         )
 

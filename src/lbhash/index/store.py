@@ -24,6 +24,7 @@ from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
 from lbhash.index.base import Columns, Ids, Index, MaybeArray, OptionRanges, Options, State, check_options
 from lbhash.index.files import DamagedIndexError
 from lbhash.index.manifest import NAME, identity_of, last_generation, read_manifest, sweep, write_manifest
+from lbhash.index.postings import group
 from lbhash.index.segment import Segment, Structure, read_removed
 from lbhash.utils.files import check_folder, exclusive
 from lbhash.utils.validation import check_choice
@@ -35,7 +36,8 @@ SMALL = 4096
 REMOVED = 0.25
 """Share of removed codes above which a segment is rewritten without them."""
 MIN_ROWS = 1_000
-"""Number of codes from which a segment gets a FAISS structure; fewer are scanned, which is as fast."""
+"""Number of codes from which a segment stores equal ones once, and of (distinct) codes from which it gets a FAISS
+structure; fewer are scanned, which is as fast."""
 PATIENCE = 600
 """Seconds that a writer waits for another writer."""
 
@@ -226,10 +228,14 @@ class SegmentedIndex(Index):
             table = None if table is None else table.take(order)
             vectors = None if vectors is None else vectors[order]
         consecutive = int(names[-1]) - int(names[0]) == len(names) - 1
+        listed = group(codes) if len(codes) >= MIN_ROWS else None
+        given: dict[str, Any] = {"ids": None if consecutive else names, "vectors": vectors}
+        if listed is not None:
+            codes = listed.codes
+            given |= {"sizes": listed.sizes.astype(np.uint32), "positions": listed.positions}
         built = self._build(codes) if len(codes) >= MIN_ROWS else None
         structure = None if built is None else Structure(built, len(codes), self._width, self._tune)
-        given = {"codes": codes, "ids": None if consecutive else names, "vectors": vectors}
-        arrays = {name: array for name, array in given.items() if array is not None}
+        arrays = {name: array for name, array in (given | {"codes": codes}).items() if array is not None}
         return Segment(arrays, int(names[0]), table, structure=structure)
 
     def _joined(self, segments: Sequence[Segment]) -> Segment:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
-from lbhash.index import FlatIndex, Index
-
-if TYPE_CHECKING:
-    from lbhash.hasher import Hasher
+from lbhash.index import FlatIndex
 
 
 class HashVectorStore(VectorStore):
@@ -27,44 +22,37 @@ class HashVectorStore(VectorStore):
         index: where the codes and documents are, for example of ``open_index``; if None, a new one in memory.
     """
 
-    def __init__(self, embedding: Embeddings, hasher: Hasher, index: Index | None = None) -> None:
-        self.embedding, self.hasher = embedding, hasher
+    embeddings: Any = None
+
+    def __init__(self, embedding: Any, hasher: Any, index: Any = None) -> None:
+        self.embeddings, self.hasher = embedding, hasher
         self.index = FlatIndex(hasher.bits, model=hasher.model_.fingerprint()) if index is None else index
         rows = self.index.attributes_of(self.index.ids()).to_pylist()
         if rows and not {"key", "text", "metadata"} <= rows[0].keys():
             raise ValueError(
-                "index has codes without documents; give one that a HashVectorStore filled, or an empty one"
+                "index has codes without documents; give an empty one, or one that a HashVectorStore filled"
             )
         self._ids = {row["key"]: row["id"] for row in rows}
 
     @classmethod
-    def from_texts(cls, texts: list[str], embedding: Embeddings, metadatas: Any = None, **kwargs: Any) -> Any:
-        """Return a store of these texts; ``hasher``, and maybe ``index`` and ``ids``, are further arguments."""
-        ids = kwargs.pop("ids", None)
+    def from_texts(cls, texts: Any, embedding: Any, metadatas: Any = None, *, ids: Any = None, **kwargs: Any) -> Any:
+        """Return a store of these texts; ``hasher``, and maybe ``index``, are further arguments."""
         store = cls(embedding, **kwargs)
         store.add_texts(texts, metadatas, ids=ids)
         return store
 
-    @property
-    def embeddings(self) -> Embeddings:
-        """The embedding."""
-        return self.embedding
-
-    def add_texts(
-        self, texts: Iterable[str], metadatas: Any = None, *, ids: Sequence[str | None] | None = None, **kwargs: Any
-    ) -> list[str]:
+    def add_texts(self, texts: Any, metadatas: Any = None, *, ids: Any = None, **kwargs: Any) -> list[str]:
         """Add texts, in the place of those with the same ids, and return the ids."""
-        texts = list(texts)
-        keys = [key or str(uuid.uuid4()) for key in ids or [None] * len(texts)]
-        if len({*keys}) != len(texts) or (metadatas is not None and len(metadatas) != len(texts)):
-            raise ValueError("ids and metadatas must have one value for each text, and the ids must differ")
-        if not texts:
+        if not (texts := list(texts)):
             return []
-        codes = self.hasher.encode(np.asarray(self.embedding.embed_documents(texts), np.float32))
+        keys = [key or str(uuid.uuid4()) for key in ids or [None] * len(texts)]
         facts = [json.dumps(one) for one in metadatas or [{}] * len(texts)]
+        if not len({*keys}) == len(facts) == len(texts):
+            raise ValueError("ids and metadatas must have one value for each text, and the ids must differ")
+        codes = self.hasher.encode(np.asarray(self.embeddings.embed_documents(texts), np.float32))
         names = self.index.state.new_ids(None, len(texts))
         self.index.add(codes, names, {"key": keys, "text": texts, "metadata": facts})
-        self.delete([key for key in keys if key in self._ids])
+        self.delete(keys)
         self._ids.update(zip(keys, names.tolist(), strict=True))
         return keys
 
@@ -75,9 +63,10 @@ class HashVectorStore(VectorStore):
             self.index.remove([self._ids.pop(key) for key in keys])
         return True
 
-    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+    def get_by_ids(self, ids: Any, /) -> list[Document]:
         """Return the documents that have these ids."""
-        return self._documents([self._ids[key] for key in ids if key in self._ids])
+        rows = self.index.attributes_of([self._ids[key] for key in ids if key in self._ids]).to_pylist()
+        return [Document(id=row["key"], page_content=row["text"], metadata=json.loads(row["metadata"])) for row in rows]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Return the k documents nearest to a text."""
@@ -87,13 +76,10 @@ class HashVectorStore(VectorStore):
         """Return the k documents nearest to a text, each with its distance in bits."""
         if not len(self.index):
             return []
-        code = self.hasher.encode(np.asarray([self.embedding.embed_query(query)], np.float32))
+        code = self.hasher.encode(np.asarray([self.embeddings.embed_query(query)], np.float32))
         found = self.index.search(code, min(k, len(self.index)))
-        return list(zip(self._documents(found.ids[0]), found.distances[0].tolist(), strict=True))
+        keys = self.index.attributes_of(found.ids[0])["key"].to_pylist()
+        return list(zip(self.get_by_ids(keys), found.distances[0].tolist(), strict=True))
 
-    def _documents(self, ids: Any) -> list[Document]:
-        rows = self.index.attributes_of(ids).to_pylist()
-        return [Document(id=row["key"], page_content=row["text"], metadata=json.loads(row["metadata"])) for row in rows]
-
-    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+    def _select_relevance_score_fn(self) -> Any:
         return lambda distance: 1 - distance / self.hasher.bits

@@ -32,9 +32,10 @@ def as_array(value: Any, name: str) -> npt.NDArray[Any]:
 
 
 def as_matrix(value: Any, name: str) -> Any:
-    """Return an array ``[n, dim]`` of what has a list or a record in each row, and anything else as it is.
+    """Return an array ``[n, dim]`` of what has a list or a record in each row, and other numbers as they are.
 
-    Such are a column of lists of pandas, Polars or Arrow, an array of Python objects, and a structured array.
+    Such are a column of lists of pandas, Polars or Arrow, an array of Python objects, and a structured array. Texts,
+    and tables of which a column holds texts or lists beside others, are a ``ValueError``.
 
     >>> as_matrix(np.array([(1, 2.5)], [("a", "i4"), ("b", "f4")]), "X").tolist()
     [[1.0, 2.5]]
@@ -51,6 +52,19 @@ def as_matrix(value: Any, name: str) -> Any:
         column = value.to_series() if hasattr(value, "to_series") else getattr(value, "iloc", {}) and value.iloc[:, 0]
         inner = as_matrix(column, name)
         return value if inner is column else inner
+    elif hasattr(value, "columns") and len(value):
+        for column, item in zip(value.columns, np.asarray(value[:1], dtype=object)[0], strict=False):
+            if hasattr(item, "__len__"):
+                what = "a text" if isinstance(item, (str, bytes)) else "a list"
+                raise ValueError(
+                    f"{name} has {what} in column {column!r} beside others; give columns of numbers, or one of lists"
+                )
+        return value
+    elif isinstance(value, (list, tuple)):
+        if len(value) and isinstance(value[0], (str, bytes)):
+            said = f"{name} has the text {value[0][:40]!r} in row 0, and must have numbers [n, dim]"
+            raise ValueError(f"{said}; embed texts and images first (docs/text.md, docs/pictures.md)")
+        return value
     elif (to_list := getattr(value, "to_pylist", getattr(value, "to_list", None))) is not None:
         rows = to_list()
     else:

@@ -182,15 +182,17 @@ def _as_numbers(labels: Any, name: str) -> npt.NDArray[Any]:
 def _class_numbers(array: npt.NDArray[Any], name: str, classes: int | None) -> npt.NDArray[np.int64]:
     if array.dtype in (np.bool_, np.float16):  # which cannot be compared with 2**63
         array = array.astype(np.float32)
-    wrong = {"at least 0": array < 0, "below 2**63": array >= 2**63}
-    if array.dtype.kind == "f":
-        wrong = {"integers from 0": array != np.floor(array), **wrong}  # NaN too
-    for limits, rows in wrong.items():
-        if (row := _first(rows)) is not None:
-            value = str(array[row]).replace("nan", "NaN")
-            raise ValueError(f"{name} is {value} in row {row}; class numbers must be {limits}")
+    # A billion labels in a file are looked at, and no array is made of as many.
+    if array.dtype.kind == "f" or (len(array) and not 0 <= int(array.min()) <= int(array.max()) < 2**63):
+        wrong = {"at least 0": array < 0, "below 2**63": array >= 2**63}
+        if array.dtype.kind == "f":
+            wrong = {"integers from 0": array != np.floor(array), **wrong}  # NaN too
+        for limits, rows in wrong.items():
+            if (row := _first(rows)) is not None:
+                value = str(array[row]).replace("nan", "NaN")
+                raise ValueError(f"{name} is {value} in row {row}; class numbers must be {limits}")
     numbers = np.ascontiguousarray(array, dtype=np.int64)
-    _check_below(numbers, np.arange(len(numbers)), name, classes)
+    _check_below(numbers, None, name, classes)
     return numbers
 
 
@@ -231,9 +233,12 @@ def _check_columns(rows: int, classes: int, name: str) -> None:
     check_memory(rows * classes, what, "number the classes from 0 without large gaps")
 
 
-def _check_below(numbers: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], name: str, classes: int | None) -> None:
+def _check_below(
+    numbers: npt.NDArray[np.int64], rows: npt.NDArray[np.int64] | None, name: str, classes: int | None
+) -> None:
+    """Raise ``ValueError`` if a number is no class; ``rows`` has the row of each, if it is not its own."""
     if classes is not None and (at := _first(numbers >= classes)) is not None:
-        where = f"{name} is {numbers[at]} in row {rows[at]}"
+        where = f"{name} is {numbers[at]} in row {at if rows is None else rows[at]}"
         raise ValueError(f"{where}; with classes {classes} it must be below {classes}")
 
 

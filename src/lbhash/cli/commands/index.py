@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 _HELP = "Build an index of codes, change it, and show what it holds."
 index_app = typer.Typer(name="index", help=_HELP, no_args_is_help=True)
 
-Format = Literal[
-    "parquet", "postgres", "pgvector", "sqlite-vec", "duckdb", "clickhouse", "lancedb", "elasticsearch", "usearch",
-    "ubinary", "binary",
-]  # fmt: skip
-"""The formats of ``lbhash.index.export.FORMATS``."""
-
 IndexPath = Annotated[str, typer.Option("--index", help="A folder that 'lbhash index build' wrote, or milvus+URL.")]
 
 
@@ -160,7 +154,10 @@ def bench(
 def export(
     index: IndexPath,
     out: Annotated[Path, typer.Option(help="The file: .parquet, .sql (its name is the table's), .npz or .ndjson.")],
-    to: Annotated[Format, typer.Option(help="Who loads it; parquet is a file of codes like any other.")] = "parquet",
+    to: Annotated[
+        str,
+        typer.Option(metavar="format", help="Who loads it, such as pgvector; parquet is a file of codes."),
+    ] = "parquet",
     as_json: Json = False,
 ) -> None:
     """Write all of an index to a file, for a database or another program."""

@@ -11,6 +11,7 @@ from lbhash.evaluation.metrics import common
 from lbhash.evaluation.metrics.common import Empty, Floats, Normalize, Ties
 from lbhash.evaluation.metrics.sums import harmonic, moment, run
 from lbhash.evaluation.ranking import Ranking
+from lbhash.evaluation.ranking.kernels import KERNELS
 from lbhash.utils.deprecation import renamed
 from lbhash.utils.validation import check_choice
 
@@ -65,16 +66,17 @@ def average_of_grades(hist: Ranking, grades: Any, top_k: int | None, ties: Ties,
     check_choice(ties, "ties", common.TIES)
     check_choice(normalize, "normalize", common.NORMALIZE)
     result, over_all = np.empty(hist.queries, np.float64), normalize == "all"
-    _average(hist.total, hist.relevant, grades, top_k, ties == "expected", ties == "best", over_all, result)
+    with KERNELS:
+        _average(hist.total, hist.relevant, grades, top_k, ties == "expected", ties == "best", over_all, result)
     return result
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(parallel=True, nogil=True, cache=True)
 def _average(
     total: Any, relevant: Any, grades: Any, top_k: int, expected: bool, best: bool, over_all: bool, result: Any
 ) -> None:
     """Write the expected average of each query, or the best or worst over the orders of ties."""
-    for query in range(len(total)):
+    for query in numba.prange(len(total)):
         every = relevant[query].sum()
         if every == 0:
             result[query] = np.nan

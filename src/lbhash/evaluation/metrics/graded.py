@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from lbhash.evaluation.metrics.average_precision import average_of_grades
 from lbhash.evaluation.metrics.common import Floats, Normalize, check_rank, ratio
@@ -18,6 +19,8 @@ from lbhash.utils.deprecation import renamed
 from lbhash.utils.validation import check_choice
 
 Gain = Literal["exponential", "linear"]
+
+_BLOCK = 1 << 18  # ranks whose discounts are in memory at a time
 
 
 def ndcg_at(hist: Ranking, k: int | None = None, gain: Gain = "exponential") -> Floats:
@@ -33,17 +36,30 @@ def ndcg_at(hist: Ranking, k: int | None = None, gain: Gain = "exponential") -> 
     check_choice(gain, "gain", get_args(Gain))
     grades = np.arange(1, hist.graded.shape[1] + 1, dtype=np.float64)
     gains = np.exp2(np.minimum(grades, 1000.0)) - 1 if gain == "exponential" else grades
-    discounts = np.concatenate(([0.0], np.cumsum(1 / np.log2(np.arange(2, k + 2)))))  # of the first 0, 1, ... places
+    ends, best_first = np.cumsum(hist.total, axis=1), hist.graded.sum(axis=2)[:, ::-1]
+    best_ends = np.cumsum(best_first, axis=1)
+    places = ends, ends - hist.total, best_ends, best_ends - best_first
+    upto, before, best_upto, best_before = _discounts([np.minimum(place, k) for place in places], k)
 
-    ends = np.cumsum(hist.total, axis=1)
-    of_group = discounts[np.minimum(ends, k)] - discounts[np.minimum(ends - hist.total, k)]
+    of_group = upto - before
     summed = np.einsum("qgd,g->qd", hist.graded, gains)
     found = (ratio(summed, hist.total, 0.0) * of_group).sum(axis=1)
 
-    best_first = hist.graded.sum(axis=2)[:, ::-1]
-    ends = np.cumsum(best_first, axis=1)
-    ideal = (discounts[np.minimum(ends, k)] - discounts[np.minimum(ends - best_first, k)]) @ gains[::-1]
-    return ratio(found, ideal, np.nan)
+    return ratio(found, (best_upto - best_before) @ gains[::-1], np.nan)
+
+
+def _discounts(places: list[npt.NDArray[np.int64]], k: int) -> list[Floats]:
+    """Return ``sum of 1 / log2(i + 1) for i = 1 ... n`` of each n of some arrays, which are from 0 to k."""
+    sums, total = [np.zeros(place.shape) for place in places], 0.0
+    for low in range(0, k, _BLOCK):
+        ranks = np.arange(low + 1, min(low + _BLOCK, k) + 1)
+        block = np.append(total, total + np.cumsum(1 / np.log2(ranks + 1)))
+        sums = [
+            np.where(place >= low, block[np.clip(place - low, 0, len(ranks))], old)
+            for place, old in zip(places, sums, strict=True)
+        ]
+        total = block[-1]
+    return sums
 
 
 def acg_at(hist: Ranking, k: int | None = None) -> Floats:

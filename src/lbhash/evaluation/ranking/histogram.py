@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width
+from lbhash.codes.distinct import Compressed, compress, unique_rows
 from lbhash.evaluation.ranking import kernels
-from lbhash.evaluation.ranking.distinct import compress, unique_rows
 from lbhash.evaluation.ranking.kernels import KERNELS, Words, by_word, split
 from lbhash.utils.arrays import as_array
 from lbhash.utils.labels import Labels, check_label_pair, check_labels, fit_columns
@@ -165,7 +165,7 @@ class RankHistogram(Ranking):
         elif base_labels.ndim == 2 or self.queries < _FEW:
             self._count_shared(codes, base_labels)
         else:
-            self._count_runs(codes, base_labels)
+            self.count_compressed(compress(as_words(codes), base_labels))
         return self
 
     def merge(self, other: RankHistogram) -> RankHistogram:
@@ -181,9 +181,10 @@ class RankHistogram(Ranking):
         merged.graded[:, : small.shape[1]] += small
         return merged
 
-    def _count_runs(self, codes: PackedCodes, labels: Labels) -> None:
-        # In the order of the labels, the codes relevant to a query are one run: the kernel reads no labels at all.
-        words, ordered, weights = compress(as_words(codes), labels)
+    def count_compressed(self, chunk: Compressed) -> None:
+        """Add a chunk of the base that ``compress`` brought into the order of its class numbers, without checks."""
+        # The codes relevant to a query are one run: the kernel reads no labels at all.
+        words, ordered, weights = chunk
         wanted = self._labels[self.unique]
         self._add_runs(words, weights, np.searchsorted(ordered, wanted), np.searchsorted(ordered, wanted, side="right"))
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width
+from lbhash.codes.distinct import Compressed, compress, unique_rows
 from lbhash.codes.popcount import popcount
 from lbhash.evaluation.ranking import CHUNK, check_lengths, distance_counts
-from lbhash.evaluation.ranking.distinct import compress, unique_rows
 from lbhash.evaluation.ranking.histogram import Counts
 from lbhash.evaluation.ranking.kernels import KERNELS, LANES, any_near, by_word
 from lbhash.utils.labels import Labels, check_single, number_classes
@@ -62,9 +62,17 @@ def check_query_labels(query_codes: npt.ArrayLike, query_labels: Any) -> npt.NDA
 
 
 def predict_from_counts(
-    queries: PackedCodes, base: PackedCodes, labels: Labels, total: Counts, k: int
+    queries: PackedCodes,
+    base: PackedCodes,
+    labels: Labels,
+    total: Counts,
+    k: int,
+    compressed: Compressed | None = None,
 ) -> npt.NDArray[np.int64]:
-    """Return ``knn_predict`` of checked arguments; ``total`` is how many codes lie at each distance."""
+    """Return ``knn_predict`` of checked arguments; ``total`` is how many codes lie at each distance.
+
+    ``compressed`` is what ``compress`` makes of all of the base and its labels, if that is known.
+    """
     unique, inverse = unique_rows(as_words(queries))  # equal codes have equal neighbors
     asked, total = as_words(queries)[unique], total[unique]
     counted = np.cumsum(total, axis=1)
@@ -78,10 +86,12 @@ def predict_from_counts(
     for start in range(0, len(unique), step):
         some = slice(start, start + step)
         votes = np.zeros((len(unique[some]), len(classes)), np.int64)
-        for low in range(0, len(base), CHUNK):
+        for low in range(0, 1 if compressed else len(base), CHUNK):
             rows = slice(low, low + CHUNK)
             # Codes of a class lie together; so put together, most groups of neighbors are too far off as a whole.
-            words, labeled, weights = compress(as_words(base[rows]), members[rows])
+            words, labeled, weights = compressed or compress(as_words(base[rows]), members[rows])
+            if compressed:
+                labeled = np.searchsorted(classes, labeled)
             weights = weights if weights.size else np.ones(len(words), np.int32)
             groups = -(-len(words) // _GROUP)
             pivots, reach = np.zeros((groups, words.shape[1]), np.uint64), np.zeros(groups, np.int64)

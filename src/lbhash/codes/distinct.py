@@ -1,11 +1,16 @@
-"""Unique codes: equal ones, which are most in a trained base, are put together, compared once and counted."""
+"""Unique codes: equal ones, which are most in a trained base, are put together and compared once."""
 
 from __future__ import annotations
+
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.evaluation.ranking.kernels import Words
+Words = npt.NDArray[np.uint64]
+
+Compressed: TypeAlias = tuple[Words, npt.NDArray, npt.NDArray[np.int32]]
+"""Words, groups and weights as ``compress`` returns them."""
 
 _FEW = 0.8  # the share of distinct codes up to which weights pay
 
@@ -16,29 +21,29 @@ def unique_rows(rows: Words) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
     As ``np.unique``, in a fraction of the time; rarely, if keys of other rows collide, a row may come more than once,
     which makes no difference to counts.
     """
-    order = np.argsort(_keys(rows))
-    new = _changes(rows[order])
+    order = np.argsort(row_keys(rows))
+    new = changes(rows[order])
     inverse = np.empty(len(rows), np.int64)
     inverse[order] = np.cumsum(new) - 1
     return order[new], inverse
 
 
-def compress(words: Words, groups: npt.NDArray) -> tuple[Words, npt.NDArray, npt.NDArray[np.int32]]:
+def compress(words: Words, groups: npt.NDArray) -> Compressed:
     """Return codes in the order of their groups (integers from 0), equal codes of a group as one with a weight.
 
     The results are words, groups, and how often each occurs; the weights are empty if (nearly) all codes are unique.
     """
     narrow = groups.astype(np.uint16) if groups.max() < 1 << 16 else groups  # NumPy sorts 16 bits by radix
-    order = np.argsort(_keys(words))
+    order = np.argsort(row_keys(words))
     order = order[np.argsort(narrow[order], kind="stable")]
     words, groups = words[order], groups[order]
-    first = np.flatnonzero(_changes(words) | np.append(True, groups[1:] != groups[:-1]))
+    first = np.flatnonzero(changes(words) | np.append(True, groups[1:] != groups[:-1]))
     if len(first) > _FEW * len(words):
         return words, groups, np.empty(0, np.int32)
     return words[first], groups[first], np.diff(np.append(first, len(words))).astype(np.int32)
 
 
-def _keys(rows: Words) -> npt.NDArray[np.uint64]:
+def row_keys(rows: Words) -> npt.NDArray[np.uint64]:
     """Return a number for each row, the same for equal rows and seldom for others."""
     keys = rows[:, 0]
     for word in range(1, rows.shape[1]):
@@ -46,7 +51,7 @@ def _keys(rows: Words) -> npt.NDArray[np.uint64]:
     return keys
 
 
-def _changes(rows: Words) -> npt.NDArray[np.bool_]:
+def changes(rows: Words) -> npt.NDArray[np.bool_]:
     """Return which rows differ from the one before."""
     new = np.ones(len(rows), bool)
     new[1:] = (rows[1:] != rows[:-1]).any(axis=1)

@@ -1,0 +1,148 @@
+"""Equal codes of a segment, stored once: the distinct codes, and for each of them the positions that have it.
+
+Trained codes collapse onto their class centers: most of a large base are equal to others. A search then compares the
+query with the distinct codes alone. Its answer is the same, ties in the order of the positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes import PackedCodes, as_words
+from lbhash.codes.distinct import changes, row_keys
+from lbhash.index import scan
+from lbhash.index.base import Neighbors, Within
+from lbhash.index.files import DamagedIndexError
+
+Counts: TypeAlias = npt.NDArray[np.int64]
+
+SHARE = 0.5
+"""Share of distinct codes up to which they are stored once."""
+_MOST = 1 << 22  # positions that are sorted at a time, if those of one query are not more
+
+
+@dataclass(frozen=True, eq=False)
+class Postings:
+    """The distinct codes of a segment in the order of their first positions, and who has them."""
+
+    codes: PackedCodes
+    """``uint8 [distinct, bytes]``."""
+    sizes: Counts
+    """How many positions have each code, ``int64 [distinct]``; 0 if all of them were removed."""
+    positions: npt.NDArray[np.uint32]
+    """The positions of the first code, increasing, then those of the second, and so on."""
+
+    @cached_property
+    def starts(self) -> Counts:
+        """Where the positions of each code begin, ``int64 [distinct]``."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    @cached_property
+    def owners(self) -> npt.NDArray[np.uint32]:
+        """Which of the distinct codes each position has, if none are removed."""
+        owners = np.empty(len(self.positions), np.uint32)
+        owners[self.positions] = np.repeat(np.arange(len(self.codes), dtype=np.uint32), self.sizes)
+        return owners
+
+    def check(self) -> Postings:
+        """Return these postings, or raise ``DamagedIndexError`` if they are not as ``Postings`` says."""
+        rows = len(self.positions)
+        seen = np.zeros(rows, bool)
+        if self.sizes.min() > 0 and self.sizes.sum() == rows and self.positions.max() < rows:
+            seen[self.positions] = True
+            falls = 1 + np.flatnonzero(self.positions[1:] < self.positions[:-1])
+            if seen.all() and np.isin(falls, self.starts).all() and (np.diff(self._firsts()) > 0).all():
+                return self
+        raise DamagedIndexError("the positions of the distinct codes of a segment are not in order")
+
+    def held(self, codes: Counts) -> Counts:
+        """Return how many positions have each of these codes; −1 stands for none."""
+        return np.where(codes >= 0, self.sizes[codes], 0)
+
+    def kept(self, keep: npt.NDArray[np.bool_]) -> Postings:
+        """Return the postings of the positions for which ``keep`` is true; no others may be removed already."""
+        kept = keep[self.positions]
+        return Postings(self.codes, np.add.reduceat(kept, self.starts, dtype=np.int64), self.positions[kept])
+
+    def nearest(self, queries: PackedCodes, k: int) -> Neighbors:
+        """Return the k nearest positions of each query by distance, then position, or all if there are fewer.
+
+        They are all among those of the k distinct codes that are nearest by distance, then first position: each of
+        these has a position that comes before all positions of a code that comes after it.
+        """
+        codes, numbers = self._scanned
+        found = scan.nearest(queries, codes, min(k, len(codes)))
+        return self.first(found.distances, numbers[found.ids], k)
+
+    def first(self, distances: npt.NDArray[np.int32], codes: Counts, k: int) -> Neighbors:
+        """Return the first k positions of some distinct codes for each query, or all if the segment has fewer.
+
+        The distances increase, and the codes, ``int64 [queries, m]``, have k positions at least; −1 stands for none.
+        """
+        k = min(k, len(self.positions))
+        held = self.held(codes)
+        before = np.cumsum(held, axis=1) - held
+        new = np.ones(distances.shape, bool)
+        new[:, 1:] = distances[:, 1:] != distances[:, :-1]
+        nearer = np.maximum.accumulate(np.where(new, before, 0), axis=1)  # how many positions are at a lower distance
+        taken = np.where(nearer < k, np.minimum(held, k), 0)
+        found = Neighbors(np.empty((len(codes), k), np.int32), np.empty((len(codes), k), np.int64))
+        step = min(scan.QUERIES, max(1, _MOST // int(taken.sum(axis=1).max(initial=1))))
+        for low in range(0, len(codes), step):
+            some = slice(low, low + step)
+            counts = taken[some].ravel()
+            at = np.repeat(np.arange(len(counts)), counts)  # the cell of ``codes`` that each position is of
+            positions = self.positions[_runs(self.starts[codes[some].ravel()], counts)]
+            ordered = scan.in_order(at // codes.shape[1], distances[some].ravel()[at], positions)
+            ends = np.cumsum(taken[some].sum(axis=1))
+            first = np.append(0, ends[:-1])[:, None] + np.arange(k)
+            found.distances[some], found.ids[some] = (column[first] for column in ordered)
+        return found
+
+    def within(self, queries: PackedCodes, radius: int) -> Within:
+        """Return all positions within a radius of each query."""
+        codes, numbers = self._scanned
+        found = scan.within(queries, codes, radius)
+        near = numbers[found.ids]
+        held = self.sizes[near]
+        ends = np.append(0, np.cumsum(held))[found.limits]
+        positions = self.positions[_runs(self.starts[near], held)].astype(np.int64)
+        return scan.by_distance(ends, np.repeat(found.distances, held), positions)
+
+    @cached_property
+    def _scanned(self) -> tuple[PackedCodes, Counts]:
+        """The codes that a position has, by first position, and their numbers."""
+        numbers = np.flatnonzero(self.sizes)
+        numbers = numbers[np.argsort(self._firsts()[numbers], kind="stable")]
+        whole = np.array_equal(numbers, np.arange(len(self.codes)))
+        return self.codes if whole else self.codes[numbers], numbers
+
+    def _firsts(self) -> Counts:
+        """The first position of each code; that of another one for a code that no position has."""
+        return self.positions[np.minimum(self.starts, len(self.positions) - 1)].astype(np.int64)
+
+
+def group(codes: PackedCodes) -> Postings | None:
+    """Return the postings of the rows of ``codes``, or None if too few of them are equal to others."""
+    words = as_words(codes)
+    keys = row_keys(words)
+    ordered = np.sort(keys)
+    if len(codes) >= 1 << 32 or np.count_nonzero(ordered[1:] != ordered[:-1]) >= SHARE * len(codes):
+        return None
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(changes(words[order]))
+    sizes = np.diff(np.append(starts, len(codes)))
+    by_first = np.argsort(order[starts])
+    starts, sizes = starts[by_first], sizes[by_first]
+    return Postings(codes[order[starts]], sizes, order[_runs(starts, sizes)].astype(np.uint32))
+
+
+def _runs(starts: Counts, sizes: Counts) -> Counts:
+    """Return the integers from each start on, as many as its size."""
+    ends = np.cumsum(sizes)
+    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)

@@ -1,0 +1,170 @@
+"""Equal codes, which a segment stores once: every answer is the one of brute force."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lbhash.codes import hamming_distances
+from lbhash.codes.io import CodeTable
+from lbhash.index import FlatIndex, build_index, open_index
+from lbhash.index import postings as postings_module
+from lbhash.index.files import write_array
+from lbhash.index.kinds import KINDS
+from lbhash.index.manifest import checksum
+from lbhash.index.postings import group
+
+EXHAUSTIVE = {"flat": {}, "mih": {"nhash": 2, "nflip": 16}, "ivf": {"nprobe": 10**6}, "hnsw": {"ef_search": 3000}}
+
+
+def repeated(rng, count, distinct, width):
+    """Codes of which so many differ."""
+    return rng.integers(0, 256, (distinct, width), np.uint8)[rng.integers(0, distinct, count)]
+
+
+def assert_exact(index, queries, codes, ids, k, radius, tied=False):
+    """The ranking is by distance, then id; with ``tied``, any of the equally distant codes will do."""
+    distances = hamming_distances(queries, codes)
+    order = np.lexsort((np.broadcast_to(ids, distances.shape), distances), axis=1)
+    found, near = index.search(queries, k), index.range_search(queries, radius)
+    np.testing.assert_array_equal(found.distances, np.take_along_axis(distances, order, 1)[:, :k])
+    if not tied:
+        np.testing.assert_array_equal(found.ids, ids[order[:, :k]])
+    for row, names in enumerate(found.ids):
+        assert len(set(names.tolist())) == k
+        at = index.codes_of(names)
+        np.testing.assert_array_equal(hamming_distances(queries[row : row + 1], at)[0], found.distances[row])
+        within = order[row][distances[row, order[row]] <= radius]
+        np.testing.assert_array_equal(near.of(row)[1], ids[within])
+        np.testing.assert_array_equal(near.of(row)[0], distances[row, within])
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    width=st.integers(1, 17),
+    distinct=st.integers(1, 450),
+    removed=st.integers(0, 240),
+    few=st.booleans(),
+)
+def test_search_is_that_of_brute_force(seed, width, distinct, removed, few):
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1000, 1300))
+    codes, ids = repeated(rng, count, distinct, width), rng.permutation(5 * count)[:count]
+    index = FlatIndex(8 * width)
+    index.add(codes, ids, {"label": rng.integers(0, 3, count)})
+    assert index.state.segments[0].postings is not None
+    gone = rng.permutation(count)[:removed]
+    index.remove(ids[gone])
+    codes, ids = np.delete(codes, gone, axis=0), np.delete(ids, gone)
+    queries = np.concatenate([codes[:2], rng.integers(0, 256, (2, width), np.uint8)])
+    k, radius = int(rng.integers(1, 30 if few else len(ids) + 1)), int(rng.integers(0, 8 * width + 1))
+    with mock.patch.object(postings_module, "_MOST", 64 if few else 1 << 22):  # so that queries come in several parts
+        assert_exact(index, queries, codes, ids, k, radius)
+    labels = index.attributes_of(ids)["label"].to_numpy()
+    some = FlatIndex(8 * width)
+    some.add(codes[labels == 1], ids[labels == 1])
+    k = min(k, len(some))
+    for found, wanted in zip(index.search(queries, k, where={"label": 1}), some.search(queries, k), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_in_a_folder(tmp_path, kind):
+    """2,600 codes of which 1,150 differ, so that those have a structure; changed, opened again, and copied."""
+    rng = np.random.default_rng(0)
+    codes, ids = repeated(rng, 2600, 1300, 4), rng.permutation(9000)[:2600]
+    build_index(CodeTable(codes, 32, ids), tmp_path / "i", kind, options=EXHAUSTIVE[kind])
+    (entry,) = json.loads((tmp_path / "i" / "index.json").read_text())["segments"]
+    assert ("structure" in entry) == (kind != "flat")
+    assert entry["distinct"] == len(np.unique(codes, axis=0)) == len(np.load(tmp_path / "i" / entry["codes"]["file"]))
+    index = open_index(tmp_path / "i")
+    first = np.flatnonzero((codes == codes[7]).all(axis=1))[0]
+    gone = np.union1d(np.arange(100, 200), first)  # the next position with that code counts now
+    index.remove(ids[gone])
+    index.add(codes[100:102], ids[100:102], {"row": [0, 0]})
+    codes, ids = np.delete(codes, gone, axis=0), np.delete(ids, gone)
+    codes, ids = (
+        np.concatenate([codes, index.codes_of(others := index.ids()[~np.isin(index.ids(), ids)])]),
+        np.append(ids, others),
+    )
+    queries = np.concatenate([codes[:6], rng.integers(0, 256, (6, 4), np.uint8)])
+    index.save(tmp_path / "copy")
+    for held in (index, open_index(tmp_path / "i"), open_index(tmp_path / "copy")):
+        assert_exact(held, queries, codes, ids, 12, 9, tied=kind != "flat")
+        held.verify()
+    index.compact()
+    index.verify()
+    assert_exact(index, queries, codes, ids, 1, 9, tied=kind != "flat")
+
+
+def test_a_graph_finds_equal_codes():
+    """Over all codes, the links of a code would lead to its equals alone."""
+    rng = np.random.default_rng(0)
+    codes = repeated(rng, 20_000, 1_200, 8)
+    graph, flat = KINDS["hnsw"](64), FlatIndex(64)
+    for index in (graph, flat):
+        index.add(codes)
+    queries = codes[:100] ^ np.uint8(1)
+    exact = flat.search(queries, 30).distances[:, -1:]
+    assert (graph.search(queries, 30).distances <= exact).mean() > 0.95
+
+
+def test_what_repeats_seldom_is_stored_as_it_is():
+    rng = np.random.default_rng(0)
+    assert group(rng.integers(0, 256, (1000, 8), np.uint8)) is None
+    index = FlatIndex(64)
+    index.add(repeated(rng, 999, 3, 8))
+    assert index.state.segments[0].postings is None
+
+
+def test_codes_whose_keys_collide(monkeypatch):
+    """A code may then be among the distinct ones twice, and no answer is another."""
+    monkeypatch.setattr(postings_module, "row_keys", lambda rows: np.zeros(len(rows), np.uint64))
+    rng = np.random.default_rng(0)
+    codes, index = repeated(rng, 1000, 4, 2), FlatIndex(16)
+    index.add(codes)
+    assert len(index.state.segments[0].postings.codes) > 4
+    assert_exact(index, codes[:3], codes, np.arange(1000), 400, 5)
+
+
+@pytest.mark.parametrize("change", ["swapped", "twice", "beyond", "sizes"])
+def test_positions_of_another_program(tmp_path, change):
+    codes = repeated(np.random.default_rng(0), 1000, 50, 4)
+    build_index(CodeTable(codes, 32, np.arange(1000)), tmp_path / "i")
+    manifest = json.loads((tmp_path / "i" / "index.json").read_text())
+    entry = manifest["segments"][0]
+    name = "sizes" if change == "sizes" else "positions"
+    file = tmp_path / "i" / entry[name]["file"]
+    array = np.load(file)
+    if change == "swapped":
+        array[[0, 1]] = array[[1, 0]]
+    elif change == "twice":
+        array[1] = array[2]
+    elif change == "beyond":
+        array[5] = 1000
+    else:
+        array[:2] += np.array([1, -1]).astype(np.uint32)
+    entry[name] = write_array(file, array)
+    manifest.pop("checksum")
+    (tmp_path / "i" / "index.json").write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
+    for use in (lambda index: index.search(codes[:1], 3), lambda index: index.codes_of([3]), lambda i: i.verify()):
+        with pytest.raises(ValueError, match=r"^index is damaged: the positions of the distinct codes"):
+            use(open_index(tmp_path / "i"))
+
+
+@pytest.mark.parametrize("name", ["distinct", "sizes", "positions"])
+def test_a_manifest_without_a_part(tmp_path, name):
+    build_index(CodeTable(repeated(np.random.default_rng(0), 1000, 50, 4), 32, np.arange(1000)), tmp_path / "i")
+    shutil.copy(tmp_path / "i" / "index.json", tmp_path / "kept")
+    manifest = json.loads((tmp_path / "kept").read_text())
+    del manifest["segments"][0][name], manifest["checksum"]
+    (tmp_path / "i" / "index.json").write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
+    with pytest.raises(ValueError, match=r"some and not all of segments\[0\]\.distinct"):
+        open_index(tmp_path / "i")
