@@ -49,10 +49,12 @@ def test_the_best_of_all_codes(bits, n, seed, data):
     assert [part.dtype for part in found] == [np.float32, np.int32, np.int64]
 
 
+@pytest.mark.parametrize("distinct", [1200, 30])  # 30 are stored once each
 @pytest.mark.parametrize("kind", ["flat", "mih", "ivf", "hnsw"])
-def test_every_kind_in_a_folder_is_exact_and_filters(tmp_path, kind):
+def test_every_kind_in_a_folder_is_exact_and_filters(tmp_path, kind, distinct):
     rng = np.random.default_rng(0)
-    base, outputs = rng.standard_normal((1200, 20)), rng.standard_normal((2, 20)).astype(np.float32)
+    base = rng.standard_normal((distinct, 20))[np.arange(1200) * 7 % distinct]
+    outputs = rng.integers(-1000, 1000, (2, 20)).astype(np.float32)
     labels = np.arange(1200) % 3
     build_index(CodeTable(pack(base), 20, np.arange(1200), labels), tmp_path / "i", kind=kind)
     index = open_index(tmp_path / "i")
