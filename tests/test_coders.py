@@ -33,6 +33,12 @@ def data():
     return x.astype(np.float32), y
 
 
+def run_command(*words):
+    from lbhash.cli.app import app
+
+    app([str(word) for word in words], standalone_mode=False)
+
+
 def rows_of(x, y=None):
     return EmbeddingSplit(x, np.arange(len(x)), y)
 
@@ -227,7 +233,7 @@ def test_a_coder_is_a_hasher_like_any_other(data, name, tmp_path):
 def test_without_labels_the_default_is_one_that_needs_none(data):
     x, _ = data
     hasher = Hasher(bits=5).fit(x)
-    assert (hasher.method, hasher.method_, hasher.name) == ("csq", "itq", "itq")
+    assert (hasher.method, hasher.method_, hasher.name) == (None, "itq", "itq")
     np.testing.assert_array_equal(hasher.encode(x), Hasher(bits=5, method="itq").fit(x).encode(x))
     assert len(hasher.classes_) == 0
     for what in (lambda: hasher.predict(x), lambda: hasher.score(x, np.zeros(90))):
@@ -242,11 +248,22 @@ def test_a_coder_without_labels_never_looks_at_them(data, name):
     np.testing.assert_array_equal(*fits)
 
 
-@pytest.mark.parametrize("name", ["dsdh", *LABELED])
-def test_a_method_with_labels_says_that_there_are_none(data, name):
-    said = rf"^method is '{name}', which learns from labels, and there are none; .* \(lsh, pca, itq\)$"
+@pytest.mark.parametrize("name", ["csq", "dsdh", *LABELED])
+def test_a_method_with_labels_says_that_there_are_none(data, name, tmp_path):
+    said = rf"^method is '{name}', which learns from labels, and there are none; .* \({', '.join(FREE)}\)$"
     with pytest.raises(ValueError, match=said):
         Hasher(method=name).fit(data[0])
+    np.save(tmp_path / "x.npy", data[0])
+    with pytest.raises(ValueError, match=said):
+        run_command("train", "--data", tmp_path / "x.npy", "--out", tmp_path / "m", "--method", name)
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_default_is_stored_by_its_name(data, tmp_path):
+    x, y = data
+    for settings, labels, name in (({}, None, "itq"), ({"hidden": 8, "epochs": 1}, y, "csq")):
+        Hasher(bits=8, **settings).fit(x, labels).save_pretrained(tmp_path / name)
+        assert Hasher.from_pretrained(tmp_path / name).method == name
 
 
 def test_settings_of_a_network_are_refused(data):
@@ -272,9 +289,7 @@ def test_from_a_file_without_labels_to_a_search(data, tmp_path, monkeypatch, cap
     np.save("x.npy", data[0])
 
     def run(*words):
-        from lbhash.cli.app import app
-
-        app([str(word) for word in words], standalone_mode=False)
+        run_command(*words)
         return capsys.readouterr().out
 
     said = run("train", "--data", "x.npy", "--out", "m", "--bits", 12)

@@ -15,7 +15,7 @@ from lbhash.data.split import EmbeddingSplit, Split
 from lbhash.losses import find_method, method_name
 from lbhash.models.hash_model import HashModel
 from lbhash.models.posterior import ClassPosterior
-from lbhash.training.arguments import TrainingArguments, arguments
+from lbhash.training.arguments import METHOD, TrainingArguments, arguments
 from lbhash.training.coders import CODERS, LABEL_FREE, coder_of
 from lbhash.training.coders.base import MOST_ROWS, LinearMap
 from lbhash.training.confusion import confusion
@@ -26,11 +26,13 @@ _USED = {"bits", "method", "seed", "device", "threads", "workers", "progress"}
 
 
 def fitted_method(method: Any, has_labels: bool) -> Any:
-    """Return the method that fits rows with or without labels: the default one gives way to a label-free coder.
+    """Return the method that fits rows with or without labels: the one that is named or, if None, the default.
 
     Raises:
         ValueError: the method needs labels and there are none, or there is no such method.
     """
+    if method is None:
+        return METHOD if has_labels else LABEL_FREE
     coder = coder_of(method)
     if coder is None:
         try:
@@ -39,12 +41,10 @@ def fitted_method(method: Any, has_labels: bool) -> Any:
             raise ValueError(f"{error}, or of those without a network: {', '.join(CODERS)}") from None
     if has_labels or (coder is not None and not coder.needs_labels):
         return method
-    if method == TrainingArguments.method:
-        return LABEL_FREE
     free = ", ".join(name for name, kind in CODERS.items() if not kind.needs_labels)
     raise ValueError(
         f"method is {method_name(method)!r}, which learns from labels, and there are none; give a label for each row, "
-        f"or a method that needs none ({free})"
+        f"leave method out, which then is {LABEL_FREE!r}, or name one that needs none ({free})"
     )
 
 
@@ -71,7 +71,7 @@ def fit_coder(
         if one.name in _USED or (one.name == "centers" and kind.uses_centers):
             continue
         if value != one.default and value != 0:
-            why = "" if method == given.method else "there are no labels, so that "
+            why = "" if settings.method is not None else "there are no labels, so that "
             what = f"the method is {method!r}, which trains no network"
             raise ValueError(f"{one.name} is {value!r} and {why}{what}; leave {one.name} out")
     if split.needs_backbone or not isinstance(split, EmbeddingSplit):
