@@ -17,6 +17,7 @@ from lbhash.centers.targets import check_center_kind
 from lbhash.hasher import Hasher
 from lbhash.losses import Guided, Objective, Task, build_objective, find_method
 from lbhash.models.hash_model import HashModel
+from lbhash.training.arguments import METHOD
 from lbhash.training.schedule import Schedule
 from lbhash.utils.files import existing_file
 from lbhash.utils.system import check_packages
@@ -159,7 +160,7 @@ def _build(hasher: Hasher, classes: int) -> Objective:
     with torch.random.fork_rng(devices=[]):
         HashModel(1, hasher.bits, hasher.hidden, hasher.dropout)
         task = Task(hasher.bits, classes, torch.arange(classes), torch.ones(classes, hasher.bits), hasher.epochs)
-        return build_objective(hasher.method, task, hasher.guided, hasher.guidance, hasher.options)
+        return build_objective(hasher.method or METHOD, task, hasher.guided, hasher.guidance, hasher.options)
 
 
 def _own_value(hasher: Hasher, name: str) -> Any:
@@ -176,7 +177,7 @@ def _own_value(hasher: Hasher, name: str) -> Any:
 def _default(hasher: Hasher, name: str) -> Any:
     """Return a setting's default; None if it has none."""
     group, _, own = name.rpartition(".")
-    kind: Any = {"": type(hasher), "guidance": Guided, "options": find_method(hasher.method)}[group]
+    kind: Any = {"": type(hasher), "guidance": Guided, "options": find_method(hasher.method or METHOD)}[group]
     parameter = inspect.signature(kind).parameters.get(own)
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 
