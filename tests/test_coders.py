@@ -13,10 +13,12 @@ import scipy.linalg
 import scipy.optimize
 import scipy.stats
 import torch
+from sklearn.datasets import load_digits
 
 from lbhash import Hasher
 from lbhash.codes import unpack
 from lbhash.data.split import EmbeddingSplit
+from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.report import evaluate
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders import CODERS, coder_of
@@ -186,13 +188,44 @@ def test_sdc_calibrates_the_cosines_of_a_batch():
 def test_the_normalization_of_sdc_becomes_part_of_the_last_layer(data):
     x = torch.from_numpy(data[0])
     coder, model = CODERS["sdc"](4), HashModel(7, 4, 8, dropout=0.0).eval()
-    coder.parameters(model)
+    coder.begin(model, rows_of(data[0]))
     before = model(x).detach()
     with torch.no_grad():
         coder.norm.weight.copy_(torch.tensor([1.0, 2.0, 0.5, -1.0]))
         coder.norm.bias.copy_(torch.tensor([0.0, 1.0, -1.0, 0.5]))
         coder.finish(model, x)
     torch.testing.assert_close(model(x), coder.norm(before), rtol=1e-3, atol=1e-4)  # in training, by the rows' own
+
+
+def test_sne_wants_the_neighbors_of_the_embeddings(data):
+    x, coder = data[0], CODERS["sne"](5, seed=1)
+    model = HashModel(7, 5, 0, dropout=0.0)
+    coder.begin(model, rows_of(x))
+    itq = CODERS["itq"](5, int(np.random.default_rng(1).integers(2**63))).fit(rows_of(x)).outputs(x)
+    logits = model.outputs(x)
+    np.testing.assert_allclose(logits / logits[0, 0], itq / itq[0, 0], rtol=1e-3, atol=1e-3)  # it starts there
+    assert np.abs(logits).mean() == pytest.approx(1, rel=1e-3)
+    assert np.square(model.head.weight.detach().numpy()).mean() == pytest.approx(1, rel=1e-3)
+    rows, b = x[:6].tolist(), signs(logits[:6])
+    cosines = [[cosine(p, q) for q in rows] for p in rows]
+    tau = 0.2 * np.std([cosines[i][j] for i in range(6) for j in range(6) if i != j], ddof=1)
+    total = 0.0
+    for i in range(6):
+        others = [j for j in range(6) if j != i]
+        p = np.exp([cosines[i][j] / tau for j in others])
+        q = np.exp([15 * float(b[i] @ b[j]) / 5 for j in others])
+        total -= (p / p.sum() * np.log(q / q.sum())).sum() / 6
+    assert coder.loss(model, torch.from_numpy(x[:6])).item() == pytest.approx(total, rel=1e-3)
+
+
+def test_sne_keeps_more_neighbors_than_itq():
+    x = load_digits().data[:800].astype(np.float32)
+    query, base = x[:200], x[200:]
+    found = []
+    for name in ("itq", "sne"):
+        hasher = Hasher(bits=32, method=name).fit(base)
+        found.append(evaluate_neighbors(hasher.encode(query), query, hasher.train_codes_, base, [10]).recall[0])
+    assert found[1] > found[0] + 0.01
 
 
 def test_cibhash_finds_the_other_view():
@@ -225,7 +258,7 @@ def test_cibhash_makes_the_views_alike():
     assert logits.grad[2, 1].item() == pytest.approx((slow(moved, fixed) - slow(fixed, fixed)) / 1e-5, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["bihalf", "sdc", "cibhash"])
+@pytest.mark.parametrize("name", ["sne", "bihalf", "sdc", "cibhash"])
 def test_what_learns_by_batches_refuses_rows_that_tell_nothing(name):
     with pytest.raises(ValueError, match=r"^the rows are all equal; there is nothing to tell them apart by"):
         CODERS[name](4).fit(rows_of(np.ones((5, 3), np.float32)))

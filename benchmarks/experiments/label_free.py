@@ -4,14 +4,14 @@
 
 A data set is NAME=FILE; FILE may be "digits". Only its train split is used: some of its rows are asked, and the coders
 see and store the others. Queries and labels are never looked at, so that a default may be chosen by the table. Each
-cell leaves a JSON file under ``--runs``; an interrupted table goes on with the cells that are missing.
+line leaves a JSON file under ``--runs``; an interrupted table goes on with the lines that are missing.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -19,6 +19,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
+from benchmarks.experiments.contenders import few_dimensions, iterative_quantization, product_quantization
 from benchmarks.experiments.page import check_part, markdown_table, replace_part
 
 from lbhash.training.coders import CODERS
@@ -29,21 +30,21 @@ ASKED = 1000
 """Train rows that are asked; a fifth of the rows, if these are fewer."""
 RECALLS = (10, 100)
 FREE = tuple(name for name, kind in CODERS.items() if not kind.needs_labels)
-OTHERS = ("FAISS ITQ", "FAISS PQ", "FAISS RaBitQ", "first dimensions, signs")
 
 
-class Cell(NamedTuple):
-    """A cell of the table."""
+class Line(NamedTuple):
+    """A line of the table, of one seed."""
 
     data: str
-    bytes: int
     method: str
+    sizes: tuple[int, ...]  # in bytes
     seed: int
 
     @property
     def name(self) -> str:
         """Of the cell's file."""
-        return f"{self.data}-{self.method.replace(' ', '-').replace(',', '')}-{self.bytes}bytes-seed{self.seed}"
+        sizes = "+".join(map(str, self.sizes))
+        return f"{self.data}-{self.method.replace(' ', '-').replace(',', '')}-{sizes}bytes-seed{self.seed}"
 
 
 @cache
@@ -62,58 +63,66 @@ def _work(file: str) -> Any:
     return Work(Dataset(Path(file).stem, "train rows", base, base, query))
 
 
-def execute(cell: Cell, file: str) -> dict[str, Any]:
-    """Fit one method and measure its recalls; they are empty where it has no code of this size."""
+def execute(line: Line, file: str) -> dict[str, Any]:
+    """Fit one method at every size and measure its recalls; a size at which it has no code is missing."""
     from benchmarks.experiments.scored import expected_recall
 
     work = _work(file)
-    started = time.perf_counter()
-    scores = _coder_scores(cell, work) if cell.method in FREE else _others()[cell.method](work, cell)
-    seconds = time.perf_counter() - started
     wanted = work.nearest(slice(None), max(RECALLS))
-    recalls = [] if scores is None else [float(expected_recall(scores, wanted[:, :k]).mean()) for k in RECALLS]
-    return {**cell._asdict(), "recalls": recalls, "seconds": seconds}
+    result: dict[str, Any] = {**line._asdict(), "recalls": {}, "seconds": {}}
+    for size in line.sizes:
+        started = time.perf_counter()
+        scores = SCORES.get(line.method, partial(_of_coder, line.method))(work, size, line.seed)
+        if scores is not None:
+            result["seconds"][str(size)] = time.perf_counter() - started
+            result["recalls"][str(size)] = [float(expected_recall(scores, wanted[:, :k]).mean()) for k in RECALLS]
+    return result
 
 
-def _coder_scores(cell: Cell, work: Any) -> Any:
+def _of_coder(method: str, work: Any, size: int, seed: int) -> Any:
     from lbhash.codes import hamming_distances
     from lbhash.hasher import Hasher
 
-    hasher = Hasher(8 * cell.bytes, cell.method, seed=cell.seed).fit_split(
-        work.base_part.with_rows(work.base_part.rows, None), 0
-    )
+    base = work.base_part.with_rows(work.base_part.rows, None)
+    hasher = Hasher(8 * size, method, seed=seed).fit_split(base, 0)
     return hamming_distances(hasher.encode_split(work.dataset.query), hasher.train_codes_)
 
 
-def _others() -> dict[str, Callable[[Any, Cell], Any]]:
-    from benchmarks.experiments import contenders as of
-
-    def named(name: str, made: Callable[[Any, Cell], Any], work: Any, cell: Cell) -> Any:
-        return next((one.scores(slice(None)) for one in made(work, cell) if one.name == name), None)
-
-    made = {
-        "FAISS ITQ": lambda work, cell: of.iterative_quantization(work, 8 * cell.bytes, cell.seed),
-        "FAISS PQ": lambda work, cell: of.product_quantization(work, 8 * cell.bytes, cell.seed),
-        "first dimensions, signs": lambda work, cell: of.few_dimensions(work, 8 * cell.bytes),
-    }
-    return {name: partial(named, name, one) for name, one in made.items()} | {"FAISS RaBitQ": _rabitq}
+def _of_contender(name: str, made: Callable[..., Iterator[Any]], work: Any, *settings: int) -> Any:
+    return next((one.scores(slice(None)) for one in made(work, *settings) if one.name == name), None)
 
 
-def _rabitq(work: Any, cell: Cell) -> Any:
+def _itq(work: Any, size: int, seed: int) -> Any:
+    return _of_contender("FAISS ITQ", iterative_quantization, work, 8 * size, seed)
+
+
+def _pq(work: Any, size: int, seed: int) -> Any:
+    return _of_contender("FAISS PQ", product_quantization, work, 8 * size, seed)
+
+
+def _first(work: Any, size: int, seed: int) -> Any:
+    return _of_contender("first dimensions, signs", few_dimensions, work, 8 * size)
+
+
+def _rabitq(work: Any, size: int, seed: int) -> Any:
     """FAISS's RaBitQ of as many principal components, turned at random, as fit beside its two numbers a row."""
     import faiss
 
-    dimensions = 8 * (cell.bytes - 8)
+    dimensions = 8 * (size - 8)
     if not 0 < dimensions <= work.dim:
         return None
     index: Any = faiss.index_factory(work.dim, f"PCAR{dimensions},RaBitQ")
     index.train(work.train)
     index.add(work.base)
-    assert index.sa_code_size() == cell.bytes
+    assert index.sa_code_size() == size
     distances, found = index.search(work.query, len(work.base))
     scores = np.empty_like(distances)
     np.put_along_axis(scores, found, distances, 1)
     return scores
+
+
+SCORES = {"FAISS ITQ": _itq, "FAISS PQ": _pq, "FAISS RaBitQ": _rabitq, "first dimensions, signs": _first}
+"""What is set beside the coders: functions of rows, bytes and seed that return scores."""
 
 
 def main() -> None:
@@ -121,13 +130,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE", help="may be given often")
     parser.add_argument("--bytes", nargs="+", type=int, default=[4, 8, 16, 32])
-    parser.add_argument("--methods", nargs="+", choices=[*FREE, *OTHERS], default=[*FREE, *OTHERS])
+    parser.add_argument("--methods", nargs="+", choices=[*FREE, *SCORES], default=[*FREE, *SCORES])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
-    parser.add_argument("--out", type=Path, default=Path("docs/search.md"))
-    parser.add_argument("--runs", type=Path, default=Path("runs/label-free"), help="folder of the cells' JSON files")
-    parser.add_argument("--workers", type=int, default=1, help="cells at a time, one thread each")
+    parser.add_argument("--out", type=Path, default=Path("docs/training.md"))
+    parser.add_argument("--runs", type=Path, default=Path("runs/label-free"), help="folder of the lines' JSON files")
+    parser.add_argument("--workers", type=int, default=1, help="lines at a time, one thread each")
     given = parser.parse_args()
-    runs: dict[str, tuple[Cell, str]] = {}
+    runs: dict[str, tuple[Line, str]] = {}
     for one in given.data:
         name, _, file = one.partition("=")
         try:
@@ -137,11 +146,15 @@ def main() -> None:
             parser.error(str(error))
         if rows is None:
             parser.error(f"data is {one!r}; it must be NAME=FILE")
-        for method, size, seed in product(given.methods, given.bytes, given.seeds):
-            cell = Cell(name, size, method, seed)
-            runs[cell.name] = (cell, file)
+        for method, seed in product(given.methods, given.seeds):
+            line = Line(name, method, tuple(given.bytes), seed)
+            runs[line.name] = (line, file)
     results, _ = run_missing(
-        runs, execute, given.runs, given.workers, lambda result: ", ".join(f"{r:.3f}" for r in result["recalls"])
+        runs,
+        execute,
+        given.runs,
+        given.workers,
+        lambda result: " ".join(f"{found[0]:.3f}" for found in result["recalls"].values()),
     )
     command = " ".join(f"--data {one.partition('=')[0]}=FILE" for one in given.data)
     seeds = " ".join(map(str, given.seeds))
@@ -150,15 +163,15 @@ def main() -> None:
 
 
 def page(results: list[dict[str, Any]], command: str) -> str:
-    """The tables in Markdown, one for each data set; the best of a column in bold, of codes of bits in italics too."""
+    """The tables in Markdown, one for each data set; the best of a column in bold."""
     parts = [f"Made by `{command}`.\n"]
     for data in dict.fromkeys(result["data"] for result in results):
-        cells: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        cells: dict[tuple[str, int], list[list[float]]] = {}
         for result in results:
-            if result["data"] == data and result["recalls"]:
-                cells.setdefault((result["method"], result["bytes"]), []).append(result)
+            for size, recalls in result["recalls"].items() if result["data"] == data else ():
+                cells.setdefault((result["method"], int(size)), []).append(recalls)
         sizes = sorted({size for _, size in cells})
-        found = {key: [fmean(r["recalls"][at] for r in of) for at in range(len(RECALLS))] for key, of in cells.items()}
+        found = {key: [fmean(at) for at in zip(*of, strict=True)] for key, of in cells.items()}
         best = {
             (size, at): max(values[at] for (_, other), values in found.items() if other == size)
             for size in sizes
@@ -176,8 +189,8 @@ def page(results: list[dict[str, Any]], command: str) -> str:
                     else []
                 )
                 row.append(" / ".join(marked) or "–")
-            seconds = [r["seconds"] for (name, _), of in cells.items() if name == method for r in of]
-            rows.append([*row, f"{max(seconds):.0f}"])
+            of = (result for result in results if (result["data"], result["method"]) == (data, method))
+            rows.append([*row, f"{max(max(result['seconds'].values()) for result in of):.0f}"])
         columns = ["method", *(f"{size} bytes" for size in sizes), "seconds"]
         parts.append(f"**{data}**\n\n{markdown_table(columns, rows, left=0)}\n")
     return "\n".join(parts)

@@ -16,12 +16,14 @@ from lbhash.training.coders.pca import PCA
 from lbhash.training.coders.ridge import Ridge
 from lbhash.training.coders.sdc import SDC
 from lbhash.training.coders.sdh import SDH
+from lbhash.training.coders.sne import SNE
 from lbhash.training.coders.spectral import SpectralHashing
 
 CODERS: dict[str, type[Coder]] = {
     "lsh": LSH,
     "pca": PCA,
     "itq": ITQ,
+    "sne": SNE,
     "spectral": SpectralHashing,
     "bihalf": BiHalf,
     "sdc": SDC,
@@ -43,5 +45,19 @@ def coder_of(method: Any) -> type[Coder] | None:
     return CODERS.get(method) if isinstance(method, str) else None
 
 
-__all__ = ["CCAITQ", "CODERS", "ITQ", "KSH", "LABEL_FREE", "LSH", "PCA", "SDC", "SDH", "BiHalf", "CIBHash", "Coder"]
+__all__ = [
+    "CCAITQ",
+    "CODERS",
+    "ITQ",
+    "KSH",
+    "LABEL_FREE",
+    "LSH",
+    "PCA",
+    "SDC",
+    "SDH",
+    "SNE",
+    "BiHalf",
+    "CIBHash",
+    "Coder",
+]
 __all__ += ["LinearMap", "Logistic", "Ridge", "SpectralHashing", "coder_of"]

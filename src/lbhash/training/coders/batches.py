@@ -15,23 +15,26 @@ from lbhash.data.split import EmbeddingSplit
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders.base import MOST_TRAINED, Coder
 
-BATCH = 64
-EPOCHS, MOST_STEPS = 100, 5_000  # passes over the rows, fewer where they would have more steps
-
 
 class BatchCoder(Coder):
-    """A coder with a loss of batches, minimized by Adam, whose learning rate falls along a cosine."""
+    """A coder with a loss of batches, minimized by Adam, whose learning rate falls along a cosine.
+
+    There are ``epochs`` passes over the rows, fewer where they would have more than so many steps.
+    """
 
     needs_labels = False
     hidden: ClassVar[int] = 1024
+    batch: ClassVar[int] = 64
+    epochs: ClassVar[int] = 100
+    steps: ClassVar[int] = 2_000
     lr: ClassVar[float] = 1e-3
 
     @abstractmethod
     def loss(self, model: HashModel, x: Tensor) -> Tensor:
         """Return the loss of embeddings ``[n, dim]``, n even, which ``halves`` may pair."""
 
-    def parameters(self, model: HashModel) -> list[nn.Parameter]:
-        """Return what is trained."""
+    def begin(self, model: HashModel, rows: EmbeddingSplit) -> list[nn.Parameter]:
+        """Prepare the head, whose input is standardized and whose weights are random, and return what is trained."""
         return list(model.parameters())
 
     def finish(self, model: HashModel, x: Tensor) -> None:
@@ -53,17 +56,17 @@ class BatchCoder(Coder):
             torch.manual_seed(int(self.rng.integers(2**63)))
             model = HashModel(rows.dim, self.bits, self.hidden, dropout=0.0)
             model.set_standardization(mean, deviation)
-            self._train(model, x)
+            self._train(model, x, self.begin(model, rows))
         model.eval()
         with torch.no_grad():
             self.finish(model, x)
         return model
 
-    def _train(self, model: HashModel, x: Tensor) -> None:
-        size = min(BATCH, len(x) // 2 * 2)
+    def _train(self, model: HashModel, x: Tensor, parameters: list[nn.Parameter]) -> None:
+        size = min(self.batch, len(x) // 2 * 2)
         batches = len(x) // size
-        steps = min(EPOCHS * batches, MOST_STEPS)
-        optimizer = torch.optim.Adam(self.parameters(model), self.lr, fused=True)
+        steps = min(self.epochs * batches, self.steps)
+        optimizer = torch.optim.Adam(parameters, self.lr, fused=True)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
         for step in range(steps):
             if step % batches == 0:

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from scipy.stats import beta
 from torch import Tensor, nn
 
+from lbhash.data.split import EmbeddingSplit
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders.batches import BatchCoder, half_cosines
 
@@ -27,8 +28,8 @@ class SDC(BatchCoder):
 
     network = True
 
-    def parameters(self, model: HashModel) -> list[nn.Parameter]:
-        """Return those of the head and of the normalization."""
+    def begin(self, model: HashModel, rows: EmbeddingSplit) -> list[nn.Parameter]:
+        """Return the parameters of the head and of the normalization."""
         self.norm = nn.BatchNorm1d(self.bits)
         return [*model.parameters(), *self.norm.parameters()]
 
