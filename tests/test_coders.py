@@ -431,8 +431,8 @@ def test_a_coder_is_a_hasher_like_any_other(data, name, tmp_path):
 def test_without_labels_the_default_is_one_that_needs_none(data):
     x, _ = data
     hasher = Hasher(bits=5).fit(x)
-    assert (hasher.method, hasher.method_, hasher.name) == (None, "itq", "itq")
-    np.testing.assert_array_equal(hasher.encode(x), Hasher(bits=5, method="itq").fit(x).encode(x))
+    assert (hasher.method, hasher.method_, hasher.name) == (None, "sne", "sne")
+    np.testing.assert_array_equal(hasher.encode(x), Hasher(bits=5, method="sne").fit(x).encode(x))
     assert len(hasher.classes_) == 0
     for what in (lambda: hasher.predict(x), lambda: hasher.score(x, np.zeros(90))):
         with pytest.raises(ValueError, match=r"needs labels of the training rows, and the hasher was"):
@@ -459,7 +459,7 @@ def test_a_method_with_labels_says_that_there_are_none(data, name, tmp_path):
 
 def test_a_default_is_stored_by_its_name(data, tmp_path):
     x, y = data
-    for settings, labels, name in (({}, None, "itq"), ({"hidden": 8, "epochs": 1}, y, "csq")):
+    for settings, labels, name in (({}, None, "sne"), ({"hidden": 8, "epochs": 1}, y, "csq")):
         Hasher(bits=8, **settings).fit(x, labels).save_pretrained(tmp_path / name)
         assert Hasher.from_pretrained(tmp_path / name).method == name
 
@@ -470,7 +470,7 @@ def test_settings_of_a_network_are_refused(data):
         said = f"^{name} is .* and the method is 'itq', which has its own settings; leave {name} out"
         with pytest.raises(ValueError, match=said):
             Hasher(method="itq", **{name: value}).fit(x, y)
-    with pytest.raises(ValueError, match=r"^epochs is 5 and there are no labels, so that the method is 'itq', which"):
+    with pytest.raises(ValueError, match=r"^epochs is 5 and there are no labels, so that the method is 'sne', which"):
         Hasher(epochs=5).fit(x)
     with pytest.raises(
         ValueError, match=r"^method is 'mine'; it must be one of hashnet, .*, or of the coders: lsh, .*sdh"
@@ -492,9 +492,9 @@ def test_from_a_file_without_labels_to_a_search(data, tmp_path, monkeypatch, cap
 
     said = run("train", "--data", "x.npy", "--out", "m", "--bits", 12)
     assert "x.npy has no labels" in said
-    assert "itq" in said
+    assert "sne" in said
     metrics = json.loads((tmp_path / "m" / "metrics.json").read_text())
-    assert (metrics["method"], metrics["queries"], metrics["base"]) == ("itq", 9, 81)
+    assert (metrics["method"], metrics["queries"], metrics["base"]) == ("sne", 9, 81)
     assert (metrics["epochs"], metrics["training"], metrics["neighbors"]) == (None, None, [10, 81])
     for split in ("query", "base"):
         run("encode", "--model", "m", "--data", "x.npy", "--split", split, "--out", f"{split}.parquet")

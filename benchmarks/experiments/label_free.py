@@ -10,7 +10,7 @@ line leaves a JSON file under ``--runs``; an interrupted table goes on with the 
 from __future__ import annotations
 
 import argparse
-import time
+import shlex
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import product
@@ -69,12 +69,10 @@ def execute(line: Line, file: str) -> dict[str, Any]:
 
     work = _work(file)
     wanted = work.nearest(slice(None), max(RECALLS))
-    result: dict[str, Any] = {**line._asdict(), "recalls": {}, "seconds": {}}
+    result: dict[str, Any] = {**line._asdict(), "recalls": {}}
     for size in line.sizes:
-        started = time.perf_counter()
         scores = SCORES.get(line.method, partial(_of_coder, line.method))(work, size, line.seed)
         if scores is not None:
-            result["seconds"][str(size)] = time.perf_counter() - started
             result["recalls"][str(size)] = [float(expected_recall(scores, wanted[:, :k]).mean()) for k in RECALLS]
     return result
 
@@ -156,9 +154,9 @@ def main() -> None:
         given.workers,
         lambda result: " ".join(f"{found[0]:.3f}" for found in result["recalls"].values()),
     )
-    command = " ".join(f"--data {one.partition('=')[0]}=FILE" for one in given.data)
-    seeds = " ".join(map(str, given.seeds))
-    command = f"python -m benchmarks.experiments.label_free {command} --seeds {seeds}"
+    words = [word for one in given.data for word in ("--data", f"{one.partition('=')[0]}=FILE")]
+    words += ["--methods", *given.methods, "--seeds", *map(str, given.seeds)]
+    command = f"python -m benchmarks.experiments.label_free {shlex.join(words)}"
     replace_part(given.out, PART, page(list(results.values()), command))
 
 
@@ -189,9 +187,8 @@ def page(results: list[dict[str, Any]], command: str) -> str:
                     else []
                 )
                 row.append(" / ".join(marked) or "–")
-            of = (result for result in results if (result["data"], result["method"]) == (data, method))
-            rows.append([*row, f"{max(max(result['seconds'].values()) for result in of):.0f}"])
-        columns = ["method", *(f"{size} bytes" for size in sizes), "seconds"]
+            rows.append(row)
+        columns = ["method", *(f"{size} bytes" for size in sizes)]
         parts.append(f"**{data}**\n\n{markdown_table(columns, rows, left=0)}\n")
     return "\n".join(parts)
 

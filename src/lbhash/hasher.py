@@ -83,7 +83,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Hasher:
         """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``.
 
-        Without labels, a method that needs none is fitted: the one that ``method`` names or, if it is None, ``itq``.
+        Without labels, a method that needs none is fitted: the one that ``method`` names or, if it is None, ``sne``.
         ``method_`` says which.
         """
         if y is None:

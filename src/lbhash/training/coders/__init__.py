@@ -36,8 +36,8 @@ CODERS: dict[str, type[Coder]] = {
 }
 """The coders by the name that ``method`` takes, those that need no labels first."""
 
-LABEL_FREE = "itq"
-"""The coder of rows without labels, where no method is chosen."""
+LABEL_FREE = "sne"
+"""The coder of rows without labels, where no method is chosen: the best of ``benchmarks.experiments.label_free``."""
 
 
 def coder_of(method: Any) -> type[Coder] | None:
