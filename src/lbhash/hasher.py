@@ -63,7 +63,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         model_: the trained ``HashModel``, of embeddings.
         backbone_: the ``Backbone`` that turns images into these; loaded when it is first asked for.
         method_: the method that was fitted: ``method``, or without labels the default that needs none.
-        trained_: how the training went, a ``Trained``; None of a method without a network. ``fit_seeds`` leaves none.
+        trained_: how the training went, a ``Trained``; None of a coder. ``fit_seeds`` leaves none.
         classes_: the label values, in the order of the centers; empty without labels.
         centers_: the class centers, ``int8 [C, bits]`` of ±1; None if the method has no use for them.
         train_codes_: the codes of the training rows, ``uint8 [n, ceil(bits / 8)]``, validation rows among them.
