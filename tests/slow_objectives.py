@@ -144,7 +144,7 @@ def class_loss(scores, sets):
 
 
 def slow_dpsh(objective, task, rows, sets, index):
-    return slow_memory(rows, sets, index, task) + 0.1 * to_signs(rows)
+    return mean(nll(inner(rows[i], rows[j]) / 2, s) for i, j, s in pairs_of(sets)) + 0.1 * to_signs(rows)
 
 
 def slow_dsh(objective, task, rows, sets, index):
@@ -157,8 +157,8 @@ def slow_dsh(objective, task, rows, sets, index):
 
 def slow_dhn(objective, task, rows, sets, index):
     u = tanh(rows)
-    total = mean(nll(inner(u[i], u[j]) / 2, s) for i, j, s in pairs_of(sets))
-    return total + 0.1 * mean(math.log(math.cosh(abs(x) - 1)) for row in u for x in row)
+    total = mean(nll(inner(u[i], u[j]), s) for i, j, s in pairs_of(sets))
+    return total + 0.3 * mean(math.log(math.cosh(abs(x) - 1)) for row in u for x in row)
 
 
 def slow_dtsh(objective, task, rows, sets, index):
@@ -301,7 +301,7 @@ def slow_qsmi(objective, task, rows, sets, index):
     m = n * n / sum(map(sum, s))
     similar = sum((z[i][j] - 1) ** 2 for i in range(n) for j in range(n) if s[i][j])
     total = similar + sum(x * x for row in z for x in row) / m
-    return total / n**2 + 0.01 * mean(sum(abs(abs(x) - 1) for x in row) for row in rows)
+    return (total + 0.01 * sum(abs(abs(x) - 1) for row in rows for x in row)) / n**2
 
 
 def slow_mds(objective, task, rows, sets, index):

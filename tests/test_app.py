@@ -289,6 +289,19 @@ def test_an_index_that_does_not_answer_is_a_503(client, monkeypatch):
     assert answer.headers["retry-after"] == "5"
 
 
+@pytest.mark.parametrize("method", ["itq", "spectral"])
+def test_a_coder_is_served(tmp_path, method):
+    x = load_table("digits").embeddings.astype(np.float32)
+    coder = Hasher(BITS, method).fit(x)
+    coder.save_pretrained(tmp_path / "model")
+    table = CodeTable(coder.encode(x), BITS, np.arange(len(x)), model=coder.model_.fingerprint())
+    build_index(table, tmp_path / "index")
+    with TestClient(create_app(Settings(tmp_path / "model", tmp_path / "index", "digits")), base_url=HOME) as client:
+        answer = found(client.post("/v1/search", json={"embedding": x[7].tolist(), "k": 20}))
+        assert answer == by_hand(coder.encode(x[7:8])[0], open_index(tmp_path / "index"), 20)
+        assert client.post("/v1/search", json={"row": 7, "k": 1}).json()["query"]["doubt"] is not None
+
+
 def test_doubt_is_how_far_outputs_are_from_those_of_the_data(client, hasher):
     x = load_table("digits").embeddings[:200].astype(np.float32)
     outputs, usual = hasher.model_.outputs(x), Usual(hasher.model_, x)

@@ -8,9 +8,10 @@ import sys
 import numpy as np
 import pytest
 from benchmarks import center_times
-from benchmarks.experiments import arrangement, centers_effect, centers_table, methods_table, results
+from benchmarks.experiments import arrangement, centers_effect, centers_table, label_free, methods_table, results
 
 from lbhash.centers.targets import centers_fingerprint
+from lbhash.data import load_dataset
 from lbhash.utils.parallel import read_run, run_missing
 
 
@@ -186,3 +187,19 @@ def test_what_an_experiment_refuses_is_a_line(tmp_path, monkeypatch, capsys, wro
         arrangement.main()
     assert stopped.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_codes_without_labels_are_measured_on_train_rows():
+    line = label_free.Line("digits", "lsh", (4, 8), 1)
+    found = label_free.execute(line, "digits")
+    assert (found["method"], found["seed"], list(found["recalls"])) == ("lsh", 1, ["4", "8"])
+    assert all(0 < low < high < 1 for low, high in zip(found["recalls"]["4"], found["recalls"]["8"], strict=True))
+    work = label_free._work("digits")
+    train = load_dataset("digits").train
+    assert len(work.query) + len(work.base) == len(train)
+    assert len(work.query) == len(train) // 5
+    other = {**found, "method": "FAISS RaBitQ", "recalls": {"8": [0.9, 0.1]}}
+    page = label_free.page([found, other], "made so")
+    assert "Made by `made so`" in page
+    (row,) = (text for text in page.splitlines() if text.startswith("| FAISS RaBitQ"))
+    assert row == "| FAISS RaBitQ | – | **0.900** / 0.100 |"

@@ -111,6 +111,15 @@ def test_a_trained_model_of_several_labels_a_row(tmp_path, blobs):
     assert "lbhash.backbone" not in facts["metadata"]
 
 
+@pytest.mark.parametrize("method", ["itq", "spectral", "sdc"])  # a linear map, waves alone, and a network
+def test_a_coder(tmp_path, blobs, method):
+    hasher = Hasher(bits=11, method=method).fit(blobs.x)
+    hasher.save_pretrained(tmp_path / "model")
+    export_model(tmp_path / "model", tmp_path / "model.onnx")
+    outputs = hasher.model_.outputs(blobs.query_x)
+    assert_same(run(tmp_path / "model.onnx", blobs.query_x), hasher.encode(blobs.query_x), outputs)
+
+
 def test_zero_is_positive_and_padding_is_zero(tmp_path):
     made = HashModel(3, 12, hidden=0)
     nn.init.zeros_(made.head.weight)

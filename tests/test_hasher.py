@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse
 import torch
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -49,6 +50,14 @@ def test_every_method_learns(blobs, method, guided):
     assert (hasher.predict(blobs.query_x, k=20) == blobs.query_y).mean() > (0.4 if weak else 0.7)
     assert hasher.centers_.shape == (4, 12)
     assert hasher.name == (f"{method}_d" if guided else method)
+
+
+@pytest.mark.parametrize("method", ["dpsh", "qsmi"])
+def test_pairs_of_many_classes_are_told_apart(method):
+    """Most pairs are dissimilar, and what they do to the rows together must not swing, nor the bits be pulled to ±1."""
+    x, y = load_digits(return_X_y=True)
+    hasher = Hasher(64, method, guided=False, epochs=5, hidden=256, batch_size=32).fit(x[:600], y[:600])
+    assert hasher.score(x[600:800], y[600:800]) > 0.5
 
 
 @pytest.mark.parametrize("guided", [True, False])

@@ -177,8 +177,6 @@ def test_gradient_is_the_slope_of_the_loss(method, multi):
         theta = moved @ memory.outputs.T / 2
         s = torch.tensor([[bool(a & b) for b in label_sets(task.labels)] for a in label_sets(labels)])
         loss = (F.softplus(theta) - s * theta).mean()
-        if method == "dpsh":
-            return loss + 0.1 * (moved.abs() - 1).square().mean()
         return loss + (objective.codes[index] - moved).square().mean()
 
     # PyTorch's cross-entropy has the precision of CSQ's targets, float32.

@@ -23,7 +23,7 @@ from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.models.hash_model import HashModel, check_model_folder, load_model
-from lbhash.training.arguments import TrainingArguments, arguments, described, stored_arguments
+from lbhash.training.arguments import METHOD, TrainingArguments, arguments, described, stored_arguments
 from lbhash.training.checkpoints import has_checkpoint
 from lbhash.training.closed_form import fit_coder, fitted_method
 from lbhash.training.coders import coder_of
@@ -63,7 +63,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         model_: the trained ``HashModel``, of embeddings.
         backbone_: the ``Backbone`` that turns images into these; loaded when it is first asked for.
         method_: the method that was fitted: ``method``, or without labels the default that needs none.
-        trained_: how the training went, a ``Trained``; None of a method without a network. ``fit_seeds`` leaves none.
+        trained_: how the training went, a ``Trained``; None of a coder. ``fit_seeds`` leaves none.
         classes_: the label values, in the order of the centers; empty without labels.
         centers_: the class centers, ``int8 [C, bits]`` of ±1; None if the method has no use for them.
         train_codes_: the codes of the training rows, ``uint8 [n, ceil(bits / 8)]``, validation rows among them.
@@ -83,8 +83,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Hasher:
         """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``.
 
-        Without labels, a method that needs none is fitted: the one that ``method`` names (``lsh``, ``pca``, ``itq``)
-        or, where that is left at its default, ``itq``. ``method_`` says which.
+        Without labels, a method that needs none is fitted: the one that ``method`` names or, if it is None, ``sne``.
+        ``method_`` says which.
         """
         if y is None:
             (rows,), labels, classes = self._validated(X), None, np.arange(0)
@@ -286,7 +286,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
     @property
     def name(self) -> str:
         """The method as the paper writes it: ``csq``, or ``csq_d`` if it is guided."""
-        return full_name(getattr(self, "method_", self.method), self.guided)
+        return full_name(getattr(self, "method_", self.method or METHOD), self.guided)
 
     def encode(self, X: npt.ArrayLike | Iterable[Image | bytes]) -> PackedCodes:
         """Return the codes of embeddings ``[n, dim]`` or of images: ``uint8 [n, ceil(bits / 8)]``.

@@ -248,7 +248,7 @@ def centers(
 
 @app.command()
 def methods(as_json: Json = False) -> None:
-    """List the methods: hosts, which train a network, and coders, which fit a linear map."""
+    """List the methods: hosts, whose training has settings, and coders, which fit a small model by themselves."""
     from lbhash.cli.tables import method_rows, print_methods
 
     if as_json:

@@ -260,7 +260,7 @@ def method_rows() -> list[dict[str, Any]]:
             "name": name,
             "guided": None if name in CODERS else f"{name}_d",
             "labels": name in METHODS or CODERS[name].needs_labels,
-            "network": name in METHODS,
+            "network": name in METHODS or CODERS[name].network,
             "summary": (kind.__doc__ or "").split(".")[0],
             "source": " ".join((import_module(kind.__module__).__doc__ or "").split()),
             "recommended": {form: recommended(kind, form == "guided", 64) for form in getattr(kind, "recommended", {})},

@@ -18,8 +18,8 @@ class DHN(Objective):
 
     u = tanh ℓ,  L = mean over pairs i ≠ j of [log(1 + exp θ_ij) − s_ij θ_ij] + λ mean log cosh(|u| − 1)
 
-    θ_ij = ½⟨u_i, u_j⟩, and s_ij is 1 for rows that share a label, else 0. (DeepHash, the authors' later code, squares
-    |u| − 1 instead.)
+    θ_ij = ⟨u_i, u_j⟩, and s_ij is 1 for rows that share a label, else 0. The constants are those of the code of the
+    paper (dhn-caffe). DeepHash, the authors' later code, halves θ and squares |u| − 1 instead.
 
     Args:
         lam: λ, the weight of the quantization.
@@ -28,7 +28,7 @@ class DHN(Objective):
     uses_centers = False
     search_space: ClassVar = {"lam": {"low": 1e-3, "high": 10.0, "log": True}}
 
-    def __init__(self, task: Task, *, lam: float = 0.1) -> None:
+    def __init__(self, task: Task, *, lam: float = 0.3) -> None:
         super().__init__()
         self.lam = check_float(lam, "lam", 0)
 
@@ -37,5 +37,5 @@ class DHN(Objective):
         u = logits.tanh()
         x = 1 - u.abs()
         log_cosh = x + F.softplus(-2 * x) - math.log(2)
-        pairs = pair_mean(likelihood_loss(u @ u.T / 2, similar(labels, labels)))
+        pairs = pair_mean(likelihood_loss(u @ u.T, similar(labels, labels)))
         return pairs + self.lam * log_cosh.mean()

@@ -15,11 +15,11 @@ from lbhash.utils.validation import check_float
 class QSMI(Objective):
     """The quadratic mutual information between cosines and similarity, in its square-clamped form.
 
-    L = (1/n²) [Σ_ij s_ij (z_ij − 1)² + (1/M) Σ_ij z_ij²] + α mean_i Σ_k ||ℓ_ik| − 1|,  z_ij = ½(1 + cos(ℓ_i, ℓ_j))
+    L = (1/n²) [Σ_ij s_ij (z_ij − 1)² + (1/M) Σ_ij z_ij² + α Σ_ik ||ℓ_ik| − 1|],  z_ij = ½(1 + cos(ℓ_i, ℓ_j))
 
     i and j run over the n rows of the batch, M = n² / Σ_ij s_ij, and s_ij is 1 for rows that share a label, else 0. A
-    row is similar to itself. (DeepHash-pytorch takes the last term of outputs of unit length, whose entries cannot be
-    ±1.)
+    row is similar to itself. (The authors do not divide by n². DeepHash-pytorch takes the last term of outputs of unit
+    length, whose entries cannot be ±1.)
 
     Args:
         alpha: α, the weight of the quantization.
@@ -38,4 +38,4 @@ class QSMI(Objective):
         s = similar(labels, labels).to(z.dtype)
         s.fill_diagonal_(1)  # also a row without a label
         information = (s * (z - 1).square()).mean() + s.mean() * z.square().mean()
-        return information + self.alpha * (logits.abs() - 1).abs().sum(dim=1).mean()
+        return information + self.alpha * (logits.abs() - 1).abs().sum() / len(logits) ** 2

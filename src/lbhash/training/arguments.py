@@ -67,6 +67,9 @@ def _check_bits(value: Any, name: str) -> int:
     return check_bits(value, name)
 
 
+METHOD = "csq"
+"""The host method of rows with labels, where none is chosen."""
+
 _STORED: dict[str, tuple[type, ...]] = {
     "method": (str,),
     "guided": (bool,),
@@ -85,9 +88,10 @@ class TrainingArguments:
 
     bits: int = _setting(64, "Length of a code, from 1 to 1,024.", _check_bits, stored=False)
     method: Any = _setting(
-        "csq",
-        "Host method: one that 'lbhash methods' lists, such as csq or, guided, csq_d; MODULE:CLASS for an Objective of "
-        "your own, installed or in the current folder; in Python also its class.",
+        None,
+        "A method that 'lbhash methods' lists, such as dch or, guided, dch_d; MODULE:CLASS for an Objective of your "
+        "own, installed or in the current folder; in Python also its class. Without it, csq, and for rows without "
+        "labels a method that needs none.",
     )
     guided: bool = _setting(True, "Add the paper's guidance to the method (X becomes X_D).")
     epochs: int = _whole(30, "Passes over the training rows.", 1)
@@ -201,6 +205,8 @@ class TrainingArguments:
             values[one.name] = value if check is None or optional else check(value, one.name)
         made = TrainingArguments(**values)
         check_warmup(made.warmup, made.epochs)
+        if made.method is None:
+            made.method = METHOD
         if made.patience is not None and made.monitor is None:
             made.monitor = "ratio"
         return made

@@ -1,4 +1,4 @@
-"""A hash model without training epochs: a coder's linear map as a head without a hidden layer, or a class posterior."""
+"""A hash model of a coder: its linear map as a head without a hidden layer, its class posterior, or its own head."""
 
 from __future__ import annotations
 
@@ -15,36 +15,38 @@ from lbhash.data.split import EmbeddingSplit, Split
 from lbhash.losses import find_method, method_name
 from lbhash.models.hash_model import HashModel
 from lbhash.models.posterior import ClassPosterior
-from lbhash.training.arguments import TrainingArguments, arguments
+from lbhash.training.arguments import METHOD, TrainingArguments, arguments
 from lbhash.training.coders import CODERS, LABEL_FREE, coder_of
 from lbhash.training.coders.base import MOST_ROWS, LinearMap
 from lbhash.training.confusion import confusion
+from lbhash.training.hardware import cpu_settings
 from lbhash.training.setup import labeled, model_metadata
+from lbhash.utils.serialization import plain
 
 _USED = {"bits", "method", "seed", "device", "threads", "workers", "progress"}
 """The settings that a coder uses, or that say only how the machine works."""
 
 
 def fitted_method(method: Any, has_labels: bool) -> Any:
-    """Return the method that fits rows with or without labels: the default one gives way to a label-free coder.
+    """Return the method that fits rows with or without labels: the one that is named or, if None, the default.
 
     Raises:
         ValueError: the method needs labels and there are none, or there is no such method.
     """
+    if method is None:
+        return METHOD if has_labels else LABEL_FREE
     coder = coder_of(method)
     if coder is None:
         try:
             find_method(method)
         except ValueError as error:
-            raise ValueError(f"{error}, or of those without a network: {', '.join(CODERS)}") from None
+            raise ValueError(f"{error}, or of the coders: {', '.join(CODERS)}") from None
     if has_labels or (coder is not None and not coder.needs_labels):
         return method
-    if method == TrainingArguments.method:
-        return LABEL_FREE
     free = ", ".join(name for name, kind in CODERS.items() if not kind.needs_labels)
     raise ValueError(
         f"method is {method_name(method)!r}, which learns from labels, and there are none; give a label for each row, "
-        f"or a method that needs none ({free})"
+        f"leave method out, which then is {LABEL_FREE!r}, or name one that needs none ({free})"
     )
 
 
@@ -71,8 +73,8 @@ def fit_coder(
         if one.name in _USED or (one.name == "centers" and kind.uses_centers):
             continue
         if value != one.default and value != 0:
-            why = "" if method == given.method else "there are no labels, so that "
-            what = f"the method is {method!r}, which trains no network"
+            why = "" if settings.method is not None else "there are no labels, so that "
+            what = f"the method is {method!r}, which has its own settings"
             raise ValueError(f"{one.name} is {value!r} and {why}{what}; leave {one.name} out")
     if split.needs_backbone or not isinstance(split, EmbeddingSplit):
         raise ValueError(
@@ -82,7 +84,7 @@ def fit_coder(
     if not len(split):
         raise ValueError("split has no row; training needs at least one")
     rows = split.subsample(MOST_ROWS, given.seed)
-    with threadpool_limits(given.threads):
+    with threadpool_limits(given.threads), cpu_settings(given.threads):
         centers = None
         if kind.needs_labels:
             rows = labeled(rows, classes)
@@ -90,13 +92,19 @@ def fit_coder(
             wanted = check_center_kind(given.centers)
             centers = task_centers(wanted, classes, given.bits, given.seed, partial(confusion, rows, classes))
         found = kind(given.bits, given.seed).fit(rows, classes, centers)
-    metadata = model_metadata(given, len(split)) | {"method": method, "guided": False}
+    model = found if isinstance(found, HashModel) else _model(found, split.dim, given.bits)
+    model.metadata = plain(model_metadata(given, len(split)) | {"method": method, "guided": False}, "metadata")
+    return model.eval(), centers
+
+
+def _model(found: LinearMap | ClassPosterior, dim: int, bits: int) -> HashModel:
+    """Return the model of a linear map, or of a branch alone."""
     with torch.random.fork_rng(devices=[]):
-        model = HashModel(split.dim, given.bits, hidden=0, dropout=0.0, metadata=metadata)
+        model = HashModel(dim, bits, hidden=0, dropout=0.0)
     if isinstance(found, ClassPosterior):
         model.posterior, found = found, LinearMap(np.zeros(1), np.zeros(1), np.zeros(1))
     with torch.no_grad():
         model.mean.copy_(torch.as_tensor(found.mean))
         model.head.weight.copy_(torch.as_tensor(found.weight))  # type: ignore[operator]
         model.head.bias.copy_(torch.as_tensor(found.bias))  # type: ignore[operator]
-    return model.eval(), centers
+    return model

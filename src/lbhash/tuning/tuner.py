@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import lightning as L
 import numpy as np
+from sklearn.base import clone
 
 from lbhash.codes import check_bits
 from lbhash.data import Dataset, EmbeddingSplit, hold_out
@@ -18,6 +19,7 @@ from lbhash.evaluation.diagnostics import diagnose_rows, diagnose_values
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, By, Score, score_codes
 from lbhash.hasher import Hasher
 from lbhash.models.hash_model import HashModel
+from lbhash.training.arguments import METHOD
 from lbhash.training.confusion import confusion
 from lbhash.training.hardware import check_machine
 from lbhash.training.setup import with_recipe
@@ -103,6 +105,7 @@ def search(
     top_k = None if top_k is None else check_int(top_k, "top_k", 1)
     seed = check_int(hasher.seed if seed is None else seed, "seed")
     check_bits(hasher.bits)
+    hasher = clone(hasher).set_params(method=hasher.method or METHOD)
     check_machine(hasher.device, hasher.threads)
     for name in ("devices", "nodes"):
         if getattr(hasher, name) != 1:

@@ -160,7 +160,7 @@ def with_options(group: Callable[..., dict[str, Any]]) -> Callable[[Callable[...
 def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command, which takes ``**settings``, an option for each training setting but those that are named."""
     hints = get_type_hints(TrainingArguments, localns={"Augmentation": bool})
-    hints |= {"method": str, "backbone": str | None}
+    hints |= {"method": str | None, "backbone": str | None}
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)

@@ -1,33 +1,45 @@
-"""Coders: methods without a network, which fit a linear model in closed form or in a few rounds of linear algebra."""
+"""Coders: methods that fit a small model to embeddings with settings of their own, most of them without labels."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from lbhash.training.coders.base import Coder, LinearMap
+from lbhash.training.coders.bihalf import BiHalf
 from lbhash.training.coders.cca_itq import CCAITQ
+from lbhash.training.coders.cibhash import CIBHash
 from lbhash.training.coders.itq import ITQ
+from lbhash.training.coders.ksh import KSH
 from lbhash.training.coders.logistic import Logistic
 from lbhash.training.coders.lsh import LSH
 from lbhash.training.coders.pca import PCA
 from lbhash.training.coders.ridge import Ridge
+from lbhash.training.coders.sdc import SDC
 from lbhash.training.coders.sdh import SDH
+from lbhash.training.coders.sne import SNE
+from lbhash.training.coders.spectral import SpectralHashing
 from lbhash.training.coders.wccn_itq import WCCNITQ
 
 CODERS: dict[str, type[Coder]] = {
     "lsh": LSH,
     "pca": PCA,
     "itq": ITQ,
+    "sne": SNE,
+    "spectral": SpectralHashing,
+    "bihalf": BiHalf,
+    "sdc": SDC,
+    "cibhash": CIBHash,
     "ridge": Ridge,
     "cca-itq": CCAITQ,
     "wccn-itq": WCCNITQ,
     "sdh": SDH,
+    "ksh": KSH,
     "logistic": Logistic,
 }
 """The coders by the name that ``method`` takes, those that need no labels first."""
 
-LABEL_FREE = "itq"
-"""The coder of rows without labels, where no method is chosen."""
+LABEL_FREE = "sne"
+"""The coder of rows without labels, where no method is chosen: the best of ``benchmarks.experiments.label_free``."""
 
 
 def coder_of(method: Any) -> type[Coder] | None:
@@ -35,5 +47,20 @@ def coder_of(method: Any) -> type[Coder] | None:
     return CODERS.get(method) if isinstance(method, str) else None
 
 
-__all__ = ["CCAITQ", "CODERS", "ITQ", "LABEL_FREE", "LSH", "PCA", "SDH", "Coder", "LinearMap", "Logistic"]
-__all__ += ["WCCNITQ", "Ridge", "coder_of"]
+__all__ = [
+    "CCAITQ",
+    "CODERS",
+    "ITQ",
+    "KSH",
+    "LABEL_FREE",
+    "LSH",
+    "PCA",
+    "SDC",
+    "SDH",
+    "SNE",
+    "WCCNITQ",
+    "BiHalf",
+    "CIBHash",
+    "Coder",
+]
+__all__ += ["LinearMap", "Logistic", "Ridge", "SpectralHashing", "coder_of"]

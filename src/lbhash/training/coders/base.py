@@ -10,10 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.split import EmbeddingSplit
+from lbhash.models.hash_model import HashModel
 from lbhash.models.posterior import ClassPosterior
 
 MOST_ROWS = 100_000
 """The most rows that a coder is fitted to; of more, as many are sampled."""
+
+MOST_TRAINED = 20_000
+"""The most rows that a rotation, waves or a small network are fitted to."""
 
 Floats = npt.NDArray[np.floating]
 
@@ -32,7 +36,9 @@ class LinearMap:
 
 
 class Coder(ABC):
-    """A method that fits a linear model to embeddings. A new one is a file with a subclass, and its name in ``CODERS``.
+    """A method that fits a small model to embeddings, with settings of its own.
+
+    A new one is a file with a subclass, and its name in ``CODERS``.
 
     Args:
         bits: h, the length of a code.
@@ -45,6 +51,9 @@ class Coder(ABC):
     uses_centers: ClassVar[bool] = False
     """Whether the coder is given the class centers."""
 
+    network: ClassVar[bool] = False
+    """Whether the coder trains a network with a hidden layer."""
+
     def __init__(self, bits: int, seed: int = 0) -> None:
         self.bits = bits
         self.rng = np.random.default_rng(seed)
@@ -52,8 +61,8 @@ class Coder(ABC):
     @abstractmethod
     def fit(
         self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None
-    ) -> LinearMap | ClassPosterior:
-        """Return the map that fits these rows, or a class posterior.
+    ) -> LinearMap | HashModel | ClassPosterior:
+        """Return the map that fits these rows, a trained model, or a class posterior.
 
         Args:
             rows: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot, if the coder needs any.

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lbhash.training.coders.base import Floats, random_rotation, signs
+from lbhash.training.coders.base import MOST_TRAINED, Floats, random_rotation, signs
 
 ROUNDS = 50
-MOST_ROTATED = 20_000
-"""The most rows that the rotation is fitted to."""
 
 
 def quantizing_rotation(v: Floats, bits: int, rng: np.random.Generator, rounds: int = ROUNDS) -> Floats:
@@ -17,8 +15,8 @@ def quantizing_rotation(v: Floats, bits: int, rng: np.random.Generator, rounds: 
     min ‖B − V R‖² over B = sign(V R) and R in turn, from a random R; given B, R = P Qᵀ of the SVD Vᵀ B = P Σ Qᵀ. If
     there are more bits than columns, this is the rotation of V with columns of zeros beside it.
     """
-    if len(v) > MOST_ROTATED:
-        v = v[rng.permutation(len(v))[:MOST_ROTATED]]
+    if len(v) > MOST_TRAINED:
+        v = v[rng.permutation(len(v))[:MOST_TRAINED]]
     v = v.astype(np.float32)
     r = random_rotation(bits, rng)[: v.shape[1]].astype(np.float32)
     for _ in range(rounds):

@@ -1,0 +1,83 @@
+"""The base class of the coders that train a head by batches of rows without labels."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lbhash.data.split import EmbeddingSplit
+from lbhash.models.hash_model import HashModel
+from lbhash.training.coders.base import MOST_TRAINED, Coder
+
+
+class BatchCoder(Coder):
+    """A coder with a loss of batches, minimized by Adam, whose learning rate falls along a cosine.
+
+    There are ``epochs`` passes over the rows, fewer where they would have more than so many steps.
+    """
+
+    needs_labels = False
+    hidden: ClassVar[int] = 1024
+    batch: ClassVar[int] = 64
+    epochs: ClassVar[int] = 100
+    steps: ClassVar[int] = 2_000
+    lr: ClassVar[float] = 1e-3
+
+    @abstractmethod
+    def loss(self, model: HashModel, x: Tensor) -> Tensor:
+        """Return the loss of embeddings ``[n, dim]``, n even, which ``halves`` may pair."""
+
+    def begin(self, model: HashModel, rows: EmbeddingSplit) -> list[nn.Parameter]:
+        """Prepare the head, whose input is standardized and whose weights are random, and return what is trained."""
+        return list(model.parameters())
+
+    def finish(self, model: HashModel, x: Tensor) -> None:
+        """Set what follows from the trained head and the rows ``[n, dim]``."""
+
+    def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> HashModel:
+        """Return the trained head.
+
+        Raises:
+            ValueError: an embedding is NaN or infinite, or all rows are equal.
+        """
+        mean, deviation = rows.standardization()
+        if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
+            raise ValueError("the rows have embeddings that are NaN or infinite; every number must be finite")
+        if not deviation.any():
+            raise ValueError("the rows are all equal; there is nothing to tell them apart by")
+        x = torch.from_numpy(rows.subsample(MOST_TRAINED).take(slice(None)))
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            torch.manual_seed(int(self.rng.integers(2**63)))
+            model = HashModel(rows.dim, self.bits, self.hidden, dropout=0.0)
+            model.set_standardization(mean, deviation)
+            self._train(model, x, self.begin(model, rows))
+        model.eval()
+        with torch.no_grad():
+            self.finish(model, x)
+        return model
+
+    def _train(self, model: HashModel, x: Tensor, parameters: list[nn.Parameter]) -> None:
+        size = min(self.batch, len(x) // 2 * 2)
+        batches = len(x) // size
+        steps = min(self.epochs * batches, self.steps)
+        optimizer = torch.optim.Adam(parameters, self.lr, fused=True)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+        for step in range(steps):
+            if step % batches == 0:
+                order = torch.randperm(len(x)).split(size)
+            optimizer.zero_grad()
+            self.loss(model, x[order[step % batches]]).backward()
+            optimizer.step()
+            schedule.step()
+
+
+def half_cosines(rows: Tensor) -> Tensor:
+    """Return the cosine of each row of the first half with its fellow of the second, ``[n / 2]`` of ``[n, …]``."""
+    first, second = rows.chunk(2)
+    return F.cosine_similarity(first, second)
