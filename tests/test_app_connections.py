@@ -179,8 +179,9 @@ def eight(monkeypatch):
 
 
 def test_a_connection_too_many_ends_the_one_that_waited_longest(eight):
-    with serving(at_once) as (_, connect):
+    with serving(at_once) as (server, connect):
         clients = [connect() for _ in range(4)]
+        until(lambda: len(server.server_state.connections) == 4)
         assert answered(clients[0])  # so it waits since then, and the second one waits for longer
         newest = connect()
         assert rest_of(clients.pop(1)) == b""

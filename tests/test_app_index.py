@@ -156,10 +156,10 @@ def test_a_newer_index_that_is_damaged_is_not_served(copied, tmp_path, monkeypat
 def test_a_reload_reads_only_what_is_new(copied):
     index = open_index(copied.index)
     index.load()
-    codes = index.state.segments[0].codes
+    codes = index.state.segments[0].arrays["codes"]
     writer = open_index(copied.index)
     writer.add(np.zeros((1, 2), np.uint8), [5000], {"row": [5000], "label": [0]})
     newer = open_index(copied.index, known=index)
-    assert newer.state.segments[0].codes is codes
+    assert newer.state.segments[0].arrays["codes"] is codes
     assert len(newer) == len(index) + 1
     assert index.generation == newer.generation - 1

@@ -429,4 +429,6 @@ def _joined(parts: Sequence[_Hits]) -> _Hits:
 def _ordered(found: Sequence[_Hits]) -> Within:
     """Return the codes of all queries, one query after the other, by distance, then id."""
     limits = np.cumsum([0, *(len(ids) for _, ids in found)])
-    return scan.merge_within([Within(limits, *_joined(found))], len(found))
+    distances, ids = _joined(found)
+    order = np.lexsort((ids, distances, np.repeat(np.arange(len(found)), np.diff(limits))))
+    return Within(limits, distances[order], ids[order])
