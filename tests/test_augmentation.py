@@ -94,7 +94,8 @@ def test_colors_are_those_of_pillow(draws, spread):
     expected = ImageEnhance.Contrast(expected).enhance(contrast)
     expected = ImageEnhance.Color(expected).enhance(saturation)
     difference = np.asarray(expected, int) - made
-    assert np.abs(difference).max() <= 3  # Pillow cuts fractions off three times, and this rounds once
+    # Pillow cuts fractions off three times, of which two are then enlarged by up to 1.3 each, and this rounds once.
+    assert np.abs(difference).max() <= 4
 
 
 @pytest.mark.parametrize("at", range(3))
