@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 import time
 
@@ -52,3 +53,33 @@ def serving():
                 thread.join()
 
     return run
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real browser without a window."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("needs Chromium and its chromedriver")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driven = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    driven.set_window_size(1300, 900)
+    yield driven
+    driven.quit()
+
+
+def until(browser, code, *arguments, seconds=60):
+    """What the JavaScript is, once it is true."""
+    ended = time.monotonic() + seconds
+    while not (value := browser.execute_script(f"return {code}", *arguments)):
+        shown = browser.execute_script("return document.body.innerText")
+        assert time.monotonic() < ended, f"never true: {code}; {shown[:500]}"
+        time.sleep(0.03)
+    return value

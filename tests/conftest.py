@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+pytest_plugins = ["app_service"]
+
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 

@@ -20,8 +20,6 @@ from lbhash.service import Settings, create_app
 from lbhash.service.doubt import Usual
 from lbhash.service.rows import DigitRows, open_rows
 
-pytest_plugins = ["app_service"]
-
 BITS = 16
 
 

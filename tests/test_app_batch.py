@@ -16,8 +16,6 @@ from lbhash.index import build_index, open_index
 from lbhash.service import Settings, create_app
 from lbhash.service.settings import MAX_BATCH
 
-pytest_plugins = ["app_service"]
-
 ROWS = [1790, 0, 1, 1790, 777]
 
 

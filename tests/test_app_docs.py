@@ -2,42 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import time
-
-import pytest
-
+from app_service import until
 from lbhash.service import Settings
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-
-pytest_plugins = ["app_service"]
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs Chromium and its chromedriver")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
-
-
-def until(browser, code, *arguments):
-    """What the JavaScript is, once it is true."""
-    ended = time.monotonic() + 60
-    while not (value := browser.execute_script(f"return {code}", *arguments)):
-        assert time.monotonic() < ended, browser.execute_script("return document.body.innerText")
-        time.sleep(0.05)
-    return value
-
 
 FIND = "[...document.querySelectorAll('details')].find((one) => one.querySelector('code').textContent === arguments[0])"
 

@@ -17,8 +17,6 @@ import pytest
 from lbhash.index import DamagedIndexError, FlatIndex, open_index
 from lbhash.service import create_app, engine
 
-pytest_plugins = ["app_service"]
-
 HOME = "http://127.0.0.1:8000"
 WRONG = "index is damaged: the checksum of 00000001.0.codes.npy is wrong"
 

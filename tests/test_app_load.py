@@ -13,8 +13,6 @@ from lbhash.codes.io import CodeTable
 from lbhash.index import FlatIndex, build_index, open_index
 from lbhash.service import Settings, create_app
 
-pytest_plugins = ["app_service"]
-
 BITS = 16
 
 

@@ -20,8 +20,6 @@ from lbhash.service import create_app
 from lbhash.service.log import REQUESTS, JsonLines, Sparing, request_id
 from lbhash.service.server import tls_options
 
-pytest_plugins = ["app_service"]
-
 TOKENS = '[robot]\ntoken = "s3cret-of-the-robot"\nscopes = ["search"]\n'
 
 

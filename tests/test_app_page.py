@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import io
-import shutil
-import time
 from contextlib import contextmanager
 from dataclasses import replace
 from urllib.parse import parse_qs, urlencode
@@ -12,34 +10,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from app_service import until
 from lbhash.data import load_table
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-
-pytest_plugins = ["app_service"]
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs Chromium and its chromedriver")
 
 
 @pytest.fixture(scope="module")
 def address(digits_service, serving):
     with serving(digits_service) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    driver.set_window_size(1300, 900)
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture
@@ -65,15 +43,6 @@ def screen(page, width, height=844):
 
 def script(page, code, *arguments):
     return page.execute_script(f"return {code}", *arguments)
-
-
-def until(page, code, *arguments, seconds=20):
-    """What the JavaScript is, once it is true."""
-    ended = time.monotonic() + seconds
-    while not (value := script(page, code, *arguments)):
-        assert time.monotonic() < ended, f"never true: {code}; {script(page, 'document.body.innerText')[:500]}"
-        time.sleep(0.03)
-    return value
 
 
 def element(page, name):

@@ -15,8 +15,6 @@ from PIL import Image
 from app_answers import HOME, assert_refused, png
 from lbhash.service import Settings, create_app, requests
 
-pytest_plugins = ["app_service"]
-
 
 @pytest.fixture(scope="module")
 def client(digits_service):

@@ -17,8 +17,6 @@ from lbhash.index import build_index
 from lbhash.service import Settings, create_app, engine
 from lbhash.service.rows import ImageRows, Rows, open_rows
 
-pytest_plugins = ["app_service"]
-
 CLASSES = 3
 
 

@@ -17,8 +17,6 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-pytest_plugins = ["app_service"]
-
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 

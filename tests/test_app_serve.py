@@ -18,8 +18,6 @@ import pytest
 
 from lbhash.service.server import allowed_hosts, is_loopback
 
-pytest_plugins = ["app_service"]
-
 
 @contextlib.contextmanager
 def service(settings, *more, before=()):

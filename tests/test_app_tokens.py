@@ -13,8 +13,6 @@ from app_answers import HOME, assert_refused
 from lbhash.service import create_app, tokens
 from lbhash.service.tokens import read_tokens
 
-pytest_plugins = ["app_service"]
-
 FILE = """
 [page]
 token = "for-the-page"

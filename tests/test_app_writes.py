@@ -21,8 +21,6 @@ from lbhash.index import build_index, open_index, store
 from lbhash.service import Settings, create_app
 from lbhash.service.server import check_access
 
-pytest_plugins = ["app_service"]
-
 
 @pytest.fixture
 def settings(tmp_path, digits_service):

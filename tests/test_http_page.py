@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["app_service"]
-
 PAGE = Path(__file__).parents[1] / "docs" / "http.md"
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 

@@ -16,8 +16,6 @@ from lbhash.index.manifest import checksum, identity_of
 from lbhash.index.store import SegmentedIndex
 from lbhash.service.engine import Engine
 
-pytest_plugins = ["app_service"]
-
 ANEW = "which was built again after it was opened; open it again"
 
 
