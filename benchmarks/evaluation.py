@@ -24,9 +24,8 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
+from timeit import repeat, timeit
 
 import faiss
 import numba
@@ -99,16 +98,6 @@ def loop_map(query: np.ndarray, query_hot: np.ndarray, base: np.ndarray, base_ho
     return summed / len(query)
 
 
-def seconds(work: Callable[[], object], rounds: int = 1) -> float:
-    """The least time of some rounds."""
-    times = []
-    for _ in range(rounds):
-        started = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - started)
-    return min(times)
-
-
 def against_the_loop(rounds: int, files: tuple[Path, Path] | None) -> None:
     """Whole evaluations."""
     print("| work | bits | distinct | loop, s | evaluate, s | ratio | mAP of the loop | mAP, worst to best |")
@@ -130,9 +119,9 @@ def _row_against_the_loop(name: str, bits: int, classes: int, query: Codes, base
     signs, others = unpack(q, bits).astype(np.float32), unpack(b, bits).astype(np.float32)
     hot, other_hot = one_hot(ql, classes).astype(np.float32), one_hot(bl, classes).astype(np.float32)
     found: list[float] = []
-    slow = seconds(lambda: found.append(loop_map(signs, hot, others, other_hot)))
+    slow = timeit(lambda: found.append(loop_map(signs, hot, others, other_hot)), number=1)
     report = evaluate(q, ql, b, bl)
-    quick = seconds(lambda: evaluate(q, ql, b, bl), rounds)
+    quick = min(repeat(lambda: evaluate(q, ql, b, bl), number=1, repeat=rounds))
     distinct = len(np.unique(b, axis=0)) / len(b)
     spread = f"{report.map:.4f}, {report.map_worst:.4f} to {report.map_best:.4f}"
     cells = [name, bits, f"{distinct:.0%}", f"{slow:.1f}", f"{quick:.3f}", f"{slow / quick:.0f}", f"{found[0]:.4f}"]
@@ -152,8 +141,8 @@ def against_faiss(rounds: int) -> None:
         scans, searches = [], []
         RankHistogram.from_codes(q, ql, b[:2], bl[:2])
         for _ in range(rounds):
-            scans.append(seconds(lambda q=q, ql=ql, b=b, bl=bl: RankHistogram.from_codes(q, ql, b, bl)))
-            searches.append(seconds(lambda index=index, q=q: index.search(q, 1)))
+            scans.append(timeit(lambda q=q, ql=ql, b=b, bl=bl: RankHistogram.from_codes(q, ql, b, bl), number=1))
+            searches.append(timeit(lambda index=index, q=q: index.search(q, 1), number=1))
         scan, search = (1e9 * min(times) / (queries * base) for times in (scans, searches))
         shape = f"{queries:,} × {base:,}"
         print(f"| {bits} | {shape} | {scan:.3f} | {search:.3f} | {search / scan:.2f} |", flush=True)

@@ -15,7 +15,9 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from timeit import repeat
 
 import faiss
 import numpy as np
@@ -33,16 +35,6 @@ def drawn(codes: np.ndarray, rows: int, flips: float) -> np.ndarray:
         0, 8, len(where), dtype=np.uint8
     )
     return made
-
-
-def fastest(work: Callable[[], object], rounds: int) -> float:
-    """The least time of some rounds."""
-    times = []
-    for _ in range(rounds):
-        started = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - started)
-    return min(times)
 
 
 def usearch_index(codes: np.ndarray, bits: int, threads: int) -> tuple[float, Callable, Callable]:
@@ -81,6 +73,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
+    times = partial(repeat, number=1, repeat=given.rounds)
     faiss.omp_set_num_threads(given.threads)
     table = read_codes(given.base, "base")
     bits, queries = table.bits, read_codes(given.queries, "queries").codes[: given.asked]
@@ -110,12 +103,14 @@ def main() -> None:
                     farthest = found[:, -1:]
                     radius = int(np.median(farthest))
                 recall = np.mean(found <= farthest)
-                took = 1e3 * fastest(lambda search=search: search(queries, given.k), given.rounds) / len(queries)
+                took = 1e3 * min(times(lambda search=search: search(queries, given.k))) / len(queries)
                 near = "–"
                 if within is not None and "HNSW" not in name:
                     found = within(queries, radius)
                     count = (found.limits if name in ("flat", "hnsw") else found[0])[-1] / len(queries)
-                    each = fastest(lambda within=within, r=radius: within(queries, r), given.rounds) / len(queries)
+                    each = min(
+                        repeat(lambda within=within, r=radius: within(queries, r), number=1, repeat=given.rounds)
+                    ) / len(queries)
                     near = f"{1e3 * each:.3f} ({count:,.0f} codes)"
                 print(f"| {name} | {built:.1f} | {size / 1e6:.1f} | {took:.3f} | {recall:.4f} | {near} |", flush=True)
                 del search, within

@@ -19,9 +19,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
+from timeit import timeit
 
 import faiss
 import numpy as np
@@ -55,13 +54,6 @@ def make(rows: int, bits: int, seed: int) -> np.ndarray:
     return centers[rng.integers(0, 1000, rows)] ^ flips
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """The time of one call."""
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
 def searches(folder: Path, codes: np.ndarray, bits: int, k: int, rounds: int) -> None:
     """Exact search, in turns."""
     ours, theirs = open_index(folder), faiss.IndexBinaryFlat(bits)
@@ -71,8 +63,8 @@ def searches(folder: Path, codes: np.ndarray, bits: int, k: int, rounds: int) ->
         repeat = max(1, 32 // batch)
         times = []
         for _ in range(rounds):
-            bare = seconds(lambda q=queries, n=repeat: [theirs.search(q, k) for _ in range(n)])
-            held = seconds(lambda q=queries, n=repeat: [ours.search(q, k) for _ in range(n)])
+            bare = timeit(lambda q=queries: theirs.search(q, k), number=repeat)
+            held = timeit(lambda q=queries: ours.search(q, k), number=repeat)
             times.append((bare / repeat, held / repeat))
         np.testing.assert_array_equal(ours.search(queries[:8], k).distances, theirs.search(queries[:8], k)[0])
         ratio = statistics.median(bare / held for bare, held in times)

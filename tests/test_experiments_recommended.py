@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from benchmarks.experiments import recommended
 
@@ -21,3 +22,22 @@ def test_a_search_goes_on_and_its_winner_was_tried_on_every_set(tmp_path, capsys
     means = [100 * sum(own.values()) / 2 for own in tried if len(own) == 2]
     assert printed[-1].split(" | ")[0] == "| csq_d"
     assert float(printed[-1].split(" | ")[3]) == pytest.approx(max(means), abs=0.051)
+
+
+def test_the_same_five_settings_are_tried_at_another_length(tmp_path, capsys):
+    given = ["--at", "16", "--data", "one=digits", "--methods", "dch", "--epochs", "1", "--workers", "1"]
+    recommended.main([*given, "--out", str(tmp_path)])
+    host, guided = (recommended.candidates("dch", guided, 16) for guided in (False, True))
+    assert list(host) == list(guided)
+    assert host["own"]["options"]["gamma"] == 10 * 16 / 32  # in bits of distance, found at 32 bits
+    assert {**host["own"], "batch_size": 512} == host["own, batch 512"]
+    assert host["own options"] == {**recommended.START, "options": host["own"]["options"]}
+    assert "options" not in host["own training"]
+    assert host["start"] == recommended.START
+    printed = capsys.readouterr().out.splitlines()
+    for line, name in zip(printed[-2:], ("dch", "dch_d"), strict=True):
+        tried = json.loads((tmp_path / f"{name}-16bits.json").read_text())
+        means = [100 * np.mean(list(maps.values())) for maps in tried.values()]
+        shown = [float(cell.strip("* ")) for cell in line.split("|")[2:-2]]
+        assert shown == pytest.approx(means, abs=0.051)
+        assert line.split("|")[2 + int(np.argmax(means))].startswith(" **")

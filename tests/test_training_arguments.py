@@ -12,8 +12,8 @@ from lbhash.cli.app import app
 from lbhash.hasher import Hasher
 from lbhash.training import TrainingArguments
 from lbhash.training.arguments import arguments, described
+from lbhash.training.recipes import with_recipe
 from lbhash.training.schedule import Schedule
-from lbhash.training.setup import with_recipe
 
 OTHERS = {"bits": 12, "method": "dch", "guided": False, "epochs": 3, "seed": 9, "hidden": 8, "dropout": 0.25}
 OTHERS |= {

@@ -28,7 +28,7 @@ from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, leave_one_o
 from lbhash.losses import METHODS
 from lbhash.reproduce.runs.sources import DIGITS
 from lbhash.training.confusion import confusion
-from lbhash.training.setup import with_recipe
+from lbhash.training.recipes import with_recipe
 from lbhash.tuning import default_space, hold_out, read_space, score_codes, search, tune
 from lbhash.tuning.space import check_space, from_entry, starting_point, to_entry, with_fractions, with_params
 from lbhash.tuning.study import Study

@@ -9,6 +9,12 @@ mAP of the other 20 %, each row a query to all others of them: no row of a base 
 running mean falls below the median of those before is not trained on the sets that remain. The eight best of each
 method, and the first, are then tried on the last set too, whose trainings are the longest, and the best mean over all
 sets wins. Each setting leaves a JSON file, and a search that was interrupted goes on.
+
+    python -m benchmarks.experiments.recommended --at 64 --data clinc=FILE --data cifar10=FILE --data mosaic=FILE \
+        --data tiny-imagenet=FILE --out FOLDER
+
+asks whether these settings are good at another length too: the same five settings for every form, on all sets
+(``candidates``).
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ from lbhash.data import EmbeddingSplit, hold_out
 from lbhash.evaluation.held_out import score_codes
 from lbhash.hasher import Hasher
 from lbhash.losses import METHODS as LOSSES
+from lbhash.losses import recommended
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
@@ -46,6 +53,9 @@ COMMON = {
 }
 """What is searched for every method, beside its own ``search_space``."""
 
+START = {"schedule": "cosine", "batch_size": 512, "lr": 3e-3, "dropout": 0.0}
+"""The first setting of every method, with the defaults of its own."""
+
 WEIGHT = {"low": 1e-3, "high": 3.0, "log": True}
 """The weights of the guidance that are searched."""
 
@@ -63,11 +73,50 @@ def space_of(method: str, guided: bool, bits: int) -> dict[str, Any]:
     return space
 
 
+def candidates(method: str, guided: bool, bits: int) -> dict[str, dict[str, Any]]:
+    """Return what is tried at another length: own settings and the start's, and mixtures of the two, for ``Hasher``."""
+    found = recommended(method, guided, bits)
+    own = {name: found.pop(name) for name in ("options", "guidance") if name in found}
+    default = {"guidance": {"weight": LOSSES[method].guidance_weight}} if guided else {}
+    return {
+        "own": {**found, **own},
+        "own, batch 512": {**found, **own, "batch_size": 512},
+        "own options": {**START, **own},
+        "own training": {**found, **default},
+        "start": {**START, **default},
+    }
+
+
+def try_length(method: str, guided: bool, sources: list[Source], settings: argparse.Namespace) -> dict[str, Any]:
+    """Return the mAP of each of ``candidates`` on each set of data."""
+    file = settings.out / f"{cell_name(method, guided)}-{settings.at}bits.json"
+    found: dict[str, Any] = read_run(file) if file.exists() else {}
+    for name, setting in candidates(method, guided, settings.at).items():
+        if name not in found:
+            hasher = Hasher(settings.at, method, guided, settings.epochs, seed=settings.seed, device="cpu", **setting)
+            found[name] = {source.name: _score(hasher, source) for source in sources}
+            write_json(file, found)
+    return found
+
+
+def length_table(found: dict[str, dict[str, Any]]) -> str:
+    """Return the mean over the sets of every candidate's mAP in percent, and the best one's on each, in Markdown."""
+    tried = list(next(iter(found.values())))
+    sets = list(next(iter(found.values()))[tried[0]])
+    lines = []
+    for form, maps in found.items():
+        means = {name: np.mean(list(maps[name].values())) for name in tried}
+        best = max(means, key=lambda name: means[name])
+        shown = [f"**{100 * means[name]:.1f}**" if name == best else f"{100 * means[name]:.1f}" for name in tried]
+        lines.append([form, *shown, *(f"{100 * maps[best][name]:.1f}" for name in sets)])
+    return markdown_table(["method", *tried, *(f"best on {name}" for name in sets)], lines, left=0)
+
+
 def search_cell(method: str, guided: bool, sources: list[Source], settings: argparse.Namespace) -> list[dict[str, Any]]:
     """Try the settings of one method in turn, and return what came of each."""
     space = space_of(method, guided, settings.bits)
     base = Hasher(bits=settings.bits, method=method, guided=guided, epochs=settings.epochs, seed=settings.seed)
-    base.set_params(schedule="cosine", batch_size=512, lr=3e-3, dropout=0.0)
+    base.set_params(**START)
     base.set_params(guidance={"weight": "balanced"} if guided else None)
     start = starting_point(base, space)
     if guided:
@@ -181,11 +230,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--trials", type=int, default=24)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--bits", type=int, default=32)
+    parser.add_argument("--at", type=int, metavar="BITS", help="try what was found at another length")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     settings = parser.parse_args(arguments)
     sources = [Source.of(given) for given in settings.data]
     cells = {cell_name(m, guided): (m, guided, sources, settings) for m in settings.methods for guided in (False, True)}
+    if settings.at:
+        settings.out.mkdir(parents=True, exist_ok=True)
+        running = in_processes(cells, try_length, settings.workers)
+        tried = dict(print_progress(running, len(cells), lambda name, _: name))
+        print(length_table({name: tried[name] for name in cells}))
+        return
     best = {}
     running = in_processes(cells, search_cell, settings.workers)
     for name, trials in print_progress(running, len(cells), lambda name, trials: name):

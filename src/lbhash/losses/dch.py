@@ -34,14 +34,14 @@ class DCH(Objective):
             "lr": 2.5e-3,
             "schedule": "cosine",
             "dropout": 0.02,
-            "options": {"gamma": 10.0, "lam": 0.032},
+            "options": {"gamma": lambda bits: 10 * bits / 32, "lam": 0.032},
         },
         "guided": {
             "batch_size": 128,
             "lr": 2.2e-3,
             "schedule": "cosine",
             "dropout": 0.42,
-            "options": {"gamma": 41.0, "lam": 0.0041},
+            "options": {"gamma": lambda bits: 41 * bits / 32, "lam": 0.0041},
             "guidance": {"weight": 0.37},
         },
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +13,11 @@ from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_k
 from lbhash.data.holdout import validation_rows
 from lbhash.data.split import Split, SplitT
 from lbhash.losses import (
-    METHODS,
     Objective,
     Task,
     build_objective,
     check_method,
     method_name,
-    recommended,
     stored_method,
     uses_centers,
 )
@@ -33,6 +30,7 @@ from lbhash.training.confusion import MOST_ROWS, confusion
 from lbhash.training.distributed import is_main_process
 from lbhash.training.hardware import draw_from
 from lbhash.training.monitor import check_validation
+from lbhash.training.recipes import with_recipe
 from lbhash.utils.labels import check_labels
 from lbhash.utils.serialization import plain
 from lbhash.utils.version import __version__
@@ -127,32 +125,6 @@ def prepare(
     identity |= {"guided": bool(given.guided), "centers": str(given.centers)}  # as a checkpoint can store them
     identity |= {"options": options, "guidance": guidance, "validation": share}
     return Setup(given, model, objective, split, fitted, validation, centers, identity)
-
-
-PAPER: Mapping[str, Any] = {"batch_size": 64, "lr": 1e-3, "schedule": "step", "dropout": 0.5}
-"""The paper's settings of a training, the recipe "paper"."""
-
-
-def with_recipe(given: TrainingArguments) -> TrainingArguments:
-    """Return the settings with those of the recipe in the place of what is None.
-
-    Raises:
-        ValueError: the recipe is "tuned", and the method has no settings of its own.
-    """
-    tuned = recommended(given.method, given.guided, given.bits) if given.recipe == "tuned" else {}
-    if given.recipe == "tuned" and not tuned:
-        known = ", ".join(name for name, kind in METHODS.items() if kind.recommended)
-        raise ValueError(
-            f"recipe is 'tuned', which knows {known}; {method_name(given.method)!r} has the recipe 'paper'"
-        )
-    chosen, values = {**PAPER, **tuned}, dict[str, Any]()
-    for name, value in chosen.items():
-        own = getattr(given, name)
-        if own is None:
-            values[name] = value
-        elif isinstance(own, Mapping):
-            values[name] = {**value, **own}
-    return TrainingArguments(**{one.name: getattr(given, one.name) for one in arguments()} | values)
 
 
 def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> FineTuning:

@@ -17,8 +17,7 @@ from lbhash.centers.targets import check_center_kind
 from lbhash.hasher import Hasher
 from lbhash.losses import Guided, Objective, Task, build_objective, find_method
 from lbhash.models.hash_model import HashModel
-from lbhash.training.arguments import METHOD
-from lbhash.training.setup import PAPER, with_recipe
+from lbhash.training.recipes import PAPER, with_recipe
 from lbhash.utils.files import existing_file
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_float
@@ -181,7 +180,7 @@ def _default(hasher: Hasher, name: str) -> Any:
     group, _, own = name.rpartition(".")
     if name in PAPER:
         return PAPER[name]
-    kind: Any = {"": type(hasher), "guidance": Guided, "options": find_method(hasher.method or METHOD)}[group]
+    kind: Any = {"": type(hasher), "guidance": Guided, "options": find_method(hasher.checked().method)}[group]
     parameter = inspect.signature(kind).parameters.get(own)
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 

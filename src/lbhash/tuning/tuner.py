@@ -19,10 +19,9 @@ from lbhash.evaluation.diagnostics import diagnose_rows, diagnose_values
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, By, Score, score_codes
 from lbhash.hasher import Hasher
 from lbhash.models.hash_model import HashModel
-from lbhash.training.arguments import METHOD
 from lbhash.training.confusion import confusion
 from lbhash.training.hardware import check_machine
-from lbhash.training.setup import with_recipe
+from lbhash.training.recipes import with_recipe
 from lbhash.tuning import space as spaces
 from lbhash.tuning.space import Space, import_optuna, with_params
 from lbhash.tuning.study import Study
@@ -105,7 +104,7 @@ def search(
     top_k = None if top_k is None else check_int(top_k, "top_k", 1)
     seed = check_int(hasher.seed if seed is None else seed, "seed")
     check_bits(hasher.bits)
-    hasher = clone(hasher).set_params(method=hasher.method or METHOD)
+    hasher = clone(hasher).set_params(method=hasher.checked().method)
     check_machine(hasher.device, hasher.threads)
     for name in ("devices", "nodes"):
         if getattr(hasher, name) != 1:

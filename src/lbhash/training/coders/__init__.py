@@ -62,5 +62,9 @@ __all__ = [
     "BiHalf",
     "CIBHash",
     "Coder",
+    "LinearMap",
+    "Logistic",
+    "Ridge",
+    "SpectralHashing",
+    "coder_of",
 ]
-__all__ += ["LinearMap", "Logistic", "Ridge", "SpectralHashing", "coder_of"]
