@@ -44,3 +44,13 @@ def test_a_run_goes_on_and_prints_both_tables(tmp_path, capsys):
     like_for_like.main(given)
     assert {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()} == files
     assert capsys.readouterr().out == printed
+    for file in files:  # the cells are in the page's CSV
+        file.unlink()
+    like_for_like.main(given)
+    assert capsys.readouterr().out == printed
+    assert list(tmp_path.iterdir()) == []
+    lines = page.with_suffix(".csv").read_text().splitlines(keepends=True)
+    page.with_suffix(".csv").write_text("".join(lines[:-1]))  # which one of them is run anew
+    like_for_like.main(given)
+    assert {file.name.split("-")[1] for file in tmp_path.iterdir()} == {lines[-1].split(",")[1]}
+    assert sorted(page.with_suffix(".csv").read_text().splitlines(keepends=True)) == sorted(lines)

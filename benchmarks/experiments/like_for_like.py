@@ -10,14 +10,17 @@ every query for every seed in a file, and a grid that was interrupted goes on.
 A cell's lift is the mean over seeds and queries of the guided form's average precision less the host's. Its interval is
 that of a nested bootstrap: seeds and queries are drawn with replacement, and both forms keep the same draws. The
 p-values of the whole table are corrected by Holm's method. ``--page`` names a page whose part "like-for-like" becomes
-both tables, with a picture of the lifts beside it.
+both tables, with a picture of the lifts and the cells as CSV beside it. A cell that this CSV has is not run again: take
+its line out where its settings have changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
+import json
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -34,13 +37,16 @@ from lbhash.reproduce.results import Interval, plots
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.utils.checksums import read_npz, write_npz
-from lbhash.utils.files import replacing
+from lbhash.utils.files import replacing, write_text
 from lbhash.utils.parallel import in_processes, print_progress
 
 PART = "like-for-like"
 RECIPES = ("paper", "tuned")
 DRAWS = 10_000
+WORDS = ("data", "recipe", "method")
+KEY = (*WORDS, "bits", "epochs", "seeds")
 
+Row = dict[str, Any]
 Floats = npt.NDArray[np.float64]
 
 
@@ -54,6 +60,11 @@ class Cell:
     bits: int
     epochs: int
     seeds: int
+
+    def key(self) -> Row:
+        """What its line of the table begins with."""
+        made = self.source.name, self.recipe, self.method, self.bits, self.epochs, self.seeds
+        return dict(zip(KEY, made, strict=True))
 
     def name(self, guided: bool) -> str:
         """The name of its file, of the host or of the guided form."""
@@ -100,71 +111,80 @@ def holm(p: Floats) -> Floats:
     return corrected
 
 
-def rows(cells: Iterable[Cell], folder: Path) -> list[dict[str, Any]]:
-    """Return a row a cell: mean average precision of both forms in percent, the lift, its interval and its p-value."""
-    made = []
-    for cell in cells:
-        host, guided = (read_npz(folder / f"{cell.name(form)}.npz")["average_precision"] for form in (False, True))
-        asked = ~np.isnan(host).any(axis=0)  # a query without a relevant code has no precision
-        means = 100 * bootstrap((guided - host)[:, asked])
-        low, high = np.quantile(means, [0.025, 0.975])
-        made.append(
-            {
-                "cell": cell,
-                "host": 100 * host[:, asked].mean(),
-                "guided": 100 * guided[:, asked].mean(),
-                "low": low,
-                "high": high,
-                "p": p_value(means),
-            }
-        )
-    for row, p in zip(made, holm(np.array([row["p"] for row in made])), strict=True):
-        row["holm"] = p
-    return made
+def row(cell: Cell, folder: Path) -> Row:
+    """Return a cell's line: mean average precision of both forms in percent, the lift's interval and its p-value."""
+    host, guided = (read_npz(folder / f"{cell.name(form)}.npz")["average_precision"] for form in (False, True))
+    asked = ~np.isnan(host).any(axis=0)  # a query without a relevant code has no precision
+    means = 100 * bootstrap((guided - host)[:, asked])
+    low, high = np.quantile(means, [0.025, 0.975])
+    found = {"host": 100 * host[:, asked].mean(), "guided": 100 * guided[:, asked].mean(), "low": low, "high": high}
+    return {**cell.key(), **{name: round(float(value), 3) for name, value in found.items()}, "p": p_value(means)}
 
 
-def table(made: list[dict[str, Any]]) -> str:
+def read_rows(file: Path) -> list[Row]:
+    """Return the lines of a CSV file; none where there is no file."""
+    if not file.exists():
+        return []
+    with file.open(newline="", encoding="utf-8") as lines:
+        return [
+            {name: value if name in WORDS else json.loads(value) for name, value in line.items()}
+            for line in csv.DictReader(lines)
+        ]
+
+
+def as_csv(made: list[Row]) -> str:
+    """Return the lines as CSV."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, made[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(made)
+    return text.getvalue()
+
+
+def corrected(made: list[Row]) -> list[Row]:
+    """Return the lines with their lift, and whether it is other than 0 by Holm's method over all of them."""
+    sure = holm(np.array([one["p"] for one in made])) < 0.05
+    return [
+        one | {"lift": one["guided"] - one["host"], "sure": bool(known)} for one, known in zip(made, sure, strict=True)
+    ]
+
+
+def table(made: list[Row]) -> str:
     """Return the table in Markdown: a line for data, method and bits, with both recipes side by side."""
     heads = [f"{recipe}: host | guided | lift" for recipe in RECIPES]
     lines = [f"| data | method | bits | {' | '.join(heads)} |", "|:--|:--|--:|" + "--:|" * 6]
-    found = {(row["cell"].source.name, row["cell"].method, row["cell"].bits, row["cell"].recipe): row for row in made}
+    found = {(one["data"], one["method"], one["bits"], one["recipe"]): one for one in made}
     for data, method, bits in dict.fromkeys(key[:3] for key in found):
         parts = [data, method, str(bits)]
         for recipe in RECIPES:
-            row = found[data, method, bits, recipe]
-            sure = "**" if row["holm"] < 0.05 else ""
-            lift = row["guided"] - row["host"]
-            parts += [f"{row['host']:.1f}", f"{row['guided']:.1f}"]
-            parts.append(f"{sure}{lift:+.1f}{sure} ({row['low']:+.1f} to {row['high']:+.1f})")
+            one = found.get((data, method, bits, recipe))
+            if one is None:
+                parts += ["–"] * 3
+                continue
+            mark = "**" if one["sure"] else ""
+            parts += [f"{one['host']:.1f}", f"{one['guided']:.1f}"]
+            parts.append(f"{mark}{one['lift']:+.1f}{mark} ({one['low']:+.1f} to {one['high']:+.1f})")
         lines.append(f"| {' | '.join(parts)} |")
     return "\n".join(lines)
 
 
-def summary(made: list[dict[str, Any]]) -> str:
+def summary(made: list[Row]) -> str:
     """Return, for each method and recipe, in how many cells the guidance gains or loses, and the mean lift."""
     lines = ["| method | recipe | lift > 0 | gains (Holm) | loses (Holm) | mean lift |", "|:--|:--|--:|--:|--:|--:|"]
-    for method, recipe in product(dict.fromkeys(row["cell"].method for row in made), RECIPES):
-        own = [row for row in made if (row["cell"].method, row["cell"].recipe) == (method, recipe)]
-        lifts = np.array([row["guided"] - row["host"] for row in own])
-        sure = np.array([row["holm"] < 0.05 for row in own])
+    for method, recipe in product(dict.fromkeys(one["method"] for one in made), RECIPES):
+        own = [one for one in made if (one["method"], one["recipe"]) == (method, recipe)]
+        if not own:
+            continue
+        lifts, sure = np.array([one["lift"] for one in own]), np.array([one["sure"] for one in own])
         counts = [(lifts > 0).sum(), (sure & (lifts > 0)).sum(), (sure & (lifts < 0)).sum()]
         of = f" of {len(own)}"
         lines.append(f"| {method} | {recipe} | {' | '.join(f'{n}{of}' for n in counts)} | {lifts.mean():+.1f} |")
     return "\n".join(lines)
 
 
-def draw(made: list[dict[str, Any]], file: Path) -> None:
+def draw(made: list[Row], file: Path) -> None:
     """Draw the lifts with their intervals, a panel for each set of data and length."""
-    shown = [
-        {
-            "data": row["cell"].source.name,
-            "bits": row["cell"].bits,
-            "method": row["cell"].method,
-            "recipe": row["cell"].recipe,
-            "lift": Interval(row["guided"] - row["host"], (row["high"] - row["low"]) / 2, row["cell"].seeds),
-        }
-        for row in made
-    ]
+    shown = [one | {"lift": Interval(one["lift"], (one["high"] - one["low"]) / 2, one["seeds"])} for one in made]
     figure = plots.panel_figure(
         shown, plots.draw_points, "method", "lift", "recipe", xlabel="lift in points of mAP", xscale="symlog"
     )
@@ -187,10 +207,13 @@ def main(arguments: list[str] | None = None) -> None:
     if given.page:
         check_part(given.page, PART)
     given.out.mkdir(parents=True, exist_ok=True)
+    known = read_rows(given.page.with_suffix(".csv")) if given.page else []
     cells = [
         Cell(source, recipe, method, bits, given.epochs, given.seeds)
         for recipe, source, method, bits in product(RECIPES, given.data, given.methods, given.bits)
     ]
+    done = [{name: one[name] for name in KEY} for one in known]
+    cells = [cell for cell in cells if cell.key() not in done]
     missing = {
         cell.name(guided): (cell, guided, given.out)
         for cell, guided in product(cells, (False, True))
@@ -198,11 +221,13 @@ def main(arguments: list[str] | None = None) -> None:
     }
     for _ in print_progress(in_processes(missing, precision, given.workers), len(missing), lambda name, _: name):
         pass
-    made = rows(cells, given.out)
+    lines = known + [row(cell, given.out) for cell in cells]
+    made = corrected(lines)
     text = f"{summary(made)}\n\n{table(made)}"
     print(text)
     if given.page:
-        draw(made, given.page.with_name(f"{given.page.stem}.png"))
+        draw(made, given.page.with_suffix(".png"))
+        write_text(given.page.with_suffix(".csv"), as_csv(lines))
         replace_part(given.page, PART, text)
 
 
