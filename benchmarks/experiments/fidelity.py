@@ -20,9 +20,10 @@ from torch import Tensor
 from lbhash.data import hold_out
 from lbhash.evaluation.held_out import score_codes
 from lbhash.hasher import Hasher
-from lbhash.losses import CSQ, DBDH, GreedyHash, Guided, HashNet, Objective, Task
+from lbhash.losses import CSQ, DBDH, DCH, DSDH, GreedyHash, Guided, HashNet, Objective, Task
 from lbhash.losses.pairs import likelihood_loss, one_hot, similar
 from lbhash.reproduce.runs.sources import Source
+from lbhash.training.schedule import Schedule
 from lbhash.utils.parallel import in_processes, print_progress
 
 
@@ -42,6 +43,18 @@ class HalvesHashNet(HashNet):
         return (weights * values).mean()
 
 
+class StepsHashNet(HashNet):
+    """Sharpens the tanh with the steps, as the authors' code does: β² grows by 1 every 200 steps."""
+
+    steps = 0
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        self.beta = (1 + self.steps // 200) ** 0.5
+        self.steps += 1
+        return super().forward(logits, labels, index)
+
+
 class ClippedDBDH(DBDH):
     """Clips without a gradient outside ±1."""
 
@@ -58,6 +71,21 @@ class RowBalancedDBDH(DBDH):
         """Return the loss of a batch."""
         u = logits + (logits.clamp(-1, 1) - logits).detach()
         return self.memory.pair_loss(u, labels, index) + self.alpha * u.mean(dim=1).abs().mean()
+
+
+class BatchesDSDH(DSDH):
+    """Sets W and B before every batch."""
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        self.update_codes()
+        return super().forward(logits, labels, index)
+
+
+class NearDCH(DCH):
+    """Lets a pair come a thousand times as near."""
+
+    least_distance = 1e-6
 
 
 class MeanGreedyHash(GreedyHash):
@@ -95,16 +123,43 @@ class TwoMasksCSQ(Objective):
         return self.guided.host(logits, labels, index) + fit + self.guided.weight * pull
 
 
+class TwoStepsCSQ(TwoMasksCSQ):
+    """CSQ_D whose surrogate steps first, so that the model meets it as it is then (Algorithm 1)."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.adam = torch.optim.Adam(self.guided.surrogate.parameters())
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Set the surrogate's learning rate to the model's."""
+        self.adam.param_groups[0]["lr"] = Schedule().rate(epoch)
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of a batch, which moves the model only."""
+        self.guided.guidance(logits.detach(), labels)[0].backward()
+        self.adam.step()
+        self.adam.zero_grad()
+        pull = self.guided.guidance(logits, labels)[1]
+        return self.guided.host(logits, labels, index) + self.guided.weight * pull
+
+
 BALANCED = {"guided": True, "guidance": {"weight": "balanced"}}
 FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "HashNet: pairs of all rows, not of two halves of a batch": ({"method": "hashnet"}, {"method": HalvesHashNet}),
+    "HashNet: β by epochs, not by steps": ({"method": "hashnet"}, {"method": StepsHashNet}),
     "DBDH: gradient straight through the clip, not a plain clip": ({"method": "dbdh"}, {"method": ClippedDBDH}),
     "DBDH: balance over the rows, not over a row's bits": ({"method": "dbdh"}, {"method": RowBalancedDBDH}),
     "DSDH: η = 1, not 55": ({"method": "dsdh"}, {"method": "dsdh", "options": {"eta": 55.0}}),
     "DSDH: codes pull the network, not η = 0": ({"method": "dsdh"}, {"method": "dsdh", "options": {"eta": 0.0}}),
+    "DSDH: W and B set before every epoch, not every batch": ({"method": "dsdh"}, {"method": BatchesDSDH}),
+    "DCH: pairs at least 1/1,000 of a bit apart, not 1/1,000,000": ({"method": "dch"}, {"method": NearDCH}),
     "GreedyHash: sum over labels, not mean": ({"method": "greedyhash"}, {"method": MeanGreedyHash}),
     "CSQ: squared quantization, not log cosh": ({"method": "csq"}, {"method": LogCoshCSQ}),
     "CSQ_D: one dropout mask for fit and pull, not two": ({"method": "csq", **BALANCED}, {"method": TwoMasksCSQ}),
+    "CSQ_D: model and surrogate step together, not one after the other": (
+        {"method": "csq", **BALANCED},
+        {"method": TwoStepsCSQ},
+    ),
     "CSQ_D: weight 0.003, not the paper's 1": ({"method": "csq", **BALANCED}, {"method": "csq", "guided": True}),
 }
 """Our form and the other, as arguments of ``Hasher``, by what they are."""

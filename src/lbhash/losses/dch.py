@@ -28,6 +28,8 @@ class DCH(Objective):
     """
 
     uses_centers = False
+    least_distance: ClassVar = 1e-3
+    """Bits between two rows; a dissimilar pair at distance 0 would have an infinite loss."""
     recommended: ClassVar = {
         "host": {
             "batch_size": 256,
@@ -59,8 +61,7 @@ class DCH(Objective):
         """Return the loss of a batch, a scalar; that of a batch of one row is its quantization only."""
         half = logits.shape[1] / 2
         direction = F.normalize(logits, dim=1, eps=1e-3)  # eps bounds the gradient of a row of zeros
-        # A dissimilar pair at distance 0 would have an infinite loss; a thousandth of a bit keeps it finite.
-        d = (half * (1 - direction @ direction.T)).clamp(min=1e-3)
+        d = (half * (1 - direction @ direction.T)).clamp(min=self.least_distance)
         # s·log(d/γ) + log(1 + γ/d), with the logarithms joined so that d → 0 stays harmless where s = 1.
         cauchy = torch.where(similar(labels, labels), torch.log1p(d / self.gamma), torch.log1p(self.gamma / d))
         cos_to_one = direction.abs().mean(dim=1) * logits.shape[1] ** 0.5
