@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-all lint results benchmark clean
+.PHONY: install demo test test-all lint benchmark clean
 
 install: .venv/.installed
 
@@ -33,10 +33,6 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-
-# CIFAR10 and TINY are Parquet files of embeddings, as the README describes them.
-results: install
-	$(BIN)/python -m benchmarks.experiments.results --cifar10 $(CIFAR10) --tiny-imagenet $(TINY)
 
 benchmark: install
 	$(BIN)/python benchmarks/guided_step.py

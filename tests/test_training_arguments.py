@@ -101,6 +101,13 @@ def test_a_recipe_fills_in_what_is_not_given():
     assert tuned.guidance == {"weight": 0.042}
 
 
+@pytest.mark.parametrize(("rows", "batch"), [(None, 256), (5000, 256), (2047, 255), (640, 80), (3, 2)])
+def test_few_rows_have_smaller_batches_than_the_tuned_recipe_s(rows, batch):
+    assert with_recipe(Hasher(method="csq", recipe="tuned").checked(), rows).batch_size == batch
+    assert with_recipe(Hasher(method="csq", recipe="tuned", batch_size=500).checked(), rows).batch_size == 500
+    assert with_recipe(Hasher(method="csq").checked(), rows).batch_size == 64
+
+
 def test_a_method_without_settings_of_its_own_has_no_tuned_recipe():
     with pytest.raises(ValueError, match=r"^recipe is 'tuned', which knows hashnet, .*csq; 'dsh' has the recipe 'pap"):
         with_recipe(Hasher(method="dsh", recipe="tuned").checked())

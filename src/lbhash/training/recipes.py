@@ -18,8 +18,16 @@ PAPER: Mapping[str, Any] = {
 """The paper's settings of a training, the recipe "paper"."""
 
 
-def with_recipe(given: TrainingArguments) -> TrainingArguments:
+LEAST_STEPS = 8
+"""Steps of an epoch that "tuned" leaves: its batches were found on thousands of rows, and hundreds need smaller ones."""
+
+
+def with_recipe(given: TrainingArguments, rows: int | None = None) -> TrainingArguments:
     """Return the settings with those of the recipe in the place of what is None.
+
+    Args:
+        given: after ``checked``.
+        rows: how many rows train, if that is known; the batch of "tuned" is at most an eighth of them.
 
     Raises:
         ValueError: the recipe is "tuned", and the method has no settings of its own.
@@ -30,6 +38,8 @@ def with_recipe(given: TrainingArguments) -> TrainingArguments:
         raise ValueError(
             f"recipe is 'tuned', which knows {known}; {method_name(given.method)!r} has the recipe 'paper'"
         )
+    if tuned and rows is not None:
+        tuned["batch_size"] = max(2, min(tuned["batch_size"], rows // LEAST_STEPS))
     chosen, values = {**PAPER, **tuned}, dict[str, Any]()
     for name, value in chosen.items():
         own = getattr(given, name)
