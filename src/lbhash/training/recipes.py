@@ -19,7 +19,7 @@ PAPER: Mapping[str, Any] = {
 
 
 LEAST_STEPS = 8
-"""Steps of an epoch that "tuned" leaves: its batches were found on thousands of rows, and hundreds need smaller ones."""
+"""Steps of an epoch that "tuned" leaves: its batches were found on thousands of rows, and hundreds need smaller."""
 
 
 def with_recipe(given: TrainingArguments, rows: int | None = None) -> TrainingArguments:
