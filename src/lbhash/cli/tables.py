@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -269,6 +269,15 @@ def method_rows() -> list[dict[str, Any]]:
     ]
 
 
+def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield names and values, those of ``options`` and ``guidance`` with a dot."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}.{own}", inner) for own, inner in value.items())
+        else:
+            yield name, value
+
+
 def print_methods() -> None:
     """Print the methods, and what the recipe "tuned" sets for those that it knows."""
     table = Table("--method", "with --guided", "labels", "what it does", "source")
@@ -277,14 +286,6 @@ def print_methods() -> None:
         labels = "needed" if row["labels"] else "not used"
         table.add_row(row["name"], row["guided"] or "–", labels, row["summary"], row["source"])
         for form, settings in row["recommended"].items():
-            options = {
-                f"{name}.{own}": value
-                for name in ("options", "guidance")
-                for own, value in settings.get(name, {}).items()
-            }
-            said = {name: value for name, value in settings.items() if name not in ("options", "guidance")} | options
-            tuned.add_row(
-                row["guided"] if form == "guided" else row["name"],
-                ", ".join(f"{name} {value}" for name, value in said.items()),
-            )
+            said = ", ".join(f"{name} {value}" for name, value in _flat(settings))
+            tuned.add_row(row["guided"] if form == "guided" else row["name"], said)
     Console().print(table, tuned)
