@@ -506,6 +506,8 @@ def test_from_a_file_without_labels_to_a_search(data, tmp_path, monkeypatch, cap
         run("evaluate", *files)
     with pytest.raises(ValueError, match=r"^probe is given with neighbors, which take no labels"):
         run("evaluate", *files, "--neighbors", "x.npy", "--probe")
+    with pytest.raises(ValueError, match=r"^write-run is given with neighbors"):
+        run("evaluate", *files, "--neighbors", "x.npy", "--write-run", "run.txt")
     with pytest.raises(ValueError, match=r"is in queries and in base \(9 rows are\), and would find itself"):
         run("evaluate", files[0], files[1], "--base", "query.parquet", "--neighbors", "x.npy")
     np.save("short.npy", data[0][:50])

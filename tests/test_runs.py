@@ -128,7 +128,7 @@ def test_options_that_do_not_fit(tmp_path, command):
     said = command("evaluate", "--run", "r", "--base", "b.parquet")
     assert said[::2] == (
         2,
-        "lbhash: error: run and qrels are given, and so is an option of codes; give one or the other\n",
+        "lbhash: error: base is given with run, a ranking without its codes; leave one of the two out\n",
     )
     assert "qrels is missing" in command("evaluate", "--run", "r")[2]
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")

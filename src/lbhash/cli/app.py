@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from lbhash.cli.commands.encode import encode
+from lbhash.cli.commands.evaluate import evaluate
 from lbhash.cli.commands.export import export
 from lbhash.cli.commands.index import index_app
 from lbhash.cli.commands.options import Json, print_json
@@ -56,141 +57,7 @@ def demo(
 
 app.command()(train)
 app.command()(encode)
-
-
-@app.command()
-def evaluate(
-    queries: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz, .npy or a folder.")] = None,
-    base: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz, .npy or a folder.")] = None,
-    deephash: Annotated[
-        Path | None,
-        typer.Option(help="A folder with the four .npy files of DeepHash-pytorch, in place of queries and base."),
-    ] = None,
-    query_labels: Annotated[Path | None, typer.Option(help="An .npy with the queries' labels.")] = None,
-    base_labels: Annotated[Path | None, typer.Option(help="An .npy with the base's labels.")] = None,
-    bits: Annotated[int | None, typer.Option(help="Length of a code, for files that do not say.")] = None,
-    top_k: Annotated[
-        int | None,
-        typer.Option("--top-k", "--at", help="Evaluate mAP, NDCG, ACG and WAP @k; without it, over the whole base."),
-    ] = None,
-    rank: Annotated[
-        list[int] | None, typer.Option(help="A K of precision, recall and F1 at K; may be given several times.")
-    ] = None,
-    radius: Annotated[int, typer.Option(help="Hamming radius of precision and recall.")] = 2,
-    k: Annotated[int | None, typer.Option("-k", help="How many codes vote in recognition; 100 by default.")] = None,
-    ties: Annotated[
-        Literal["expected", "stable"],
-        typer.Option(help="Rank tied codes in random order (the expectation), or in the order of the base (stable)."),
-    ] = "expected",
-    normalize: Annotated[
-        Literal["retrieved", "all"],
-        typer.Option(help="Divide average precision by the relevant codes retrieved, or by all."),
-    ] = "retrieved",
-    empty: Annotated[
-        Literal["skip", "zero"],
-        typer.Option(help="Queries without a relevant code: leave them out, or score them 0."),
-    ] = "skip",
-    probe: Annotated[bool, typer.Option("--probe", help="Fit a linear probe to single-label codes too.")] = False,
-    curves: Annotated[Path | None, typer.Option(help="Folder for the curves as images and CSV files.")] = None,
-    run: Annotated[Path | None, typer.Option(help="A run of TREC, with --qrels in the place of codes.")] = None,
-    qrels: Annotated[Path | None, typer.Option(help="The qrels of --run.")] = None,
-    write_run: Annotated[Path | None, typer.Option(help="Write the rankings as a run, of --top-k or 1,000.")] = None,
-    write_qrels: Annotated[Path | None, typer.Option(help="Write what is relevant to each query as qrels.")] = None,
-    neighbors: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A file of the embeddings that were encoded, for codes without labels: evaluate what they keep of "
-            "the nearest neighbors by cosine, --rank of them. Twice, for queries and base from a file each."
-        ),
-    ] = None,
-    protocol: Annotated[
-        Literal["unseen"] | None,
-        typer.Option(help="Evaluate methods and no codes: train them on half of the classes of --data, ask about all."),
-    ] = None,
-    data: Annotated[str | None, typer.Option(help="Embeddings with labels, as 'lbhash train' takes them.")] = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(help="A method of --protocol; may be given several times. csq_d and itq by default."),
-    ] = None,
-    draws: Annotated[int, typer.Option(help="How often --protocol draws classes and trains anew.")] = 3,
-    epochs: Annotated[int | None, typer.Option(help="Epochs of each training of --protocol.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Evaluate codes: mAP with its range over ties, precision, recall, recognition and the bound."""
-    from lbhash.pipeline.evaluate import evaluate_file_neighbors, evaluate_files
-
-    if (protocol is None) != (data is None):
-        raise ValueError("protocol and data go together: methods are trained on data, and codes take neither")
-    if data is not None:
-        from lbhash.cli.tables import print_unseen
-        from lbhash.pipeline.unseen import evaluate_unseen_files
-
-        files = {"queries": queries, "base": base, "deephash": deephash, "neighbors": neighbors, "run": run}
-        for name, given_file in files.items():
-            if given_file:
-                raise ValueError(f"{name} is given with protocol, which trains and encodes data; leave one of them out")
-        reports = evaluate_unseen_files(data, method or (), bits=bits, epochs=epochs, draws=draws, top_k=top_k)
-        if as_json:
-            print_json({"methods": [report.as_dict() for report in reports]})
-        else:
-            print_unseen(reports)
-        return
-    if run is not None or qrels is not None:
-        given = (queries, base, deephash, query_labels, base_labels, bits, k, curves, write_run, write_qrels)
-        if any(value is not None for value in given) or probe or radius != 2 or ties != "expected":
-            raise ValueError("run and qrels are given, and so is an option of codes; give one or the other")
-        from lbhash.cli.tables import print_run
-        from lbhash.pipeline.runs import evaluate_run
-
-        facts = evaluate_run(run, qrels, top_k=top_k, ranks=rank, normalize=normalize, empty=empty)
-        (print_json if as_json else print_run)(facts)
-        return
-    if neighbors:
-        labeled = {"deephash": deephash, "query-labels": query_labels, "base-labels": base_labels, "top-k": top_k}
-        labeled |= {"curves": curves, "probe": probe or None, "k": k}
-        for name, value in labeled.items():
-            if value is not None:
-                raise ValueError(f"{name} is given with neighbors, which take no labels; leave one of the two out")
-        found = evaluate_file_neighbors(queries, base, neighbors, k=rank or None, bits=bits)
-        if as_json:
-            print_json(found.as_dict())
-            return
-        from lbhash.cli.tables import print_neighbor_report
-
-        print_neighbor_report(found)
-        return
-    report = evaluate_files(
-        queries,
-        base,
-        deephash=deephash,
-        query_labels=query_labels,
-        base_labels=base_labels,
-        bits=bits,
-        top_k=top_k,
-        ranks=rank or None,
-        radius=radius,
-        k=k,
-        ties=ties,
-        normalize=normalize,
-        empty=empty,
-        probe=probe,
-        write_run=write_run,
-        write_qrels=write_qrels,
-    )
-    if curves is not None:
-        from lbhash.evaluation.plots import write_curves
-
-        write_curves({"": report}, curves)
-    if as_json:
-        print_json(report.as_dict())
-        return
-    from lbhash.cli.tables import print_report
-
-    print_report(report)
-    if curves is not None:
-        typer.echo(f"curves are in {curves}")
-
-
+app.command()(evaluate)
 app.command()(search)
 app.add_typer(index_app)
 app.command()(export)

@@ -1,0 +1,154 @@
+"""``lbhash evaluate``: how good codes are, or a ranking, or methods on classes that they never saw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from lbhash.cli.commands.options import Json, print_json
+
+_WHY = {
+    "protocol": "which trains and encodes data",
+    "run": "a ranking without its codes",
+    "neighbors": "which take no labels",
+}
+"""Why an evaluation of each kind cannot take an option of another."""
+
+
+def evaluate(
+    context: typer.Context,
+    queries: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz, .npy or a folder.")] = None,
+    base: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz, .npy or a folder.")] = None,
+    deephash: Annotated[
+        Path | None,
+        typer.Option(help="A folder with the four .npy files of DeepHash-pytorch, in place of queries and base."),
+    ] = None,
+    query_labels: Annotated[Path | None, typer.Option(help="An .npy with the queries' labels.")] = None,
+    base_labels: Annotated[Path | None, typer.Option(help="An .npy with the base's labels.")] = None,
+    bits: Annotated[int | None, typer.Option(help="Length of a code, for files that do not say.")] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option("--top-k", "--at", help="Evaluate mAP, NDCG, ACG and WAP @k; without it, over the whole base."),
+    ] = None,
+    rank: Annotated[
+        list[int] | None, typer.Option(help="A K of precision, recall and F1 at K; may be given several times.")
+    ] = None,
+    radius: Annotated[int, typer.Option(help="Hamming radius of precision and recall.")] = 2,
+    k: Annotated[int | None, typer.Option("-k", help="How many codes vote in recognition; 100 by default.")] = None,
+    ties: Annotated[
+        Literal["expected", "stable"],
+        typer.Option(help="Rank tied codes in random order (the expectation), or in the order of the base (stable)."),
+    ] = "expected",
+    normalize: Annotated[
+        Literal["retrieved", "all"],
+        typer.Option(help="Divide average precision by the relevant codes retrieved, or by all."),
+    ] = "retrieved",
+    empty: Annotated[
+        Literal["skip", "zero"],
+        typer.Option(help="Queries without a relevant code: leave them out, or score them 0."),
+    ] = "skip",
+    probe: Annotated[bool, typer.Option("--probe", help="Fit a linear probe to single-label codes too.")] = False,
+    curves: Annotated[Path | None, typer.Option(help="Folder for the curves as images and CSV files.")] = None,
+    run: Annotated[Path | None, typer.Option(help="A run of TREC, with --qrels in the place of codes.")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="The qrels of --run.")] = None,
+    write_run: Annotated[Path | None, typer.Option(help="Write the rankings as a run, of --top-k or 1,000.")] = None,
+    write_qrels: Annotated[Path | None, typer.Option(help="Write what is relevant to each query as qrels.")] = None,
+    neighbors: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A file of the embeddings that were encoded, for codes without labels: evaluate what they keep of "
+            "the nearest neighbors by cosine, --rank of them. Twice, for queries and base from a file each."
+        ),
+    ] = None,
+    protocol: Annotated[
+        Literal["unseen"] | None,
+        typer.Option(help="Evaluate methods and no codes: train them on half of the classes of --data, ask about all."),
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="Embeddings with labels, as 'lbhash train' takes them.")] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="A method of --protocol; may be given several times. csq_d and itq by default."),
+    ] = None,
+    draws: Annotated[int, typer.Option(help="How often --protocol draws classes and trains anew.")] = 3,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of each training of --protocol.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluate codes: mAP with its range over ties, precision, recall, recognition and the bound."""
+    from lbhash.cli import tables
+
+    if protocol or data:
+        if not (protocol and data):
+            raise ValueError("protocol and data go together: methods are trained on data, and codes take neither")
+        _only(context, "protocol", {"data", "method", "draws", "epochs", "bits", "top_k"})
+        from lbhash.pipeline.unseen import evaluate_unseen_files
+
+        reports = evaluate_unseen_files(data, method or (), bits=bits, epochs=epochs, draws=draws, top_k=top_k)
+        if as_json:
+            print_json({"methods": [report.as_dict() for report in reports]})
+        else:
+            tables.print_unseen(reports)
+        return
+    if run or qrels:
+        _only(context, "run", {"qrels", "top_k", "rank", "normalize", "empty"})
+        from lbhash.pipeline.runs import evaluate_run
+
+        facts = evaluate_run(run, qrels, top_k=top_k, ranks=rank, normalize=normalize, empty=empty)
+        (print_json if as_json else tables.print_run)(facts)
+        return
+    if neighbors:
+        _only(context, "neighbors", {"queries", "base", "rank", "bits"})
+        from lbhash.pipeline.evaluate import evaluate_file_neighbors
+
+        found = evaluate_file_neighbors(queries, base, neighbors, k=rank or None, bits=bits)
+        if as_json:
+            print_json(found.as_dict())
+        else:
+            tables.print_neighbor_report(found)
+        return
+    if trains := _given(context) & {"method", "draws", "epochs"}:
+        raise ValueError(f"{min(trains)} is given without protocol, which alone trains; leave it out or add --protocol")
+    from lbhash.pipeline.evaluate import evaluate_files
+
+    report = evaluate_files(
+        queries,
+        base,
+        deephash=deephash,
+        query_labels=query_labels,
+        base_labels=base_labels,
+        bits=bits,
+        top_k=top_k,
+        ranks=rank or None,
+        radius=radius,
+        k=k,
+        ties=ties,
+        normalize=normalize,
+        empty=empty,
+        probe=probe,
+        write_run=write_run,
+        write_qrels=write_qrels,
+    )
+    if curves is not None:
+        from lbhash.evaluation.plots import write_curves
+
+        write_curves({"": report}, curves)
+    if as_json:
+        print_json(report.as_dict())
+        return
+    tables.print_report(report)
+    if curves is not None:
+        typer.echo(f"curves are in {curves}")
+
+
+def _given(context: typer.Context) -> set[str]:
+    """Return the names of the options that stand on the command line."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+
+
+def _only(context: typer.Context, kind: str, taken: set[str]) -> None:
+    """Refuse options that an evaluation of this kind would drop."""
+    for name in sorted(_given(context) - taken - {kind, "as_json"}):
+        option = name.replace("_", "-")
+        raise ValueError(f"{option} is given with {kind}, {_WHY[kind]}; leave one of the two out")
