@@ -229,7 +229,7 @@ def evaluate_parts(
 
     ``parts`` are pairs of base codes and labels, in memory or memory-mapped. ``share`` says where they are counted: in
     this process one after the other, or anywhere by a function of the checked parts that returns another, which calls a
-    given function on each of them and returns the results (``lbhash.pipeline.evaluate.on_ray``). Labels are class
+    given function on each of them and returns the results (``lbhash.pipeline.cluster.sharing``). Labels are class
     numbers or multi-hot. ``ties="stable"`` and ``probe`` need the base in one part; all other options and the errors
     are those of ``evaluate``.
     """

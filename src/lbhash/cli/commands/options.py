@@ -54,6 +54,9 @@ Damaged = Annotated[
 TopK = Annotated[
     int | None, typer.Option("--top-k", "--at", help="Evaluate mAP@k; without it, mAP over the whole base.")
 ]
+RayAddress = Annotated[
+    str | None, typer.Option(help="Address of the Ray cluster; if not given, one is started on this machine.")
+]
 Model = Annotated[Path, typer.Option(help="A folder that 'lbhash train' wrote.")]
 
 
