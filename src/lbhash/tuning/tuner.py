@@ -207,6 +207,10 @@ def _try(train: Callable[[], Hasher], watch: _Watch, number: int, params: dict[s
 
 def _training_rows(data: Dataset | EmbeddingSplit, classes: int | None) -> tuple[EmbeddingSplit, int, Any]:
     """Return the training split, the number of its classes, and their values if they were numbered anew."""
+    rows = data.train if isinstance(data, Dataset) else data
+    if isinstance(rows, EmbeddingSplit) and rows.labels is None:
+        advice = "give some (--labels FILE or --label-column NAME), or train without a search"
+        raise ValueError(f"data has no labels, which the trials of a search learn from; {advice}")
     if isinstance(data, Dataset):
         if classes is not None:
             raise ValueError(f"classes is {classes} and data is a data set, which knows its own; give one of the two")

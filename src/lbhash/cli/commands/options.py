@@ -106,8 +106,8 @@ def encoded_data(
         typer.Option(
             "--columns",
             "--carry",
-            help="A column of DATA, a .parquet file, that goes with the codes, or the 'path' of images in files; may "
-            "be given several times.",
+            help="A column of DATA, one table, that goes with the codes, or the 'path' of images in files; may be "
+            "given several times.",
         ),
     ] = None,
     backbone: Annotated[
