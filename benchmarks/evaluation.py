@@ -62,7 +62,7 @@ queries, query_labels = np.load(folder + "/q.npy"), np.load(folder + "/ql.npy")
 files = [(f"{folder}/b{i}.npy", f"{folder}/bl{i}.npy") for i in range(int(sys.argv[3]))]
 shards = [tuple(np.load(file, mmap_mode="r") for file in pair) for pair in files]
 evaluate_parts(queries[:100], query_labels[:100], [(codes[:1000], labels[:1000]) for codes, labels in shards])
-started = time.perf_counter()
+started, used = time.perf_counter(), time.process_time()
 peak = [0]
 def watch():
     while True:
@@ -71,8 +71,8 @@ def watch():
         time.sleep(0.05)
 threading.Thread(target=watch, daemon=True).start()
 evaluate_parts(queries, query_labels, shards)
-took = time.perf_counter() - started
-print(took, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, peak[0] * resource.getpagesize())
+took, used = time.perf_counter() - started, time.process_time() - used
+print(took, used, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, peak[0] * resource.getpagesize())
 """
 
 
@@ -181,10 +181,10 @@ def memory_mapped(rows: int, queries: int, threads: int) -> None:
             np.save(folder / file, array)
         command = [sys.executable, "-c", CHILD, name, str(threads), str(len(starts))]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-    took, peak, own = map(float, done.stdout.split())
+    took, used, peak, own = map(float, done.stdout.split())
     memory = f"peak memory {peak / 1e6:.0f} MB, of its own {own / 1e6:.0f} MB"
     size = f"{queries:,} × {rows:,} at 64 bits in {len(starts)} files"
-    print(f"\nmemory-mapped: {size}, evaluate_parts {took:.2f} s, {memory}")
+    print(f"\nmemory-mapped: {size}, evaluate_parts {took:.2f} s ({used:.2f} s of the processor), {memory}")
 
 
 def main() -> None:

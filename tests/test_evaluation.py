@@ -2,6 +2,7 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -103,6 +104,21 @@ def test_class_numbers_may_be_far_apart():
     near = evaluate(QUERIES, QUERY_LABELS, BASE, BASE_LABELS)
     far = evaluate(QUERIES, QUERY_LABELS * 10**15 + 7, BASE, BASE_LABELS * 10**15 + 7)
     assert far.as_dict() == near.as_dict()
+
+
+@pytest.mark.parametrize("form", [list, np.array, lambda names: np.array(names, object), pd.Series])
+def test_labels_may_be_names(form):
+    names = np.array(["cat", "dog", "bird", "emu"])
+    queries, base = names[np.minimum(QUERY_LABELS, 3)].tolist(), names[BASE_LABELS].tolist()
+    order = sorted({*queries, *base})
+    numbers = [[order.index(name) for name in labels] for labels in (queries, base)]
+    wanted = evaluate(QUERIES, numbers[0], BASE, numbers[1], bits=12)
+    assert_same_report(evaluate(QUERIES, form(queries), BASE, form(base), bits=12), wanted)
+    assert bound(BASE, form(base), bits=12).ratio == bound(BASE, BASE_LABELS, bits=12).ratio
+    several = [[[name] for name in labels] for labels in (queries, base)]
+    assert evaluate(QUERIES, several[0], BASE, several[1], bits=12).map == wanted.map
+    with pytest.raises(ValueError, match="query_labels are names, such as 'bird' and base_labels are numbers; both"):
+        evaluate(QUERIES, form(queries), BASE, BASE_LABELS, bits=12)
 
 
 def test_a_linear_probe_on_request():

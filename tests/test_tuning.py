@@ -759,6 +759,7 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
         (["--at", "100000"], "top_k is 100000; it must be from 1 to the size of the base (1597)"),
         (["--top-k", "0"], "top_k is 0; it must be from 1 to the size of the base (1597)"),
         (["--method", "cqs"], "method is 'cqs'"),
+        (["--method", "itq"], "method is 'itq', which fits a model by itself; a search is for methods with epochs"),
         (["--data", "nowhere.parquet"], "nowhere.parquet"),
         (["--data", "x.npy"], "data has no labels, which the trials of a search learn from; give some (--labels FILE"),
         (["--by", "loss"], "--by"),

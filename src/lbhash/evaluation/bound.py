@@ -23,7 +23,7 @@ from lbhash.codes import PackedCodes, as_words, check_codes, check_width, hammin
 from lbhash.codes.popcount import popcount
 from lbhash.evaluation.parts import Classes, Part, Share, in_turn
 from lbhash.evaluation.ranking.histogram import Counts
-from lbhash.utils.labels import check_labels
+from lbhash.utils.labels import named_labels
 from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_float
 
@@ -113,7 +113,7 @@ def bound(
 
     Args:
         codes: ``uint8 [n, bytes]``, packed.
-        labels: class numbers ``[n]``, or multi-label; a row counts in every class whose label it has.
+        labels: class numbers or names ``[n]``, or multi-label; a row counts in every class whose label it has.
         percentile: from 0 to 100; this percentile of D_intra over all codes, as ``np.percentile`` defines it, replaces
             the maximum, which one stray code decides. ``at_percentile`` has the paper's for both distances.
         inter_percentile: from 0 to 100; this percentile of D_inter over the pairs of classes replaces the minimum.
@@ -130,7 +130,7 @@ def bound(
     >>> b.inter, b.intra, b.ratio
     (4.0, 1.0, 4.0)
     """
-    array, checked = check_codes(codes), check_labels(labels, classes=classes)
+    array, checked = check_codes(codes), named_labels(labels, classes=classes)[0]
     if len(array) == 0:
         raise ValueError("codes is empty; it must have at least one row")
     if len(checked) != len(array):

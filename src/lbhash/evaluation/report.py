@@ -22,7 +22,7 @@ from lbhash.evaluation.ranking import CHUNK, RankHistogram, Ranking, check_lengt
 from lbhash.evaluation.recognition import linear_probe_accuracy, predict_from_counts
 from lbhash.utils.deprecation import renamed
 from lbhash.utils.formatting import number
-from lbhash.utils.labels import Labels, check_label_pair
+from lbhash.utils.labels import Labels, check_label_pair, numbered_together
 from lbhash.utils.validation import check_choice, check_int
 
 RANKS = (1, 10, 100, 1000)
@@ -174,7 +174,7 @@ def evaluate(
 
     Args:
         query_codes: ``uint8 [queries, bytes]``, packed.
-        query_labels: class numbers ``[queries]``, or multi-label (see ``lbhash.utils.labels``).
+        query_labels: class numbers or names ``[queries]``, or multi-label (see ``lbhash.utils.labels``).
         base_codes: ``uint8 [base, bytes]``, in memory or memory-mapped.
         base_labels: as the query labels, with as many classes if they are multi-hot.
         top_k: the length of the ranked list for mAP@k, NDCG, ACG and WAP, from 1 to the size of the base (the default).
@@ -193,6 +193,7 @@ def evaluate(
         TypeError, ValueError: an argument is not as above; the widths or lengths do not fit together; there are no
             queries, no base codes, or no query to which a base code is relevant.
     """
+    query_labels, base_labels = numbered_together(query_labels, base_labels)
     return evaluate_parts(
         query_codes,
         query_labels,

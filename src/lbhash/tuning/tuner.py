@@ -20,6 +20,7 @@ from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, By, Score, 
 from lbhash.hasher import Hasher
 from lbhash.models.hash_model import HashModel
 from lbhash.training.arguments import METHOD
+from lbhash.training.coders import coder_of
 from lbhash.training.confusion import confusion
 from lbhash.training.hardware import check_machine
 from lbhash.training.setup import with_recipe
@@ -105,6 +106,10 @@ def search(
     top_k = None if top_k is None else check_int(top_k, "top_k", 1)
     seed = check_int(hasher.seed if seed is None else seed, "seed")
     check_bits(hasher.bits)
+    if coder_of(hasher.method) is not None:
+        raise ValueError(
+            f"method is {hasher.method!r}, which fits a model by itself; a search is for methods with epochs"
+        )
     hasher = clone(hasher).set_params(method=hasher.method or METHOD)
     check_machine(hasher.device, hasher.threads)
     for name in ("devices", "nodes"):
