@@ -8,9 +8,10 @@
 - "scan" is ``RankHistogram`` alone: both histograms of every query, from packed codes and labels. "FAISS" is the search
   of ``IndexBinaryFlat`` for the nearest code (k = 1) of the same queries in the same base. They take turns, and the
   figures are the least of several rounds, in nanoseconds a pair of a query and a base code.
-- "memory-mapped" evaluates a base of ``--rows`` codes (10 million) that lies in a file, in a process of its own, and
-  reports the most memory that this process had, and how much of it was its own: the rest is pages of the files, which
-  the system takes back when it needs them. ``--mapped-only`` does nothing else; a billion codes take 16 GB on the disk.
+- "memory-mapped" evaluates ``--row-queries`` against a base of ``--rows`` codes (10 million) that lies in files of 50
+  million, in a process of its own, and reports the most memory that this process had, and how much of it was its own:
+  the rest is pages of the files, which the system takes back when it needs them. ``--mapped-only`` does nothing else; a
+  billion codes take 16 GB on the disk while it runs.
 
 Codes are random ones around a random center a class, an eighth of the bits flipped: no two are alike. Trained codes
 repeat, and equal ones are looked at once; ``--queries`` and ``--base`` add a row for such, from files of codes
@@ -44,19 +45,23 @@ CASES = {
 }
 SCANS = {64: (1_000, 54_000), 128: (1_000, 54_000), 256: (1_000, 54_000)}
 
-PART = 1 << 20  # codes of the memory-mapped base that are made at a time
+SHARD = 50_000_000  # codes of the memory-mapped base in a file
+PART = 1 << 20  # and that are made at a time
 
 Codes = tuple[np.ndarray, np.ndarray]
 
 CHILD = """
 import resource, sys, threading, time
 import numpy as np
-from lbhash import evaluate
+import numba
+from lbhash.evaluation.report import evaluate_parts
 folder = sys.argv[1]
+numba.set_num_threads(int(sys.argv[2]))
 queries, query_labels = np.load(folder + "/q.npy"), np.load(folder + "/ql.npy")
-base, base_labels = np.load(folder + "/b.npy", mmap_mode="r"), np.load(folder + "/bl.npy", mmap_mode="r")
-evaluate(queries[:2], query_labels[:2], base[:1000], base_labels[:1000])
-started = time.perf_counter()
+files = [(f"{folder}/b{i}.npy", f"{folder}/bl{i}.npy") for i in range(int(sys.argv[3]))]
+shards = [tuple(np.load(file, mmap_mode="r") for file in pair) for pair in files]
+evaluate_parts(queries[:100], query_labels[:100], [(codes[:1000], labels[:1000]) for codes, labels in shards])
+started, used = time.perf_counter(), time.process_time()
 peak = [0]
 def watch():
     while True:
@@ -64,9 +69,9 @@ def watch():
         peak[0] = max(peak[0], int(pages[1]) - int(pages[2]))  # resident, and of these in files
         time.sleep(0.05)
 threading.Thread(target=watch, daemon=True).start()
-evaluate(queries, query_labels, base, base_labels)
-took = time.perf_counter() - started
-print(took, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, peak[0] * resource.getpagesize())
+evaluate_parts(queries, query_labels, shards)
+took, used = time.perf_counter() - started, time.process_time() - used
+print(took, used, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, peak[0] * resource.getpagesize())
 """
 
 
@@ -148,23 +153,27 @@ def against_faiss(rounds: int) -> None:
         print(f"| {bits} | {shape} | {scan:.3f} | {search:.3f} | {search / scan:.2f} |", flush=True)
 
 
-def memory_mapped(rows: int) -> None:
-    """A base in a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        base = np.lib.format.open_memmap(Path(folder) / "b.npy", "w+", np.uint8, (rows, 8))
-        base_labels = np.lib.format.open_memmap(Path(folder) / "bl.npy", "w+", np.int64, (rows,))
-        for start in range(0, rows, PART):
-            part = slice(start, min(start + PART, rows))
-            base[part], base_labels[part] = make(part.stop - start, 64, 100, False, seed=2 + start)
+def memory_mapped(rows: int, queries: int, threads: int) -> None:
+    """A base in files."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        starts = range(0, rows, SHARD)
+        for number, low in enumerate(starts):
+            size = min(SHARD, rows - low)
+            base = np.lib.format.open_memmap(folder / f"b{number}.npy", "w+", np.uint8, (size, 8))
+            base_labels = np.lib.format.open_memmap(folder / f"bl{number}.npy", "w+", np.int64, (size,))
+            for start in range(0, size, PART):
+                part = slice(start, min(start + PART, size))
+                base[part], base_labels[part] = make(part.stop - start, 64, 100, False, seed=2 + low + start)
         del base, base_labels
-        codes, labels = make(100, 64, 100, False, seed=1)
-        np.save(Path(folder) / "q.npy", codes)
-        np.save(Path(folder) / "ql.npy", labels)
-        del codes, labels
-        done = subprocess.run([sys.executable, "-c", CHILD, folder], capture_output=True, text=True, check=True)
-    took, peak, own = map(float, done.stdout.split())
+        for file, array in zip(("q.npy", "ql.npy"), make(queries, 64, 100, False, seed=1), strict=True):
+            np.save(folder / file, array)
+        command = [sys.executable, "-c", CHILD, name, str(threads), str(len(starts))]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    took, used, peak, own = map(float, done.stdout.split())
     memory = f"peak memory {peak / 1e6:.0f} MB, of its own {own / 1e6:.0f} MB"
-    print(f"\nmemory-mapped: 100 × {rows:,} at 64 bits, evaluate {took:.2f} s, {memory}")
+    size = f"{queries:,} × {rows:,} at 64 bits in {len(starts)} files"
+    print(f"\nmemory-mapped: {size}, evaluate_parts {took:.2f} s ({used:.2f} s of the processor), {memory}")
 
 
 def main() -> None:
@@ -175,6 +184,7 @@ def main() -> None:
     parser.add_argument("--queries", type=Path, help="a file of codes")
     parser.add_argument("--base", type=Path, help="a file of codes")
     parser.add_argument("--rows", type=int, default=10_000_000, help="codes of the memory-mapped base")
+    parser.add_argument("--row-queries", type=int, default=100, help="queries of the memory-mapped base")
     parser.add_argument("--mapped-only", action="store_true", help="leave out the tables")
     given = parser.parse_args()
     if (given.queries is None) != (given.base is None):
@@ -185,7 +195,7 @@ def main() -> None:
     if not given.mapped_only:
         against_the_loop(given.rounds, given.queries and (given.queries, given.base))
         against_faiss(given.rounds)
-    memory_mapped(given.rows)
+    memory_mapped(given.rows, given.row_queries, given.threads)
 
 
 if __name__ == "__main__":

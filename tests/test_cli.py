@@ -237,6 +237,7 @@ def test_overwrite_and_resume(tmp_path, command, monkeypatch):
             "guidance-weight is 'balanced', and --no-guided is given; leave one out",
         ),
         (("--method", "csqq"), "method is 'csqq'; it must be one of hashnet, dbdh, dsdh, dch, greedyhash, csq"),
+        (("--recipe", "nosuch"), "Invalid value for '--recipe': 'nosuch' is not one of 'tuned', 'paper'"),
         (("--bits", "0"), "bits is 0; it must be from 1 to 1024"),
         (("--bits", "5000"), "bits is 5000; it must be from 1 to 1024"),
         (("--bits", "3"), "classes is 10; with 3 bits it must be from 1 to 2^3 = 8"),
@@ -451,6 +452,14 @@ def next_step(command, *arguments):
     assert status == 0, errors
     (line,) = [line for line in out.splitlines() if line.startswith("next: lbhash ")]
     return shlex.split(line.removeprefix("next: lbhash "))
+
+
+def test_the_next_step_without_labels_is_an_index_of_all_rows(tmp_path, command, monkeypatch, blobs):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", blobs.x)
+    told = command("train", "--data", "x.npy", "--method", "itq", "--bits", 8, "--out", "m")[1].splitlines()[-1]
+    assert command(*shlex.split(told.removeprefix("next: lbhash ")))[0] == 0
+    assert json_of(command("index", "info", "index", "--json"))["codes"] == len(blobs.x)
 
 
 @pytest.mark.parametrize("form", ["files", "folder", "labels", "beside"])

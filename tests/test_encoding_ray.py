@@ -1,4 +1,4 @@
-"""Folders of codes by a Ray cluster."""
+"""Folders of codes, and their evaluation, by a Ray cluster."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import pickle
 import subprocess
 import sys
 import time
-from functools import reduce
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from lbhash.codes.io import read_codes
+from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.codes.shards import shards_of
-from lbhash.evaluation.metrics import mean_average_precision
-from lbhash.evaluation.ranking import RankHistogram
+from lbhash.evaluation.parts import Part
 from lbhash.models.hash_model import HashModel
+from lbhash.pipeline.cluster import sharing
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.encode import encode_folder
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.ray import ShardEncoder
+from lbhash.pipeline.evaluate import evaluate_files
 from lbhash.pipeline.shard_store import CodeShards
 
 ROWS, DIM = 400, 12
@@ -250,42 +250,70 @@ def test_a_node_is_killed_and_no_row_is_lost_or_there_twice(images, tmp_path, ra
 
 
 @pytest.mark.slow
-def test_histograms_of_parts_on_two_nodes_are_those_of_one_process(ray_of_the_test):
-    """As docs/evaluation.md does it; every node counts two parts of the base."""
+@pytest.mark.parametrize("kind", ["names", "multi"])
+def test_an_evaluation_by_two_nodes_is_that_of_one_process(kind, ray_of_the_test, tmp_path):
     import ray
     from ray.cluster_utils import Cluster
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     rng = np.random.default_rng(0)
-    codes, labels = rng.integers(0, 256, (900, 3), np.uint8), rng.integers(0, 5, 900)
-    asked = codes[:70], labels[:70]
+    codes, labels = rng.integers(0, 256, (970, 3), np.uint8), rng.integers(0, 5, 970)
+    several = (rng.random((970, 5)) < 0.4).astype(np.uint8)
+    names = tuple("abcde") if kind == "names" else ()
+    files = []
+    for name, rows in (("queries", slice(70)), ("base", slice(70, None))):
+        given = (labels if names else several)[rows]
+        table = CodeTable(codes[rows], 24, np.arange(len(given)), given, class_names=names)
+        write_codes(tmp_path / f"{name}.parquet", table)
+        files.append(tmp_path / f"{name}.parquet")
+    options = {"top_k": 50, "k": 9, "normalize": "all"}
+    whole = evaluate_files(*files, **options)
     node_args = {"num_cpus": 1, "object_store_memory": MEMORY}
     cluster = Cluster(initialize_head=True, head_node_args={**node_args, "include_dashboard": False})
     try:
         cluster.add_node(**node_args)
         cluster.wait_for_nodes()
-        ray.init(address=cluster.address, logging_level="ERROR")
-
-        @ray.remote
-        def count(codes, labels):
-            return RankHistogram.from_codes(*asked, codes, labels), ray.get_runtime_context().get_node_id()
-
-        nodes = [node["NodeID"] for node in ray.nodes()]
-        parts = []
-        for at, start in enumerate(range(70, 900, 230)):
-            strategy = NodeAffinitySchedulingStrategy(nodes[at % 2], soft=False)
-            part = slice(start, start + 230)
-            parts.append(count.options(scheduling_strategy=strategy).remote(codes[part], labels[part]))
-        counted, places = zip(*ray.get(parts), strict=True)
+        found = evaluate_files(*files, engine="ray", ray_address=cluster.address, **options)
+        with sharing(cluster.address) as (cores, share):
+            parts = [Part(codes, labels)] * 8
+            places = share(parts)(lambda part: (ray.get_runtime_context().get_node_id(), len(part.codes)))
     finally:
-        ray.shutdown()
         cluster.shutdown()
-    assert set(places) == set(nodes)
-    assert len(nodes) == 2
-    merged, whole = reduce(RankHistogram.merge, counted), RankHistogram.from_codes(*asked, codes[70:], labels[70:])
-    np.testing.assert_array_equal(merged.total, whole.total)
-    np.testing.assert_array_equal(merged.graded, whole.graded)
-    assert mean_average_precision(merged) == mean_average_precision(whole)
+    assert found.as_dict() == whole.as_dict()
+    np.testing.assert_array_equal(found.bound.intra_counts, whole.bound.intra_counts)
+    np.testing.assert_array_equal(found.bound.centers, whole.bound.centers)
+    assert cores == 2
+    assert len({node for node, _ in places}) == 2
+    assert [rows for _, rows in places] == [970] * 8
+
+
+@pytest.mark.slow
+def test_the_command_evaluates_on_a_cluster_of_this_machine(ray_of_the_test, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "codes.npz", codes=rng.integers(0, 256, (970, 3), np.uint8), labels=rng.integers(0, 5, 970))
+    command = [sys.executable, "-m", "lbhash", "evaluate", "--queries", "codes.npz", "--base", "codes.npz", "--json"]
+    told = [
+        subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        for more in ([], ["--engine", "ray"])
+    ]
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (
+            ["--engine", "ray", "--ties", "stable"],
+            "ties is 'stable' and engine is 'ray', which counts the base in parts",
+        ),
+        (["--engine", "ray", "--probe"], "probe is True and engine is 'ray', which counts the base in parts"),
+        (["--ray-address", "auto"], "ray_address is 'auto' and engine is 'local'; it is for the engine ray"),
+        (["--engine", "ray", "--neighbors", "x.npy"], "engine is given with neighbors"),
+    ],
+)
+def test_what_a_cluster_does_not_evaluate_is_refused(options, line, command, ray_of_the_test):
+    status, out, errors = command("evaluate", "--queries", "q.npz", "--base", "b.npz", *options)
+    assert (status, out) == (2, "")
+    assert errors.startswith(f"lbhash: error: {line}")
 
 
 def reads(raylet, file):

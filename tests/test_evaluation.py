@@ -2,14 +2,17 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lbhash.codes import pack, unpack
 from lbhash.evaluation.bound import bound
 from lbhash.evaluation.metrics import mean_average_precision, precision_within, recall_within
 from lbhash.evaluation.ranking import RankHistogram
 from lbhash.evaluation.recognition import knn_accuracy, linear_probe_accuracy
-from lbhash.evaluation.report import evaluate, metrics
+from lbhash.evaluation.report import evaluate, evaluate_parts, metrics
 from lbhash.utils.labels import one_hot
 
 RNG = np.random.default_rng(0)
@@ -101,6 +104,21 @@ def test_class_numbers_may_be_far_apart():
     near = evaluate(QUERIES, QUERY_LABELS, BASE, BASE_LABELS)
     far = evaluate(QUERIES, QUERY_LABELS * 10**15 + 7, BASE, BASE_LABELS * 10**15 + 7)
     assert far.as_dict() == near.as_dict()
+
+
+@pytest.mark.parametrize("form", [list, np.array, lambda names: np.array(names, object), pd.Series])
+def test_labels_may_be_names(form):
+    names = np.array(["cat", "dog", "bird", "emu"])
+    queries, base = names[np.minimum(QUERY_LABELS, 3)].tolist(), names[BASE_LABELS].tolist()
+    order = sorted({*queries, *base})
+    numbers = [[order.index(name) for name in labels] for labels in (queries, base)]
+    wanted = evaluate(QUERIES, numbers[0], BASE, numbers[1], bits=12)
+    assert_same_report(evaluate(QUERIES, form(queries), BASE, form(base), bits=12), wanted)
+    assert bound(BASE, form(base), bits=12).ratio == bound(BASE, BASE_LABELS, bits=12).ratio
+    several = [[[name] for name in labels] for labels in (queries, base)]
+    assert evaluate(QUERIES, several[0], BASE, several[1], bits=12).map == wanted.map
+    with pytest.raises(ValueError, match="query_labels are names, such as 'bird' and base_labels are numbers; both"):
+        evaluate(QUERIES, form(queries), BASE, BASE_LABELS, bits=12)
 
 
 def test_a_linear_probe_on_request():
@@ -204,6 +222,54 @@ def test_codes_of_a_column_a_bit_are_not_taken_for_packed_ones():
 
 
 # ---------------------------------------------------------------------------------------------------------- old names
+
+
+def assert_same_report(found, whole):
+    assert found.as_dict() == whole.as_dict()
+    for name in ("centers", "present", "intra_counts", "inter_counts", "intra_per_class"):
+        np.testing.assert_array_equal(getattr(found.bound, name), getattr(whole.bound, name))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([9, 70]),
+    st.sampled_from(["single", "far apart", "multi"]),
+    st.sampled_from([25, 1 << 20]),
+)
+def test_a_base_in_parts_has_the_report_of_the_whole(seed, queries, kind, chunk):
+    rng = np.random.default_rng(seed)
+    codes = pack(rng.choice([-1, 1], (queries + 150, 12)))
+    labels = rng.integers(0, 5, len(codes)) * (10**12 if kind == "far apart" else 1)
+    labels[0] += 1  # a class that the base may not have
+    if kind == "multi":
+        labels = (rng.random((len(codes), 5)) < 0.4).astype(np.uint8)
+        labels[:, 0] = 1
+    asked = codes[:queries], labels[:queries]
+    base, named = codes[queries:], labels[queries:]
+    cuts = np.sort(rng.integers(0, 151, 3))
+    parts = list(zip(np.split(base, cuts), np.split(named, cuts), strict=True))
+    options = {"top_k": 40, "bits": 12, "k": 7, "ranks": [3], "normalize": "all", "empty": "zero"}
+    whole = evaluate(*asked, base, named, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lbhash.evaluation.parts.CHUNK", chunk)
+        patch.setattr("lbhash.evaluation.report.CHUNK", chunk)
+        assert_same_report(evaluate_parts(*asked, parts, **options), whole)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ties": "stable"}, "ties is 'stable', which needs the base in one part; it is in 2"),
+        ({"probe": True}, "probe is True, which needs the base in one part; it is in 2"),
+    ],
+)
+def test_what_parts_do_not_add_up_to_is_refused(options, message):
+    parts = [(BASE[:50], BASE_LABELS[:50]), (BASE[50:], BASE_LABELS[50:])]
+    with pytest.raises(ValueError, match=message):
+        evaluate_parts(QUERIES, QUERY_LABELS, parts, bits=12, **options)
+    with pytest.raises(ValueError, match="base_codes is empty"):
+        evaluate_parts(QUERIES, QUERY_LABELS, [], bits=12)
 
 
 def test_at_is_the_old_name_of_top_k():

@@ -441,3 +441,10 @@ def test_methods_of_ones_own_that_are_none(blobs, method, error, message, guided
 def test_a_name_that_is_no_folder_is_not_looked_up():
     with pytest.raises(ValueError, match="model is 'nope', and there is no such folder"):
         Hasher.from_pretrained("nope")
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_label_that_is_missing(missing):
+    labels = np.array(["cat", "dog", missing, "cat"], object)
+    with pytest.raises(ValueError, match=r"^y is missing \((None|nan)\) in row 2; give a label for each row"):
+        Hasher(bits=8).fit(np.eye(4), labels)

@@ -371,7 +371,8 @@ def test_paths_of_images_travel_with_their_codes(table, backbone_folder, cache, 
         assert neighbor["attributes"]["path"] == table.store.files[neighbor["id"]]
     status, _, err = command("encode", *given[:-1], "name", "--out", "codes/")
     assert (status, err.count("\n")) == (2, 1)
-    assert "columns is name and data is 'images'; it must be one .parquet file, or for 'path' a folder" in err
+    assert "columns is name and data is 'images'; it must be one table" in err
+    assert "or for 'path' a folder" in err
 
 
 @pytest.mark.parametrize("freeze", [True, False])

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv, feather
 
 from lbhash import Hasher
 from lbhash.codes import hamming_distances, unpack
@@ -209,6 +210,7 @@ def test_codes_made_elsewhere(inside, command):
     code = np.packbits(signs[7] > 0, bitorder="little").tobytes().hex()
     (query,) = json_of(command("search", "--base", inside / "c.npy", "--code", code, "-k", 1, "--json"))["queries"]
     assert [(hit["id"], hit["distance"], hit["label"]) for hit in query["neighbors"]] == [(7, 0, None)]
+    assert "label" not in command("search", "--base", inside / "c.npy", "--code", code, "-k", 1)[1]
 
 
 @pytest.mark.parametrize(
@@ -269,6 +271,7 @@ def test_bad_searches(inside, command):
         ((*row, "--radius", 3, "-k", 2), "radius is given, and so is k or rerank"),
         ((*row, "--radius", 13), "radius is 13; it must be from 0 to the length of a code (12)"),
         ((*row, "--candidates", 5), "candidates is 5 without rerank; say by --rerank what to rank them by"),
+        ((*row, "--asymmetric", "--candidates", 5), "asymmetric is given, and so is radius, rerank or candidates"),
         ((*row, "-k", 1598), "k is 1598; it must be from 1 to the size of the index (1597)"),
         ((*row, "-k", 0), "k is 0; it must be from 1 to the size of the index (1597)"),
         ((*row, "-k", 0, "--rerank", "asymmetric"), "k is 0; it must be from 1 to"),
@@ -278,7 +281,7 @@ def test_bad_searches(inside, command):
         ((*row, "--rerank", "outputs"), "rerank is 'outputs' and the index keeps no vectors"),
         ((*here, "--code", "0000", "--rerank", "asymmetric"), "rerank needs rows of the data as queries"),
         ((*here, "--code", "0000", "--asymmetric"), "asymmetric needs rows of the data as queries"),
-        ((*row, "--asymmetric", "--radius", 2), "asymmetric is given, and so is radius or rerank"),
+        ((*row, "--asymmetric", "--radius", 2), "asymmetric is given, and so is radius, rerank or candidates"),
         ((*row, "--asymmetric", "-k", 1598), "k is 1598; it must be from 1 to"),
         ((*row, "--out", "n.csv"), "out is 'n.csv'; it must end in .parquet"),
         ((*row[:-1], 2000), "row is 2000; it must be from 0 to 1796"),
@@ -421,13 +424,35 @@ def test_columns_of_the_data_travel_with_the_codes(inside, with_words, command):
         assert len(index) == len(load_dataset("digits").base)
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl", "feather", "parts"])
+def test_columns_of_any_table_travel(inside, with_words, command, form):
+    whole = pq.read_table(with_words)
+    file = inside / f"words.{form}"
+    if form == "csv":
+        numbers = np.stack(whole["embedding"].to_numpy()).T
+        columns = {f"n{at}": column for at, column in enumerate(numbers)}
+        csv.write_csv(pa.table({**columns, **{name: whole[name] for name in whole.column_names[1:]}}), file)
+    elif form == "jsonl":
+        file.write_text("".join(json.dumps(row) + "\n" for row in whole.to_pylist()), encoding="utf-8")
+    elif form == "feather":
+        feather.write_feather(whole, file)
+    else:
+        file.mkdir()
+        for at in range(3):
+            pq.write_table(whole.slice(600 * at, 600), file / f"part-{at}.parquet")
+    source = ("--model", "model", "--split", "base", "--carry", "word", "--carry", "half")
+    for data, out in ((with_words, "wanted"), (file, "found")):
+        assert command("encode", *source, "--data", data, "--out", inside / f"{out}.parquet")[0] == 0
+    assert pq.read_table(inside / "found.parquet").equals(pq.read_table(inside / "wanted.parquet"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
         (("--carry", "nothing"), r"columns has 'nothing'; it must name columns of the data \(.*word.*\)"),
         (("--carry", "label"), "columns has 'label'; it must name columns of the data"),
         (("--carry", "word", "--out", "x.npz"), "columns is given and out is 'x.npz'; only a .parquet file"),
-        (("--carry", "word", "--data", "digits"), "columns is word and data is 'digits'; it must be one .parquet file"),
+        (("--carry", "word", "--data", "digits"), "columns is word and data is 'digits'; it must be one table"),
     ],
 )
 def test_columns_that_cannot_travel(inside, with_words, command, arguments, line):

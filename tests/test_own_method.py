@@ -90,6 +90,10 @@ def test_what_is_no_method(folder, method, message):
     with pytest.raises(ValueError, match=rf"^method is '{method}', {message}") as raised:
         build_objective(method, None)
     assert "\n" not in str(raised.value)
+    with pytest.raises(
+        ValueError, match=f"^{re.escape(str(raised.value))}$"
+    ):  # and not the library's own methods behind it
+        Hasher(method=method).fit(np.eye(4), range(4))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
+import lbhash.evaluation.parts
 import lbhash.evaluation.recognition.vote
 from lbhash.codes import hamming_distances, pack
 from lbhash.evaluation.recognition import (
@@ -83,7 +84,7 @@ def test_votes_of_codes_that_repeat_in_many_groups(seed, bits, k):
     base, queries = pack(kinds[rng.integers(0, 9, 300)]), pack(kinds[rng.integers(0, 9, 6)])
     labels = rng.integers(0, 4, 300)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lbhash.evaluation.recognition.vote, "CHUNK", 170)
+        patch.setattr(lbhash.evaluation.parts, "CHUNK", 170)
         patch.setattr(lbhash.evaluation.recognition.vote, "_VOTES", 8)
         found = knn_predict(queries, base, labels, k)
     assert found.tolist() == slow_predict(queries, base, labels.tolist(), k)

@@ -759,7 +759,9 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
         (["--at", "100000"], "top_k is 100000; it must be from 1 to the size of the base (1597)"),
         (["--top-k", "0"], "top_k is 0; it must be from 1 to the size of the base (1597)"),
         (["--method", "cqs"], "method is 'cqs'"),
+        (["--method", "itq"], "method is 'itq', which fits a model by itself; a search is for methods with epochs"),
         (["--data", "nowhere.parquet"], "nowhere.parquet"),
+        (["--data", "x.npy"], "data has no labels, which the trials of a search learn from; give some (--labels FILE"),
         (["--by", "loss"], "--by"),
         (["--layout", "folder"], "layout is 'folder' without a backbone; it is for images: give --backbone too"),
         (["--damaged", "skip"], "damaged is 'skip' without a backbone"),
@@ -767,6 +769,8 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
     ],
 )
 def test_what_the_command_refuses(command, tmp_path, arguments, line):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(60, 5)))
+    arguments = [tmp_path / "x.npy" if word == "x.npy" else word for word in arguments]
     status, printed, errors = command("tune", "--out", tmp_path / "out", *arguments)
     assert (status, printed) == (2, "")
     assert errors.startswith("lbhash: error: ")

@@ -68,6 +68,8 @@ def test_the_nearest_documents(store, hasher):
     assert [score for _, score in scored] == [1 - distance / 12 for _, distance in found]
     assert len(store.similarity_search("b4", 100)) == 27
     assert len(store.as_retriever(search_kwargs={"k": 3}).invoke("c1")) == 3
+    with pytest.raises(TypeError, match="unexpected keyword argument 'filter'"):  # and not dropped in silence
+        store.as_retriever(search_kwargs={"k": 3, "filter": {"row": 1}}).invoke("c1")
 
 
 def test_documents_are_replaced_and_removed(store):

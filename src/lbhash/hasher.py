@@ -90,6 +90,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             (rows,), labels, classes = self._validated(X), None, np.arange(0)
         else:
             check_unmasked(y, "y")
+            _check_present(y)  # of which scikit-learn says no row
             rows, y = self._validated(X, y, multi_output=True)
             labels, classes = _encode_labels(_dense(y))
         self.fit_split(EmbeddingSplit(rows, np.arange(len(rows)), labels), len(classes))
@@ -458,8 +459,18 @@ def _dense(y: Any) -> npt.NDArray:
     return as_array(y.toarray() if scipy.sparse.issparse(y) else y, "y")
 
 
+def _check_present(y: Any) -> None:
+    """Raise ``ValueError`` if an array or column of objects, such as names, lacks one."""
+    if getattr(getattr(y, "dtype", None), "kind", "") == "O" and np.ndim(y):
+        for row, value in enumerate(np.ravel(y)):
+            if value is None or (isinstance(value, float) and np.isnan(value)):
+                told = "give a label for each row, or leave such rows out"
+                raise ValueError(f"y is missing ({value}) in row {row}; {told}")
+
+
 def _encode_labels(y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
     """Return labels as numbers 0 … C − 1, or unchanged if they are multi-hot, and the classes."""
+    _check_present(y)
     if y.dtype.kind == "f" and (y != np.floor(y)).any():
         value = y[y != np.floor(y)][0]
         raise ValueError(f"y holds {value}; it must hold classes, [n] or multi-hot [n, C], and no measurements")

@@ -147,7 +147,7 @@ def _line_for(error: Exception) -> str | None:
     """Return the line for a user's error, or None for a bug of ours."""
     usage = getattr(error, "format_message", None)  # of Typer's errors in the arguments
     if usage is not None:
-        return " ".join(usage().split())
+        return " ".join(usage().replace("Value error, ", "").split())
     if isinstance(error, (ValueError, TypeError)):
         return " ".join(str(error).split())
     if (line := shortage(error)) is not None:

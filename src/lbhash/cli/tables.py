@@ -155,12 +155,13 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
     scored = any(neighbor["score"] is not None for neighbor in neighbors)
     attributes = neighbors[0]["attributes"] if neighbors else ()
     further = [name for name in attributes if name not in ("row", "label", "labels")]  # the row is the id as a rule
-    columns = ["rank", "id", "distance", *(["score"] if scored else []), "label", *further]
+    labeled = any(neighbor["label"] is not None for neighbor in neighbors)
+    columns = ["rank", "id", "distance", *(["score"] if scored else []), *(["label"] if labeled else []), *further]
     table = Table(*columns, title=f"nearest to {what}", title_justify="left")
     for neighbor in neighbors:
         cells = [neighbor["rank"], neighbor["id"], neighbor["distance"]]
         cells += [number(neighbor["score"], 4)] if scored else []
-        cells += ["–" if neighbor["label"] is None else neighbor["label"]]
+        cells += ["–" if neighbor["label"] is None else neighbor["label"]] if labeled else []
         table.add_row(*map(str, [*cells, *(neighbor["attributes"][name] for name in further)]))
     Console().print(table)
 

@@ -179,11 +179,16 @@ def _holds_numbers(kind: Any) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
+def parquet_files(path: Path) -> list[Path]:
+    """Return a Parquet file, or those of a folder in their order; none of a path that is neither."""
+    return sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.suffix == ".parquet" else []
+
+
 def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *, stream: bool) -> EmbeddingTable:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    files = sorted(file.glob("*.parquet")) if file.is_dir() else [file] if file.suffix == ".parquet" else []
+    files = parquet_files(file)
     said = f"{name} is {str(file)!r}"
     masks: dict[str, npt.NDArray[np.bool_]] = {}
     try:
@@ -192,7 +197,7 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
                 check_parquet(one, f"{said}, whose footer", [])
             schema = pq.read_schema(files[0])
         else:
-            whole, masks = _read_whole(file, said)
+            whole, masks = read_whole(file, said)
             schema = whole.schema
         embedding, label = _chosen_columns(schema, asked, said)
         flags = [flag for flag in FLAGS if flag in schema.names]
@@ -224,7 +229,7 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
     return table if test is None else replace(table, flags={}, test_rows=test, protocol="official")
 
 
-def _read_whole(file: Path, said: str) -> tuple[Any, dict[str, npt.NDArray[np.bool_]]]:
+def read_whole(file: Path, said: str) -> tuple[Any, dict[str, npt.NDArray[np.bool_]]]:
     """Return a table that is not Parquet, and which rows are in which split, if a folder of ``datasets`` says so."""
     import pyarrow as pa
     import pyarrow.csv
@@ -232,7 +237,7 @@ def _read_whole(file: Path, said: str) -> tuple[Any, dict[str, npt.NDArray[np.bo
 
     if (file / "dataset_dict.json").is_file():
         splits = json.loads((file / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
-        tables = [_read_whole(file / Path(split).name, said)[0] for split in splits]
+        tables = [read_whole(file / Path(split).name, said)[0] for split in splits]
         heads = ["test" if split in TEST_NAMES else split for split in splits]
         lengths = [len(table) for table in tables]
         masks = {head: np.repeat([one == head for one in heads], lengths) for head in heads}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numba
@@ -20,7 +21,9 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width, hamming_distances, pack
 from lbhash.codes.popcount import popcount
-from lbhash.utils.labels import Labels, check_labels
+from lbhash.evaluation.parts import Classes, Part, Share, in_turn
+from lbhash.evaluation.ranking.histogram import Counts
+from lbhash.utils.labels import named_labels
 from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_float
 
@@ -110,7 +113,7 @@ def bound(
 
     Args:
         codes: ``uint8 [n, bytes]``, packed.
-        labels: class numbers ``[n]``, or multi-label; a row counts in every class whose label it has.
+        labels: class numbers or names ``[n]``, or multi-label; a row counts in every class whose label it has.
         percentile: from 0 to 100; this percentile of D_intra over all codes, as ``np.percentile`` defines it, replaces
             the maximum, which one stray code decides. ``at_percentile`` has the paper's for both distances.
         inter_percentile: from 0 to 100; this percentile of D_inter over the pairs of classes replaces the minimum.
@@ -127,7 +130,7 @@ def bound(
     >>> b.inter, b.intra, b.ratio
     (4.0, 1.0, 4.0)
     """
-    array, checked = check_codes(codes), check_labels(labels, classes=classes)
+    array, checked = check_codes(codes), named_labels(labels, classes=classes)[0]
     if len(array) == 0:
         raise ValueError("codes is empty; it must have at least one row")
     if len(checked) != len(array):
@@ -137,27 +140,45 @@ def bound(
         classes = int(checked.max()) + 1 if checked.ndim == 1 else checked.shape[1]
     percentile = 100.0 if percentile is None else check_float(percentile, "percentile", 0, 100)
     inter_percentile = 0.0 if inter_percentile is None else check_float(inter_percentile, "inter_percentile", 0, 100)
-    what = f"labels has classes up to {classes - 1:,}, and the centers of so many"
-    check_memory(24 * classes * length, what, "number the classes from 0 without large gaps (numpy.unique)")
-    ones, sizes = np.zeros((classes, 64 * -(-array.shape[1] // 8)), np.int64), np.zeros(classes, np.int64)
-    for words, members in _members(array, checked):
-        _add_ones(words, members, ones)
-        sizes += np.bincount(members, minlength=classes)
-    centers = np.where(2 * ones[:, :length] >= sizes[:, None], 1, -1).astype(np.int8)
+    found = bound_of_parts(in_turn([Part(array, checked)]), np.arange(classes), length)
+    return found.at_percentile(percentile, inter_percentile)
+
+
+def bound_of_parts(share: Share, classes: Classes, bits: int) -> Bound:
+    """Return ``bound`` of a base in parts, whose labels are those of ``Part``."""
+    what = f"labels has classes up to {len(classes) - 1:,}, and the centers of so many"
+    check_memory(24 * len(classes) * bits, what, "number the classes from 0 without large gaps (numpy.unique)")
+    ones, sizes = (np.sum(counts, axis=0) for counts in zip(*share(partial(_count_ones, classes, bits)), strict=True))
+    centers = np.where(2 * ones >= sizes[:, None], 1, -1).astype(np.int8)
     packed, present = pack(centers), sizes > 0
-    intra_counts, inter_counts = np.zeros((classes, length + 1), np.int64), np.zeros(length + 1, np.int64)
-    for words, members in _members(array, checked):
-        _add_distances(words, members, as_words(packed), intra_counts)
+    intra_counts = np.sum(share(partial(_count_distances, classes, packed, bits)), axis=0)
+    inter_counts = np.zeros(bits + 1, np.int64)
     _add_pairs(packed[present], inter_counts)
-    none = np.full(classes, np.nan)
-    counted = Bound(np.nan, np.nan, none, centers, present, intra_counts, inter_counts)
-    return counted.at_percentile(percentile, inter_percentile)
+    none = np.full(len(classes), np.nan)
+    return Bound(np.nan, np.nan, none, centers, present, intra_counts, inter_counts).at_percentile(100, 0)
 
 
-def _members(codes: PackedCodes, labels: Labels) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]]:
+def _count_ones(classes: Classes, bits: int, part: Part) -> tuple[Counts, Counts]:
+    """Return how many codes of each class have a bit set, ``[classes, bits]``, and how many there are."""
+    ones, sizes = np.zeros((len(classes), 64 * -(-bits // 64)), np.int64), np.zeros(len(classes), np.int64)
+    for words, members in _members(part, classes):
+        _add_ones(words, members, ones)
+        sizes += np.bincount(members, minlength=len(classes))
+    return ones[:, :bits], sizes
+
+
+def _count_distances(classes: Classes, centers: PackedCodes, bits: int, part: Part) -> Counts:
+    """Return how many codes of each class lie at each distance from its center, ``[classes, bits + 1]``."""
+    counts = np.zeros((len(classes), bits + 1), np.int64)
+    for words, members in _members(part, classes):
+        _add_distances(words, members, as_words(centers), counts)
+    return counts
+
+
+def _members(part: Part, classes: Classes) -> Iterator[tuple[npt.NDArray[np.uint64], Counts]]:
     """Yield chunks of codes, as words, and of their classes; a row of several labels comes once for each."""
-    for start in range(0, len(labels), _CHUNK):
-        members, words = labels[start : start + _CHUNK], as_words(codes[start : start + _CHUNK])
+    for codes, members in part.chunks(classes, _CHUNK):
+        words = as_words(codes)
         if members.ndim == 2:
             rows, members = np.divmod(np.flatnonzero(members.view(bool)), members.shape[1])
             words = words[rows]

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from html import escape
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width, check_width
-from lbhash.codes.distinct import compress
+from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width
 from lbhash.evaluation import metrics
-from lbhash.evaluation.bound import Bound, bound
+from lbhash.evaluation.bound import Bound, bound_of_parts
 from lbhash.evaluation.metrics import Curve, Empty, Normalize, curves
 from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats
+from lbhash.evaluation.parts import Classes, Part, Share, class_numbers, in_turn, positions
 from lbhash.evaluation.ranking import CHUNK, RankHistogram, Ranking, check_lengths, stable_rankings
 from lbhash.evaluation.recognition import linear_probe_accuracy, predict_from_counts
 from lbhash.utils.deprecation import renamed
 from lbhash.utils.formatting import number
-from lbhash.utils.labels import Labels, check_label_pair, number_classes
+from lbhash.utils.labels import Labels, check_label_pair, numbered_together
 from lbhash.utils.validation import check_choice, check_int
 
 RANKS = (1, 10, 100, 1000)
@@ -173,7 +174,7 @@ def evaluate(
 
     Args:
         query_codes: ``uint8 [queries, bytes]``, packed.
-        query_labels: class numbers ``[queries]``, or multi-label (see ``lbhash.utils.labels``).
+        query_labels: class numbers or names ``[queries]``, or multi-label (see ``lbhash.utils.labels``).
         base_codes: ``uint8 [base, bytes]``, in memory or memory-mapped.
         base_labels: as the query labels, with as many classes if they are multi-hot.
         top_k: the length of the ranked list for mAP@k, NDCG, ACG and WAP, from 1 to the size of the base (the default).
@@ -192,8 +193,49 @@ def evaluate(
         TypeError, ValueError: an argument is not as above; the widths or lengths do not fit together; there are no
             queries, no base codes, or no query to which a base code is relevant.
     """
-    queries, wanted, base, labels, length = _check(query_codes, query_labels, base_codes, base_labels, bits)
-    size, of = len(base), "the size of the base"
+    query_labels, base_labels = numbered_together(query_labels, base_labels)
+    return evaluate_parts(
+        query_codes,
+        query_labels,
+        [(base_codes, base_labels)],
+        top_k,
+        k=k,
+        ranks=ranks,
+        radius=radius,
+        ties=ties,
+        normalize=normalize,
+        empty=empty,
+        probe=probe,
+        bits=bits,
+    )
+
+
+def evaluate_parts(
+    query_codes: npt.ArrayLike,
+    query_labels: Any,
+    parts: Iterable[tuple[npt.ArrayLike, Any]],
+    top_k: int | None = None,
+    *,
+    share: Callable[[Sequence[Part]], Share] = in_turn,
+    k: int | None = None,
+    ranks: Sequence[int] | None = None,
+    radius: int = 2,
+    ties: Order = "expected",
+    normalize: Normalize = "retrieved",
+    empty: Empty = "skip",
+    probe: bool = False,
+    bits: int | None = None,
+) -> Report:
+    """Evaluate codes as ``evaluate`` does against a base in parts, with the same report to the last digit.
+
+    ``parts`` are pairs of base codes and labels, in memory or memory-mapped. ``share`` says where they are counted: in
+    this process one after the other, or anywhere by a function of the checked parts that returns another, which calls a
+    given function on each of them and returns the results (``lbhash.pipeline.cluster.sharing``). Labels are class
+    numbers or multi-hot. ``ties="stable"`` and ``probe`` need the base in one part; all other options and the errors
+    are those of ``evaluate``.
+    """
+    queries, wanted, base, length = _check(query_codes, query_labels, parts, bits)
+    size, of = sum(len(part.codes) for part in base), "the size of the base"
     top_k = size if top_k is None else check_int(top_k, "top_k", 1, size, of)
     k = min(VOTES, size) if k is None else check_int(k, "k", 1, size, of)
     ranks = [rank for rank in RANKS if rank <= size] if ranks is None else ranks
@@ -205,15 +247,19 @@ def evaluate(
     check_choice(normalize, "normalize", NORMALIZE)
     check_choice(empty, "empty", EMPTY)
     settings: dict[str, Any] = {"ranks": ranks, "ties": ties, "normalize": normalize, "empty": empty, "radius": radius}
-    if probe and labels.ndim == 2:
+    if probe and wanted.ndim == 2:
         raise ValueError("probe is True, and the labels are multi-label; a linear probe takes class numbers [n] only")
+    for name, value in {"ties": ties, "probe": probe}.items():
+        if value in ("stable", True) and len(base) > 1:
+            raise ValueError(f"{name} is {value!r}, which needs the base in one part; it is in {len(base)}")
 
-    compressed = None
-    if labels.ndim == 1 and size <= CHUNK:  # what the vote needs too
-        histogram, compressed = RankHistogram(queries, wanted, length), compress(as_words(base), labels)
-        histogram.count_compressed(compressed)
-    else:
-        histogram = RankHistogram.from_codes(queries, wanted, base, labels, length)
+    counting = share(base)
+    classes = class_numbers(counting) if wanted.ndim == 1 else np.arange(wanted.shape[1])
+    # A query's class that the base does not have gets a number that no base code has.
+    placed = (
+        wanted if wanted.ndim == 2 else np.where(np.isin(wanted, classes), positions(wanted, classes), len(classes))
+    )
+    histogram = reduce(RankHistogram.merge, counting(partial(_count_ranks, queries, placed, length, classes)))
     some_relevant = histogram.graded.any(axis=(1, 2))
     if not some_relevant.any():
         none = "no base code is relevant to any query: base_labels and query_labels have no label in common"
@@ -221,7 +267,7 @@ def evaluate(
     # Queries of equal codes and labels have equal figures, which are computed once; and trained codes repeat.
     unique, inverse = Ranking(histogram.total[histogram.unique], histogram.graded[histogram.unique]), histogram.inverse
     if ties == "stable":
-        figures = _by_rank(stable_rankings(queries, wanted, base, labels), top_k, ranks, normalize)
+        figures = _by_rank(stable_rankings(queries, wanted, base[0].codes, base[0].labels), top_k, ranks, normalize)
     else:
         figures = {name: values[inverse] for name, values in _by_rank((unique,), top_k, ranks, normalize).items()}
     figures |= {name: values[inverse] for name, values in _by_radius(unique, top_k, radius, normalize).items()}
@@ -230,10 +276,12 @@ def evaluate(
         settings[name] = curves.mean_curve(at, *points, empty)
     mean_misrank = float(np.nanmean(figures.pop("mean_misrank")))
     scored = some_relevant if empty == "skip" else np.ones(len(queries), bool)
-    knn_accuracy = None
-    if labels.ndim == 1:
-        voted = predict_from_counts(queries, base, labels, histogram.total, k, compressed)
-        knn_accuracy = float(np.mean(voted == wanted))
+    knn_accuracy = probe_accuracy = None
+    if wanted.ndim == 1:
+        voted = predict_from_counts(queries, counting, classes, histogram.total, k)
+        knn_accuracy = float(np.mean(voted == placed))
+    if probe:
+        probe_accuracy = linear_probe_accuracy(queries, wanted, base[0].codes, base[0].labels, length)
     for name, values in figures.items():  # in their means, a query without a relevant base code counts as 0
         mean = np.nan_to_num(values[scored], nan=0.0).mean(axis=0)
         settings[name] = mean if mean.ndim else float(mean)
@@ -241,10 +289,10 @@ def evaluate(
         **settings,
         mean_misrank=mean_misrank,
         top_k=top_k,
-        bound=bound(base, number_classes(labels)[1] if labels.ndim == 1 else labels, bits=length),
+        bound=bound_of_parts(counting, classes, length),
         knn_accuracy=knn_accuracy,
         k=k,
-        probe_accuracy=linear_probe_accuracy(queries, wanted, base, labels, length) if probe else None,
+        probe_accuracy=probe_accuracy,
         bits=length,
         queries=len(queries),
         base=size,
@@ -254,21 +302,41 @@ def evaluate(
 
 
 def _check(
-    query_codes: npt.ArrayLike, query_labels: Any, base_codes: npt.ArrayLike, base_labels: Any, bits: int | None
-) -> tuple[PackedCodes, Labels, PackedCodes, Labels, int]:
+    query_codes: npt.ArrayLike, query_labels: Any, parts: Iterable[tuple[npt.ArrayLike, Any]], bits: int | None
+) -> tuple[PackedCodes, Labels, list[Part], int]:
     """Return the checked codes and labels of queries and base, and the length of a code."""
-    queries, base = check_codes(query_codes, "query_codes"), check_codes(base_codes, "base_codes")
-    check_same_width(queries, base, "query_codes", "base_codes")
-    wanted, labels = check_label_pair(query_labels, base_labels)
-    for codes, rows, which in ((queries, wanted, "query"), (base, labels, "base")):
-        check_lengths(codes, rows, which)
-        if len(codes) == 0:
+    queries, wanted = check_codes(query_codes, "query_codes"), query_labels
+    base: list[Part] = []
+    length = 0
+    for base_codes, base_labels in parts:
+        codes = check_codes(base_codes, "base_codes")
+        check_same_width(queries, codes, "query_codes", "base_codes")
+        wanted, labels = check_label_pair(wanted, base_labels)
+        for rows, named, which in ((queries, wanted, "query"), (codes, labels, "base")):
+            check_lengths(rows, named, which)
+        length = check_width(codes, bits, "base_codes")
+        base.append(Part(codes, labels))
+    if len(base) == 1:
+        base[0].keep = True
+    for count, which in ((len(queries), "query"), (sum(len(part.codes) for part in base), "base")):
+        if count == 0:
             raise ValueError(f"{which}_codes is empty; it must have at least one row")
-    length = check_width(base, bits, "base_codes")
-    if bits is None and base.shape[1] >= 8 and base.max() == 1 and queries.max() <= 1:
+    columns = bits is None and queries.shape[1] >= 8 and queries.max() <= 1
+    if columns and max(part.codes.max(initial=0) for part in base) == 1:
         only = "base_codes has only 0 and 1, like codes with a column for each bit"
         raise ValueError(f"{only}; pack them (lbhash.codes.as_packed), or pass bits={length}")
-    return queries, wanted, base, labels, length
+    return queries, wanted, base, length
+
+
+def _count_ranks(queries: PackedCodes, wanted: Labels, bits: int, classes: Classes, part: Part) -> RankHistogram:
+    histogram = RankHistogram(queries, wanted, bits)
+    if part.labels.ndim == 1 and len(part.codes) <= CHUNK:  # the vote needs these, too
+        for chunk in part.compressed(classes):
+            histogram.count_compressed(chunk)
+        return histogram
+    for codes, labels in part.chunks(classes):
+        histogram.update(codes, labels)
+    return histogram
 
 
 def _by_rank(

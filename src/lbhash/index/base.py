@@ -198,7 +198,7 @@ class Index(ABC):
     def vectors_of(self, ids: npt.ArrayLike) -> npt.NDArray:
         """Return the stored vectors of m ids, ``[m, dim]`` of float16 or uint8."""
         if not self.store_vectors:
-            advice = "build one in a folder with store_vectors (--keep)"
+            advice = "build one in a folder with store_vectors"
             raise ValueError(f"index of kind {self.kind} keeps no vectors; {advice}")
         return self._vectors_of(check_ids(ids, repeat=True))
 

@@ -345,7 +345,7 @@ def _as_stored(
     if vectors is None:
         return None, None
     if not store_vectors:
-        raise ValueError("vectors are given, and the index keeps none; build it with store_vectors (--keep)")
+        raise ValueError("vectors are given, and the index keeps none; build it with store_vectors")
     array = np.asarray(vectors)
     dim = array.shape[1] if array.ndim == 2 else 0
     if not dim or len(array) != count or (form and dim != form["dim"]):

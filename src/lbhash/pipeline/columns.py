@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lbhash.codes.io import OWN_COLUMNS
 from lbhash.data.images import FileImages, ImageTable, holds_images
+from lbhash.data.readers import TABLES, is_one_table, parquet_files, read_whole
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.formatting import one_line
 
@@ -36,24 +37,39 @@ class ImagePaths:
         return pa.table({PATH: pa.array([self._files[row] for row in rows.tolist()], pa.string())})
 
 
+class WholeRows:
+    """Columns of a table that is read at once, such as a CSV file."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """Return these rows."""
+        return self._table.take(rows)
+
+
 def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = True) -> pa.Schema:
     """Return the names and types of extra columns, each once.
 
-    The data are a Parquet file with these columns, or images in files, which have ``path``. Of several files, for
-    splits, ``one_file`` is false, and there are no extra columns.
+    The data are a table with these columns (a Parquet, CSV, JSON lines, Arrow or Feather file, or a folder that is one
+    table), or images in files, which have ``path``. Of several files, for splits, ``one_file`` is false, and there are
+    no extra columns.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if not names:
         return pa.schema([])
-    if not one_file or not Path(data).is_file() or Path(data).suffix != ".parquet":
+    file = Path(data)
+    single = file.is_file() and file.suffix in (".parquet", *TABLES)
+    if not one_file or not (single or (is_one_table(file) and not holds_images(data))):
         if set(names) == {PATH} and one_file and holds_images(data):
             return pa.schema([(PATH, pa.string())])
-        what = f"it must be one .parquet file, or for {PATH!r} a folder of images"
+        what = f"it must be one table (Parquet, CSV, JSON lines, Arrow), or for {PATH!r} a folder of images"
         raise ValueError(f"columns is {', '.join(names)} and data is {str(data)!r}; {what}")
     try:
-        known = pq.read_schema(data)
+        parts = parquet_files(file)
+        known = pq.read_schema(parts[0]) if parts else read_whole(file, f"data is {str(data)!r}")[0].schema
     except (OSError, pa.ArrowInvalid) as error:
         raise ValueError(f"data is {str(data)!r}, which could not be read: {one_line(error)}") from None
     for name in names:
@@ -65,10 +81,13 @@ def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = Tr
 
 def open_columns(
     data: str | Path, names: Sequence[str], images: ImageTable | None = None
-) -> ImagePaths | ParquetRows | None:
+) -> ImagePaths | ParquetRows | WholeRows | None:
     """Open the extra columns of data, or of its images, to read them row by row; return None if none is named."""
     if not names:
         return None
     if images is not None and Path(data).suffix != ".parquet":
         return ImagePaths(images)
-    return ParquetRows([Path(data)], list(dict.fromkeys(names)), batch_rows=2048)
+    chosen = list(dict.fromkeys(names))
+    if parts := parquet_files(Path(data)):
+        return ParquetRows(parts, chosen, batch_rows=2048)
+    return WholeRows(read_whole(Path(data), f"data is {str(data)!r}")[0].select(chosen))

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from lbhash.codes import code_bytes
 from lbhash.codes.io import check_suffix, write_codes
+from lbhash.pipeline.cluster import Engine, check_engine
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.shard_store import CodeShards, check_code_folder
 from lbhash.utils.files import check_replaceable
 from lbhash.utils.progress import counted
-from lbhash.utils.system import check_packages
-from lbhash.utils.validation import check_choice
 
 
 def encode(job: EncodingJob, out: str | Path, *, overwrite: bool = False, **options: Any) -> dict[str, Any]:
@@ -61,7 +60,7 @@ def encode_folder(
     out: str | Path,
     *,
     shard_rows: int | None = None,
-    engine: Literal["local", "ray"] | None = None,
+    engine: Engine | None = None,
     ray_address: str | None = None,
     overwrite: bool = False,
     progress: bool = True,
@@ -82,11 +81,7 @@ def encode_folder(
         The numbers of ``codes``, ``rows``, ``damaged`` rows and ``shards``; how many shards were ``found``; ``bits`` of
         a code, ``bytes`` of all; the ``seconds`` that the other shards took; ``out``, ``split`` and ``unit``.
     """
-    engine = check_choice(engine or "local", "engine", ("local", "ray"))
-    if engine == "ray":
-        check_packages("engine is 'ray', which", "ray", "ray", "ray.data")
-    elif ray_address is not None:
-        raise ValueError(f"ray_address is {ray_address!r} and engine is {engine!r}; it is for the engine ray")
+    engine = check_engine(engine, ray_address)
     check_code_folder(Path(out))
     source = open_source(job, stream=True, progress=progress)
     rows, bits = len(source.rows), source.hasher.bits

@@ -13,9 +13,13 @@ from lbhash.codes.deephash import read_deephash
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data import load_table
 from lbhash.evaluation.neighbors import NEIGHBORS, NeighborReport, evaluate_neighbors
-from lbhash.evaluation.report import Report, evaluate
+from lbhash.evaluation.report import Report, evaluate, evaluate_parts
 from lbhash.pipeline import runs
+from lbhash.pipeline.cluster import Engine, check_engine, sharing
 from lbhash.utils.labels import renumbered
+
+_ROWS = 100  # of a part of a base on a cluster, at least
+_TASKS = 4  # a core of the cluster, so that none waits long for the last
 
 
 def evaluate_file_neighbors(
@@ -61,15 +65,23 @@ def evaluate_files(
     bits: int | None = None,
     write_run: str | Path | None = None,
     write_qrels: str | Path | None = None,
+    engine: Engine | None = None,
+    ray_address: str | None = None,
     **options: Any,
 ) -> Report:
     """Evaluate one file of codes (``lbhash.codes.io.read_codes``) as queries against another as base.
 
     Both may be replaced by ``deephash``, a folder of DeepHash-pytorch. Labels that a file lacks come from an ``.npy``,
     and the length of codes from ``bits``. ``write_run`` and ``write_qrels`` are files for the ranking, as long as
-    ``top_k`` or 1,000, and for what is relevant (``lbhash.pipeline.runs``). The other options are of
-    ``lbhash.evaluate``.
+    ``top_k`` or 1,000, and for what is relevant (``lbhash.pipeline.runs``). The engine is ``local``, this process, or
+    ``ray``: a cluster counts the base in parts, which this process reads and sends to it; if ``ray_address`` is None, a
+    new one on this machine. The other options are of ``lbhash.evaluate``.
     """
+    if check_engine(engine, ray_address) == "ray":
+        for name, value in {"ties": options.get("ties") == "stable", "probe": options.get("probe")}.items():
+            if value:
+                said = f"{name} is {options[name]!r} and engine is 'ray', which counts the base in parts"
+                raise ValueError(f"{said}; leave one of the two out")
     if deephash is not None:
         if not (queries is base is query_labels is base_labels is None):
             raise ValueError("deephash is a folder with queries, base and labels of its own; give it alone")
@@ -82,15 +94,23 @@ def evaluate_files(
             raise ValueError(
                 f"{name} has no labels; an evaluation needs them, or the embeddings that were encoded (--neighbors)"
             )
-    wanted, labels = left.labels, right.labels
+    wanted, labels = np.asarray(left.labels), np.asarray(right.labels)
     if left.class_names or right.class_names:
         if not (left.class_names and right.class_names):
             kinds = [f"names, such as {t.class_names[0]!r}" if t.class_names else "numbers" for t in (left, right)]
             said = f"labels of queries are {kinds[0]}, and those of base {kinds[1]}"
             raise ValueError(f"{said}; both must be the same: encode both from labels of one kind")
         names = sorted({*left.class_names, *right.class_names})
-        wanted, labels = (renumbered(np.asarray(t.labels), t.class_names, names) for t in (left, right))
-    report = evaluate(left.codes, wanted, right.codes, labels, bits=left.bits, **options)
+        wanted, labels = (renumbered(each, t.class_names, names) for each, t in ((wanted, left), (labels, right)))
+    options = {"bits": left.bits, **options}
+    if engine == "ray":
+        with sharing(ray_address) as (cores, share):
+            step = max(_ROWS, -(-len(right.codes) // (_TASKS * cores)))
+            cuts = range(step, len(right.codes), step)
+            parts = zip(np.split(right.codes, cuts), np.split(labels, cuts), strict=True)
+            report = evaluate_parts(left.codes, wanted, parts, share=share, **options)
+    else:
+        report = evaluate(left.codes, wanted, right.codes, labels, **options)
     if write_run is not None:
         runs.write_run(write_run, left, right, options.get("top_k"))
     if write_qrels is not None:

@@ -41,7 +41,7 @@ class HashVectorStore(VectorStore):
         store.add_texts(texts, metadatas, ids=ids)
         return store
 
-    def add_texts(self, texts: Any, metadatas: Any = None, *, ids: Any = None, **kwargs: Any) -> list[str]:
+    def add_texts(self, texts: Any, metadatas: Any = None, *, ids: Any = None) -> list[str]:  # type: ignore[override]
         """Add texts, in the place of those with the same ids, and return the ids."""
         if not (texts := list(texts)):
             return []
@@ -56,7 +56,7 @@ class HashVectorStore(VectorStore):
         self._ids.update(zip(keys, names.tolist(), strict=True))
         return keys
 
-    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+    def delete(self, ids: list[str] | None = None) -> bool:  # type: ignore[override]
         """Remove the documents with these ids, or all of them."""
         keys = [key for key in dict.fromkeys(self._ids if ids is None else ids) if key in self._ids]
         if keys:
@@ -68,11 +68,11 @@ class HashVectorStore(VectorStore):
         rows = self.index.attributes_of([self._ids[key] for key in ids if key in self._ids]).to_pylist()
         return [Document(id=row["key"], page_content=row["text"], metadata=json.loads(row["metadata"])) for row in rows]
 
-    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+    def similarity_search(self, query: str, k: int = 4) -> list[Document]:  # type: ignore[override]
         """Return the k documents nearest to a text."""
         return [document for document, _ in self.similarity_search_with_score(query, k)]
 
-    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, int]]:  # type: ignore[override]
+    def similarity_search_with_score(self, query: str, k: int = 4) -> list[tuple[Document, int]]:  # type: ignore[override]
         """Return the k documents nearest to a text, each with its distance in bits."""
         if not len(self.index):
             return []

@@ -75,14 +75,16 @@ def search(
         hasher = load_hasher(model)
         index = _open(path, hasher)
         queries = _encode_rows(hasher, data, rows or [0])
+    if asymmetric and (radius is not None or by is not None or candidates is not None):
+        raise ValueError(
+            "asymmetric is given, and so is radius, rerank or candidates; it ranks all codes: leave one out"
+        )
     if candidates is not None and by is None:
         raise ValueError(f"candidates is {candidates} without rerank; say by --rerank what to rank them by")
     if not len(index):
         raise ValueError("index is empty: it has no code to search for; add some first")
     filters = _parse_filters(where)
     if asymmetric:
-        if radius is not None or by is not None:
-            raise ValueError("asymmetric is given, and so is radius or rerank; it ranks all codes: leave one out")
         found = _agreeing(index, queries, k, filters)
     else:
         found = _find(index, queries, k, radius, filters, by, candidates)

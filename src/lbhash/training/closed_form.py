@@ -40,6 +40,8 @@ def fitted_method(method: Any, has_labels: bool) -> Any:
         try:
             find_method(method)
         except ValueError as error:
+            if ":" in str(method):  # a class of the user's own, which is not there
+                raise
             raise ValueError(f"{error}, or of the coders: {', '.join(CODERS)}") from None
     if has_labels or (coder is not None and not coder.needs_labels):
         return method

@@ -19,6 +19,7 @@ from lbhash.evaluation.diagnostics import diagnose_rows, diagnose_values
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, By, Score, score_codes
 from lbhash.hasher import Hasher
 from lbhash.models.hash_model import HashModel
+from lbhash.training.coders import coder_of
 from lbhash.training.confusion import confusion
 from lbhash.training.hardware import check_machine
 from lbhash.training.recipes import with_recipe
@@ -104,6 +105,10 @@ def search(
     top_k = None if top_k is None else check_int(top_k, "top_k", 1)
     seed = check_int(hasher.seed if seed is None else seed, "seed")
     check_bits(hasher.bits)
+    if coder_of(hasher.method) is not None:
+        raise ValueError(
+            f"method is {hasher.method!r}, which fits a model by itself; a search is for methods with epochs"
+        )
     hasher = clone(hasher).set_params(method=hasher.checked().method)
     check_machine(hasher.device, hasher.threads)
     for name in ("devices", "nodes"):
@@ -206,6 +211,10 @@ def _try(train: Callable[[], Hasher], watch: _Watch, number: int, params: dict[s
 
 def _training_rows(data: Dataset | EmbeddingSplit, classes: int | None) -> tuple[EmbeddingSplit, int, Any]:
     """Return the training split, the number of its classes, and their values if they were numbered anew."""
+    rows = data.train if isinstance(data, Dataset) else data
+    if isinstance(rows, EmbeddingSplit) and rows.labels is None:
+        advice = "give some (--labels FILE or --label-column NAME), or train without a search"
+        raise ValueError(f"data has no labels, which the trials of a search learn from; {advice}")
     if isinstance(data, Dataset):
         if classes is not None:
             raise ValueError(f"classes is {classes} and data is a data set, which knows its own; give one of the two")

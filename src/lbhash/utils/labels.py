@@ -63,6 +63,32 @@ def named_labels(labels: Any, name: str = "labels", classes: int | None = None) 
     return np.array([position[value] for value in flat], np.int64), names
 
 
+def numbered_together(
+    labels: Any, others: Any, name: str = "query_labels", other_name: str = "base_labels"
+) -> tuple[Any, Any]:
+    """Return two sets of labels that are strings with one number a class, and any others unchanged.
+
+    >>> numbered_together(["dog"], ["cat", "dog"])
+    (array([1]), array([0, 1]))
+    """
+    if not (_are_strings(labels) or _are_strings(others)):
+        return labels, others
+    (left, names), (right, more) = named_labels(labels, name), named_labels(others, other_name)
+    if not (names and more):
+        kinds = [f"names, such as {given[0]!r}" if given else "numbers" for given in (names, more)]
+        raise ValueError(f"{name} are {kinds[0]} and {other_name} are {kinds[1]}; both must be the same")
+    order = sorted({*names, *more})
+    return renumbered(left, names, order), renumbered(right, more, order)
+
+
+def _are_strings(labels: Any) -> bool:
+    try:
+        row = next(iter(labels), None)
+    except TypeError:  # no labels at all, which is found later
+        return False
+    return isinstance(next(iter(row), None) if isinstance(row, (list, tuple)) else row, str)
+
+
 def renumbered(labels: Labels, names: Sequence[str], order: Sequence[str]) -> Labels:
     """Return labels of classes ``names`` with the numbers that the classes have in ``order``, which holds all names."""
     at = np.array([order.index(name) for name in names], np.int64)

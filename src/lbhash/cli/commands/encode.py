@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Data, Json, Model, SplitName, encoded_data, print_json, with_options
+from lbhash.cli.commands.options import Data, Json, Model, RayAddress, SplitName, encoded_data, print_json, with_options
 
 
 @with_options(encoded_data)
@@ -36,9 +36,7 @@ def encode(
         Literal["local", "ray"] | None,
         typer.Option(help="Folders only: this process, or a Ray cluster that sees the same files."),
     ] = None,
-    ray_address: Annotated[
-        str | None, typer.Option(help="Address of the Ray cluster; if not given, one is started on this machine.")
-    ] = None,
+    ray_address: RayAddress = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start a folder again, whatever it holds.")] = False,
     as_json: Json = False,
     **options: Any,

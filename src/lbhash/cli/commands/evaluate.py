@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Json, print_json
+from lbhash.cli.commands.options import Json, RayAddress, print_json
 
 _WHY = {
     "protocol": "which trains and encodes data",
@@ -55,6 +55,11 @@ def evaluate(
     qrels: Annotated[Path | None, typer.Option(help="The qrels of --run.")] = None,
     write_run: Annotated[Path | None, typer.Option(help="Write the rankings as a run, of --top-k or 1,000.")] = None,
     write_qrels: Annotated[Path | None, typer.Option(help="Write what is relevant to each query as qrels.")] = None,
+    engine: Annotated[
+        Literal["local", "ray"] | None,
+        typer.Option(help="Count in this process, or parts of the base on a Ray cluster."),
+    ] = None,
+    ray_address: RayAddress = None,
     neighbors: Annotated[
         list[Path] | None,
         typer.Option(
@@ -128,6 +133,8 @@ def evaluate(
         probe=probe,
         write_run=write_run,
         write_qrels=write_qrels,
+        engine=engine,
+        ray_address=ray_address,
     )
     if curves is not None:
         from lbhash.evaluation.plots import write_curves

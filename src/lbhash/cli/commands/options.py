@@ -54,6 +54,9 @@ Damaged = Annotated[
 TopK = Annotated[
     int | None, typer.Option("--top-k", "--at", help="Evaluate mAP@k; without it, mAP over the whole base.")
 ]
+RayAddress = Annotated[
+    str | None, typer.Option(help="Address of the Ray cluster; if not given, one is started on this machine.")
+]
 Model = Annotated[Path, typer.Option(help="A folder that 'lbhash train' wrote.")]
 
 
@@ -103,8 +106,8 @@ def encoded_data(
         typer.Option(
             "--columns",
             "--carry",
-            help="A column of DATA, a .parquet file, that goes with the codes, or the 'path' of images in files; may "
-            "be given several times.",
+            help="A column of DATA, one table, that goes with the codes, or the 'path' of images in files; may be "
+            "given several times.",
         ),
     ] = None,
     backbone: Annotated[

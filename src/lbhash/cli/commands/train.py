@@ -97,7 +97,8 @@ def train(
         given |= {"--backbone": backbone if freeze else None, "--layout": images.layout, "--images": images.images}
         given |= {"--class-list": images.classes, "--damaged": None if images.damaged == "refuse" else images.damaged}
     files = [word for option, value in given.items() if value is not None for word in (option, str(value))]
-    typer.echo(f"next: lbhash encode {shlex.join(files)} --split base --out base.parquet")
+    labeled = f"encode {shlex.join(files)} --split base --out base.parquet"
+    typer.echo(f"next: lbhash {f'index build {shlex.join(files)} --out index' if 'neighbors' in metrics else labeled}")
 
 
 def guidance_options(guided: bool, weight: str | None) -> dict[str, float | str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numba
@@ -9,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width
-from lbhash.codes.distinct import Compressed, compress, unique_rows
+from lbhash.codes.distinct import Words, unique_rows
 from lbhash.codes.popcount import popcount
-from lbhash.evaluation.ranking import CHUNK, check_lengths, distance_counts
+from lbhash.evaluation.parts import Classes, Part, Share, class_numbers, in_turn
+from lbhash.evaluation.ranking import check_lengths, distance_counts
 from lbhash.evaluation.ranking.histogram import Counts
 from lbhash.evaluation.ranking.kernels import KERNELS, LANES, any_near, by_word
-from lbhash.utils.labels import Labels, check_single, number_classes
+from lbhash.utils.labels import check_single
 from lbhash.utils.validation import check_int
 
 _GROUP = 64  # codes that are compared together before any of them is
@@ -41,7 +43,9 @@ def knn_predict(
     if len(base) == 0:
         raise ValueError("base_codes is empty; it must have at least one row")
     k = check_int(k, "k", 1, len(base), "the size of the base")
-    return predict_from_counts(queries, base, labels, distance_counts(queries, base, 8 * base.shape[1]), k)
+    share = in_turn([Part(base, labels)])
+    classes, total = class_numbers(share), distance_counts(queries, base, 8 * base.shape[1])
+    return classes[predict_from_counts(queries, share, classes, total, k)]
 
 
 def knn_accuracy(
@@ -62,16 +66,11 @@ def check_query_labels(query_codes: npt.ArrayLike, query_labels: Any) -> npt.NDA
 
 
 def predict_from_counts(
-    queries: PackedCodes,
-    base: PackedCodes,
-    labels: Labels,
-    total: Counts,
-    k: int,
-    compressed: Compressed | None = None,
+    queries: PackedCodes, share: Share, classes: Classes, total: Counts, k: int
 ) -> npt.NDArray[np.int64]:
-    """Return ``knn_predict`` of checked arguments; ``total`` is how many codes lie at each distance.
+    """Return ``knn_predict`` of checked arguments as positions in ``classes``, from a base in parts.
 
-    ``compressed`` is what ``compress`` makes of all of the base and its labels, if that is known.
+    ``total`` is how many codes lie at each distance.
     """
     unique, inverse = unique_rows(as_words(queries))  # equal codes have equal neighbors
     asked, total = as_words(queries)[unique], total[unique]
@@ -80,26 +79,26 @@ def predict_from_counts(
     each = np.arange(len(unique))
     tied = total[each, radius]
     limits = np.stack([radius, tied, k - (counted[each, radius] - tied)])
-    classes, members = number_classes(labels)
     winners = [np.empty(0, np.int64)]
     step = max(1, _VOTES // len(classes))
     for start in range(0, len(unique), step):
         some = slice(start, start + step)
-        votes = np.zeros((len(unique[some]), len(classes)), np.int64)
-        for low in range(0, 1 if compressed else len(base), CHUNK):
-            rows = slice(low, low + CHUNK)
-            # Codes of a class lie together; so put together, most groups of neighbors are too far off as a whole.
-            words, labeled, weights = compressed or compress(as_words(base[rows]), members[rows])
-            if compressed:
-                labeled = np.searchsorted(classes, labeled)
-            weights = weights if weights.size else np.ones(len(words), np.int32)
-            groups = -(-len(words) // _GROUP)
-            pivots, reach = np.zeros((groups, words.shape[1]), np.uint64), np.zeros(groups, np.int64)
-            _describe_groups(words, pivots, reach)
-            with KERNELS:
-                _vote(asked[some], by_word(words), weights, labeled, pivots, reach, limits[:, some], votes)
-        winners.append(votes.argmax(axis=1))
-    return classes[np.concatenate(winners)[inverse]]
+        votes = np.sum(share(partial(_count_votes, asked[some], limits[:, some], classes)), axis=0)
+        winners.append(np.argmax(votes, axis=1))
+    return np.concatenate(winners)[inverse]
+
+
+def _count_votes(asked: Words, limits: Counts, classes: Classes, part: Part) -> Counts:
+    votes = np.zeros((len(asked), len(classes)), np.int64)
+    for words, members, weights in part.compressed(classes):
+        # Codes of a class lie together; so put together, most groups of neighbors are too far off as a whole.
+        weights = weights if weights.size else np.ones(len(words), np.int32)
+        groups = -(-len(words) // _GROUP)
+        pivots, reach = np.zeros((groups, words.shape[1]), np.uint64), np.zeros(groups, np.int64)
+        _describe_groups(words, pivots, reach)
+        with KERNELS:
+            _vote(asked, by_word(words), weights, members, pivots, reach, limits, votes)
+    return votes
 
 
 @numba.njit(nogil=True, cache=True)

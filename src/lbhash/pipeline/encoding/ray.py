@@ -6,24 +6,19 @@ what counts in the end are the files (``lbhash.pipeline.shard_store``), so that 
 
 from __future__ import annotations
 
-import logging
-import os
-import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from lbhash.codes.shards import Shard
+from lbhash.pipeline.cluster import connected
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.source import Source
 from lbhash.pipeline.shard_store import CodeShards
-from lbhash.utils.formatting import one_line
 
-_OBJECTS = 100 * 2**20  # bytes of the object store of our own cluster, which only holds the numbers of shards
-_LOG_LEVEL = "RAY_BACKEND_LOG_LEVEL"  # a variable that Ray's core reads when it starts
 _LOST_STARTS = 8  # workers that may be lost in a row while they start, for instance with their machines
 
 
@@ -74,7 +69,7 @@ def encode_on_ray(
     job = job.absolute()
     if job.images is not None and job.workers is None:
         job = replace(job, workers=0)  # Ray already has a worker for each core of a machine
-    with redirect_stdout(sys.stderr), _connected(address):  # Ray prints there which machines are lost
+    with redirect_stdout(sys.stderr), connected(address):  # Ray prints there which machines are lost
         gpus = int(ray.cluster_resources().get("GPU", 0))
         slots = gpus or int(ray.cluster_resources().get("CPU", 1))
         rows = ray.data.from_items([vars(shard) for shard in shards], override_num_blocks=len(shards))
@@ -93,32 +88,3 @@ def encode_on_ray(
             if answer["error"]:
                 raise ValueError(answer["error"])
             advance(answer["rows"])
-
-
-@contextmanager
-def _connected(address: str | None) -> Iterator[None]:
-    """Connect this process to a cluster while the block runs: the one it has, the one at the address, or a new one."""
-    import ray
-    import ray.data
-
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    if ray.is_initialized():
-        yield
-        return
-    host, colon, port = (address or "").rpartition("://")[2].rpartition(":")
-    own: dict[str, Any] = {} if address else {"include_dashboard": False, "object_store_memory": _OBJECTS}
-    loud = _LOG_LEVEL in os.environ
-    os.environ.setdefault(_LOG_LEVEL, "fatal")
-    try:
-        if colon:  # and not "auto", or our own cluster; if nothing answers, Ray itself would wait for minutes
-            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-        ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
-    except (OSError, ValueError, OverflowError, RuntimeError) as error:
-        raise ValueError(f"ray_address is {address!r}, and there is no cluster of Ray: {one_line(error)}") from None
-    finally:
-        if not loud:
-            del os.environ[_LOG_LEVEL]
-    try:
-        yield
-    finally:
-        ray.shutdown()
