@@ -86,6 +86,28 @@ def test_ir_measures_reads_what_is_written(tmp_path):
     assert report["map_worst"] < value < report["map_best"]  # it breaks ties by the documents' names
 
 
+@pytest.mark.slow  # ranx compiles its kernels
+def test_without_ties_the_figures_are_those_of_ranx(tmp_path):
+    ranx = pytest.importorskip("ranx")
+    run, qrels = without_ties(tmp_path)
+    ours = evaluate_run(run, qrels, ranks=[1, 10, 50])
+    read = ranx.Qrels.from_file(str(qrels), kind="trec"), ranx.Run.from_file(str(run), kind="trec")
+    at = [f"{name}@{rank}" for name in ("precision", "recall") for rank in (1, 10, 50)]
+    theirs = ranx.evaluate(*read, ["map", "r-precision", "ndcg_burges", *at], make_comparable=True)
+    mine = [ours["map"], ours["r_precision"], ours["ndcg"], *ours["precision_at"], *ours["recall_at"]]
+    assert mine == pytest.approx(list(theirs.values()), abs=1e-9)
+
+
+@pytest.mark.slow  # ranx compiles its kernels
+def test_ranx_reads_what_is_written(tmp_path):
+    ranx = pytest.importorskip("ranx")
+    report = written(tmp_path)
+    qrels = ranx.Qrels.from_file(str(tmp_path / "qrels"), kind="trec")
+    run = ranx.Run.from_file(str(tmp_path / "run"), kind="trec")
+    assert {document for found in run.run.values() for document in found} == {f"b{row}" for row in range(150)}
+    assert report["map_worst"] < ranx.evaluate(qrels, run, "map", make_comparable=True) < report["map_best"]
+
+
 def test_the_command(tmp_path, command):
     written(tmp_path)
     line = ("evaluate", "--run", tmp_path / "run", "--qrels", tmp_path / "qrels")
