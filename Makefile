@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-all lint results benchmark clean
+.PHONY: install demo test test-all lint docs results benchmark clean
 
 install: .venv/.installed
 
@@ -34,6 +34,10 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Warnings are errors, links and headings are checked, and nothing is loaded from a network.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 # CIFAR10 and TINY are Parquet files of embeddings, as the README describes them.
 results: install
 	$(BIN)/python -m benchmarks.experiments.results --cifar10 $(CIFAR10) --tiny-imagenet $(TINY)
@@ -48,4 +52,4 @@ benchmark: install
 	$(BIN)/python benchmarks/service.py
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo site
