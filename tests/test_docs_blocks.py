@@ -148,13 +148,17 @@ def serve(words: list[str], folder: Path) -> None:
     """Start a service, and stop it once it says where it is."""
     command = [sys.executable, "-m", "lbhash", *words[1:], "--port", "0"]
     with subprocess.Popen(
-        command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=1
+        command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=1
     ) as process:
-        try:
-            assert any("http://" in line for line in process.stdout), process.stderr.read()
-        finally:
-            process.terminate()
-        assert process.wait(60) == 0, process.stderr.read()
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if "http://" in line:
+                break
+        process.terminate()
+        process.stdout.read()
+        assert process.wait(60) == 0, said
+    assert "http://" in said[-1], said
 
 
 def run_commands(block: Block, folder: Path, command) -> str:
