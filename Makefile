@@ -37,6 +37,7 @@ lint: install
 # Warnings are errors, links and headings are checked, and nothing is loaded from a network.
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "to read it: $(BIN)/python -m http.server --directory site"
 
 # CIFAR10 and TINY are Parquet files of embeddings, as the README describes them.
 results: install

@@ -24,6 +24,7 @@ OUTSIDE = {
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are generated."""
     pages = {page: (ROOT / source).read_text(encoding="utf-8") for source, page in OUTSIDE.items()}
+    pages["index.md"] = f"---\nhide: [navigation]\n---\n\n{pages['index.md']}"
     pages |= {"cli.md": commands(), "routes.md": routes()}
     for book in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
         pages[f"notebooks/{book.stem}.md"] = notebook(book)
