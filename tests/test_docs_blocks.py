@@ -227,16 +227,18 @@ def test_the_blocks_run(page, tmp_path, monkeypatch, command, blobs):
             pytest.fail(f"{page}:{block.line}: {block.language!r} is not run; say before the block why not")
 
 
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
 def check_printed(block: Block, printed: str) -> None:
-    """Every line of the block is printed: the same words, and decimals below 1 that another processor may make."""
+    """Every line of the block is printed: the same words, and shares that are off by no more than processors make."""
     lines = [" ".join(line.split()) for line in printed.splitlines()]
     for line in filter(None, (" ".join(line.split()) for line in block.content.splitlines())):
-        numbers = [float(number) for number in re.findall(r"\d+\.\d+", line)]
-        words = re.sub(r"\d+\.\d+", "#", line)
-        same = [other for other in lines if re.sub(r"\d+\.\d+", "#", other) == words]
+        shares = [float(number) for number in NUMBER.findall(line)]
+        same = [other for other in lines if NUMBER.sub("#", other) == NUMBER.sub("#", line)]
         assert same, f"{block.page}:{block.line}: no line is {line!r} in\n{printed}"
-        near = [np.array([float(number) for number in re.findall(r"\d+\.\d+", other)]) for other in same]
-        assert any((np.abs(one - numbers) < np.where(one < 1, 0.05, np.inf)).all() for one in near), line
+        near = [np.array([float(number) for number in NUMBER.findall(other)]) for other in same]
+        assert any((np.abs(one - shares) < np.where(one < 1, 0.05, np.inf)).all() for one in near), line
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
