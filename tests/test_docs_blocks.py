@@ -231,8 +231,8 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def check_printed(block: Block, printed: str) -> None:
-    """Every line of the block is printed: the same words, and shares that are off by no more than processors make."""
-    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    """Every line of the block is printed, maybe in a frame: the same words, and shares that are off by no more than processors make."""
+    lines = [" ".join(re.sub("[│┃]", " ", line).split()) for line in printed.splitlines()]
     for line in filter(None, (" ".join(line.split()) for line in block.content.splitlines())):
         shares = [float(number) for number in NUMBER.findall(line)]
         same = [other for other in lines if NUMBER.sub("#", other) == NUMBER.sub("#", line)]
