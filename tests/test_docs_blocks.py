@@ -231,7 +231,7 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def check_printed(block: Block, printed: str) -> None:
-    """Every line of the block is printed, maybe in a frame: the same words, and shares that are off by no more than processors make."""
+    """Every line is printed, maybe in a frame: the same words, and shares that differ as processors do."""
     lines = [" ".join(re.sub("[│┃]", " ", line).split()) for line in printed.splitlines()]
     for line in filter(None, (" ".join(line.split()) for line in block.content.splitlines())):
         shares = [float(number) for number in NUMBER.findall(line)]
