@@ -9,6 +9,7 @@ from posixpath import join, normpath, relpath
 from typing import Any
 
 from latex2mathml.converter import convert
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +52,13 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         text = re.sub(r"\[((?:[^\[\]]|`[^`]*`)*)\]\((?!https?:)([^)#\s]+)(#[^)]*)?\)", link, parts[place])
         parts[place] = re.sub(r"^\$\$(.+?)\$\$$", formula, text, flags=re.MULTILINE | re.DOTALL)
     return "".join(parts)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Refuse a page that loads anything from another site."""
+    if found := re.search(r"<(script|link|img|iframe)\b[^>]*\b(src|href)=\"(https?:)?//[^>]*>", output):
+        raise PluginError(f"{page.file.src_uri} loads {found[0]} from another site")
+    return output
 
 
 def formula(found: re.Match[str]) -> str:
