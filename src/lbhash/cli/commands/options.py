@@ -170,7 +170,7 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
             if one.name not in without:
                 panel = "Settings of images" if one.metadata.get("images") else "Settings"
                 option = typer.Option(help=one.metadata["help"], rich_help_panel=panel)
-                kind: Any = Annotated[hints[one.name], option]  # type: ignore[valid-type]
+                kind: Any = Annotated[hints[one.name], option]
                 own.append(signature_option(one.name, default=one.default, annotation=kind))
         command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         return command
