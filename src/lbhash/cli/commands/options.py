@@ -159,7 +159,8 @@ def with_options(group: Callable[..., dict[str, Any]]) -> Callable[[Callable[...
 
 def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command, which takes ``**settings``, an option for each training setting but those that are named."""
-    hints = get_type_hints(TrainingArguments, localns={"Augmentation": bool})
+    # Python 3.10 refuses the marker KW_ONLY as a type.
+    hints = get_type_hints(TrainingArguments, localns={"Augmentation": bool, "KW_ONLY": None})
     hints |= {"method": str | None, "backbone": str | None}
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
