@@ -297,7 +297,7 @@ def test_studies_have_the_options_that_pages_name():
         text = re.sub(r"\s+", " ", (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " "))
         for program, rest in re.findall(r"python (-m benchmarks\.[a-z_.]+|benchmarks/[a-z_]+\.py)([^`|]*)", text):
             own = re.split(r" (?:    )?(?:python|lbhash) ", rest)[0]
-            asked.setdefault(tuple(program.split()), set()).update(re.findall(r" (--[a-z][a-z-]*)", own))
+            asked.setdefault(tuple(program.split()), set()).update(re.findall(r" (--[a-z][a-z0-9-]*)", own))
     assert len(asked) > 15
     for program, options in asked.items():
         arguments = [str(ROOT / word) if word.endswith(".py") else word for word in program]
