@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-all lint benchmark clean
+.PHONY: install demo test test-all lint docs benchmark clean
 
 install: .venv/.installed
 
@@ -34,6 +34,11 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Warnings are errors, links and headings are checked, and nothing is loaded from a network.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "to read it: $(BIN)/python -m http.server --directory site"
+
 benchmark: install
 	$(BIN)/python benchmarks/guided_step.py
 	$(BIN)/python benchmarks/seeds.py
@@ -44,4 +49,4 @@ benchmark: install
 	$(BIN)/python benchmarks/service.py
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo site

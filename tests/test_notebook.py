@@ -1,7 +1,11 @@
-"""What a notebook asks of an estimator and of a report."""
+"""What a notebook asks of an estimator and of a report, and the notebooks of the docs."""
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
+import nbformat
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -68,7 +72,6 @@ def test_a_report_is_ten_lines_or_a_table(fitted):
 @pytest.mark.slow
 def test_in_a_kernel():
     import nbclient
-    import nbformat
 
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS.values()])
     nbclient.NotebookClient(book, timeout=600, kernel_name="python3").execute()
@@ -80,3 +83,25 @@ def test_in_a_kernel():
     assert "<table>" in outputs["report"][0].data["text/html"]
     assert outputs["report"][0].data["text/plain"].count("\n") == 9
     assert "encode" in outputs["complete"][0].text
+
+
+BOOKS = sorted((Path(__file__).parents[1] / "docs" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_stored_without_outputs(path):
+    for cell in nbformat.read(path, 4).cells:
+        assert cell.cell_type == "markdown" or (cell.outputs, cell.execution_count) == ([], None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
+def test_a_notebook_of_the_docs_runs(path, tmp_path):
+    import nbclient
+
+    for name in ("docs/notebooks", "examples"):
+        shutil.copytree(path.parents[2] / name, tmp_path / name)
+    book = nbformat.read(path, 4)
+    place = {"metadata": {"path": str(tmp_path / "docs" / "notebooks")}}
+    nbclient.NotebookClient(book, timeout=300, kernel_name="python3", resources=place).execute()
+    assert all(cell.execution_count for cell in book.cells if cell.cell_type == "code")

@@ -55,8 +55,10 @@ def evaluate_neighbors(
     """Return recall@k and mAP with the k nearest by cosine as relevant, in expectation over tied codes.
 
     Args:
-        query_codes, base_codes: packed, ``uint8 [n, bytes]``.
-        query_embeddings, base_embeddings: the rows that were encoded, ``[n, dim]``.
+        query_codes: packed, ``uint8 [n, bytes]``.
+        query_embeddings: the rows that were encoded, ``[n, dim]``.
+        base_codes: packed, ``uint8 [m, bytes]``.
+        base_embeddings: the rows that were encoded, ``[m, dim]``.
         k: numbers of neighbors, each at most the size of the base; among equal cosines any may count.
         bits: the length of a code; by default 8 · bytes.
 
