@@ -36,7 +36,7 @@ lint: install
 
 # Warnings are errors, links and headings are checked, and nothing is loaded from a network.
 docs: install
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "to read it: $(BIN)/python -m http.server --directory site"
 
 benchmark: install

@@ -101,6 +101,12 @@ def test_a_recipe_fills_in_what_is_not_given():
     assert tuned.guidance == {"weight": 0.042}
 
 
+def test_recommended_options_may_follow_from_the_length():
+    short, long = (with_recipe(Hasher(bits, "dsdh", False, recipe="tuned").checked()) for bits in (32, 64))
+    assert (short.options, long.options) == ({"mu": 0.2, "nu": 0.012, "eta": 0.45}, {})
+    assert with_recipe(Hasher(64, "dch", recipe="tuned").checked()).options == {"gamma": 82.0, "lam": 0.0041}
+
+
 @pytest.mark.parametrize(("rows", "batch"), [(None, 256), (5000, 256), (2047, 255), (640, 80), (3, 2)])
 def test_few_rows_have_smaller_batches_than_the_tuned_recipe_s(rows, batch):
     assert with_recipe(Hasher(method="csq", recipe="tuned").checked(), rows).batch_size == batch

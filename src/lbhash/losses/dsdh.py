@@ -36,7 +36,7 @@ class DSDH(Objective):
             "lr": 1.7e-3,
             "schedule": "cosine",
             "dropout": 0.28,
-            "options": {"mu": 0.2, "nu": 0.012, "eta": 0.45},
+            "options": lambda bits: {"mu": 0.2, "nu": 0.012, "eta": 0.45} if bits < 48 else {},  # then the defaults
         },
         "guided": {
             "batch_size": 512,
