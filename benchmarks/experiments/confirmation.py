@@ -1,10 +1,12 @@
 """Hosts beside their guided forms once more, on classes and rows that a commit's hash draws.
 
-    python -m benchmarks.experiments.confirmation --commit HASH --data tiny-imagenet=FILE --data clinc=FILE --out FOLDER
+    python -m benchmarks.experiments.confirmation --commit HASH --data tiny-imagenet=FILE --data clinc=FILE \
+        --bits 32 --out FOLDER
 
 The hash is that of the commit whose code and settings are confirmed, so that nobody can have chosen them by this draw.
 It picks half of the classes of each file, and splits all their rows anew: a fifth of a class are queries, the others
-the base, and 100 of these are trained on. The rest is ``benchmarks.experiments.like_for_like``.
+the base, and 100 of these are trained on. The rest, and all further options, are those
+of ``benchmarks.experiments.like_for_like``.
 """
 
 from __future__ import annotations
