@@ -163,6 +163,10 @@ def test_centers_and_methods(inside, command, tmp_path):
         (("evaluate", "--queries", "query.npz", "--base", "base.parquet"), ("mAP, expected over ties", "200, 1,597")),
         (("search", "--model", "model", "--base", "base.parquet", "--row", "3", "-k", "2"), ("nearest to row 3",)),
         (
+            ("search", "--model", "model", "--base", "base.parquet", "--row", "3", "--where", "label=77"),
+            ("nothing is near to row 3, label 3: no code is within the radius or passes the filter",),
+        ),
+        (
             ("centers", "--classes", "12", "--bits", "24"),
             ("12 centers of 24 bits", "best linear code known", "12 (Plotkin)", "proven optimal", "Hadamard C_24"),
         ),

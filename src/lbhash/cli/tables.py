@@ -152,9 +152,13 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
     label = "" if found["label"] is None else f", label {found['label']}"
     what = f"code {found['code']}" if found["row"] is None else f"row {found['row']}{label}"
     neighbors = found["neighbors"]
+    if not neighbors:
+        print(f"nothing is near to {what}: no code is within the radius or passes the filter")
+        return
     scored = any(neighbor["score"] is not None for neighbor in neighbors)
-    attributes = neighbors[0]["attributes"] if neighbors else ()
-    further = [name for name in attributes if name not in ("row", "label", "labels")]  # the row is the id as a rule
+    further = [
+        name for name in neighbors[0]["attributes"] if name not in ("row", "label", "labels")
+    ]  # the row is the id as a rule
     labeled = any(neighbor["label"] is not None for neighbor in neighbors)
     columns = ["rank", "id", "distance", *(["score"] if scored else []), *(["label"] if labeled else []), *further]
     table = Table(*columns, title=f"nearest to {what}", title_justify="left")
