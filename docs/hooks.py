@@ -45,6 +45,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         to = OUTSIDE.get(path, path.removeprefix("docs/") if path.startswith("docs/") else None)
         if to is None:  # a file of the sources, which is no page; a missing one is left to the check of links
             return text if (ROOT / path).exists() else found[0]
+        if to.endswith(".ipynb") and Path(to).stem != Path(here).stem:
+            to = to.removesuffix("ipynb") + "md"
         return f"[{text}]({relpath(to, normpath(join(here, '..')))}{anchor})"
 
     parts = re.split(r"(^```.*?^```$)", markdown, flags=re.MULTILINE | re.DOTALL)

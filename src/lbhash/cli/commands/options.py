@@ -159,7 +159,8 @@ def with_options(group: Callable[..., dict[str, Any]]) -> Callable[[Callable[...
 
 def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command, which takes ``**settings``, an option for each training setting but those that are named."""
-    hints = get_type_hints(TrainingArguments, localns={"Augmentation": bool})
+    # Python 3.10 refuses the marker KW_ONLY as a type.
+    hints = get_type_hints(TrainingArguments, localns={"Augmentation": bool, "KW_ONLY": None})
     hints |= {"method": str | None, "backbone": str | None}
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
@@ -170,7 +171,7 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
             if one.name not in without:
                 panel = "Settings of images" if one.metadata.get("images") else "Settings"
                 option = typer.Option(help=one.metadata["help"], rich_help_panel=panel)
-                kind: Any = Annotated.__class_getitem__((hints[one.name], option))  # type: ignore[attr-defined]
+                kind: Any = Annotated[hints[one.name], option]
                 own.append(signature_option(one.name, default=one.default, annotation=kind))
         command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         return command
