@@ -19,6 +19,7 @@ from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
 from lbhash.index import Index, build_index
 from lbhash.pipeline.unseen import evaluate_unseen
+from lbhash.training.coders import coder_of
 
 Data = Literal["characters", "digits"]
 TITLES = {"characters": "printed characters", "digits": "handwritten digits"}
@@ -50,8 +51,9 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
     )
     runs = []
     for name, about, settings in METHODS:
-        trained = {} if settings.get("method") in ("itq", "logistic") else {"epochs": epochs}
-        hasher = Hasher(bits, seed=seed, **settings, **trained, progress=True)
+        hasher = Hasher(bits, seed=seed, **settings, progress=True)
+        if coder_of(hasher.method) is None:  # the others have no epochs
+            hasher.set_params(epochs=epochs)
         runs.append(_run(name, about, hasher, dataset))
     hasher, searched = runs[-1].hasher, runs[-1].name
     print_table(COLUMNS, [run.cells() for run in runs], title=f"{TITLES[data]}, {bits} bits, mAP over the whole base")

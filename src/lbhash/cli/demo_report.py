@@ -62,7 +62,7 @@ class Confusion(NamedTuple):
     """Two classes, how many queries of one are taken for the other, and the distance of their centers."""
 
     names: tuple[str, str]
-    count: int
+    queries: int
     distance: int
 
 
@@ -155,15 +155,18 @@ def map_figure(distances: npt.NDArray, names: Sequence[str], confused: Sequence[
     perplexity = min(10.0, (len(names) - 1) / 3)
     places = TSNE(metric="precomputed", init="random", perplexity=perplexity, random_state=0, n_jobs=1)
     where = dict(zip(names, places.fit_transform(distances.astype(np.float64)), strict=True))
-    figure = Figure(figsize=(6.4, 5.2), layout="constrained")
-    axes = figure.subplots()
+    figure = Figure(figsize=(6.4, 5.2))
+    axes = figure.add_axes((0, 0, 1, 1))
     for one in confused:
         axes.plot(*zip(*(where[name] for name in one.names), strict=True), color="tab:red", alpha=0.6, linewidth=2)
     marked = {name for one in confused for name in one.names}
-    axes.scatter(*np.array(list(where.values())).T, s=230, color="white", zorder=2)
+    x, y = np.array(list(where.values())).T
+    axes.scatter(x, y, s=230, color="white", zorder=2)
     for name, place in where.items():
         color, weight = ("tab:red", "bold") if name in marked else ("0.15", "normal")
-        axes.text(*place, name, color=color, weight=weight, size=13, ha="center", va="center", parse_math=False)
+        axes.text(
+            place[0], place[1], name, color=color, weight=weight, size=13, ha="center", va="center", parse_math=False
+        )
     axes.margins(0.05)
     axes.set_axis_off()
     return figure

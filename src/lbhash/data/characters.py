@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.table import EmbeddingTable
 from lbhash.utils.validation import check_int
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 CHARACTERS = (
     "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -36,24 +41,26 @@ def characters(seed: int = 0) -> EmbeddingTable:
     return EmbeddingTable(rows, labels, "characters", class_names=tuple(CHARACTERS), protocol="characters")
 
 
-def _glyphs() -> list:
+def _glyphs() -> list[Image]:
     """Return each character in each font as an image of ``CELL`` × ``CELL`` pixels, white on black, on one baseline."""
     import matplotlib
-    from PIL import Image, ImageDraw, ImageFont
+    from PIL import Image as images
+    from PIL import ImageDraw, ImageFont
 
     glyphs = []
     for name in FONTS:
         file = f"{matplotlib.get_data_path()}/fonts/ttf/{name}.ttf"
         font = ImageFont.truetype(file, 40, layout_engine=ImageFont.Layout.BASIC)
         for character in CHARACTERS:
-            glyphs.append(Image.new("L", (CELL, CELL)))
+            glyphs.append(images.new("L", (CELL, CELL)))
             ImageDraw.Draw(glyphs[-1]).text((CELL / 2, 40), character, 255, font, anchor="ms")
     return glyphs
 
 
-def _scanned(glyph, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
+def _scanned(glyph: Image, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
     """Return a glyph as a scanner may see it, ``uint8 [SIDE, SIDE]``."""
-    from PIL import Image, ImageFilter
+    from PIL import Image as images
+    from PIL import ImageFilter
 
     angle, slant = np.radians(rng.normal(0, 4)), rng.normal(0, 0.06)
     turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
@@ -61,7 +68,7 @@ def _scanned(glyph, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
     offset = CELL / 2 - matrix @ (SIDE / 2 + rng.uniform(-2, 2, 2))
     blurred = glyph.filter(ImageFilter.GaussianBlur(rng.uniform(0.6, 1.8)))
     picture = blurred.transform(
-        (SIDE, SIDE), Image.Transform.AFFINE, np.c_[matrix, offset].ravel().tolist(), Image.Resampling.BILINEAR
+        (SIDE, SIDE), images.Transform.AFFINE, np.c_[matrix, offset].ravel().tolist(), images.Resampling.BILINEAR
     )
     ink, paper, noise = rng.uniform(0.6, 1), rng.uniform(0, 25), rng.normal(0, rng.uniform(3, 15), (SIDE, SIDE))
     return np.clip(np.asarray(picture) * ink + paper + noise, 0, 255).astype(np.uint8)
