@@ -18,7 +18,7 @@ from lbhash.evaluation.report import evaluate
 from lbhash.index import FlatIndex, build_index, open_index
 from lbhash.service import Settings, create_app
 from lbhash.service.doubt import Usual
-from lbhash.service.rows import DigitRows, open_rows
+from lbhash.service.rows import GrayRows, open_rows
 
 BITS = 16
 
@@ -150,12 +150,13 @@ def test_encode(client, hasher):
     assert client.post("/encode", json={"code": "0b0c"}).json() == {"code": "0b0c", "bits": BITS, "outputs": None}
 
 
-def test_images_of_digits_go_there_and_back():
-    rows = open_rows("digits")
-    assert isinstance(rows, DigitRows)
-    for row in range(0, len(rows), 7):
+@pytest.mark.parametrize("name", ["digits", "characters"])
+def test_gray_images_go_there_and_back(name):
+    rows = open_rows(name)
+    assert isinstance(rows, GrayRows)
+    for row in range(0, len(rows), 71):
         small = Image.open(io.BytesIO(rows.image(row)))
-        large = small.convert("RGB").resize((200, 200), Image.Resampling.NEAREST)
+        large = small.convert("RGB").resize((168, 168), Image.Resampling.NEAREST)
         for image in (small.convert("RGB"), large):
             np.testing.assert_array_equal(rows.embed(image), rows.embeddings[row])
         paper = Image.fromarray(255 - np.asarray(large))

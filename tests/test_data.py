@@ -19,6 +19,7 @@ from lbhash.data import (
     load_table,
     validation_dataset,
 )
+from lbhash.data.characters import CELL, CHARACTERS, FONTS, _glyphs, characters
 
 rng = np.random.default_rng(5)
 X = rng.integers(0, 200, (60, 6)).astype(np.float32)
@@ -213,6 +214,7 @@ def test_files_of_label_lists_get_as_many_columns(folder, write_parquet):
     [
         ("holdout", 50, (45, 45, 5), False),
         ("digits", 120, (80, 100, 20), False),
+        ("characters", 80, (40, 72, 8), False),
         ("cifar10", 700, (500, 100, 100), True),
         ("cifar10-59k", 700, (500, 600, 100), False),
         ("cifar10-50k", 1100, (100, 100, 1000), False),
@@ -359,6 +361,31 @@ def test_digits():
     np.testing.assert_array_equal(dataset.query.take(slice(None)), data[dataset.query.rows])
     np.testing.assert_array_equal(dataset.query.labels, target[dataset.query.rows])
     assert not np.array_equal(dataset.query.rows, load_dataset("digits", seed=4).query.rows)
+
+
+def test_characters():
+    table, dataset = characters(), load_dataset("characters", seed=3)
+    assert (table.embeddings.shape, table.embeddings.dtype) == ((8000, 28 * 28), np.uint8)
+    assert len(set(table.class_names)) == len(table.class_names) == 100
+    assert np.bincount(table.labels).tolist() == [80] * 100
+    for split, size in zip(SPLITS, (40, 72, 8), strict=True):
+        assert np.bincount(dataset.split(split).labels).tolist() == [size] * 100
+    np.testing.assert_array_equal(dataset.base.embeddings, table.embeddings)
+    other = characters(1)
+    np.testing.assert_array_equal(other.labels, table.labels)
+    assert (other.embeddings != table.embeddings).any(axis=1).all()
+    assert len(np.unique(table.embeddings, axis=0)) == len(table.embeddings)
+    with pytest.raises(ValueError, match="seed is -1"):
+        characters(-1)
+
+
+def test_each_character_is_drawn_whole_and_like_no_other_of_its_font():
+    glyphs = np.array([np.asarray(glyph) for glyph in _glyphs()]).reshape(len(FONTS), len(CHARACTERS), CELL, CELL)
+    for font in glyphs:
+        assert len(np.unique(font.reshape(len(font), -1), axis=0)) == len(CHARACTERS)
+    assert (glyphs.max(axis=(2, 3)) == 255).all()
+    edges = np.concatenate([glyphs[:, :, [0, -1]], glyphs[:, :, :, [0, -1]].swapaxes(2, 3)], axis=2)
+    assert not edges.any()
 
 
 # -------------------------------------------------------------------------------------------- standardization

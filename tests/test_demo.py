@@ -1,42 +1,44 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
 
-from lbhash import Hasher
-from lbhash.cli.demo import run_demo
+from lbhash import Hasher, evaluate
+from lbhash.cli.demo import METHODS, run_demo
 from lbhash.data import load_dataset
 from lbhash.index import open_index
+
+NAMES = [name for name, _, _ in METHODS]
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """A demo of one epoch: its folder."""
+    """A demo of one epoch on the digits: its folder."""
     folder = tmp_path_factory.mktemp("demo")
-    run_demo(folder, epochs=1)
+    run_demo(folder, "digits", epochs=1)
     return folder
 
 
 def test_the_report_is_one_file_of_its_own(demo):
     page = (demo / "report.html").read_text()
-    assert not re.findall(r"https?://|<script|<link|@import|url\(", page)
+    outside = re.sub("<code>http://127.0.0.1:8000</code>", "", page)  # what a reader types in
+    assert not re.findall(r"https?://|<script|<link|@import|url\(", outside)
     sources = re.findall(r'(?:src|href)="([^"]*)"', page)
-    assert len(sources) == 2
-    for source in sources:
-        assert source.startswith("data:image/png;base64,iVBOR")
-        assert len(source) > 10_000
-    rows = re.findall(r"<tr><td>(\w+)</td>", page)
-    assert rows == ["hashnet", "hashnet_d", "csq", "csq_d"]
-    assert all(len(re.findall("<td>", row)) == 8 for row in re.findall(r"<tr><td>.*?</tr>", page))
+    assert all(source.startswith("data:image/png;base64,iVBOR") for source in sources)
+    assert len(sources) == 2 + 3 * 8
+    assert sorted(map(len, sources))[-2] > 10_000
+    rows = re.findall(r"<tr(?: class=\"ours\")?><td>([^<]*)</td>((?:<td>[^<]*</td>){4})</tr>", page)
+    assert [name for name, _ in rows] == NAMES
 
 
 def test_it_leaves_a_model_and_an_index_of_the_base(demo):
     assert {file.name for file in demo.iterdir()} == {"index", "model", "report.html"}
     hasher, index = Hasher.from_pretrained(demo / "model"), open_index(demo / "index")
     base = load_dataset("digits").base
-    assert (hasher.name, hasher.bits, len(index)) == ("csq_d", 16, len(base))
+    assert (hasher.name, hasher.bits, hasher.head, len(index)) == ("csq_d", 16, "joined", len(base))
     distances, rows = index.search(hasher.encode_split(base), 1)
     assert not distances.any()
     assert np.isin(rows, base.rows).all()
@@ -44,12 +46,58 @@ def test_it_leaves_a_model_and_an_index_of_the_base(demo):
     assert index.attributes_of(base.rows)["label"].to_pylist() == base.labels.tolist()
 
 
-def test_it_says_what_comes_next(tmp_path, capsys):
+def test_the_page_says_what_its_codes_say(demo):
+    page, data = (demo / "report.html").read_text(), load_dataset("digits")
+    hasher, index = Hasher.from_pretrained(demo / "model"), open_index(demo / "index")
+    query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
+    report = evaluate(query, data.query.labels, base, data.base.labels)
+    assert f"<td>{NAMES[-1]}</td><td>{report.map:.3f}</td>" in page
+    bits = [re.findall(r'<i class="b([01])( off)?">', card) for card in page.split("<figure")[1:]]
+    labels = re.findall(r'<img alt="(\w)" src', page)
+    wrong = re.findall(r'<figure class="(query|wrong|)">', page)
+    for start in range(0, 24, 8):
+        asked, *cards = bits[start : start + 8]
+        code = np.packbits([bit == "1" for bit, _ in asked], bitorder="little")
+        distances, rows = index.search(code[None], 7)
+        assert [sum(off == " off" for _, off in card) for card in cards] == distances[0].tolist()
+        for card, row in zip(cards, rows[0], strict=True):
+            found = np.packbits([bit == "1" for bit, _ in card], bitorder="little")
+            np.testing.assert_array_equal(found, index.codes_of([row])[0])
+        expected = ["wrong" if label != labels[start] else "" for label in labels[start + 1 : start + 8]]
+        assert wrong[start : start + 8] == ["query", *expected]
+
+
+def test_the_pairs_are_those_that_a_vote_confuses(demo):
+    page, data = (demo / "report.html").read_text(), load_dataset("digits")
+    hasher = Hasher.from_pretrained(demo / "model")
+    query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
+    distances = np.unpackbits(query[:, None] ^ base[None], axis=2).sum(axis=2)
+    pairs = Counter()
+    for row, label in zip(distances, data.query.labels, strict=True):
+        limit = np.sort(row)[19]
+        near, tied = row < limit, row == limit
+        share = (20 - near.sum()) / tied.sum()
+        votes = np.bincount(data.base.labels, weights=near + tied * share, minlength=10)
+        guess = int(np.argmax(np.round(votes, 9)))
+        if guess != label:
+            pairs[tuple(sorted((int(label), guess)))] += 1
+    shown = re.findall(r"<tr><td>(\d) and (\d)</td><td>(\d+)</td><td>\d+ bits</td></tr>", page)
+    assert shown
+    assert all(pairs[int(a), int(b)] == int(count) for a, b, count in shown)
+    assert [int(count) for _, _, count in shown] == sorted(pairs.values(), reverse=True)[:8]
+
+
+@pytest.mark.slow
+def test_it_shows_characters_and_says_what_comes_next(tmp_path, capsys):
     run_demo(tmp_path, epochs=1, seed=1)
     said = capsys.readouterr().out
     assert str(tmp_path / "report.html") in said
     commands = [line.strip().split()[:2] for line in said.splitlines() if line.strip().startswith("lbhash ")]
     assert commands == [["lbhash", word] for word in ("serve", "train", "index", "search")]
-    for name in ("hashnet", "hashnet_d", "csq", "csq_d"):
+    for name in NAMES:
         assert re.search(rf"^ *{name} +0\.\d", said, re.MULTILINE)
+    assert "100 classes" in said
     assert "seed 1" in said
+    index, dataset = open_index(tmp_path / "index"), load_dataset("characters", seed=1)
+    labels = [dataset.class_names[label] for label in dataset.base.labels]
+    assert index.attributes_of(dataset.base.rows)["label"].to_pylist() == labels

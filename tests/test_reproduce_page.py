@@ -115,13 +115,16 @@ def test_what_has_no_difference():
 
 
 def test_a_page_escapes_what_it_is_given():
-    values = {"columns": ["<b>"], "rows": [["a & b"]], "searched": "<i>", "curves": png_url(b"x"), "neighbors": ""}
-    page = render("lbhash.cli", "demo.html", train=1, base=2, queries=3, bits=4, count=5, seed=6, **values)
+    values = {"columns": ["<b>"], "runs": [("<i>", "c < d", ["a & b"])], "searched": "<i>", "best": "", "confused": []}
+    values |= {"curves": png_url(b"x"), "map": "", "best_unseen": "", "commands": ["x > y"], "searches": []}
+    counts = dict.fromkeys(("train", "base", "queries", "bits", "bytes", "numbers", "classes", "votes", "epochs"), 1)
+    page = render("lbhash.cli", "demo.html", title="<u>", seed=6, **counts, **values)
     assert Outline(page).rows == [["<b>"], ["a & b"]]
     assert "<td>a &amp; b</td>" in page
-    assert "by &lt;i&gt;," in page
+    assert "by &lt;i&gt;." in page
+    assert "<pre>x &gt; y</pre>" in page
     assert 'src="data:image/png;base64,eA=="' in page
-    with pytest.raises(UndefinedError, match="'train' is undefined"):
+    with pytest.raises(UndefinedError, match="'title' is undefined"):
         render("lbhash.cli", "demo.html", **values)
 
 

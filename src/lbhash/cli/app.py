@@ -45,14 +45,17 @@ def root(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the report, the models and the index.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the report, the model and the index.")] = Path("demo"),
+    data: Annotated[
+        Literal["characters", "digits"], typer.Option(help="100 printed characters, or 10 handwritten digits.")
+    ] = "characters",
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each of the four trainings.")] = 30,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each training.")] = 30,
 ) -> None:
-    """Train, encode, evaluate and search on real handwritten digits, and write a report."""
+    """Train, encode, evaluate and search on pictures that come with it, and write a report."""
     from lbhash.cli.demo import run_demo
 
-    run_demo(out, seed=seed, epochs=epochs)
+    run_demo(out, data, seed=seed, epochs=epochs)
 
 
 app.command()(train)

@@ -1,51 +1,101 @@
-"""The demo's report: one HTML file that holds its table, curves and images."""
+"""The demo's report: one HTML file that holds its table, curves, a search, and a map of the classes."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
+import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from lbhash.cli.tables import RESULT_COLUMNS, result_row
+from lbhash.codes import PackedCodes, unpack
 from lbhash.data import Dataset
 from lbhash.evaluation.plots import precision_recall_figure
+from lbhash.evaluation.recognition import knn_predict
 from lbhash.evaluation.report import Report
+from lbhash.hasher import Hasher
 from lbhash.utils.files import write_text
 from lbhash.utils.html import png_url, render
 
 matplotlib.use("agg")
+
+CONFUSED = 8  # pairs of classes that the page lists
+VOTES = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A line of the table: a method, its fitted hasher, and what its codes of query and base are worth."""
+
+    name: str
+    about: str
+    hasher: Hasher
+    query: PackedCodes
+    base: PackedCodes
+    report: Report
+    unseen: float  # mAP of classes that a second training did not have
+    seconds: float
+
+    def cells(self) -> list[str]:
+        """Return the cells of the table."""
+        ties = f"{self.report.map_worst:.3f}–{self.report.map_best:.3f}"
+        return [self.name, f"{self.report.map:.3f}", ties, f"{self.unseen:.3f}", f"{self.seconds:.1f}"]
 
 
 class Neighborhood(NamedTuple):
     """A query and what a search found for it; ``rows`` are positions in the data set, nearest first."""
 
     query: int
+    code: PackedCodes
     rows: np.ndarray
+    codes: PackedCodes
     distances: np.ndarray
+
+
+class Confusion(NamedTuple):
+    """Two classes, how many queries of one are taken for the other, and the distance of their centers."""
+
+    names: tuple[str, str]
+    queries: int
+    distance: int
 
 
 def write_report(
     path: str | Path,
-    results: Sequence[Mapping[str, Any]],
-    reports: Mapping[str, Report],
+    title: str,
+    columns: Sequence[str],
+    runs: Sequence[Run],
     dataset: Dataset,
     found: Sequence[Neighborhood],
     *,
-    searched: str,
+    commands: Sequence[str],
     seed: int,
+    epochs: int,
 ) -> None:
-    """Write the report as one HTML file, with the results and evaluations by method and the neighbors it searched."""
-    values: dict[str, Any] = {"searched": searched, "seed": seed, "columns": RESULT_COLUMNS}
+    """Write the report of all runs as one HTML file; the search ``found`` and the map are of the last one."""
+    last, report = runs[-1], runs[-1].report
+    confused = confusions(last, dataset)
+    distances = report.bound.inter_matrix()
+    values: dict[str, Any] = {"title": title, "columns": columns, "commands": commands, "seed": seed, "epochs": epochs}
     values |= {"train": len(dataset.train), "base": len(dataset.base), "queries": len(dataset.query)}
-    values |= {"bits": next(iter(reports.values())).bits, "count": len(found[0].rows)}
-    curves, neighbors = _png(precision_recall_figure(reports)), _png(neighbors_figure(dataset, found))
-    rows = [result_row(result) for result in results]
-    write_text(path, render("lbhash.cli", "demo.html", rows=rows, curves=curves, neighbors=neighbors, **values))
+    values |= {"classes": dataset.classes, "bits": report.bits, "bytes": last.base.shape[1], "votes": VOTES}
+    values |= {"numbers": dataset.train.input_dim(), "searched": last.name, "confused": confused}
+    values |= {"apart": distances[~np.eye(len(distances), dtype=bool)].mean()}
+    values |= {"confused_apart": np.mean([one.distance for one in confused]) if confused else None}
+    values |= {"best": max(runs, key=lambda run: run.report.map).name}
+    values |= {"best_unseen": max(runs, key=lambda run: run.unseen).name}
+    values["runs"] = [(run.name, run.about, run.cells()) for run in runs]
+    values["searches"] = [search_cards(dataset, hood, report.bits) for hood in found]
+    curves = precision_recall_figure({run.name: run.report for run in runs})
+    curves.set_size_inches(6.4, 4.2)
+    values |= {"curves": _png(curves), "map": _png(map_figure(distances, class_names(dataset), confused))}
+    write_text(path, render("lbhash.cli", "demo.html", **values))
 
 
 def bits_apart(distance: int) -> str:
@@ -53,27 +103,84 @@ def bits_apart(distance: int) -> str:
     return f"{distance} bit" if distance == 1 else f"{distance} bits"
 
 
-def neighbors_figure(dataset: Dataset, found: Sequence[Neighborhood]) -> Figure:
-    """Draw a row for each query: its image, then its neighbors', with a red frame where the digit differs."""
-    columns = 1 + len(found[0].rows)
-    figure = Figure(figsize=(1.05 * columns, 1.35 * len(found)), layout="constrained")
-    grid = figure.subplots(len(found), columns, squeeze=False)
+def class_names(dataset: Dataset) -> list[str]:
+    """Return what each class is called; its number if it has no name."""
+    return list(dataset.class_names) or [str(label) for label in range(dataset.classes)]
+
+
+def neighbor_rows(dataset: Dataset, hood: Neighborhood) -> list[npt.NDArray[np.int64]]:
+    """Return the images of a query and its neighbors: gray values from 0 to 255, 255 for full ink, ``[side, side]``."""
+    pixels = dataset.base.embeddings
+    full, side = int(pixels.max()), int(np.sqrt(pixels.shape[1]))
+    return [pixels[row].reshape(side, side).astype(np.int64) * 255 // full for row in (hood.query, *hood.rows)]
+
+
+def search_cards(dataset: Dataset, hood: Neighborhood, bits: int) -> list[dict[str, Any]]:
+    """Return what the page shows of a query and of each neighbor: caption, picture, bits, and which of them differ."""
     labels = np.full(len(dataset.base.embeddings), -1)
     for split in (dataset.base, dataset.query):
         labels[split.rows] = split.labels
-    for axes_row, hood in zip(grid, found, strict=True):
-        titles = ["query", *(bits_apart(distance) for distance in hood.distances)]
-        for axes, row, title in zip(axes_row, (hood.query, *hood.rows), titles, strict=True):
-            axes.imshow(dataset.base.embeddings[row].reshape(8, 8), cmap="gray_r")
-            axes.set_title(title, fontsize=9)
-            axes.set(xticks=[], yticks=[])
-            wrong = labels[row] != labels[hood.query]
-            for spine in axes.spines.values():
-                spine.set(color="tab:red" if wrong else "0.8", linewidth=2.5 if wrong else 0.8)
+    names, signs = class_names(dataset), unpack(np.vstack([hood.code[None], hood.codes]), bits)
+    captions = ["query", *map(bits_apart, hood.distances.tolist())]
+    rows = (hood.query, *hood.rows.tolist())
+    return [
+        {
+            "caption": caption,
+            "name": names[labels[row]],
+            "image": _gray_png(255 - image),
+            "bits": [("1" if bit > 0 else "0", bool(bit != asked)) for bit, asked in zip(code, signs[0], strict=True)],
+            "wrong": bool(labels[row] != labels[hood.query]),
+        }
+        for caption, row, image, code in zip(captions, rows, neighbor_rows(dataset, hood), signs, strict=True)
+    ]
+
+
+def confusions(run: Run, dataset: Dataset) -> list[Confusion]:
+    """Return the pairs of classes that a vote of the nearest codes takes for each other, the most frequent first."""
+    labels, names = np.asarray(dataset.query.labels), class_names(dataset)
+    guessed = knn_predict(run.query, run.base, dataset.base.labels, k=min(VOTES, len(run.base)))
+    wrong = guessed != labels
+    pairs = Counter(tuple(sorted(pair)) for pair in np.stack([labels, guessed], axis=1)[wrong].tolist())
+    distances = run.report.bound.inter_matrix()
+    return [
+        Confusion((names[a], names[b]), count, int(distances[a, b]))
+        for (a, b), count in sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:CONFUSED]
+    ]
+
+
+def map_figure(distances: npt.NDArray, names: Sequence[str], confused: Sequence[Confusion]) -> Figure:
+    """Draw the classes on a plane so that near centers stay near, with a line between those that are confused."""
+    from sklearn.manifold import TSNE
+
+    perplexity = min(10.0, (len(names) - 1) / 3)
+    places = TSNE(metric="precomputed", init="random", perplexity=perplexity, random_state=0, n_jobs=1)
+    where = dict(zip(names, places.fit_transform(distances.astype(np.float64)), strict=True))
+    figure = Figure(figsize=(6.4, 5.2))
+    axes = figure.add_axes((0, 0, 1, 1))
+    for one in confused:
+        axes.plot(*zip(*(where[name] for name in one.names), strict=True), color="tab:red", alpha=0.6, linewidth=2)
+    marked = {name for one in confused for name in one.names}
+    x, y = np.array(list(where.values())).T
+    axes.scatter(x, y, s=230, color="white", zorder=2)
+    for name, place in where.items():
+        color, weight = ("tab:red", "bold") if name in marked else ("0.15", "normal")
+        axes.text(
+            place[0], place[1], name, color=color, weight=weight, size=13, ha="center", va="center", parse_math=False
+        )
+    axes.margins(0.05)
+    axes.set_axis_off()
     return figure
+
+
+def _gray_png(gray: npt.NDArray) -> str:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(gray.astype(np.uint8)).save(buffer, format="png")
+    return png_url(buffer.getvalue())
 
 
 def _png(figure: Figure) -> str:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=140)
+    figure.savefig(buffer, format="png", dpi=160)
     return png_url(buffer.getvalue())

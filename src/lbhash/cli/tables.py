@@ -33,10 +33,15 @@ def result_row(metrics: Mapping[str, Any]) -> list[str]:
 
 def print_metrics(rows: Iterable[Mapping[str, Any]], title: str) -> None:
     """Print a table of results, a line for each run."""
-    columns = [Column(name, justify="left" if name == "method" else "right", no_wrap=True) for name in RESULT_COLUMNS]
+    print_table(RESULT_COLUMNS, map(result_row, rows), title)
+
+
+def print_table(names: Sequence[str], rows: Iterable[Sequence[str]], title: str) -> None:
+    """Print cells under the names of their columns; all but "method" are flush right."""
+    columns = [Column(name, justify="left" if name == "method" else "right", no_wrap=True) for name in names]
     table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for row in rows:
-        table.add_row(*result_row(row))
+        table.add_row(*row)
     Console().print(table)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lbhash.data.characters import characters
 from lbhash.data.dataset import SPLITS, Dataset
 from lbhash.data.holdout import hold_out, validation_dataset
 from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS, Protocol, TrainTestProtocol
@@ -29,7 +30,7 @@ def digits() -> EmbeddingTable:
     return EmbeddingTable(data.astype(np.uint8), target.astype(np.int64), "digits", protocol="digits")
 
 
-DATASETS = {"digits": digits}
+DATASETS = {"digits": digits, "characters": characters}
 """The data sets that need no file, by name."""
 
 
@@ -46,7 +47,8 @@ def load_dataset(
     """Return train, base and query of a data set of embeddings.
 
     Args:
-        data: ``"digits"``; a file (``read_table``); or a folder with the files ``train``, ``base`` and ``query``.
+        data: a name of ``DATASETS``; a file (``read_table``); or a folder with the files ``train``, ``base`` and
+            ``query``.
         base: a file of the base rows; ``data`` then holds the training rows alone.
         query: a file of the query rows, together with ``base``.
         labels: an ``.npy`` with the labels of the file ``data``.

@@ -94,6 +94,7 @@ PROTOCOLS: dict[str, Protocol | UnseenProtocol] = {
     "holdout": Protocol("a tenth of every class is query, the rest base and train", query=0.1, train=None),
     "unseen": UnseenProtocol("half of the classes train; of the others a tenth is query, the rest base"),
     "digits": Protocol("20 queries and 80 training rows a class, the base holds the training rows", 20, 80),
+    "characters": Protocol("8 queries and 40 training rows a class, the base holds the training rows", 8, 40),
     "cifar10": Protocol("1,000 queries, 5,000 train, 54,000 base, disjoint", query=100, train=500, disjoint=True),
     "cifar10-59k": Protocol("1,000 queries, 59,000 base, which holds the 5,000 train", query=100, train=500),
     "cifar10-50k": Protocol("10,000 queries, 50,000 base, all of it train", query=1000, train=None),

@@ -24,7 +24,7 @@ from lbhash.models.hash_model import HashModel, load_model
 from lbhash.service.decoding import Decoder
 from lbhash.service.doubt import Usual
 from lbhash.service.errors import ServiceError, blame_request
-from lbhash.service.rows import DigitRows, ImageRows, Rows, open_rows
+from lbhash.service.rows import GrayRows, ImageRows, Rows, open_rows
 from lbhash.service.schemas import (
     About,
     AddRequest,
@@ -78,7 +78,7 @@ class Engine:
         backbone = _backbone(settings, self.model)
         if backbone is not None:
             self._embed_image = lambda image: backbone.embed([image])[0]
-        elif isinstance(self.rows, DigitRows):
+        elif isinstance(self.rows, GrayRows):
             self._embed_image = self.rows.embed
         self.takes_images = self._embed_image is not None
         self._loading = Lock()  # one at a time puts a newer index in the place of the old one
@@ -156,7 +156,7 @@ class Engine:
             kind=index.kind,
             dim=self.model.dim,
             rows=None if self.rows is None else len(self.rows),
-            pictures=isinstance(self.rows, (DigitRows, ImageRows)),
+            pictures=isinstance(self.rows, (GrayRows, ImageRows)),
             takes_pictures=self.takes_images,
             columns=index.attributes_of([]).column_names[1:],
             label=index.label or None,
@@ -177,7 +177,7 @@ class Engine:
         image = rows.image(row)
         if image is None:
             raise ServiceError(404, f"row {row} has no image")
-        if isinstance(rows, DigitRows):
+        if isinstance(rows, GrayRows):
             return image, "image/png"  # our own, and small
         return self.decoder.thumbnail(image), "image/webp"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ from lbhash.data.images.parquet import ParquetImages
 from lbhash.data.readers import EMBEDDINGS, first_of, read_label_column
 from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import CHECKED
+
+_FULL = {"digits": 16, "characters": 255}  # the largest gray value of the data sets that are images
 
 
 class Rows:
@@ -42,23 +45,28 @@ class Rows:
         return None
 
 
-class DigitRows(Rows):
-    """scikit-learn's digits, whose embeddings are their images: 8 × 8 gray values from 0 to 16, bright on dark."""
+class GrayRows(Rows):
+    """A data set whose embeddings are square images: gray values from 0 to ``full``, bright on dark."""
+
+    def __init__(self, table: EmbeddingTable, full: int) -> None:
+        super().__init__(table)
+        self._scale, self._side = 255 / full, math.isqrt(table.embeddings.shape[1])
 
     def image(self, row: int) -> bytes | None:
-        """Return a row as a PNG file of 8 × 8 pixels."""
+        """Return a row as a PNG file, a value a pixel."""
         assert self.embeddings is not None
         file = io.BytesIO()
-        Image.fromarray(np.rint(self.embeddings[row].reshape(8, 8) * (255 / 16)).astype(np.uint8)).save(file, "PNG")
+        gray = self.embeddings[row].reshape(self._side, self._side) * self._scale
+        Image.fromarray(np.rint(gray).astype(np.uint8)).save(file, "PNG")
         return file.getvalue()
 
     def embed(self, image: Image.Image) -> npt.NDArray:
-        """Return the mean gray values of an image in 8 × 8 fields, inverted if its border is bright."""
-        gray = np.asarray(image.convert("L").resize((8, 8), Image.Resampling.BOX), np.float32)
+        """Return the mean gray values of an image in as many fields, inverted if its border is bright."""
+        gray = np.asarray(image.convert("L").resize((self._side, self._side), Image.Resampling.BOX), np.float32)
         border = np.concatenate([gray[0], gray[-1], gray[1:-1, 0], gray[1:-1, -1]])
         if border.mean() > 127.5:
             gray = 255 - gray
-        return np.rint(gray * (16 / 255)).astype(np.uint8).ravel()
+        return np.rint(gray / self._scale).astype(np.uint8).ravel()
 
 
 class ImageRows(Rows):
@@ -89,9 +97,9 @@ class ImageRows(Rows):
 
 
 def open_rows(data: str | Path) -> Rows:
-    """Return the rows of ``"digits"`` or of a file; errors are those of ``lbhash.data.load_table``."""
-    if str(data) == "digits":
-        return DigitRows(load_table(data))
+    """Return the rows of a data set by name or of a file; errors are those of ``lbhash.data.load_table``."""
+    if str(data) in _FULL:
+        return GrayRows(load_table(data), _FULL[str(data)])
     columns: list[str] = []
     if Path(data).suffix == ".parquet":
         with contextlib.suppress(pa.ArrowInvalid, OSError):  # load_table reports a missing or damaged file

@@ -21,7 +21,7 @@ class Settings:
     Args:
         model: a folder that ``lbhash train`` wrote.
         index: what ``lbhash.index.open_index`` opens.
-        data: ``"digits"`` or a file, with the rows, their images and the queries of the evaluation.
+        data: ``"digits"``, ``"characters"`` or a file, with the rows, their images and the queries of the evaluation.
         backbone: the folder of a vision model for images. If None, it is the model's own, if that is on this machine.
         token: what every request but those for ``/health``, ``/ready`` and the pages' files must bring
             (``Authorization: Bearer``).

@@ -22,7 +22,10 @@ IndexPath = Annotated[str, typer.Option("--index", help="A folder that 'lbhash i
 def chosen_codes(
     model: Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; with --data.")] = None,
     data: Annotated[
-        str | None, typer.Option(help="What the model encodes: 'digits', a file of embeddings, or a folder of splits.")
+        str | None,
+        typer.Option(
+            help="What the model encodes, as in training: a name, a file of embeddings, or a folder of splits."
+        ),
     ] = None,
     split: Annotated[
         SplitName | None, typer.Option(help="Which rows of --data; without it, all, or base if the data have splits.")

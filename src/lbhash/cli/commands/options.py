@@ -20,8 +20,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and no
 Data = Annotated[
     str,
     typer.Option(
-        help="'digits'; a file of embeddings (Parquet, CSV, JSON lines, Arrow, .npz or .npy), a folder of Parquet "
-        "files, or an address; or a folder with the files train, base and query. "
+        help="'digits' or 'characters'; a file of embeddings (Parquet, CSV, JSON lines, Arrow, .npz or .npy), a folder "
+        "of Parquet files, or an address; or a folder with the files train, base and query. "
         "The labels of NAME.npy are in NAME_labels.npy beside it. With a backbone: images in a file or folder, or "
         "'cifar10' or 'cifar100', which are downloaded once."
     ),

@@ -16,7 +16,7 @@ def search(
     ],
     model: Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; for rows as queries.")] = None,
     data: Annotated[
-        str, typer.Option(help="'digits', a .parquet, .npz or .npy file of embeddings, or images.")
+        str, typer.Option(help="'digits', 'characters', a .parquet, .npz or .npy file of embeddings, or images.")
     ] = "digits",
     row: Annotated[
         list[int] | None, typer.Option(help="A query: a row of DATA, counted from 0; may be given several times.")

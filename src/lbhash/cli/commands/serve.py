@@ -38,7 +38,7 @@ def serve(
         ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="'digits' or a file with the rows, their images and the queries.")
+        str | None, typer.Option(help="'digits', 'characters' or a file with the rows, their images and the queries.")
     ] = None,
     backbone: Annotated[
         Path | None,

@@ -1,0 +1,74 @@
+"""Printed characters, drawn with matplotlib's fonts: a hundred classes that need no file and no network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.data.table import EmbeddingTable
+from lbhash.utils.validation import check_int
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+CHARACTERS = (
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    "ΓΔΘΛΞΠΣΦΨΩαβγδεζηθικλμνξπρστυφχψω"  # without those that are drawn as a Latin letter is, such as Α and ο
+    "&@#?%"
+)
+FONTS = [f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")]
+FONTS += [f"DejaVuSansMono{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")]
+FONTS += [f"DejaVuSerif{style}" for style in ("", "-Bold", "-Italic", "-BoldItalic")]
+FONTS += [f"STIXGeneral{style}" for style in ("", "Bol", "Italic", "BolIta")]
+TIMES = 5  # that each character is drawn in each font
+SIDE, CELL = 28, 56  # pixels of a picture, and of what it is scaled down from
+
+
+def characters(seed: int = 0) -> EmbeddingTable:
+    """8,000 gray pictures of 100 printed characters, as ``uint8 [8000, 784]``: 28 × 28 values, 255 for full ink.
+
+    Each character is drawn 5 times in each of 16 fonts, as a scanner may see it: somewhat shifted, turned, slanted,
+    larger or smaller, blurred, faint, and with noise. The class names are the characters; ``c`` and ``C``, or ``l`` and
+    ``I``, are as alike as they are in print. The same seed gives the same bytes with the same versions of NumPy, Pillow
+    and matplotlib; with others gray values may differ a little, and the rows are the same in the same order.
+    """
+    rng = np.random.default_rng(check_int(seed, "seed"))
+    pictures = [_scanned(glyph, rng) for glyph in _glyphs() for _ in range(TIMES)]
+    labels = np.tile(np.repeat(np.arange(len(CHARACTERS)), TIMES), len(FONTS))
+    rows = np.stack(pictures).reshape(len(labels), SIDE * SIDE)
+    return EmbeddingTable(rows, labels, "characters", class_names=tuple(CHARACTERS), protocol="characters")
+
+
+def _glyphs() -> list[Image]:
+    """Return each character in each font as an image of ``CELL`` × ``CELL`` pixels, white on black, on one baseline."""
+    import matplotlib
+    from PIL import Image as images
+    from PIL import ImageDraw, ImageFont
+
+    glyphs = []
+    for name in FONTS:
+        file = f"{matplotlib.get_data_path()}/fonts/ttf/{name}.ttf"
+        font = ImageFont.truetype(file, 40, layout_engine=ImageFont.Layout.BASIC)
+        for character in CHARACTERS:
+            glyphs.append(images.new("L", (CELL, CELL)))
+            ImageDraw.Draw(glyphs[-1]).text((CELL / 2, 40), character, 255, font, anchor="ms")
+    return glyphs
+
+
+def _scanned(glyph: Image, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
+    """Return a glyph as a scanner may see it, ``uint8 [SIDE, SIDE]``."""
+    from PIL import Image as images
+    from PIL import ImageFilter
+
+    angle, slant = np.radians(rng.normal(0, 4)), rng.normal(0, 0.06)
+    turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    matrix = turned @ [[1, slant], [0, 1]] * (CELL / SIDE / rng.uniform(0.85, 1.1, (2, 1)))
+    offset = CELL / 2 - matrix @ (SIDE / 2 + rng.uniform(-2, 2, 2))
+    blurred = glyph.filter(ImageFilter.GaussianBlur(rng.uniform(0.6, 1.8)))
+    picture = blurred.transform(
+        (SIDE, SIDE), images.Transform.AFFINE, np.c_[matrix, offset].ravel().tolist(), images.Resampling.BILINEAR
+    )
+    ink, paper, noise = rng.uniform(0.6, 1), rng.uniform(0, 25), rng.normal(0, rng.uniform(3, 15), (SIDE, SIDE))
+    return np.clip(np.asarray(picture) * ink + paper + noise, 0, 255).astype(np.uint8)
