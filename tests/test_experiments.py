@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from benchmarks import center_times
-from benchmarks.experiments import arrangement, centers_effect, centers_table, label_free, methods_table, results
+from benchmarks.experiments import arrangement, centers_effect, centers_table, label_free, methods_table
 
 from lbhash.centers.targets import centers_fingerprint
 from lbhash.data import load_dataset
@@ -30,13 +30,10 @@ def test_only_missing_runs_are_run_each_in_a_process(tmp_path, capsys):
     assert "[1/2] a: product 6" in capsys.readouterr().err
 
 
-def test_a_run_is_named_after_its_centers():
+def test_centers_have_a_fingerprint():
     marks = {kind: centers_fingerprint(10, 16, kind, 0) for kind in ("best", "hadamard", "bch", "random")}
     assert len(set(marks.values())) == 4
     assert centers_fingerprint(10, 16, "random", 1) != marks["random"]
-    run = results.Run("cifar10", "dch", True, 16, 30, 0)
-    assert run.name(10) == f"cifar10-dch_d-16bits-30epochs-seed0-{marks['best']}"
-    assert results.Run("cifar10", "dch", False, 16, 30, 0).name(10) == "cifar10-dch-16bits-30epochs-seed0"
 
 
 def test_the_table_of_methods(tmp_path, monkeypatch):

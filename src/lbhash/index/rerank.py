@@ -63,7 +63,9 @@ def rerank(
     check_choice(by, "by", get_args(By))
     if by != "asymmetric" and index.store_vectors != by:
         has = index.store_vectors or "no vectors"
-        raise ValueError(f"rerank is {by!r} and the index keeps {has}; build it with --store-vectors {by}")
+        raise ValueError(
+            f"rerank is {by!r} and the index keeps {has}; build it with store_vectors (--store-vectors) {by}"
+        )
     check_float(weight, "weight", 0)
     check_int(k, "k", 1, found.ids.shape[1], "the number of candidates")
     rows = check_real(queries, "queries", len(found.ids))
