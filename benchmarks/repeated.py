@@ -142,9 +142,7 @@ def main() -> None:
                 if within is not None and "HNSW" not in name:
                     found = within(queries, radius)
                     count = (found.limits if name in ("flat", "hnsw") else found[0])[-1] / len(queries)
-                    each = min(
-                        repeat(lambda within=within, r=radius: within(queries, r), number=1, repeat=given.rounds)
-                    ) / len(queries)
+                    each = min(times(lambda within=within, r=radius: within(queries, r))) / len(queries)
                     near = f"{1e3 * each:.3f} ({count:,.0f} codes)"
                 print(f"| {name} | {built:.1f} | {size / 1e6:.1f} | {took:.3f} | {recall:.4f} | {near} |", flush=True)
                 del search, within

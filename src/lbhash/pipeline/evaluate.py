@@ -16,7 +16,7 @@ from lbhash.evaluation.neighbors import NEIGHBORS, NeighborReport, evaluate_neig
 from lbhash.evaluation.report import Report, evaluate, evaluate_parts
 from lbhash.pipeline import runs
 from lbhash.pipeline.cluster import Engine, check_engine, sharing
-from lbhash.utils.labels import renumbered
+from lbhash.utils.labels import in_one_order
 
 _ROWS = 100  # of a part of a base on a cluster, at least
 _TASKS = 4  # a core of the cluster, so that none waits long for the last
@@ -94,14 +94,12 @@ def evaluate_files(
             raise ValueError(
                 f"{name} has no labels; an evaluation needs them, or the embeddings that were encoded (--neighbors)"
             )
-    wanted, labels = np.asarray(left.labels), np.asarray(right.labels)
-    if left.class_names or right.class_names:
-        if not (left.class_names and right.class_names):
-            kinds = [f"names, such as {t.class_names[0]!r}" if t.class_names else "numbers" for t in (left, right)]
-            said = f"labels of queries are {kinds[0]}, and those of base {kinds[1]}"
-            raise ValueError(f"{said}; both must be the same: encode both from labels of one kind")
-        names = sorted({*left.class_names, *right.class_names})
-        wanted, labels = (renumbered(each, t.class_names, names) for each, t in ((wanted, left), (labels, right)))
+    wanted, labels = in_one_order(
+        (np.asarray(left.labels), left.class_names),
+        (np.asarray(right.labels), right.class_names),
+        "labels of queries are {}, and those of base {}",
+        ": encode both from labels of one kind",
+    )
     options = {"bits": left.bits, **options}
     if engine == "ray":
         with sharing(ray_address) as (cores, share):

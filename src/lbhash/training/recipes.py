@@ -17,7 +17,6 @@ PAPER: Mapping[str, Any] = {
 }
 """The paper's settings of a training, the recipe "paper"."""
 
-
 LEAST_STEPS = 8
 """Steps of an epoch that "tuned" leaves: its batches were found on thousands of rows, and hundreds need smaller."""
 

@@ -73,12 +73,26 @@ def numbered_together(
     """
     if not (_are_strings(labels) or _are_strings(others)):
         return labels, others
-    (left, names), (right, more) = named_labels(labels, name), named_labels(others, other_name)
+    return in_one_order(
+        named_labels(labels, name), named_labels(others, other_name), f"{name} are {{}} and {other_name} are {{}}"
+    )
+
+
+def in_one_order(
+    left: tuple[Labels, Sequence[str]], right: tuple[Labels, Sequence[str]], said: str, advice: str = ""
+) -> tuple[Labels, Labels]:
+    """Return two sets of labels, each given with the names of its classes, with one number a name.
+
+    Labels without names are unchanged. ``said`` has two ``{}``, for what each set is where only one of them has names.
+    """
+    names, more = left[1], right[1]
+    if not (names or more):
+        return left[0], right[0]
     if not (names and more):
         kinds = [f"names, such as {given[0]!r}" if given else "numbers" for given in (names, more)]
-        raise ValueError(f"{name} are {kinds[0]} and {other_name} are {kinds[1]}; both must be the same")
+        raise ValueError(f"{said.format(*kinds)}; both must be the same{advice}")
     order = sorted({*names, *more})
-    return renumbered(left, names, order), renumbered(right, more, order)
+    return renumbered(left[0], names, order), renumbered(right[0], more, order)
 
 
 def _are_strings(labels: Any) -> bool:

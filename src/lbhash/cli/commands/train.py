@@ -96,9 +96,11 @@ def train(
     if images is not None:
         given |= {"--backbone": backbone if freeze else None, "--layout": images.layout, "--images": images.images}
         given |= {"--class-list": images.classes, "--damaged": None if images.damaged == "refuse" else images.damaged}
-    files = [word for option, value in given.items() if value is not None for word in (option, str(value))]
-    labeled = f"encode {shlex.join(files)} --split base --out base.parquet"
-    typer.echo(f"next: lbhash {f'index build {shlex.join(files)} --out index' if 'neighbors' in metrics else labeled}")
+    files = shlex.join(word for option, value in given.items() if value is not None for word in (option, str(value)))
+    if "neighbors" in metrics:
+        typer.echo(f"next: lbhash index build {files} --out index")
+    else:
+        typer.echo(f"next: lbhash encode {files} --split base --out base.parquet")
 
 
 def guidance_options(guided: bool, weight: str | None) -> dict[str, float | str] | None:
