@@ -10,8 +10,8 @@ every query for every seed in a file, and a grid that was interrupted goes on.
 A cell's lift is the mean over seeds and queries of the guided form's average precision less the host's. Its interval is
 that of a nested bootstrap: seeds and queries are drawn with replacement, and both forms keep the same draws. The
 p-values of the whole table are corrected by Holm's method. ``--page`` names a page whose part "like-for-like" becomes
-both tables, with a picture of the lifts and the cells as CSV beside it. A cell that this CSV has is not run again: take
-its line out where its settings have changed.
+both tables, with a picture of the lifts and, as soon as it has been run, each cell in a CSV file beside it. A cell that
+this CSV has is not run again: take its line out where its settings have changed.
 """
 
 from __future__ import annotations
@@ -66,13 +66,17 @@ class Cell:
         made = self.source.name, self.recipe, self.method, self.bits, self.epochs, self.seeds
         return dict(zip(KEY, made, strict=True))
 
-    def name(self, guided: bool) -> str:
-        """The name of its file, of the host or of the guided form."""
-        return f"{self.source.name}-{self.recipe}-{self.method}{'_d' * guided}-{self.bits}bits-{self.epochs}epochs"
+    def file(self, guided: bool, folder: Path) -> Path:
+        """Where the precision of its host or of its guided form is kept."""
+        form = self.method + "_d" * guided
+        return folder / f"{self.source.name}-{self.recipe}-{form}-{self.bits}bits-{self.epochs}epochs.npz"
 
 
-def precision(cell: Cell, guided: bool, folder: Path) -> None:
-    """Train all seeds, and keep the average precision of every query, ``[seeds, queries]``."""
+def precision(cell: Cell, guided: bool, folder: Path) -> Floats:
+    """Return the average precision of every query for every seed, ``[seeds, queries]``; train them if none is kept."""
+    file = cell.file(guided, folder)
+    if file.exists():
+        return read_npz(file)["average_precision"]
     split, classes = cell.source.training()
     data = cell.source.dataset()
     hasher = Hasher(cell.bits, cell.method, guided, cell.epochs, recipe=cell.recipe, device="cpu")
@@ -81,7 +85,8 @@ def precision(cell: Cell, guided: bool, folder: Path) -> None:
         query, base = trained.encode_split(data.query), trained.encode_split(data.base)
         histogram = RankHistogram.from_codes(query, data.query.labels, base, data.base.labels, cell.bits)
         found.append(average_precision(histogram, cell.source.top_k()))
-    write_npz(folder / f"{cell.name(guided)}.npz", {"average_precision": np.array(found)})
+    write_npz(file, {"average_precision": np.array(found)})
+    return np.array(found)
 
 
 def bootstrap(lift: Floats, draws: int = DRAWS, seed: int = 0) -> Floats:
@@ -113,7 +118,7 @@ def holm(p: Floats) -> Floats:
 
 def row(cell: Cell, folder: Path) -> Row:
     """Return a cell's line: mean average precision of both forms in percent, the lift's interval and its p-value."""
-    host, guided = (read_npz(folder / f"{cell.name(form)}.npz")["average_precision"] for form in (False, True))
+    host, guided = (precision(cell, form, folder) for form in (False, True))
     asked = ~np.isnan(host).any(axis=0)  # a query without a relevant code has no precision
     means = 100 * bootstrap((guided - host)[:, asked])
     low, high = np.quantile(means, [0.025, 0.975])
@@ -130,6 +135,11 @@ def read_rows(file: Path) -> list[Row]:
             {name: value if name in WORDS else json.loads(value) for name, value in line.items()}
             for line in csv.DictReader(lines)
         ]
+
+
+def in_order(line: Row) -> tuple[Any, ...]:
+    """Return what a line is sorted by."""
+    return RECIPES.index(line["recipe"]), line["data"], METHODS.index(line["method"]), line["bits"]
 
 
 def as_csv(made: list[Row]) -> str:
@@ -207,27 +217,24 @@ def main(arguments: list[str] | None = None) -> None:
     if given.page:
         check_part(given.page, PART)
     given.out.mkdir(parents=True, exist_ok=True)
-    known = read_rows(given.page.with_suffix(".csv")) if given.page else []
+    lines = read_rows(given.page.with_suffix(".csv")) if given.page else []
+    done = [{name: one[name] for name in KEY} for one in lines]
     cells = [
         Cell(source, recipe, method, bits, given.epochs, given.seeds)
         for recipe, source, method, bits in product(RECIPES, given.data, given.methods, given.bits)
     ]
-    done = [{name: one[name] for name in KEY} for one in known]
     cells = [cell for cell in cells if cell.key() not in done]
-    missing = {
-        cell.name(guided): (cell, guided, given.out)
-        for cell, guided in product(cells, (False, True))
-        if not (given.out / f"{cell.name(guided)}.npz").exists()
-    }
-    for _ in print_progress(in_processes(missing, precision, given.workers), len(missing), lambda name, _: name):
-        pass
-    lines = known + [row(cell, given.out) for cell in cells]
+    tasks = {" ".join(map(str, cell.key().values())): (cell, given.out) for cell in cells}
+    for _, line in print_progress(in_processes(tasks, row, given.workers), len(tasks), lambda name, _: name):
+        lines.append(line)
+        lines.sort(key=in_order)
+        if given.page:
+            write_text(given.page.with_suffix(".csv"), as_csv(lines))
     made = corrected(lines)
     text = f"{summary(made)}\n\n{table(made)}"
     print(text)
     if given.page:
         draw(made, given.page.with_suffix(".png"))
-        write_text(given.page.with_suffix(".csv"), as_csv(lines))
         replace_part(given.page, PART, text)
 
 
