@@ -41,7 +41,7 @@ def main() -> None:
     for bits in given.bits:
         for method in METHODS:
             for guided in (False, True):
-                hasher = Hasher(bits, method, guided, given.epochs, centers="best", device="cpu")
+                hasher = Hasher(bits, method, guided, given.epochs, recipe="paper", centers="best", device="cpu")
                 alone, together = [], []
                 for _ in range(given.rounds):
                     started = time.process_time()

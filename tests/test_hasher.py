@@ -245,6 +245,7 @@ def test_fitting_again_forgets(blobs):
 
 def test_saving_keeps_codes_and_parameters(blobs, tmp_path):
     settings = {**SMALL, "method": "dsdh", "guided": False, "seed": 9, "centers": "random", "options": {"mu": 2.0}}
+    settings["recipe"] = "paper"
     hasher = Hasher(**settings).fit(blobs.x, blobs.y)
     hasher.save_pretrained(tmp_path / "model")
     loaded = Hasher.from_pretrained(tmp_path / "model")

@@ -93,7 +93,7 @@ def test_a_schedule_of_arguments_has_their_rates():
 
 
 def test_a_recipe_fills_in_what_is_not_given():
-    paper = with_recipe(Hasher(lr=0.01).checked())
+    paper = with_recipe(Hasher(lr=0.01, recipe="paper").checked())
     assert (paper.batch_size, paper.lr, paper.schedule, paper.dropout, paper.options) == (64, 0.01, "step", 0.5, None)
     tuned = with_recipe(Hasher(16, "hashnet", recipe="tuned", lr=0.01, options={"continuation": 5.0}).checked())
     assert (tuned.batch_size, tuned.lr, tuned.schedule, tuned.dropout) == (256, 0.01, "cosine", 0.47)
@@ -111,7 +111,15 @@ def test_recommended_options_may_follow_from_the_length():
 def test_few_rows_have_smaller_batches_than_the_tuned_recipe_s(rows, batch):
     assert with_recipe(Hasher(method="csq", recipe="tuned").checked(), rows).batch_size == batch
     assert with_recipe(Hasher(method="csq", recipe="tuned", batch_size=500).checked(), rows).batch_size == 500
-    assert with_recipe(Hasher(method="csq").checked(), rows).batch_size == 64
+    assert with_recipe(Hasher(method="csq", recipe="paper").checked(), rows).batch_size == 64
+
+
+def test_without_a_recipe_a_method_has_its_own_settings_if_there_are_any_and_no_backbone_learns():
+    assert vars(with_recipe(Hasher().checked())) == vars(with_recipe(Hasher(recipe="tuned").checked()))
+    without = vars(with_recipe(Hasher().checked(), images=True))
+    assert without == vars(with_recipe(Hasher(recipe="paper").checked()))
+    assert with_recipe(Hasher(method="dsh").checked()).recipe == "paper"
+    assert with_recipe(Hasher(recipe="tuned").checked(), images=True).batch_size == 256
 
 
 def test_a_method_without_settings_of_its_own_has_no_tuned_recipe():

@@ -880,7 +880,7 @@ def test_runs_have_names_of_their_own():
     assert first.startswith("digits-csq_d-8bits-1epochs-seed0-000-settings")
     defaults = cell.settings(0, (0,), 0)
     assert {name: defaults[name] for name in ("lr", "dropout", "hidden", "centers")} == {
-        name: getattr(with_recipe(Hasher(centers="best").checked()), name)
+        name: getattr(with_recipe(Hasher(recipe="paper", centers="best").checked()), name)
         for name in ("lr", "dropout", "hidden", "centers")
     }
     assert cell.settings(1, (0,), 0)["hidden"] == 0

@@ -69,7 +69,7 @@ def main() -> None:
     }
     hashers |= {f"{kind}, CSQ_D": Hasher(given.bits, "csq", centers=kind) for kind in (DESIGNED, ARRANGED)}
     found = {
-        name: arrangements(hasher.set_params(epochs=given.epochs, device="cpu"), source, of.all_seeds())
+        name: arrangements(hasher.set_params(epochs=given.epochs, recipe="paper", device="cpu"), source, of.all_seeds())
         for name, hasher in hashers.items()
     }
     table = markdown_table(COLUMNS, [row(name, own) for name, own in found.items()], left=0)

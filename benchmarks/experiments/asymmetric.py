@@ -31,7 +31,7 @@ def cell(source: Source, method: str, bits: int, epochs: int, seed: int) -> list
     """Return mAP and recall by bits, by ℓ and by tanh ℓ."""
     split, classes = source.training()
     fitted, held = hold_out(split, 0.2, seed)
-    settings = {"epochs": epochs} if method.endswith("_d") else {}
+    settings = {"epochs": epochs, "recipe": "paper"} if method.endswith("_d") else {}
     hasher = Hasher(bits, method, seed=seed, progress=False, **settings).fit_split(fitted, len(classes))
     rows, labels = held.take(slice(None)), np.asarray(held.labels)
     itself = np.eye(len(rows), dtype=bool)

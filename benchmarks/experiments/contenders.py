@@ -143,7 +143,7 @@ def lbhash_codes(work: Work, bits: int, seed: int, epochs: int) -> Iterator[Cont
     """CSQ_D, by Hamming distance alone and with every second stage."""
     from lbhash.hasher import Hasher
 
-    hasher = Hasher(bits, "csq", True, epochs, seed, centers="best", device="cpu")
+    hasher = Hasher(bits, "csq", True, epochs, seed, recipe="paper", centers="best", device="cpu")
     hasher.fit_split(work.dataset.train, work.dataset.classes)
     model = hasher.model_
     query, base = hasher.encode_split(work.dataset.query), hasher.encode_split(work.base_part)

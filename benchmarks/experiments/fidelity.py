@@ -169,7 +169,7 @@ def scores(source: Source, form: dict[str, Any], given: argparse.Namespace) -> l
     """Return the mAP of the validation rows for each seed."""
     split, classes = source.training()
     fitted, validation = hold_out(split, 0.2, 0)
-    base = Hasher(bits=given.bits, epochs=given.epochs, device="cpu").set_params(**{"guided": False, **form})
+    base = Hasher(given.bits, epochs=given.epochs, recipe="paper", device="cpu").set_params(**{"guided": False, **form})
     hashers = base.fit_seeds(fitted, len(classes), range(given.seeds))
     codes = [hasher.encode_split(validation) for hasher in hashers]
     top_k = source.top_k()

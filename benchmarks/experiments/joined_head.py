@@ -37,7 +37,7 @@ def dataset(file: str, protocol: str | None, queries: bool) -> Dataset[Embedding
 def execute(data: Dataset[EmbeddingSplit], at: int | None, guided: bool, bits: int, given: Any) -> dict[str, Any]:
     """Train every seed with the head "joined", and return the mAP of its bits, of "logistic" and of both joined."""
     part, classes = data.train.compact()
-    settings: dict[str, Any] = {"guided": guided, "epochs": given.epochs, "device": "cpu"}
+    settings: dict[str, Any] = {"guided": guided, "epochs": given.epochs, "recipe": "paper", "device": "cpu"}
     started = time.process_time()
     trained = Hasher(bits, "csq", head="joined", **settings).fit_seeds(part, len(classes), range(given.seeds))
     joined, started = time.process_time() - started, time.process_time()

@@ -30,7 +30,7 @@ def cell(source: Source, bits: int, epochs: int, seed: int) -> list[tuple[float,
     """Return mAP and recall of the codes alone, and for each weight."""
     split, classes = source.training()
     fitted, held = hold_out(split, 0.2, seed)
-    hasher = Hasher(bits=bits, guided=True, epochs=epochs, seed=seed).fit_split(fitted, len(classes))
+    hasher = Hasher(bits, guided=True, epochs=epochs, seed=seed, recipe="paper").fit_split(fitted, len(classes))
     rows = held.embeddings[held.rows].astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     codes = hasher.encode_split(held)

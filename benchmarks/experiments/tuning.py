@@ -84,7 +84,7 @@ class Cell:
         """With the default settings."""
         from lbhash.hasher import Hasher
 
-        return Hasher(self.bits, self.method, self.guided, centers="best", device="cpu")
+        return Hasher(self.bits, self.method, self.guided, recipe="paper", centers="best", device="cpu")
 
     def space(self, hidden: Sequence[int]) -> Space:
         """The default space, with these widths of the hidden layer, and with two kinds of centers where they matter."""
@@ -92,6 +92,8 @@ class Cell:
 
         space = default_space(self.method, self.guided, self.bits)
         space["hidden"] = from_entry({"choices": list(hidden)})
+        if self.guided:
+            space["guidance.weight"] = from_entry({"low": 0.03, "high": 3.0, "log": True})
         options = {name: space.pop(name) for name in list(space) if name.startswith("options.")}
         return space | ({"centers": from_entry(CENTERS)} if uses_centers(self.method, self.guided) else {}) | options
 

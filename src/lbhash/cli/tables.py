@@ -289,9 +289,9 @@ def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def print_methods() -> None:
-    """Print the methods, and what the recipe "tuned" sets for those that it knows."""
+    """Print the methods, and the settings of those that have their own, the recipe "tuned"."""
     table = Table("--method", "with --guided", "labels", "what it does", "source")
-    tuned = Table("--method", "what --recipe tuned sets for 64 bits")
+    tuned = Table("--method", "what is set where you say nothing, for 64 bits")
     for row in method_rows():
         labels = "needed" if row["labels"] else "not used"
         table.add_row(row["name"], row["guided"] or "–", labels, row["summary"], row["source"])

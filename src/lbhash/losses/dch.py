@@ -48,7 +48,7 @@ class DCH(Objective):
         },
     }
     search_space: ClassVar = {
-        "gamma": {"low": 2.0, "high": 50.0, "log": True},
+        "gamma": lambda bits: {"low": 2 * bits / 32, "high": 50 * bits / 32, "log": True},
         "lam": {"low": 1e-3, "high": 1.0, "log": True},
     }
 

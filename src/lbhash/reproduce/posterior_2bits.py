@@ -32,7 +32,9 @@ def run(settings: Settings, epochs: int = 30, steps: int = 3_000) -> Result:
         raise ValueError(f"data is {data!r}, whose rows have several labels; it must have one a row")
     classes = nearest_classes(dataset.train)
     train, held_out = two_classes(dataset.train, classes), held_out_rows(dataset, classes)
-    hasher = Hasher(2, "csq", guided=False, epochs=epochs, seed=settings.seed, centers="best", device="cpu")
+    hasher = Hasher(
+        2, "csq", guided=False, epochs=epochs, seed=settings.seed, recipe="paper", centers="best", device="cpu"
+    )
     hasher.fit_split(train, 2)
     trained = outputs_of(hasher, train)
     outputs = np.concatenate([outputs_of(hasher, split) for split in held_out])

@@ -98,10 +98,11 @@ class TrainingArguments:
     seed: int = _whole(0, "The same seed on the same machine gives the same codes, bit for bit.", 0)
     _: KW_ONLY
     hidden: int = _whole(1024, "Width of the head's hidden layer; 0 for a linear head.", 0, stored=False)
-    recipe: Recipe = _choice(
-        "paper",
-        "Settings where nothing else is said: 'paper', or 'tuned', the method's own, which were searched for on "
-        "validation rows of fixed embeddings ('lbhash methods').",
+    recipe: Recipe | None = _choice(
+        None,
+        "Settings where nothing else is said: 'tuned', the method's own, which were searched for on validation rows of "
+        "fixed embeddings ('lbhash methods'), or 'paper'. Without it, 'tuned' for embeddings where the method has its "
+        "own, else 'paper'.",
         Recipe,
     )
     dropout: float | None = _number(

@@ -21,29 +21,33 @@ LEAST_STEPS = 8
 """Steps of an epoch that "tuned" leaves: its batches were found on thousands of rows, and hundreds need smaller."""
 
 
-def with_recipe(given: TrainingArguments, rows: int | None = None) -> TrainingArguments:
+def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bool = False) -> TrainingArguments:
     """Return the settings with those of the recipe in the place of what is None.
 
     Args:
         given: after ``checked``.
         rows: how many rows train, if that is known; the batch of "tuned" is at most an eighth of them.
+        images: whether a backbone learns, for which no settings were searched: the recipe is "paper" then, if none is
+            given.
 
     Raises:
         ValueError: the recipe is "tuned", and the method has no settings of its own.
     """
-    tuned = recommended(given.method, given.guided, given.bits) if given.recipe == "tuned" else {}
-    if given.recipe == "tuned" and not tuned:
+    own = recommended(given.method, given.guided, given.bits)
+    recipe = given.recipe or ("tuned" if own and not images else "paper")
+    tuned = own if recipe == "tuned" else {}
+    if recipe == "tuned" and not tuned:
         known = ", ".join(name for name, kind in METHODS.items() if kind.recommended)
         raise ValueError(
             f"recipe is 'tuned', which knows {known}; {method_name(given.method)!r} has the recipe 'paper'"
         )
     if tuned and rows is not None:
         tuned["batch_size"] = max(2, min(tuned["batch_size"], rows // LEAST_STEPS))
-    chosen, values = {**PAPER, **tuned}, dict[str, Any]()
-    for name, value in chosen.items():
-        own = getattr(given, name)
-        if own is None:
+    values: dict[str, Any] = {"recipe": recipe}
+    for name, value in {**PAPER, **tuned}.items():
+        said = getattr(given, name)
+        if said is None:
             values[name] = value
-        elif isinstance(own, Mapping):
-            values[name] = {**value, **own}
+        elif isinstance(said, Mapping):
+            values[name] = {**value, **said}
     return TrainingArguments(**{one.name: getattr(given, one.name) for one in arguments()} | values)

@@ -84,7 +84,7 @@ def prepare(
     Raises:
         TypeError, ValueError: a setting is not as it must be, or the labels do not fit the rows.
     """
-    given = with_recipe(settings.checked(), len(split))
+    given = with_recipe(settings.checked(), len(split), images=backbone is not None)
     assert given.dropout is not None
     kind = check_center_kind(given.centers)
     share = check_validation(given.validation, given.monitor)

@@ -50,7 +50,7 @@ def default_space(method: Any, guided: bool, bits: int) -> dict[str, BaseDistrib
         "hidden": {"choices": [0, 256, 512, 1024]},
     }
     if guided:
-        space["guidance.weight"] = {"low": 0.03, "high": 3.0, "log": True}
+        space["guidance.weight"] = {"low": 0.001, "high": 3.0, "log": True}
     for name, entry in getattr(find_method(method), "search_space", {}).items():
         space[f"options.{name}"] = entry(bits) if callable(entry) else entry
     return {name: from_entry(entry) for name, entry in space.items()}
