@@ -10,8 +10,8 @@ every query for every seed in a file, and a grid that was interrupted goes on.
 A cell's lift is the mean over seeds and queries of the guided form's average precision less the host's. Its interval is
 that of a nested bootstrap: seeds and queries are drawn with replacement, and both forms keep the same draws. The
 p-values of the whole table are corrected by Holm's method. ``--page`` names a page whose part "like-for-like" becomes
-both tables, with a picture of the lifts and, as soon as it has been run, each cell in a CSV file beside it. A cell that
-this CSV has is not run again: take its line out where its settings have changed.
+both tables as soon as a cell has been run, with a picture of the lifts and the cells as CSV beside it. A cell that this
+CSV has is not run again: take its line out where its settings have changed.
 """
 
 from __future__ import annotations
@@ -192,6 +192,11 @@ def summary(made: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def both_tables(made: list[Row]) -> str:
+    """Return the summary and the table of all cells."""
+    return f"{summary(made)}\n\n{table(made)}"
+
+
 def draw(made: list[Row], file: Path) -> None:
     """Draw the lifts with their intervals, a panel for each set of data and length."""
     shown = [one | {"lift": Interval(one["lift"], (one["high"] - one["low"]) / 2, one["seeds"])} for one in made]
@@ -200,6 +205,14 @@ def draw(made: list[Row], file: Path) -> None:
     )
     with replacing(file) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
+
+
+def write_page(lines: list[Row], page: Path) -> None:
+    """Write the cells so far: as CSV, as a picture, and into the page."""
+    write_text(page.with_suffix(".csv"), as_csv(lines))
+    made = corrected(lines)
+    draw(made, page.with_suffix(".png"))
+    replace_part(page, PART, both_tables(made))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -226,16 +239,10 @@ def main(arguments: list[str] | None = None) -> None:
     cells = [cell for cell in cells if cell.key() not in done]
     tasks = {" ".join(map(str, cell.key().values())): (cell, given.out) for cell in cells}
     for _, line in print_progress(in_processes(tasks, row, given.workers), len(tasks), lambda name, _: name):
-        lines.append(line)
-        lines.sort(key=in_order)
+        lines = sorted([*lines, line], key=in_order)
         if given.page:
-            write_text(given.page.with_suffix(".csv"), as_csv(lines))
-    made = corrected(lines)
-    text = f"{summary(made)}\n\n{table(made)}"
-    print(text)
-    if given.page:
-        draw(made, given.page.with_suffix(".png"))
-        replace_part(given.page, PART, text)
+            write_page(lines, given.page)
+    print(both_tables(corrected(lines)))
 
 
 if __name__ == "__main__":
