@@ -7,6 +7,7 @@ import pytest
 
 from lbhash.centers import class_centers, minimum_distance
 from lbhash.centers.bounds.best_linear import best_known_linear
+from lbhash.centers.constructions.goppa import goppa_generator
 from lbhash.centers.constructions.linear_table import best_linear_code
 
 # BEGIN of the list; `python -m tests.test_center_best_known` prints it.
@@ -58,12 +59,22 @@ def test_centers_reach_the_best_known_by_counting(n, k):
 def test_every_distance_of_the_table_is_counted(k):
     for n in range(max(4, k), 257):
         code = best_linear_code(n, k)
-        columns = (1 << np.arange(k)) @ code.generator().astype(np.int64)
-        sums = np.bincount(columns, minlength=2**k)
-        for half in 2 ** np.arange(k):  # the Walsh-Hadamard transform: n - 2 weight of each word
-            left, right = sums.reshape(-1, 2, half).transpose(1, 0, 2)
-            sums = np.stack([left + right, left - right], axis=1).ravel()
-        assert n - sums[1:].max() >= 2 * code.d
+        assert least_weight(code.generator()) >= code.d
+
+
+@pytest.mark.slow
+def test_the_distance_of_the_goppa_code_is_counted():
+    assert least_weight(goppa_generator(8, (16, 1), 6)) == 104
+
+
+def least_weight(generator):
+    """The least weight of all words but 0, by the Walsh-Hadamard transform: n - 2 weight of each word."""
+    k, n = generator.shape
+    sums = np.bincount((1 << np.arange(k)) @ generator.astype(np.int64), minlength=2**k)
+    for half in 2 ** np.arange(k):
+        left, right = sums.reshape(-1, 2, half).transpose(1, 0, 2)
+        sums = np.stack([left + right, left - right], axis=1).ravel()
+    return (n - sums[1:].max()) // 2
 
 
 def test_the_table_has_known_codes():
