@@ -84,6 +84,13 @@ def test_the_table_has_known_codes():
     assert best_known_linear(257, 9) is best_known_linear(3, 4) is best_known_linear(60, 17) is None
 
 
+def test_the_table_of_2006_has_no_later_record():
+    assert best_known_linear(46, 9) == 20  # S. Kurz, The [46, 9, 20] code is unique (2021)
+    assert best_known_linear(46, 9, of_2006=True) == 19
+    for k in range(1, 17):
+        assert all(best_known_linear(n, k, of_2006=True) <= best_known_linear(n, k) for n in range(max(4, k), 257))
+
+
 def listed() -> str:
     """The list, made anew."""
     lines = []

@@ -1,12 +1,12 @@
 """Binary Goppa codes of the powers of a polynomial over GF(2).
 
 Let G be a polynomial over GF(2^m) and x_1, ..., x_n the elements that are not its roots. The words c of the Goppa code
-are those with c_1 x_1^j / G(x_1) + ... + c_n x_n^j / G(x_n) = 0 for all j below the degree of G. For most G the dimension
-is n - m deg G, or 0 if that is negative; for powers of x^(2^(m/2)) + x and of x^(2^(m/2) + 1) + 1 it is larger.
+are those with c_1 x_1^j / G(x_1) + ... + c_n x_n^j / G(x_n) = 0 for all j below the degree of G. The dimension is at
+least n - m deg G, and much larger for powers of x^(2^(m/2)) + x, whose roots are a subfield.
 
 Source: MacWilliams and Sloane (1977), chapter 12; Loeloeian and Conan, A [55, 16, 19] binary Goppa code (1984);
-Bezzateev and Shekhunova, Subclass of binary Goppa codes with minimal distance equal to the design distance (1995). The
-public tables of best known codes have [240, 21, 104], found by D. Berntzen and P. Kemper (1993).
+Bezzateev and Shekhunova, Subclass of binary Goppa codes with minimal distance equal to the design distance (1995);
+M. Grassl, http://www.codetables.de, which has the [240, 21, 104] code.
 """
 
 from __future__ import annotations
