@@ -16,6 +16,8 @@ from lbhash.centers.constructions.anticode import anticode_generator, anticode_p
 from lbhash.centers.constructions.conference import conference_blocks, conference_words
 from lbhash.centers.constructions.coset_search import coset_search
 from lbhash.centers.constructions.cyclic import CHECKS, cyclic_generator
+from lbhash.centers.constructions.galois_field import galois_field
+from lbhash.centers.constructions.goppa import goppa_generator
 from lbhash.centers.constructions.juxtaposition import Block, best_plan
 from lbhash.centers.constructions.kerdock import DISTANCES as KERDOCK_DISTANCES
 from lbhash.centers.constructions.kerdock import (
@@ -215,6 +217,43 @@ def test_quadratic_residue_codes(p):
     words = {word.tobytes() for word in generator}
     shifted = row_reduced(np.concatenate([generator, np.roll(generator, 1, axis=1)]))
     assert {word.tobytes() for word in shifted} == words
+
+
+# Goppa
+
+
+@pytest.mark.parametrize(
+    ("m", "exponents", "power", "n", "k", "d"), [(3, (2, 1, 0), 1, 8, 2, 5), (6, (9, 0), 1, 55, 16, 19)]
+)
+def test_goppa_codes(m, exponents, power, n, k, d):
+    generator = goppa_generator(m, exponents, power)
+    assert generator.shape == (k, n)
+    assert least_weight(generator) == d
+
+
+def test_words_of_a_goppa_code_are_0_modulo_its_polynomial():
+    # Over GF(8) with G = (x^2 + x + 1)^2, all 8 elements: the sum of c_i / (x - x_i) is 0 modulo G, term by term.
+    field = galois_field(3)
+
+    def times(a, b):
+        product = [0] * (len(a) + len(b) - 1)
+        for i, x in enumerate(a):
+            for j, y in enumerate(b):
+                product[i + j] ^= int(field.multiply(x, y))
+        return product
+
+    for word in goppa_generator(3, (2, 1, 0), 2):
+        total = [0] * 8  # the numerator of the sum
+        for i in np.flatnonzero(word):
+            others = [1]
+            for j in set(range(8)) - {int(i)}:
+                others = times(others, [j, 1])
+            total = [a ^ b for a, b in zip(total, others, strict=True)]
+        while len(total) > 4:  # divided by G = x^4 + x^2 + 1
+            lead = total.pop()
+            total[-4] ^= lead
+            total[-2] ^= lead
+        assert total == [0, 0, 0, 0]
 
 
 def test_the_extended_golay_code():

@@ -90,12 +90,17 @@ def beside_linear_codes() -> str:
     from lbhash.centers.bounds.best_linear import best_known_linear
     from lbhash.centers.constructions.linear_table import best_linear_code
 
-    lines = ["| words | lengths | as large | 1 below | 2 below | more |", "|--:|--:|--:|--:|--:|--:|"]
+    lines = ["| words | lengths | as large | 1 below | 2 below | more | below May 2006 |", f"|{'--:|' * 7}"]
+    totals = [0] * 6
     for k in range(1, 16):
-        lengths = range(max(4, k), 257)
-        gaps = [(best_known_linear(n, k) or 0) - code.d for n in lengths if (code := best_linear_code(n, k))]
-        counts = [sum(gap <= 0 for gap in gaps), gaps.count(1), gaps.count(2), sum(gap > 2 for gap in gaps)]
-        lines.append(f"| {2**k:,} | {len(lengths)} | {' | '.join(map(str, counts))} |")
+        codes = [code for n in range(max(4, k), 257) if (code := best_linear_code(n, k))]
+        gaps = [(best_known_linear(code.n, k) or 0) - code.d for code in codes]
+        old = sum(code.d < (best_known_linear(code.n, k, of_2006=True) or 0) for code in codes)
+        counts = [len(gaps), sum(gap <= 0 for gap in gaps), gaps.count(1), gaps.count(2)]
+        counts += [sum(gap > 2 for gap in gaps), old]
+        totals = [total + count for total, count in zip(totals, counts, strict=True)]
+        lines.append(f"| {2**k:,} | {' | '.join(map(str, counts))} |")
+    lines.append(f"| all | {' | '.join(f'{total:,}' for total in totals)} |")
     return "\n".join(lines)
 
 

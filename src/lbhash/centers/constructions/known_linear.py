@@ -32,7 +32,7 @@ class KnownPuncturing(NamedTuple):
 
 
 class KnownSubcode(NamedTuple):
-    """Words of the best [n, k] code but for these, by their messages, that span a code of distance d at least."""
+    """Words of the best [n, k] code but for later ones, by their messages, that span a code of distance d at least."""
 
     n: int
     k: int

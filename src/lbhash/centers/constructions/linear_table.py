@@ -38,6 +38,7 @@ import numpy.typing as npt
 from lbhash.centers.constructions import bch
 from lbhash.centers.constructions.anticode import anticode_generator, anticode_parameters, subspace_dimensions
 from lbhash.centers.constructions.cyclic import CHECKS, cyclic_generator
+from lbhash.centers.constructions.goppa import goppa_generator
 from lbhash.centers.constructions.juxtaposition import Block, times
 from lbhash.centers.constructions.known_linear import KnownCode, known_codes, known_puncturings, known_subcodes
 from lbhash.centers.constructions.linear import Generator, dimension_for, row_reduced, span
@@ -175,8 +176,10 @@ def _bases() -> Iterator[LinearCode]:
         for code in bch.bch_codes(m):
             yield LinearCode(code.n, code.k, code.delta, "BCH", (), partial(bch.generator_matrix, code))
     yield from _residues(_extended_bch(7, 15))
+    goppa = LinearCode(240, 21, 104, "Goppa", (), partial(goppa_generator, 8, (16, 1), 6))
+    yield from (LinearCode(55, 16, 19, "Goppa", (), partial(goppa_generator, 6, (9, 0))), goppa)
     for m, k, bits in _DEPENDENT:
-        whole, rank = _extended_bch(m, k), 5 if len(bits) == 6 else 7
+        whole, rank = _extended_bch(m, k) if m else goppa, 5 if len(bits) == 6 else 7
         make = partial(_shortened_at, bits)
         yield LinearCode(whole.n - len(bits), k - rank, whole.d, "construction B", (whole,), make)
     for (n, k), (d, check_poly) in CHECKS.items():
@@ -196,8 +199,10 @@ _DEPENDENT = (
     (6, 16, (0, 1, 2, 9, 13, 53)),
     (8, 21, (0, 1, 2, 56, 140, 170)),
     (8, 21, (0, 1, 2, 56, 89, 140, 158, 170, 241)),
+    (0, 21, (36, 70, 75, 128, 147, 150)),
 )
-"""Of an extended BCH code, by m and k, the six bits of a word of the dual code, or the nine of two that share three."""
+"""Of an extended BCH code, by m and k, or of the Goppa code, by m = 0: the six bits of a word of the dual code, or the
+nine of two that share three."""
 
 
 def _extended_bch(m: int, k: int) -> LinearCode:
