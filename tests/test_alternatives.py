@@ -295,7 +295,7 @@ def test_the_image(made, tmp_path):
 
     alternatives.draw(made, tmp_path / "p.png")
     image = imread(tmp_path / "p.png")
-    assert image.shape[0] > 500
+    assert image.shape[0] > 400
     assert len(np.unique(image.reshape(-1, image.shape[-1]), axis=0)) > 50
 
 

@@ -15,6 +15,7 @@ from lbhash.codes import pack
 from lbhash.data import EmbeddingSplit
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.models.hash_model import HashModel
+from lbhash.pipeline.search import soft_outputs
 from lbhash.tuning import tune
 
 SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
@@ -90,6 +91,13 @@ def test_an_exported_branch_has_the_same_outputs(tmp_path):
     codes, outputs = runtime.InferenceSession(str(tmp_path / "model.onnx")).run(None, {"embeddings": x})
     np.testing.assert_allclose(outputs, model.outputs(x), atol=1e-4)
     np.testing.assert_array_equal(codes, pack(outputs))
+
+
+def test_an_asymmetric_search_takes_the_sum_as_it_is(blobs):
+    outputs = np.array([[2.0, -0.5]], np.float32)
+    for unseen, expected in ((0, np.tanh(outputs)), (0.5, outputs)):
+        hasher = Hasher(unseen=unseen, **SMALL).fit(blobs.x, blobs.y)
+        np.testing.assert_array_equal(soft_outputs(hasher, outputs), expected)
 
 
 def test_seeds_that_are_trained_together_have_the_branch_that_each_has_alone(blobs):

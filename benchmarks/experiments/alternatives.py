@@ -356,6 +356,7 @@ DRAWN = {
     "CSQ_D": "o-",
     "CSQ_D, joined": "s-",
     "CSQ_D, unseen 0.5": "D-",
+    "CSQ_D, unseen 0.5, asymmetric": "D:",
     "logistic onto centers": "^-",
     "CCA-ITQ": "v-",
     "WCCN-ITQ": "P-",
