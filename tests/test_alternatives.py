@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from itertools import permutations
 
@@ -123,7 +124,7 @@ def test_codes_are_measured_as_evaluate_does(files, kind, at):
     mean = work.train.mean(axis=0)
     query, base = (contenders.pack(contenders._rotated(x - mean, 16, 3)) for x in (work.query, work.base))
     report = evaluate(query, work.query_labels, base, work.base_labels, at)
-    assert alternatives.measure(lsh, work, at)["map"] == pytest.approx(report.map, abs=1e-12)
+    assert alternatives.measure(lsh, work, at)["seen"] == pytest.approx(report.map, abs=1e-12)
     np.testing.assert_array_equal(everything(lsh, work), hamming_distances(query, base))
 
 
@@ -138,17 +139,13 @@ def test_the_embeddings_find_themselves(work):
 
 
 def test_sizes_and_labels(work, csq):
-    assert {name: (one.bytes, one.supervised) for name, one in csq.items()} == {
-        "CSQ_D": (2, True),
-        "CSQ_D, asymmetric": (2, True),
-        "CSQ_D, top 100 by asymmetric": (2, True),
-        "CSQ_D, top 1,000 by asymmetric": (2, True),
-        "CSQ_D, top 100 by ℓ": (2 + 32, True),
-        "CSQ_D, top 1,000 by ℓ": (2 + 32, True),
-        "CSQ_D, top 100 by embeddings": (2 + 24, True),
-        "CSQ_D, top 1,000 by embeddings": (2 + 24, True),
-        "CSQ_D, ℓ float16": (32, True),
-    }
+    kinds = ("CSQ_D, joined", "CSQ_D", "CSQ_D, unseen 0.5")
+    sizes = {"": 2, ", asymmetric": 2, ", top 1,000 by embeddings": 2 + 24}
+    expected = {name + what: (size, True) for name in kinds for what, size in sizes.items()}
+    assert {name: (one.bytes, one.supervised) for name, one in csq.items()} == expected
+    coders = {one.name: one.supervised for one in contenders.linear_coders(work, 16, 0)}
+    names = ["logistic onto centers", "ridge onto centers", "CCA-ITQ", "SDH", "WCCN-ITQ", "ITQ"]
+    assert coders == dict.fromkeys(names, True) | {"ITQ": False}
     (bits,) = contenders.one_bit_a_dimension(work)
     assert (bits.bytes, bits.supervised) == (2, False)
     names = [one.name for one in contenders.discriminants(work, 16, 0)]
@@ -165,21 +162,6 @@ def test_what_cannot_be_is_left_out(work, files):
     assert list(contenders.discriminants(several, 8, 0)) == []
 
 
-def test_the_second_stage_puts_candidates_first(work, csq):
-    one = csq["CSQ_D, top 100 by asymmetric"]
-    distances, scores = everything(csq["CSQ_D"], work), everything(one, work)
-    exact = everything(csq["CSQ_D, asymmetric"], work)
-    for query in range(len(scores)):
-        head = np.argsort(scores[query], kind="stable")[:100]
-        assert set(head) == set(np.argsort(distances[query], kind="stable")[:100])
-        assert (np.diff(exact[query][head]) > -1e-4).all()
-        rest = np.setdiff1d(np.arange(len(work.base)), head)
-        np.testing.assert_array_equal(scores[query][rest], distances[query][rest] + 100)
-    # More candidates than rows: all rows by the finer score.
-    whole = everything(csq["CSQ_D, top 1,000 by asymmetric"], work)
-    np.testing.assert_allclose(np.take_along_axis(exact, np.argsort(whole, 1), 1), np.sort(exact, 1), atol=1e-4)
-
-
 def test_the_second_stage_is_the_products(work):
     rng = np.random.default_rng(0)
     base, query = (rng.integers(0, 256, (len(x), 2), np.uint8) for x in (work.base, work.query))
@@ -188,8 +170,12 @@ def test_the_second_stage_is_the_products(work):
     vectors = work.dataset.query.take(slice(None))
     one = contenders._reranked("x", 1, index, query, vectors, "embeddings", 30)
     found = rerank(index, index.search(query, 30), vectors, 30, "embeddings")
-    np.testing.assert_array_equal(one.search(slice(None), 7).ids, found.ids[:, :7])
-    np.testing.assert_array_equal(np.argsort(one.scores(slice(None)), kind="stable")[:, :7], found.ids[:, :7])
+    scores = one.scores(slice(None))
+    np.testing.assert_array_equal(np.argsort(scores, kind="stable")[:, :7], found.ids[:, :7])
+    for row, ids, distances in zip(scores, found.ids, hamming_distances(query, base), strict=True):
+        rest = np.setdiff1d(np.arange(len(base)), ids)
+        assert row[ids].max() < row[rest].min()  # the candidates come first, and then the others by distance
+        np.testing.assert_array_equal(row[rest], distances[rest] + 30)
 
 
 def test_the_classifier(work):
@@ -204,20 +190,28 @@ def test_the_classifier(work):
 
 
 def test_faiss_ranks_as_the_scores_do(monkeypatch):
+    faiss = pytest.importorskip("faiss")
     monkeypatch.setattr(contenders, "OPQ_ROUNDS", 1)
     work = contenders.Work(load_dataset("digits"))
     asked = np.square(work.query).sum(axis=1, keepdims=True)
     found = list(contenders.product_quantization(work, 16, 0))
     assert [(one.name, one.bytes) for one in found] == [("FAISS PQ", 2), ("FAISS OPQ + PQ", 2)]
-    distances, ids = found[0].search(slice(0, 20), 10)
-    scores = (everything(found[0], work) + asked)[:20]
+    index = faiss.IndexPQ(work.dim, 2, 8)
+    scores = (everything(contenders._quantized("x", work, index), work) + asked)[:20]
+    distances, ids = index.search(work.query[:20], 10)
     np.testing.assert_allclose(np.sort(scores, axis=1)[:, :10], distances, atol=1e-4)
     np.testing.assert_allclose(np.take_along_axis(scores, ids, 1), distances, atol=1e-4)
     assert len(list(contenders.few_dimensions(work, 16))) == 2
     (itq,) = contenders.iterative_quantization(work, 16, 0)
     (lsh,) = contenders.random_hyperplanes(work, 16, 0)
-    maps = [alternatives.measure(one, work, 100)["map"] for one in (itq, lsh)]
+    maps = [alternatives.measure(one, work, 100)["seen"] for one in (itq, lsh)]
     assert maps[0] > maps[1] > 0.2
+    (residual,) = contenders.residual_quantization(work, 16, 0)
+    (rabitq,) = contenders.rabitq(work, 64 + 56)
+    assert (residual.bytes, rabitq.bytes) == (2, 15)
+    assert list(contenders.rabitq(work, 64)) == []
+    for one in (residual, rabitq):
+        assert alternatives.measure(one, work, 100)["recalls"]["100"] > 0.4
 
 
 def test_codes_of_more_bits_than_the_librarys():
@@ -233,40 +227,67 @@ def test_codes_of_more_bits_than_the_librarys():
 @pytest.fixture(scope="module")
 def made(files):
     data = Data("blobs", str(files["one"]), 50)
-    runs = [Run(data, 8, 0, 1), Run(data, 8, 1, 1), Run(data, None, 0, 1)]
+    runs = [Run(data, 8, 0, 1), Run(data, 8, 1, 1), Run(data, None, 0, 1), Run(data, None, 1, 1)]
     return {run: alternatives.execute(run) for run in runs}
+
+
+def test_half_of_the_classes_are_trained_on(files):
+    whole = load_dataset(files["one"])
+    half = alternatives.halved(whole, 0, 20)
+    assert set(half.train.labels) == {0, 1}
+    assert (len(half.query), len(half.base)) == (20, len(whole.base))
+    number = {tuple(row): label for row, label in zip(whole.base.take(slice(None)), whole.base.labels, strict=True)}
+    found = [number[tuple(row)] for row in half.base.take(slice(None))]
+    pairs = set(zip(found, half.base.labels, strict=True))
+    assert len(pairs) == 4  # other numbers of the same classes
+    assert {number[tuple(row)] for row in half.train.take(slice(None))} == {old for old, new in pairs if new < 2}
+    several = load_dataset(files["several"])
+    assert len(alternatives.halved(several, 0, None).train) == len(several.train)
+
+
+def test_the_map_of_either_half_is_that_of_its_rows(files):
+    work = contenders.Work(alternatives.halved(load_dataset(files["one"]), 0, None))
+    (lsh,) = contenders.random_hyperplanes(work, 16, 3)
+    found, scores = alternatives.measure(lsh, work, 20), everything(lsh, work)
+    for name, seen in (("seen", True), ("unseen", False)):
+        own = (work.query_labels < 2) == seen, (work.base_labels < 2) == seen
+        kept = scores[np.ix_(*own)], work.relevant(slice(None))[np.ix_(*own)]
+        assert found[name] == pytest.approx(np.nanmean(average_precision(ranking_of(*kept), 20)))
 
 
 def test_lines_are_means_over_the_seeds(made):
     lines = alternatives.lines_of(made, next(iter(made)).data)
-    own = next(line for line in lines if line.name == "CSQ_D")
-    maps = [result["contenders"][0]["map"] for run, result in made.items() if run.bits]
-    assert (own.map, own.deviation) == pytest.approx((np.mean(maps), np.std(maps, ddof=1)))
+    own = next(line for line in lines if line.name == "CSQ_D, joined")
+    first = [result["contenders"][0] for run, result in made.items() if run.bits]
+    assert own.seen == pytest.approx(np.mean([one["seen"] for one in first]))
+    assert own.unseen == pytest.approx(np.mean([one["unseen"] for one in first]))
     assert [line.bytes for line in lines] == sorted(line.bytes for line in lines)
     assert {line.name for line in lines if line.bits is None} >= {"float exact, cosine", "logistic regression, class"}
 
 
-def test_the_page(made):
+def test_the_page_and_the_list(made):
     page = alternatives.page(made, "search.png")
-    assert "--data blobs@50=FILE --bits 8 --seeds 2 --epochs 1" in page
-    assert "160 train rows, 160 base rows, 40 queries, 12 numbers an embedding, 4 classes." in page
-    assert "| bytes | method | bits | labels | mAP@50 | recall@10 | recall@100 | time |" in page
-    assert "| no | " in page
-    assert page.count("- 8 bits, 1 byte: mAP ") == 1
+    assert "--data blobs@50=FILE --bits 8 --seeds 2 --epochs 1`" in page
+    assert "80 train rows of 2 classes, 160 base rows, 40 queries, 12 numbers an embedding; mAP@50." in page
+    assert "| bytes | method | labels | seen mAP | unseen mAP | recall@10 | recall@100 |" in page
+    lines = alternatives.lines_of(made, next(iter(made)).data)
+    rows = list(csv.DictReader(alternatives.listed(made).splitlines()))
+    assert [row["method"] for row in rows] == [line.name for line in lines]
+    assert [float(row["unseen mAP"]) for row in rows] == pytest.approx([line.unseen for line in lines], abs=1e-4)
 
 
-def line(name, size, value, bits=8, recall=0.5):
-    return alternatives.Line(name, bits, size, True, value, 0.0, (recall,), None)
+def line(name, size, seen, unseen, recall):
+    return alternatives.Line(name, 8, size, True, seen, unseen, (recall,))
 
 
-def test_where_it_loses():
-    own = line("CSQ_D", 2, 0.5)
-    lines = [own, line("A", 1, 0.6, recall=0.7), line("A", 2, 0.55), line("B", 3, 0.9), line("CSQ_D, ℓ", 2, 0.8)]
-    said = alternatives.losses(lines)
-    assert "More, in no more bytes, has A at 8 bits, 1 byte: 0.6000." in said
-    assert "the best of the others is A at 8 bits with 0.700" in said
-    assert "B" not in said
-    assert "Nothing of as few bytes has more; next is C" in alternatives.losses([own, line("C", 2, 0.4)])
+def test_the_page_has_the_best_of_each_size(monkeypatch):
+    monkeypatch.setattr(alternatives, "KEPT_BEST", 1)
+    lines = [line("A", 1, 0.9, 0.1, 0.1), line("B", 1, 0.8, 0.2, 0.5), line("C", 1, 0.7, 0.3, 0.2)]
+    lines += [line("D", 1, 0.6, 0.0, 0.3), line("CSQ_D", 1, 0.5, 0.0, 0.0), line("D", 2, 0.1, np.nan, 0.1)]
+    assert alternatives.best_lines(lines) == [*lines[:3], *lines[4:]]
+    table = alternatives._table(lines)
+    assert "| 1 | A | yes | **0.900** | 0.100 | 0.100 |" in table
+    assert "| 2 | D | yes | **0.100** | – | **0.100** |" in table
 
 
 def test_the_image(made, tmp_path):
@@ -274,7 +295,7 @@ def test_the_image(made, tmp_path):
 
     alternatives.draw(made, tmp_path / "p.png")
     image = imread(tmp_path / "p.png")
-    assert image.shape[0] > 500
+    assert image.shape[0] > 400
     assert len(np.unique(image.reshape(-1, image.shape[-1]), axis=0)) > 50
 
 
@@ -282,14 +303,18 @@ def test_the_command_goes_on_where_it_was(made, files, tmp_path, monkeypatch, ca
     runs = tmp_path / "runs"
     runs.mkdir()
     for run, result in made.items():
-        (runs / f"{run.name(4)}.json").write_text(json.dumps(result))
-    assert (runs / "blobs@50-fixed.json").exists()
+        (runs / f"{run.name}.json").write_text(json.dumps(result))
+    assert (runs / "blobs@50-allqueries-fixed-seed0.json").exists()
+    (tmp_path / "s.md").write_text("before\n<!-- alternatives: begin -->\n<!-- alternatives: end -->\n")
     arguments = ["--data", f"blobs@50={files['one']}", "--bits", "8", "--seeds", "2", "--epochs", "1"]
     arguments += ["--runs", runs, "--out", tmp_path / "s.md", "--image", tmp_path / "s.png"]
+    arguments += ["--csv", tmp_path / "s.csv"]
     monkeypatch.setattr("sys.argv", ["program", *map(str, arguments)])
     alternatives.main()
     assert capsys.readouterr().err == ""  # nothing was missing
-    assert "![mAP against bytes a row](s.png)" in (tmp_path / "s.md").read_text()
+    assert "![mAP and recall against bytes a row](s.png)" in (tmp_path / "s.md").read_text()
+    assert (tmp_path / "s.md").read_text().startswith("before\n")
+    assert (tmp_path / "s.csv").read_text().startswith("data,bytes,method")
     assert (tmp_path / "s.png").stat().st_size > 10_000
 
 

@@ -18,11 +18,10 @@ from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances, p
 from lbhash.data import Dataset, EmbeddingSplit
 from lbhash.index import FlatIndex, rerank
 from lbhash.index.rerank import By
-from lbhash.index.scan import nearest
 
 Floats = npt.NDArray[np.float32]
 
-CANDIDATES = (100, 1000)
+CANDIDATES = 1000
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Of the logistic regression's C, from which rows held out of the training rows choose."""
 OPQ_ROUNDS = 50
@@ -38,14 +37,12 @@ class Contender:
         supervised: whether it was fitted to labels.
         bytes: of a stored row.
         scores: of some queries and all base rows; lower is nearer.
-        search: finds the k nearest of some queries as a product would; ``None`` where that is no search of its own.
     """
 
     name: str
     supervised: bool
     bytes: int
     scores: Callable[[slice], Scores]
-    search: Callable[[slice, int], Any] | None = None
 
 
 class Work:
@@ -74,6 +71,13 @@ class Work:
         )
 
     @property
+    def classes(self) -> int:
+        """The number of classes that are trained on."""
+        labels = self.dataset.train.labels
+        assert labels is not None
+        return labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
+
+    @property
     def dim(self) -> int:
         """Length of an embedding."""
         return self.train.shape[1]
@@ -85,6 +89,18 @@ class Work:
         if self.query_labels.ndim == 1:
             return self.query_labels[some, None] == self.base_labels
         return (self.query_labels[some].astype(np.float32) @ self.base_labels.T.astype(np.float32)) > 0
+
+    def of_classes(self, some: slice, *, seen: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Which of these queries, and which base rows, are of classes that are trained on; or of the others.
+
+        Rows of several labels count as of classes that are trained on.
+        """
+        assert self.query_labels is not None
+        assert self.base_labels is not None
+        asked, held = self.query_labels[some], self.base_labels
+        if asked.ndim == 2:
+            return np.arange(len(asked) * seen), np.arange(len(held) * seen)
+        return np.flatnonzero((asked < self.classes) == seen), np.flatnonzero((held < self.classes) == seen)
 
     def nearest(self, some: slice, k: int) -> npt.NDArray[np.int64]:
         """The k base rows of highest cosine with these queries' embeddings, ``int64 [queries, k]``."""
@@ -140,33 +156,81 @@ def classifier(work: Work) -> Iterator[Contender]:
 
 
 def lbhash_codes(work: Work, bits: int, seed: int, epochs: int) -> Iterator[Contender]:
-    """CSQ_D, by Hamming distance alone and with every second stage."""
+    """CSQ_D, with the class posterior or with the embedding's neighborhoods, by Hamming distance and otherwise."""
     from lbhash.hasher import Hasher
+    from lbhash.training.neighborhood import neighborhood
 
-    hasher = Hasher(bits, "csq", True, epochs, seed, recipe="paper", centers="best", device="cpu")
-    hasher.fit_split(work.dataset.train, work.dataset.classes)
-    model = hasher.model_
-    query, base = hasher.encode_split(work.dataset.query), hasher.encode_split(work.base_part)
+    train, classes = work.dataset.train, work.classes
+    hasher = Hasher(bits, "csq", True, epochs, seed, recipe="paper", head="joined", device="cpu")
+    model = hasher.fit_split(train, classes).model_
+    branch = model.posterior
+    for name, unseen in (("CSQ_D, joined", 0.0), ("CSQ_D", 0.0), ("CSQ_D, unseen 0.5", 0.5)):
+        model.posterior = branch if name == "CSQ_D, joined" else None  # the network is the same
+        if unseen:
+            model.neighborhood = neighborhood(model, train, classes, unseen)
+        yield from _coded(name, work, model, bits, soft=np.tanh if name == "CSQ_D" else None)
+
+
+def _coded(name: str, work: Work, model: Any, bits: int, soft: Any = None) -> Iterator[Contender]:
+    """A model's codes by Hamming distance, by the query's real outputs, and the second stage of the embeddings."""
     asked, outputs = (
         np.concatenate([model.outputs(chunk) for chunk in part.chunks()])
         for part in (work.dataset.query, work.base_part)
     )
-    yield _binary("CSQ_D", True, query, base, bits)
-    yield _asymmetric("CSQ_D, asymmetric", asked, base, bits)
-    embeddings = work.dataset.query.take(slice(None))
-    stages: tuple[tuple[By, str, Floats, npt.NDArray | None], ...] = (
-        ("asymmetric", "asymmetric", asked, None),
-        ("outputs", "ℓ", asked, outputs),
-        ("embeddings", "embeddings", embeddings, work.stored),
-    )
-    for by, word, vectors, kept in stages:
-        index = FlatIndex(bits, store_vectors="" if kept is None else by)
-        index.add(base, vectors=kept)
-        size = base.shape[1] + (0 if kept is None else index.vectors_of([0]).nbytes)
-        for count in CANDIDATES:
-            yield _reranked(f"CSQ_D, top {count:,} by {word}", size, index, query, vectors, by, count)
-    held = outputs.astype(np.float16).astype(np.float32)
-    yield _by_product("CSQ_D, ℓ float16", True, 2 * bits, _unit(asked), _unit(held))
+    query, base = pack(asked), pack(outputs)
+    yield _binary(name, True, query, base, bits)
+    yield _asymmetric(f"{name}, asymmetric", asked if soft is None else soft(asked), base, bits)
+    index = FlatIndex(bits, store_vectors="embeddings")
+    index.add(base, vectors=work.stored)
+    size = base.shape[1] + index.vectors_of([0]).nbytes
+    vectors = work.dataset.query.take(slice(None))
+    yield _reranked(f"{name}, top {CANDIDATES:,} by embeddings", size, index, query, vectors, "embeddings", CANDIDATES)
+
+
+def linear_coders(work: Work, bits: int, seed: int) -> Iterator[Contender]:
+    """The library's coders with labels, and ITQ."""
+    from lbhash.hasher import Hasher
+
+    names = {"logistic": "logistic onto centers", "ridge": "ridge onto centers", "cca-itq": "CCA-ITQ", "sdh": "SDH"}
+    for method, name in (names | {"wccn-itq": "WCCN-ITQ", "itq": "ITQ"}).items():
+        hasher = Hasher(bits, method, seed=seed).fit_split(work.dataset.train, work.classes)
+        query, base = (hasher.encode_split(part) for part in (work.dataset.query, work.base_part))
+        yield _binary(name, method != "itq", query, base, bits)
+
+
+def residual_quantization(work: Work, bits: int, seed: int) -> Iterator[Contender]:
+    """FAISS's residual quantizer, one byte a step, of the first 128 principal components."""
+    if len(work.train) < 256 or bits % 8:
+        return
+    import faiss
+
+    dim = min(128, work.dim)
+    quantizer = faiss.IndexResidualQuantizer(dim, bits // 8, 8)
+    quantizer.rq.cp.seed = 1234 + seed
+    quantizer.rq.cp.min_points_per_centroid = 1
+    index = faiss.IndexPreTransform(faiss.PCAMatrix(work.dim, dim), quantizer)
+    yield _quantized("FAISS residual quantizer", work, index)
+
+
+def rabitq(work: Work, bits: int) -> Iterator[Contender]:
+    """FAISS's RaBitQ of as many principal components, turned at random, as fit beside its two numbers a row."""
+    import faiss
+
+    dimensions = min(bits - 64, work.dim, len(work.train) - 1)
+    if dimensions < 8:
+        return
+    index: Any = faiss.index_factory(work.dim, f"PCAR{dimensions},RaBitQ")
+    index.train(work.train)
+    index.add(work.base)
+
+    def scores(some: slice) -> Scores:
+        distances, ids = index.search(work.query[some], len(work.base))
+        found = np.empty_like(distances)
+        np.put_along_axis(found, ids, distances, 1)
+        return found
+
+    size = index.sa_code_size()
+    yield Contender("FAISS RaBitQ", False, size, scores)
 
 
 def discriminants(work: Work, bits: int, seed: int) -> Iterator[Contender]:
@@ -250,7 +314,6 @@ def _binary(name: str, supervised: bool, query: PackedCodes, base: PackedCodes, 
         supervised,
         -(-bits // 8),
         lambda some: _distances(query[some], base),
-        lambda some, k: nearest(query[some], base, k),
     )
 
 
@@ -268,27 +331,21 @@ def _distances(query: PackedCodes, base: PackedCodes) -> npt.NDArray[np.int32]:
 
 
 def _by_product(name: str, supervised: bool, size: int, query: Floats, base: Floats) -> Contender:
-    import faiss
-
     return Contender(
         name,
         supervised,
         size,
         lambda some: -(query[some] @ base.T),
-        lambda some, k: faiss.knn(query[some], base, k, faiss.METRIC_INNER_PRODUCT),
     )
 
 
 def _by_distance(name: str, supervised: bool, size: int, query: Floats, base: Floats) -> Contender:
-    import faiss
-
     squares = np.square(base).sum(axis=1)
     return Contender(
         name,
         supervised,
         size,
         lambda some: squares - 2 * (query[some] @ base.T),  # but for the query's own square
-        lambda some, k: faiss.knn(query[some], base, k),
     )
 
 
@@ -313,10 +370,7 @@ def _reranked(
         np.put_along_axis(whole, found.ids, places, 1)
         return whole
 
-    def search(some: slice, k: int) -> Any:
-        return rerank(index, index.search(query[some], max(k, count)), vectors[some], k, by)
-
-    return Contender(name, True, size, scores, search)
+    return Contender(name, True, size, scores)
 
 
 def _quantized(name: str, work: Work, index: Any) -> Contender:
@@ -332,7 +386,6 @@ def _quantized(name: str, work: Work, index: Any) -> Contender:
         False,
         base.shape[1],
         lambda some: (squares - 2 * (work.query[some] @ decoded.T))[:, which],
-        lambda some, k: index.search(work.query[some], k),
     )
 
 

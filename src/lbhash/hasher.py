@@ -15,6 +15,7 @@ import scipy.sparse
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 from torch import nn
 
 from lbhash.codes import PackedCodes, code_bytes, unpack
@@ -30,6 +31,7 @@ from lbhash.training.coders import coder_of
 from lbhash.training.confusion import confusion
 from lbhash.training.distributed import is_main_process
 from lbhash.training.hardware import cpu_settings
+from lbhash.training.neighborhood import neighborhood
 from lbhash.training.posterior import HELD_OUT, Choice, choose, class_posterior
 from lbhash.training.schedule import Schedule
 from lbhash.training.setup import Setup, backbone_device, full_name, labeled, open_backbone, prepare, prepare_images
@@ -158,6 +160,10 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             return self._finish(model, split, centers, classes)
         if self.head == "joined" and split.needs_backbone:
             raise ValueError("head is 'joined', which is for embeddings; images that fine-tune a backbone take 'bits'")
+        if self.unseen and split.needs_backbone:
+            raise ValueError(
+                f"unseen is {self.unseen!r}, which is for embeddings; images that fine-tune a backbone take 0"
+            )
         backbone = open_backbone(self) if split.needs_backbone else None
         setup = prepare(self, split, classes, backbone, known_confusion)
         network: nn.Module = setup.model
@@ -253,14 +259,14 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         It is the same for every ``seed``, so that several seeds need one, and has a third of the epochs.
         """
         fitted, held_out = hold_out(split.embedded(), HELD_OUT, purpose="head 'joined'")
-        probe = clone(self).set_params(head="bits", seed=0, epochs=-(-self.epochs // 3), progress=False)
+        probe = clone(self).set_params(head="bits", unseen=0.0, seed=0, epochs=-(-self.epochs // 3), progress=False)
         probe.set_params(validation=None, monitor=None, patience=None, warmup=0.0).fit_split(fitted, classes)
         outputs = np.concatenate([probe.model_.outputs(chunk) for chunk in held_out.chunks()])
         with cpu_settings(self.threads):
             return choose(fitted, held_out, outputs, probe.centers_)
 
     def _finish_setup(self, setup: Setup, classes: int, choice: Callable[[], Choice]) -> Hasher:
-        """Take the trained model, with its method's classifier and the class posterior, if they belong to it."""
+        """Take the trained model, with its method's classifier and its branches, if they belong to it."""
         model = setup.model
         if setup.arguments.head == "joined":
             chosen = choice()
@@ -268,6 +274,9 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             if chosen.weight:
                 with cpu_settings(self.threads):
                     model.posterior = class_posterior(setup.fitted.embedded(), setup.centers, chosen)
+        if setup.arguments.unseen:
+            with cpu_settings(self.threads), threadpool_limits(self.threads):
+                model.neighborhood = neighborhood(model, setup.fitted.embedded(), classes, setup.arguments.unseen)
         if model.classifier is not None:
             weights = setup.objective.class_scores(torch.eye(model.bits))
             assert weights is not None

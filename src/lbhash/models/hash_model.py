@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
 from lbhash.models.dropout import Dropout
+from lbhash.models.neighborhood import Neighborhood
 from lbhash.models.posterior import ClassPosterior
 from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import check_replaceable, make_folder, naming, replacing
@@ -62,7 +63,8 @@ class HashModel(
     ℓ = W2 · relu(W1 · dropout((x − mean) / scale) + b1) + b2,  code = sign ℓ with bin(0) = +1
 
     With a ``posterior`` branch the outputs are tanh ℓ plus that branch (``lbhash.models.posterior``), which is fitted
-    after the head and is no part of its training.
+    after the head and is no part of its training. So is a ``neighborhood`` branch (``lbhash.models.neighborhood``),
+    which comes last.
 
     Inputs are dropped in training, because the protocols have few rows, of many numbers each. ``classifier`` is the
     number of classes of the method's own linear classifier on codes, stored beside the head; 0 if it has none.
@@ -83,6 +85,7 @@ class HashModel(
         metadata: dict[str, Any] | None = None,
         about: dict[str, Any] | None = None,
         posterior: dict[str, Any] | None = None,
+        neighborhood: bool = False,
     ) -> None:
         super().__init__()
         if about is not None:
@@ -98,11 +101,13 @@ class HashModel(
         self.head: nn.Module = nn.Sequential(*layers) if hidden else nn.Linear(dim, bits)
         self.classifier = nn.Linear(bits, classifier, bias=False) if classifier else None
         self.posterior = None if posterior is None else ClassPosterior(dim, bits, **posterior)
+        self.neighborhood = Neighborhood(dim, bits) if neighborhood else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the raw outputs ``[n, bits]`` of embeddings ``[n, dim]``: ℓ, or what it is joined with the branch."""
+        """Return the raw outputs ``[n, bits]`` of embeddings ``[n, dim]``: ℓ, or what it is with the branches."""
         logits: Tensor = self.head(self.dropout((x - self.mean) / self.scale))
-        return logits if self.posterior is None else logits.tanh() + self.posterior(x)
+        outputs = logits if self.posterior is None else logits.tanh() + self.posterior(x)
+        return outputs if self.neighborhood is None else self.neighborhood(x, outputs)
 
     def set_standardization(self, mean: np.ndarray, deviation: np.ndarray) -> None:
         """Standardize inputs by these statistics, ``[dim]`` each; a feature that never varies is not scaled."""
@@ -151,6 +156,8 @@ class HashModel(
         config["classifier"] = 0 if self.classifier is None else self.classifier.out_features
         if self.posterior is not None:  # which versions of before do not know
             config["posterior"] = self.posterior.config
+        if self.neighborhood is not None:
+            config["neighborhood"] = True
         config["metadata"] = {**metadata, "fingerprint": self.fingerprint()}
         embedding = f"an embedding of {self.dim} numbers"
         card = {

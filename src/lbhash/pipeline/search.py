@@ -136,8 +136,10 @@ def _encode_rows(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
 
 
 def soft_outputs(hasher: Hasher, outputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return ℓ ``[n, bits]`` as it counts beside bits: of a network tanh ℓ, as in its training; of a coder ℓ."""
-    network = coder_of(hasher.model_.metadata.get("method")) is None and hasher.model_.posterior is None
+    """Return ℓ ``[n, bits]`` as it counts beside bits: of a network tanh ℓ, as in its training; else ℓ as it is."""
+    model = hasher.model_
+    branches = model.posterior is not None or model.neighborhood is not None
+    network = coder_of(model.metadata.get("method")) is None and not branches
     return np.tanh(outputs) if network else outputs
 
 

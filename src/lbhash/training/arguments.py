@@ -118,6 +118,13 @@ class TrainingArguments:
         "posterior times the centers. Of embeddings.",
         Head,
     )
+    unseen: float = _number(
+        0.0,
+        "How much the codes keep of the embedding's own neighborhoods, for classes that come later: from 0, nothing, "
+        "to 1, nothing else. Of embeddings.",
+        least=0,
+        most=1,
+    )
     centers: str = _setting(
         "arranged",
         "Class centers: 'arranged', which puts frequently confused classes next to each other, or a kind that "

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.split import EmbeddingSplit
-from lbhash.training.coders.base import Coder, LinearMap, projected
+from lbhash.training.coders.base import Coder, Floats, LinearMap, projected
 from lbhash.training.coders.regression import Regression, indicators
 from lbhash.training.coders.rotation import quantizing_rotation
 
@@ -27,16 +27,20 @@ class WCCNITQ(Coder):
 
     def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> LinearMap:
         """Return the map."""
-        y = indicators(rows, classes)
-        regression = Regression(rows)
-        centered = (y - y.mean(axis=0)).astype(np.float64)
-        cross = regression.products(y)
-        within = np.diag(regression.values) - cross @ np.linalg.pinv(centered.T @ centered, 1e-6) @ cross.T
-        shares, axes = np.linalg.eigh(within)
-        shares = shares.clip(min=0)
-        whitening = axes / np.sqrt(shares + SHRINKAGE * shares.mean())
-        _, turns = np.linalg.eigh(whitening.T * regression.values @ whitening)
-        directions = regression.vectors @ whitening @ turns[:, ::-1][:, : self.bits] / regression.scale[:, None]
-        v = projected(rows, regression.mean, directions)
-        rotation = quantizing_rotation(v, self.bits, self.rng)
-        return LinearMap(regression.mean, (directions @ rotation).T, np.zeros(self.bits))
+        mean, axes = equalized_axes(rows, classes, self.bits)
+        rotation = quantizing_rotation(projected(rows, mean, axes), self.bits, self.rng)
+        return LinearMap(mean, (axes @ rotation).T, np.zeros(self.bits))
+
+
+def equalized_axes(rows: EmbeddingSplit, classes: int, most: int) -> tuple[Floats, Floats]:
+    """Return the rows' mean ``[dim]`` and A P ``[dim, m]``, their first principal axes after the normalization."""
+    y = indicators(rows, classes)
+    regression = Regression(rows)
+    centered = (y - y.mean(axis=0)).astype(np.float64)
+    cross = regression.products(y)
+    within = np.diag(regression.values) - cross @ np.linalg.pinv(centered.T @ centered, 1e-6) @ cross.T
+    shares, axes = np.linalg.eigh(within)
+    shares = shares.clip(min=0)
+    whitening = axes / np.sqrt(shares + SHRINKAGE * shares.mean())
+    _, turns = np.linalg.eigh(whitening.T * regression.values @ whitening)
+    return regression.mean, regression.vectors @ whitening @ turns[:, ::-1][:, :most] / regression.scale[:, None]

@@ -1,0 +1,129 @@
+"""mAP of classes seen against mAP of classes never seen, along the setting ``unseen`` and beside other methods.
+
+    python -m benchmarks.experiments.frontier --data clinc=FILE --data tiny-imagenet@1000=FILE
+
+Half of the classes are trained on, in several draws. Train, base and queries are cut from the train rows, unless
+``--queries`` asks those of the data. A network is trained once for a draw: ``unseen`` changes only what is fitted after
+it. Each draw leaves a JSON file under ``--runs``; an interrupted run goes on. The table is printed, and the picture
+written.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from benchmarks.experiments.page import markdown_table
+
+from lbhash.codes import pack
+from lbhash.data import Dataset, EmbeddingSplit, load_dataset, validation_dataset
+from lbhash.data.protocols import trained_classes
+from lbhash.evaluation.report import evaluate
+from lbhash.hasher import Hasher
+from lbhash.models.hash_model import HashModel
+from lbhash.training.neighborhood import neighborhood
+from lbhash.utils.files import replacing, write_json
+from lbhash.utils.parallel import read_run
+
+POINTS = (0.0, 0.25, 0.5, 0.6, 0.7, 0.8, 1.0)
+HEADS = ("CSQ_D", "CSQ_D, joined")
+OTHERS = {"HashNet": "hashnet", "ITQ": "itq", "WCCN-ITQ": "wccn-itq"}
+
+
+def execute(data: Dataset[EmbeddingSplit], at: int | None, bits: int, draw: int, epochs: int) -> dict[str, list[float]]:
+    """Return the mAP of classes seen and of the others, by method and, where it has one, ``unseen``."""
+    classes = trained_classes(np.asarray(data.train.labels), draw)
+    part, _ = data.train.where(np.isin(data.train.labels, classes)).compact()
+    found = {}
+
+    def score(model: HashModel) -> list[float]:
+        return [_map(model, data, classes, at, known=known) for known in (True, False)]
+
+    hasher = Hasher(bits, head="joined", recipe="paper", seed=draw, epochs=epochs, device="cpu")
+    joined = hasher.fit_split(part, len(classes)).model_
+    branch = joined.posterior
+    for name, own in zip(HEADS, (None, branch), strict=True):
+        for unseen in POINTS:
+            joined.posterior, joined.neighborhood = own, None
+            if unseen:
+                joined.neighborhood = neighborhood(joined, part, len(classes), unseen)
+            found[f"{name}, {unseen:g}"] = score(joined)
+    for name, method in OTHERS.items():
+        settings = {"guided": False, "epochs": epochs, "recipe": "paper"} if method == "hashnet" else {}
+        hasher = Hasher(bits, method, seed=draw, device="cpu", **settings).fit_split(part, len(classes))
+        found[name] = score(hasher.model_)
+    return found
+
+
+def _map(
+    model: HashModel, data: Dataset[EmbeddingSplit], classes: npt.NDArray, at: int | None, *, known: bool
+) -> float:
+    parts = [split.where(np.isin(split.labels, classes, invert=not known)) for split in (data.query, data.base)]
+    query, base = (pack(np.concatenate([model.outputs(chunk) for chunk in part.chunks()])) for part in parts)
+    most = None if at is None else min(at, len(base))
+    return float(evaluate(query, parts[0].labels, base, parts[1].labels, most, bits=model.bits).map)
+
+
+def draw_curves(results: Mapping[str, Mapping[str, npt.NDArray]], file: Path) -> None:
+    """A panel a data set: a curve for each head along ``unseen``, a point for each other method."""
+    from lbhash.utils.plotting import new_panels, palette
+
+    figure, panels = new_panels(len(results), 5.6, 4.6)
+    colors = palette(len(HEADS) + len(OTHERS))
+    for axes, (name, found) in zip(panels, results.items(), strict=True):
+        for color, head in zip(colors, HEADS, strict=False):
+            seen, unseen = np.array([found[f"{head}, {point:g}"] for point in POINTS]).T
+            axes.plot(seen, unseen, "o-", color=color, label=f"{head}, along unseen")
+            for place, text in ((0, "0"), (2, "0.5"), (len(POINTS) - 1, "1")):
+                axes.annotate(text, (seen[place], unseen[place]), (6, 6), textcoords="offset points", fontsize=9)
+        for color, marker, other in zip(colors[len(HEADS) :], "sD^", OTHERS, strict=True):
+            axes.plot(*found[other], marker, color=color, markersize=9, label=other)
+        axes.set(title=name, xlabel="mAP, classes seen", ylabel="mAP, classes never seen")
+        axes.margins(0.08)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    with replacing(file) as temporary:
+        figure.savefig(temporary, format="png", dpi=130)
+
+
+def main() -> None:
+    """Run what is missing, print the table, and draw the picture."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", action="append", required=True, help="NAME=FILE, or NAME@R=FILE for the mAP at R")
+    parser.add_argument("--bits", type=int, default=64)
+    parser.add_argument("--draws", type=int, default=2, help="seeds 0, 1, …")
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--queries", action="store_true", help="ask the queries of the data")
+    parser.add_argument("--image", type=Path, default=Path("docs/frontier.png"))
+    parser.add_argument("--runs", type=Path, default=Path("runs/frontier"))
+    given = parser.parse_args()
+    results: dict[str, dict[str, Any]] = {}
+    for spec in given.data:
+        named, file = spec.split("=", 1)
+        name, _, top = named.partition("@")
+        draws = []
+        for draw in range(given.draws):
+            kind = "queries" if given.queries else "held-out"
+            cell = given.runs / f"{named}-{kind}-{given.bits}bits-{given.epochs}epochs-draw{draw}.json"
+            if not cell.exists():
+                data = load_dataset(file)
+                data = data if given.queries else validation_dataset(data)
+                write_json(cell, execute(data, int(top) if top else None, given.bits, draw, given.epochs))
+            draws.append(read_run(cell))
+            print(cell.name, draws[-1], flush=True)
+        results[name] = {key: np.mean([one[key] for one in draws], axis=0) for key in draws[0]}
+    heads = ["method", "unseen", *(f"{name}, {what}" for name in results for what in ("seen", "never seen"))]
+    rows = []
+    for key in next(iter(results.values())):
+        head, _, point = key.rpartition(", ")
+        name, point = (head, point) if head in HEADS else (key, "")
+        rows.append([name, point, *(f"{value:.4f}" for found in results.values() for value in found[key])])
+    print(markdown_table(heads, rows, left=0))
+    draw_curves(results, given.image)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""The setting ``unseen``: what its branch computes, how it is fitted, and that it is stored and exported whole."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from lbhash import Hasher
+from lbhash.cli.app import app
+from lbhash.codes import pack
+from lbhash.data import EmbeddingSplit
+from lbhash.data.images import ImageSplit, ImageTable, ListedImages
+from lbhash.models.hash_model import HashModel
+from lbhash.pipeline.search import soft_outputs
+from lbhash.tuning import tune
+
+SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def made():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = HashModel(5, 11, 4, neighborhood=True).eval()
+        for tensor in model.neighborhood.buffers():
+            tensor.normal_()
+    return model
+
+
+def slow_directions(x, y, bits, shrinkage=2.0):
+    """The whitened principal axes by the formula, with inverse roots of whole matrices."""
+    mean, scale = x.mean(axis=0), x.std(axis=0)
+    z = (x - mean) / scale
+    within = np.zeros((x.shape[1],) * 2)
+    for label in np.unique(y):
+        own = z[y == label] - z[y == label].mean(axis=0)
+        within += own.T @ own
+    values, vectors = np.linalg.eigh(within + shrinkage * np.trace(within) / len(within) * np.eye(len(within)))
+    root = vectors @ np.diag(values**-0.5) @ vectors.T
+    _, axes = np.linalg.eigh((z @ root).T @ (z @ root))
+    return z @ root @ axes[:, ::-1][:, :bits]
+
+
+@pytest.mark.parametrize("head", ["bits", "joined"])
+def test_the_outputs_are_those_of_the_slow_formula(blobs, head):
+    x, y = blobs.x.astype(np.float64), blobs.y
+    hasher = Hasher(head=head, unseen=0.4, **SMALL).fit(blobs.x, y)
+    plain = Hasher(head=head, **SMALL).fit(blobs.x, y).model_.outputs(blobs.x).astype(np.float64)
+    v = slow_directions(x, y, 12)
+    p, _, q = np.linalg.svd(v.T @ plain, full_matrices=False)
+    size = lambda values: np.sqrt((values**2).mean())  # noqa: E731
+    expected = 0.6 * plain / size(plain) + 0.4 * (v @ p @ q) / size(v)
+    np.testing.assert_allclose(hasher.model_.outputs(blobs.x), expected, atol=1e-3)
+
+
+def test_zero_is_the_model_of_before_and_one_knows_no_network(blobs, tmp_path):
+    hashers = [Hasher(unseen=unseen, **SMALL).fit(blobs.x, blobs.y) for unseen in (0, 1)]
+    assert hashers[0].model_.neighborhood is None
+    hashers[0].save_pretrained(tmp_path)
+    assert "neighborhood" not in json.loads((tmp_path / "config.json").read_text())
+    before = hashers[1].model_.outputs(blobs.query_x)
+    with torch.no_grad():
+        hashers[1].model_.head[2].weight.normal_()
+    np.testing.assert_array_equal(hashers[1].model_.outputs(blobs.query_x), before)
+    assert not np.array_equal(hashers[0].encode(blobs.query_x), hashers[1].encode(blobs.query_x))
+
+
+def test_a_saved_hasher_is_loaded_again(blobs, tmp_path):
+    hasher = Hasher(unseen=0.5, **SMALL).fit(blobs.x, blobs.y)
+    hasher.save_pretrained(tmp_path)
+    loaded = Hasher.from_pretrained(tmp_path)
+    assert loaded.unseen == 0.5
+    np.testing.assert_array_equal(loaded.model_.outputs(blobs.query_x), hasher.model_.outputs(blobs.query_x))
+    np.testing.assert_array_equal(loaded.encode(blobs.query_x), hasher.encode(blobs.query_x))
+
+
+def test_an_exported_branch_has_the_same_outputs(tmp_path):
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    from lbhash.models.onnx import export_model
+
+    model = made()
+    model.save_pretrained(tmp_path)
+    x = np.random.default_rng(0).normal(size=(70, 5)).astype(np.float32)
+    export_model(tmp_path, tmp_path / "model.onnx")
+    codes, outputs = runtime.InferenceSession(str(tmp_path / "model.onnx")).run(None, {"embeddings": x})
+    np.testing.assert_allclose(outputs, model.outputs(x), atol=1e-4)
+    np.testing.assert_array_equal(codes, pack(outputs))
+
+
+def test_an_asymmetric_search_takes_the_sum_as_it_is(blobs):
+    outputs = np.array([[2.0, -0.5]], np.float32)
+    for unseen, expected in ((0, np.tanh(outputs)), (0.5, outputs)):
+        hasher = Hasher(unseen=unseen, **SMALL).fit(blobs.x, blobs.y)
+        np.testing.assert_array_equal(soft_outputs(hasher, outputs), expected)
+
+
+def test_seeds_that_are_trained_together_have_the_branch_that_each_has_alone(blobs):
+    split = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
+    classes = len(np.unique(blobs.y))
+    for seed, one in enumerate(Hasher(unseen=0.5, **SMALL).fit_seeds(split, classes, [0, 1])):
+        alone = Hasher(unseen=0.5, **SMALL | {"seed": seed}).fit_split(split, classes)
+        np.testing.assert_allclose(one.model_.outputs(blobs.x), alone.model_.outputs(blobs.x), atol=1e-2)
+
+
+def test_rows_of_several_labels_and_a_search_of_settings_take_it(blobs):
+    y = np.eye(len(np.unique(blobs.y)), dtype=np.uint8)[blobs.y]
+    y[:, 0] |= y[:, 1]
+    assert Hasher(unseen=0.5, **SMALL).fit(blobs.x, y).model_.neighborhood is not None
+    split = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
+    found = tune(Hasher(unseen=0.5, **SMALL), split, len(np.unique(blobs.y)), trials=1)
+    assert found.hasher.model_.neighborhood is not None
+
+
+@pytest.mark.parametrize(("wrong", "kind"), [(-0.1, ValueError), (1.5, ValueError), ("a", TypeError)])
+def test_a_number_out_of_its_range_is_refused_in_one_line(blobs, wrong, kind):
+    with pytest.raises(kind, match=r"^unseen is .*from 0 to 1$"):
+        Hasher(unseen=wrong, **SMALL).fit(blobs.x, blobs.y)
+
+
+def test_coders_and_images_refuse_it(blobs):
+    with pytest.raises(ValueError, match="leave unseen out"):
+        Hasher(12, "itq", unseen=0.5).fit(blobs.x)
+    images = ImageTable(ListedImages([b""] * 4), None, "images")
+    with pytest.raises(ValueError, match=r"unseen is 0\.5, which is for embeddings"):
+        Hasher(12, unseen=0.5, backbone="x").fit_split(ImageSplit(images, np.arange(4), np.arange(4) % 2), 2)
+
+
+def test_the_command_line_takes_it(tmp_path):
+    run = CliRunner().invoke(
+        app, ["train", "--data", "digits", "--epochs", "1", "--bits", "8", "--unseen", "0.5", "--out", str(tmp_path)]
+    )
+    assert run.exit_code == 0, run.output
+    assert Hasher.from_pretrained(tmp_path).model_.neighborhood is not None
