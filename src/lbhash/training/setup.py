@@ -28,10 +28,11 @@ from lbhash.training.arguments import TrainingArguments, arguments
 from lbhash.training.coders import coder_of
 from lbhash.training.confusion import MOST_ROWS, confusion
 from lbhash.training.distributed import is_main_process
-from lbhash.training.hardware import draw_from
+from lbhash.training.hardware import cpu_settings, draw_from
 from lbhash.training.monitor import check_validation
+from lbhash.training.partial import WithNeighbors, with_guesses
 from lbhash.training.recipes import with_recipe
-from lbhash.utils.labels import check_labels
+from lbhash.utils.labels import check_labels, has_label
 from lbhash.utils.serialization import plain
 from lbhash.utils.version import __version__
 
@@ -48,7 +49,7 @@ class Setup:
         model: the head, with the weights that it starts from.
         objective: the loss.
         split: all rows, with labels that are checked.
-        fitted: the rows of ``split`` that are trained on.
+        fitted: the rows of ``split`` that are trained on, with a guess where one has no label.
         validation: the rows of ``split`` that validate; None if there are none.
         centers: the class centers, ``int8 [C, bits]`` of ±1.
         identity: what tells the run from others, besides the settings that ``train`` knows.
@@ -75,7 +76,8 @@ def prepare(
 
     Args:
         settings: as they were given.
-        split: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot.
+        split: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot; embeddings may have no label
+            (``lbhash.training.partial``).
         classes: C.
         backbone: of images, as it is before it learns.
         known_confusion: gives the confusion matrix of these rows, if several trainings have it from one place; it is
@@ -92,7 +94,9 @@ def prepare(
     check_method(
         given.method, given.guided, guidance=guidance, options=options
     )  # before the confusion, which takes longest
-    split = labeled(split, classes)
+    partly = _check_partly(split, given, backbone)
+    checked = labeled(split.labeled(), classes)
+    split = split if partly else checked
     fitted, validation = split, None
     if share:
         chosen = validation_rows(split.labels, share, given.seed, name="validation", purpose="validation")
@@ -104,17 +108,23 @@ def prepare(
         if known_confusion is not None and validation is None:
             return known_confusion()
         bar = "embedding" if given.progress and is_main_process() else ""
-        sample = fitted.subsample(MOST_ROWS).embedded(backbone, workers=given.workers, progress=bar)
+        sample = fitted.labeled().subsample(MOST_ROWS).embedded(backbone, workers=given.workers, progress=bar)
         return confusion(sample, classes)
 
     centers = task_centers(kind, classes, given.bits, given.seed, ask)
-    task = _task(given, fitted, classes, centers)
+    learned: Any = fitted
+    if partly:
+        with cpu_settings(given.threads):
+            learned = with_guesses(fitted.embedded(), classes)
+    task = _task(given, learned, classes, centers)
     with torch.random.fork_rng():
         draw_from(given.seed, 0)
         made = guidance
         if isinstance(given.guidance, dict) and "surrogate" in given.guidance:
             made = {**(guidance or {}), "surrogate": given.guidance["surrogate"]}
         objective = build_objective(given.method, task, guided=given.guided, guidance=made, options=options)
+        if partly:
+            objective = WithNeighbors(objective, learned)
         has_classifier = objective.class_scores(task.centers[:1]) is not None
         metadata = model_metadata(given, len(fitted)) | {"options": options, "guidance": guidance}
         draw_from(given.seed, 1)  # so that a host and its guided form start from the same weights
@@ -124,7 +134,7 @@ def prepare(
     identity |= {name: getattr(given, name) for name in ("bits", "hidden", "dropout")}
     identity |= {"guided": bool(given.guided), "centers": str(given.centers)}  # as a checkpoint can store them
     identity |= {"options": options, "guidance": guidance, "validation": share}
-    return Setup(given, model, objective, split, fitted, validation, centers, identity)
+    return Setup(given, model, objective, split, learned, validation, centers, identity)
 
 
 def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> FineTuning:
@@ -174,12 +184,30 @@ def backbone_device(device: str) -> str:
     return "cpu" if device == "cpu" else "auto"
 
 
+def _check_partly(split: Split, given: TrainingArguments, backbone: Backbone | None) -> bool:
+    """Return whether some rows have no label; raise ``ValueError`` where that cannot be trained."""
+    if split.labels is None or not (missing := int((~has_label(np.asarray(split.labels))).sum())):
+        return False
+    said = f"{missing:,} of {len(split):,} rows have no label"
+    if missing == len(split):
+        raise ValueError(f"{said}; leave the labels out to learn without any")
+    if backbone is not None:
+        raise ValueError(f"{said}, and a backbone is fine-tuned by labeled rows; leave them out, or embed the images")
+    if given.head == "joined":
+        raise ValueError(f"head is 'joined', whose class posterior needs labels, and {said}; take 'bits'")
+    return True
+
+
 def labeled(split: SplitT, classes: int) -> SplitT:
     """Return the training rows with labels that are checked."""
     if not len(split):
         raise ValueError("split has no row; training needs at least one")
     if split.labels is None:
         raise ValueError("split has no labels; training needs one for each row")
+    missing = len(split) - len(split.labeled())
+    if missing:
+        said = f"{missing:,} of {len(split):,} rows have no label"
+        raise ValueError(f"{said}, which only a host method that is fitted by itself takes; leave them out")
     labels = check_labels(split.labels, "labels of split", classes)
     if len(labels) != len(split):
         raise ValueError(f"split has {len(split)} rows and {len(labels)} labels; training needs one for each row")
