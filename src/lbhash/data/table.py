@@ -75,7 +75,7 @@ class Table(ABC, Generic[SplitT]):
                 f"{said}; leave them out, or say by the columns in_train, in_base and in_query what is what"
             )
         try:
-            if published:
+            if published and self.test_rows is not None:
                 found = TRAIN_TEST_PROTOCOLS[chosen].split(labels, self.test_rows[rows], seed)
             elif chosen in PROTOCOLS:
                 found = _with_unlabeled(PROTOCOLS[chosen], labels, known, seed)

@@ -101,6 +101,9 @@ def prepare(
     if share:
         chosen = validation_rows(split.labels, share, given.seed, name="validation", purpose="validation")
         fitted, validation = split.where(~chosen), split.where(chosen)
+    if partly:
+        with cpu_settings(given.threads):
+            fitted = with_guesses(fitted.embedded(), classes)
     if not uses_centers(given.method, given.guided) and kind == ARRANGED:
         kind = DESIGNED
 
@@ -108,15 +111,11 @@ def prepare(
         if known_confusion is not None and validation is None:
             return known_confusion()
         bar = "embedding" if given.progress and is_main_process() else ""
-        sample = fitted.labeled().subsample(MOST_ROWS).embedded(backbone, workers=given.workers, progress=bar)
+        sample = fitted.subsample(MOST_ROWS).embedded(backbone, workers=given.workers, progress=bar)
         return confusion(sample, classes)
 
     centers = task_centers(kind, classes, given.bits, given.seed, ask)
-    learned: Any = fitted
-    if partly:
-        with cpu_settings(given.threads):
-            learned = with_guesses(fitted.embedded(), classes)
-    task = _task(given, learned, classes, centers)
+    task = _task(given, fitted, classes, centers)
     with torch.random.fork_rng():
         draw_from(given.seed, 0)
         made = guidance
@@ -124,7 +123,7 @@ def prepare(
             made = {**(guidance or {}), "surrogate": given.guidance["surrogate"]}
         objective = build_objective(given.method, task, guided=given.guided, guidance=made, options=options)
         if partly:
-            objective = WithNeighbors(objective, learned)
+            objective = WithNeighbors(objective, fitted.embedded())
         has_classifier = objective.class_scores(task.centers[:1]) is not None
         metadata = model_metadata(given, len(fitted)) | {"options": options, "guidance": guidance}
         draw_from(given.seed, 1)  # so that a host and its guided form start from the same weights
@@ -134,7 +133,7 @@ def prepare(
     identity |= {name: getattr(given, name) for name in ("bits", "hidden", "dropout")}
     identity |= {"guided": bool(given.guided), "centers": str(given.centers)}  # as a checkpoint can store them
     identity |= {"options": options, "guidance": guidance, "validation": share}
-    return Setup(given, model, objective, split, learned, validation, centers, identity)
+    return Setup(given, model, objective, split, fitted, validation, centers, identity)
 
 
 def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> FineTuning:
