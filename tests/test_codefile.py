@@ -157,7 +157,6 @@ def test_other_columns(tmp_path):
         ({"code": pa.array([b"ab", b"cde"])}, "which has no column 'code' of packed codes"),
         ({"code": pa.array([b"ab", None], pa.binary(2))}, "which has rows without a code"),
         ({"code": binary, "label": [1, -1]}, "labels of codes is -1 in row 1"),
-        ({"code": binary, "label": [1, None]}, "labels of codes is NaN in row 1"),
         ({"code": binary, "row": [1, None]}, "codes holds 2 codes and no integer row for each"),
     ):
         pq.write_table(pa.table(columns), file)

@@ -638,7 +638,8 @@ def test_arrays_that_are_no_embeddings(folder):
     [
         ("label", [0, -1, 2], "column 'label' of data is -1 in row 1; class numbers must be at least 0"),
         ("label", [0, 1, 1.5], "column 'label' of data is 1.5 in row 2; class numbers must be integers"),
-        ("label", [0, None, 2], "column 'label' of data is missing in row 1; every row must have a label"),
+        ("label", [None, None, None], "labels of data are missing in every row; name others, or none"),
+        ("label", ["", "", ""], "labels of data are missing in every row; name others, or none"),
         ("label", ["a", "b", "c"], "protocol is 'holdout', the default of such data: class 'a' has 1 rows"),
         ("labels", [[0], [-2], [1]], "column 'labels' of data has -2 in row 1; class numbers must be"),
         ("labels", [[0], [0.5], [1]], "column 'labels' of data has 0.0 in row 0; a list of lists holds class numbers"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import numpy as np
 import pytest
@@ -36,16 +35,20 @@ def test_centers_have_a_fingerprint():
     assert centers_fingerprint(10, 16, "random", 1) != marks["random"]
 
 
-def test_the_table_of_methods(tmp_path, monkeypatch):
-    def run_here(runs, execute, folder, workers, say):
-        results = {name: execute(*arguments) for name, arguments in runs.items()}
-        assert all(say(result).startswith("mAP 0.") for result in results.values())
-        return results, None
+def test_the_table_of_methods(tmp_path, monkeypatch, capsys):
+    ran = []
 
-    monkeypatch.setattr(methods_table, "run_missing", run_here)
+    def run_here(tasks, execute, workers):
+        for name, arguments in tasks.items():
+            ran.append(name)
+            yield name, execute(*arguments)
+
+    monkeypatch.setattr(methods_table, "in_processes", run_here)
+    page = tmp_path / "page.md"
+    page.write_text("<!-- methods-table: begin -->\n<!-- methods-table: end -->\n")
     settings = [
         "--data",
-        "digits=digits",
+        "digits@100=digits",
         "--methods",
         "dch",
         "csq",
@@ -54,19 +57,32 @@ def test_the_table_of_methods(tmp_path, monkeypatch):
         "--epochs",
         "1",
         "--seeds",
-        "0",
-        "3",
+        "2",
     ]
-    monkeypatch.setattr(sys, "argv", ["methods_table", *settings, "--out", str(tmp_path / "page.md")])
-    methods_table.main()
-    page = (tmp_path / "page.md").read_text(encoding="utf-8")
-    lines = [line.split(" | ") for line in page.splitlines() if line.startswith("| 8 |")]
-    assert [line[1] for line in lines] == ["dch", "dch_d", "csq", "csq_d"]
-    assert all(" ± " in line[2] for line in lines)
-    assert [bool(line[4]) for line in lines] == [False, True, False, True]  # the lift
-    centers = centers_fingerprint(10, 8, "best", 0)
-    assert centers in methods_table.Cell("digits", None, None, "csq", False, 8, 1, (0, 3)).name(10)
-    assert centers not in methods_table.Cell("digits", None, None, "dch", False, 8, 1, (0, 3)).name(10)
+    settings += ["--page", str(page)]
+    methods_table.main(settings)
+    rows = [line.strip("| ").split(" | ") for line in page.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
+    assert rows[0] == ["method", "seen", "over ties", "lift", "unseen", "k-NN", "seconds"]
+    assert [row[0] for row in rows[2:]] == ["dch", "dch_d", "csq", "csq_d"]
+    assert all(" ± " in row[1] for row in rows[2:])
+    for row in rows[2:]:
+        low, high = map(float, row[2].split(" to "))
+        assert low <= float(row[1].split()[0]) <= high
+        assert 0 < float(row[4]) < 1
+    assert [row[3] != "–" for row in rows[2:]] == [False, True, False, True]
+    lift = 100 * (float(rows[3][1].split()[0]) - float(rows[2][1].split()[0]))
+    assert float(rows[3][3]) == pytest.approx(lift, abs=0.06)
+    assert (tmp_path / "methods-table.png").read_bytes().startswith(b"\x89PNG")
+    assert len(ran) == 8
+    before = page.read_text(encoding="utf-8")
+    methods_table.main(settings)
+    assert len(ran) == 8
+    assert page.read_text(encoding="utf-8") == before
+    methods_table.main([*settings[:-4], "--seeds", "1", "--protocols", "own", "--page", str(page)])
+    assert len(ran) == 12
+    with pytest.raises(SystemExit):
+        methods_table.main(["--data", "digits@x=digits", "--page", str(page)])
+    assert "data is 'digits@x=digits'; it must be NAME=FILE or NAME@R=FILE" in capsys.readouterr().err
 
 
 def test_the_table_of_distances():

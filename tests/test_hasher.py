@@ -445,7 +445,7 @@ def test_a_name_that_is_no_folder_is_not_looked_up():
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
-def test_a_label_that_is_missing(missing):
-    labels = np.array(["cat", "dog", missing, "cat"], object)
+def test_a_label_that_is_missing_in_a_column_of_a_table(missing):
+    labels = np.array([["cat"], ["dog"], [missing], ["cat"]], object)
     with pytest.raises(ValueError, match=r"^y is missing \((None|nan)\) in row 2; give a label for each row"):
         Hasher(bits=8).fit(np.eye(4), labels)

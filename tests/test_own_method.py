@@ -105,14 +105,14 @@ def test_what_is_no_method(folder, method, message):
     ],
 )
 def test_options_of_the_command_line_that_are_none(given, message):
-    from lbhash.cli.commands.train import method_options
+    from lbhash.cli.commands.options import method_options
 
     with pytest.raises(ValueError, match=f"^{message}"):
         method_options(given)
 
 
 def test_options_of_the_command_line():
-    from lbhash.cli.commands.train import method_options
+    from lbhash.cli.commands.options import method_options
 
     assert method_options([]) is None
     given = ["lam=0.01", "n=3", "margin=angular", "soft=True", "hard=false", "none=None", "text=a=b", "empty="]

@@ -725,6 +725,7 @@ def space_file(tmp_path_factory):
 def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
     out = tmp_path / "tuned"
     given = ["--out", out, "--bits", 16, "--epochs", 1, "--space", space_file, "--trials", 2, "--compare"]
+    given += ["--option", "lam=0.02"]
     status, printed, errors = command("tune", *given, "--json")
     assert status == 0, errors
     told = json.loads(printed)
@@ -738,7 +739,8 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
     assert about_rows == ({"coarse"} if 159 * (1 - told["percentile"] / 100) < 1 else set())
     assert (out / "ratio_map.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((out / "model" / "metrics.json").read_text()) == told["metrics"]
-    assert Hasher.from_pretrained(out / "model").lr == told["best_params"]["lr"]
+    stored = Hasher.from_pretrained(out / "model")
+    assert (stored.lr, stored.options) == (told["best_params"]["lr"], {"lam": 0.02})
 
     status, printed, errors = command("tune", *given, "--resume")
     assert status == 0, errors
@@ -748,6 +750,9 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
         for warning in trial["warnings"]:
             assert warning["kind"] in printed
     assert command("tune", *given)[2].startswith("lbhash: error: out is ")
+    status, _, errors = command("tune", *given[:-1], "lam=0.03", "--resume")
+    assert status == 2
+    assert "options" in errors
 
 
 @pytest.mark.parametrize(
@@ -759,6 +764,8 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
         (["--at", "100000"], "top_k is 100000; it must be from 1 to the size of the base (1597)"),
         (["--top-k", "0"], "top_k is 0; it must be from 1 to the size of the base (1597)"),
         (["--method", "cqs"], "method is 'cqs'"),
+        (["--option", "lam"], "option is 'lam'; it must be NAME=VALUE, such as lam=0.01"),
+        (["--option", "lamb=1"], "options has 'lamb', which method csq does not take; it may have lam"),
         (["--method", "itq"], "method is 'itq', which fits a model by itself; a search is for methods with epochs"),
         (["--data", "nowhere.parquet"], "nowhere.parquet"),
         (["--data", "x.npy"], "data has no labels, which the trials of a search learn from; give some (--labels FILE"),

@@ -1,10 +1,11 @@
-"""All host methods, plain and guided, under one protocol: mAP with its tie range, k-NN and seconds, over seeds.
+"""All host methods, plain and guided, under one protocol: mAP with its tie range, unseen classes, k-NN and seconds.
 
-    python -m benchmarks.experiments.methods_table --data cifar10=FILE --data tiny-imagenet@1000=FILE
+    python -m benchmarks.experiments.methods_table --data clinc=FILE --data tiny-imagenet@1000=FILE --bits 32
 
 A data set is NAME=FILE, or NAME@R=FILE where its mAP looks at the first R of a ranking; FILE may be "digits". The seeds
-of a cell are trained together. Each cell leaves a JSON file under ``--runs``; an interrupted table goes on with the
-cells that are missing. Writes ``--out``.
+of a cell are trained together. ``--page`` names a page whose part "methods-table" becomes the tables, with a picture
+and each cell in a CSV file beside it: all three are written as soon as a cell has been run. A cell that the CSV has is
+not run again: take its line out where its settings have changed.
 """
 
 from __future__ import annotations
@@ -15,60 +16,22 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks.experiments.page import markdown_table
+from benchmarks.experiments.page import check_part, markdown_table, read_csv, replace_part, write_csv
 
-from lbhash.centers.targets import centers_fingerprint
-from lbhash.losses import METHODS, uses_centers
-from lbhash.reproduce.results.interval import Interval
-from lbhash.utils.files import write_text
-from lbhash.utils.parallel import run_missing
+from lbhash.losses import METHODS
+from lbhash.reproduce.results import Interval, plots
+from lbhash.utils.files import replacing
+from lbhash.utils.parallel import in_processes, print_progress
 
+PART = "methods-table"
 BITS = (16, 32, 64)
 CENTERS = "best"
-INTRO = """# All methods under one protocol
+UNSEEN = "unseen"
+KEY = ("data", "at", "protocol", "method", "bits", "epochs", "seeds")
 
-Every method that `lbhash methods` lists, plain and guided (X_D), with its own default options: the same rows, head,
-batches and class centers ("{centers}"), {epochs} epochs, the codes of the last one, seeds {seeds}.
-
-Made by
-
-    {command}
-
-- **mAP** is the mean over the seeds with its 95 % interval, in expectation over the order of tied codes; "over ties"
-  are the means in the worst and in the best order.
-- **lift** is the guided mAP minus the host's, in points.
-- **k-NN** is the accuracy of a vote of the 100 nearest base codes, where a row has one label.
-- **seconds** are those of training all seeds together, one thread, {workers} cells at a time.
-"""
-
-
-class Cell(NamedTuple):
-    """A cell of the table."""
-
-    data: str
-    at: int | None  # of mAP@R
-    protocol: str | None
-    method: str
-    guided: bool
-    bits: int
-    epochs: int
-    seeds: tuple[int, ...]
-
-    @property
-    def title(self) -> str:
-        """Of the data."""
-        return self.data + (f", mAP@{self.at:,}" if self.at else "") + (f", {self.protocol}" if self.protocol else "")
-
-    def name(self, classes: int) -> str:
-        """Of the cell's file."""
-        data = "-".join(str(part) for part in (self.data, self.at, self.protocol) if part)
-        seeds = "+".join(map(str, self.seeds))
-        name = f"{data}-{self.method}{'_d' * self.guided}-{self.bits}bits-{self.epochs}epochs-seeds{seeds}"
-        if not uses_centers(self.method, self.guided):
-            return name
-        return f"{name}-{'+'.join(centers_fingerprint(classes, self.bits, CENTERS, seed) for seed in self.seeds)}"
+Row = dict[str, str]
 
 
 @cache
@@ -78,88 +41,136 @@ def _dataset(file: str, protocol: str | None) -> Any:
     return load_dataset(file, protocol=protocol)
 
 
-def execute(cell: Cell, file: str) -> dict[str, Any]:
-    """Train all seeds, encode and evaluate."""
+def execute(file: str, cell: Row) -> Row:
+    """Train all seeds, encode and evaluate, and return the cell's line."""
     from lbhash.evaluation.report import evaluate
     from lbhash.hasher import Hasher
 
-    dataset = _dataset(file, cell.protocol)
+    dataset = _dataset(file, cell["protocol"] or None)
     part, classes = dataset.train.compact()
-    hasher = Hasher(cell.bits, cell.method, cell.guided, cell.epochs, centers=CENTERS, device="cpu")
+    host, guided = cell["method"].removesuffix("_d"), cell["method"].endswith("_d")
+    hasher = Hasher(int(cell["bits"]), host, guided, int(cell["epochs"]), centers=CENTERS, device="cpu")
     started = time.perf_counter()
-    fitted = hasher.fit_seeds(part, len(classes), cell.seeds)
-    result: dict[str, Any] = {**cell._asdict(), "train_seconds": time.perf_counter() - started}
+    fitted = hasher.fit_seeds(part, len(classes), range(int(cell["seeds"])))
+    seconds = time.perf_counter() - started
+    at = int(cell["at"]) if cell["at"] else None
+    asked, held = dataset.query, dataset.base
     reports = [
-        evaluate(one.encode_split(dataset.query), dataset.query.labels, one.encode_split(dataset.base),
-                 dataset.base.labels, cell.at)
+        evaluate(one.encode_split(asked), asked.labels, one.encode_split(held), held.labels, at, bits=one.bits)
         for one in fitted
-    ]  # fmt: skip
-    for name in ("map", "map_worst", "map_best", "knn_accuracy"):
-        result[name] = [report.as_dict()[name] for report in reports]
-    return result
+    ]
+    found = Interval.of([report.map for report in reports])
+    line = {"map": found.mean, "half": found.half}
+    for name in ("map_worst", "map_best", "knn_accuracy"):
+        values = [report.as_dict()[name] for report in reports]
+        line[name] = None if None in values else fmean(values)
+    shown = {name: "" if value is None else f"{value:.5f}" for name, value in line.items()}
+    return {**cell, **shown, "seconds": f"{seconds:.1f}"}
 
 
-def main() -> None:
-    """Run what is missing, and write the page."""
+def main(arguments: list[str] | None = None) -> None:
+    """Run what is missing, and write the tables, the picture and the CSV."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", required=True, metavar="NAME[@R]=FILE")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--bits", nargs="+", type=int, default=list(BITS))
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--protocol", help="of all data sets, such as 'unseen'; without it, the files' own")
-    parser.add_argument("--out", type=Path, default=Path("docs/methods-table.md"))
-    parser.add_argument("--runs", type=Path, default=Path("runs/methods"), help="folder of the cells' JSON files")
-    parser.add_argument("--workers", type=int, default=2, help="cells at a time, one thread each")
-    given = parser.parse_args()
-    cells: dict[Cell, tuple[str, str]] = {}
-    for one in given.data:
-        head, _, file = one.partition("=")
-        name, _, at = head.partition("@")
-        if not (name and file) or not (at or "1").isdigit():
-            parser.error(f"data is {one!r}; it must be NAME=FILE or NAME@R=FILE")
-        try:
-            classes = len(_dataset(file, given.protocol).train.compact()[1])
-        except (TypeError, ValueError) as error:
-            parser.error(str(error))
-        for bits, method, guided in product(given.bits, given.methods, (False, True)):
-            place = (name, int(at) if at else None, given.protocol)
-            cell = Cell(*place, method, guided, bits, given.epochs, tuple(given.seeds))
-            cells[cell] = (cell.name(classes), file)
-    runs = {name: (cell, file) for cell, (name, file) in cells.items()}
-    results, minutes = run_missing(
-        runs, execute, given.runs, given.workers, lambda result: f"mAP {fmean(result['map']):.4f}"
+    parser.add_argument("--seeds", type=int, default=3, help="how many, from 0")
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--protocols", nargs="+", choices=["own", UNSEEN], default=["own", UNSEEN])
+    parser.add_argument("--page", type=Path, default=Path("docs/methods.md"))
+    parser.add_argument("--workers", type=int, default=1, help="cells at a time, one thread each")
+    given = parser.parse_args(arguments)
+    table, tasks = given.page.with_name("methods-table.csv"), {}
+    try:
+        check_part(given.page, PART)
+        lines = read_csv(table)
+        done = [tuple(line[name] for name in KEY) for line in lines]
+        for one, bits, protocol, method, form in product(
+            given.data, given.bits, given.protocols, given.methods, ("", "_d")
+        ):
+            head, _, file = one.partition("=")
+            name, _, at = head.partition("@")
+            if not (name and file) or not (at or "1").isdigit():
+                raise ValueError(f"data is {one!r}; it must be NAME=FILE or NAME@R=FILE")
+            rule = UNSEEN if protocol == UNSEEN else ""
+            _dataset(file, rule or None)
+            key = (name, at, rule, method + form, str(bits), str(given.epochs), str(given.seeds))
+            if key not in done:
+                tasks[" ".join(filter(None, key))] = (file, dict(zip(KEY, key, strict=True)))
+    except (TypeError, ValueError) as error:
+        parser.error(str(error))
+    found = print_progress(
+        in_processes(tasks, execute, given.workers), len(tasks), lambda name, line: f"{name}: mAP {line['map']}"
     )
-    options = " ".join(f"--data {one}" for one in given.data)
-    intro = INTRO.format(
-        centers=CENTERS,
-        epochs=given.epochs,
-        seeds=", ".join(map(str, given.seeds)),
-        workers=given.workers,
-        command=f"python -m benchmarks.experiments.methods_table {options}",
-    )
-    took = "" if minutes is None else f"\nThe whole table took {minutes:.0f} minutes.\n"
-    write_text(given.out, intro + page({cell: results[name] for cell, (name, _) in cells.items()}) + took)
+    for _, line in found:
+        lines.append(line)
+        write_csv(table, lines)
+        write(lines, given.page, table.with_suffix(".png"))
+    if lines:
+        write(lines, given.page, table.with_suffix(".png"))
 
 
-def page(results: dict[Cell, dict[str, Any]]) -> str:
-    """The tables in Markdown, one for each data set."""
+def write(lines: list[Row], file: Path, picture: Path) -> None:
+    """Write the page's part and the picture."""
+    replace_part(file, PART, page(lines))
+    draw(lines, picture)
+
+
+def page(lines: list[Row]) -> str:
+    """The tables in Markdown, one for each data set and each length of a code, epochs and number of seeds."""
     parts = []
-    hosts = {cell._replace(guided=True): fmean(result["map"]) for cell, result in results.items() if not cell.guided}
-    for title in dict.fromkeys(cell.title for cell in results):
+    of_group = ("data", "at", "bits", "epochs", "seeds")
+    for group in dict.fromkeys(tuple(line[name] for name in of_group) for line in lines):
+        data, at, bits, epochs, seeds = group
+        own = {
+            (line["method"], line["protocol"]): line
+            for line in lines
+            if tuple(line[name] for name in of_group) == group
+        }
         rows = []
-        for cell, result in results.items():
-            if cell.title != title:
+        for method in (host + form for host in METHODS for form in ("", "_d")):
+            seen, unseen = own.get((method, "")), own.get((method, UNSEEN))
+            if seen is None and unseen is None:
                 continue
-            mean, knn = fmean(result["map"]), result["knn_accuracy"]
-            row = [str(cell.bits), cell.method + "_d" * cell.guided, Interval.of(result["map"]).shown(4)]
-            row.append(f"{fmean(result['map_worst']):.4f}–{fmean(result['map_best']):.4f}")
-            row.append(f"{100 * (mean - hosts[cell]):+.1f}" if cell in hosts else "")
-            row.append("–" if None in knn else f"{fmean(knn):.4f}")
-            rows.append([*row, f"{result['train_seconds']:.0f}"])
-        columns = ["bits", "method", "mAP", "over ties", "lift", "k-NN", "seconds"]
-        parts.append(f"\n## {title}\n\n{markdown_table(columns, rows, left=1)}\n")
-    return "".join(parts)
+            host = own.get((method.removesuffix("_d"), ""))
+            row = [method, *(["–"] * 6)]
+            if seen is not None:
+                row[1] = _number(seen["map"]) + (f" ± {_number(seen['half'])}" if seen["half"] else "")
+                row[2] = f"{_number(seen['map_worst'])} to {_number(seen['map_best'])}"
+                if host is not None and method.endswith("_d"):
+                    row[3] = f"{100 * (float(seen['map']) - float(host['map'])):+.1f}"
+                row[5], row[6] = _number(seen["knn_accuracy"]), f"{float(seen['seconds']):.0f}"
+            if unseen is not None:
+                row[4] = _number(unseen["map"])
+            rows.append(row)
+        title = f"**{data}**, {bits} bits, mAP{f'@{int(at):,}' if at else ''}, {epochs} epochs, seeds: {seeds}"
+        columns = ["method", "seen", "over ties", "lift", "unseen", "k-NN", "seconds"]
+        parts.append(f"{title}\n\n{markdown_table(columns, rows, left=0)}\n")
+    return "\n".join(parts)
+
+
+def _number(text: str) -> str:
+    return f"{float(text):.4f}" if text else "–"
+
+
+def draw(lines: list[Row], file: Path) -> None:
+    """Draw the mAP of every method, plain and guided, a panel for each data set and length of a code."""
+    records = [
+        {
+            "data": line["data"],
+            "bits": int(line["bits"]),
+            "method": line["method"].removesuffix("_d"),
+            "form": "guided" if line["method"].endswith("_d") else "plain",
+            "mAP": Interval(float(line["map"]), float(line["half"]) if line["half"] else None, int(line["seeds"])),
+        }
+        for line in lines
+        if not line["protocol"]
+    ]
+    if not records:
+        return
+    figure = plots.panel_figure(records, plots.draw_points, "method", "mAP", "form", xlabel="mAP")
+    with replacing(file) as temporary:
+        figure.savefig(temporary, format="png", dpi=110)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Pages of the docs: their tables, and the part between two comments that a command writes."""
+"""Pages of the docs: their tables, the part between two comments that a command writes, and CSV files beside them."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lbhash.utils.files import existing_file, write_text
+from lbhash.utils.files import existing_file, replacing, write_text
 
 
 def check_part(file: Path, part: str) -> None:
@@ -28,6 +29,22 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: 
     """Lines of Markdown; the column ``left`` holds words, the others numbers."""
     marks = [":--" if at == left else "--:" for at in range(len(columns))]
     return "\n".join([_line(columns), f"|{'|'.join(marks)}|", *map(_line, rows)])
+
+
+def read_csv(file: Path) -> list[dict[str, str]]:
+    """Lines of a CSV file by column; none where there is no file."""
+    if not file.exists():
+        return []
+    with file.open(newline="", encoding="utf-8") as text:
+        return list(csv.DictReader(text))
+
+
+def write_csv(file: Path, lines: Sequence[dict[str, str]]) -> None:
+    """Write lines, of which there is one at least, as CSV."""
+    with replacing(file) as temporary, temporary.open("w", newline="", encoding="utf-8") as text:
+        writer = csv.DictWriter(text, lines[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
 
 
 def _line(cells: Sequence[str]) -> str:

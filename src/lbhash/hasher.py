@@ -38,7 +38,7 @@ from lbhash.training.setup import Setup, backbone_device, full_name, labeled, op
 from lbhash.training.trainer import Trained, train
 from lbhash.utils.arrays import as_array, as_matrix, check_unmasked
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import check_labels, is_class_column
+from lbhash.utils.labels import UNLABELED, check_labels, has_label, is_class_column, missing_labels
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -85,6 +85,9 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Hasher:
         """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``.
 
+        Of labels ``[n]`` some may be missing, which is None, NaN or "" (−1 is a class like any other). A logistic
+        regression then guesses them, and rows learn to keep the neighbors of their embeddings, too.
+
         Without labels, a method that needs none is fitted: the one that ``method`` names or, if it is None, ``sne``.
         ``method_`` says which.
         """
@@ -92,9 +95,11 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             (rows,), labels, classes = self._validated(X), None, np.arange(0)
         else:
             check_unmasked(y, "y")
+            y, missing = _filled(y)
             _check_present(y)  # of which scikit-learn says no row
             rows, y = self._validated(X, y, multi_output=True)
             labels, classes = _encode_labels(_dense(y))
+            labels[missing] = UNLABELED
         self.fit_split(EmbeddingSplit(rows, np.arange(len(rows)), labels), len(classes))
         self.classes_ = classes
         return self
@@ -147,7 +152,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         """Learn from a split of a data set, without a copy of it; from images, by fine-tuning ``backbone``.
 
         Args:
-            split: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot; or no labels, as for ``fit``.
+            split: rows and labels, the labels from 0 to ``classes`` − 1 (``UNLABELED`` where a row has none) or
+                multi-hot; or no labels, as for ``fit``.
             classes: C; 0 without labels.
             known_confusion: gives the confusion matrix of these rows (``lbhash.training.confusion``), if several
                 trainings have it from one place; it is computed if None, or if some rows validate.
@@ -331,19 +337,17 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
     def predict(self, X: npt.ArrayLike, k: int = 100) -> npt.NDArray:
         """Return labels ``[n]`` by a vote of the k nearest training codes (single-label only)."""
         codes = self.encode(X)
-        self._check_memory("predict")
-        return self.classes_[
-            knn_predict(codes, self.train_codes_, self.train_labels_, k=min(k, len(self.train_codes_)))
-        ]
+        held, labels = self._labeled_memory("predict")
+        return self.classes_[knn_predict(codes, held, labels, k=min(k, len(held)))]
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """Return the mAP of ``X`` as queries, with the training rows as base, in expectation over ties."""
         codes = self.encode(X)
-        self._check_memory("score")
+        held, held_labels = self._labeled_memory("score")
         y = _dense(y)
-        single = self.train_labels_.ndim == 1 and (y.ndim == 1 or y.shape[1:] == (1,))
+        single = held_labels.ndim == 1 and (y.ndim == 1 or y.shape[1:] == (1,))
         labels = _positions(y.ravel(), self.classes_) if single else y
-        return evaluate(codes, labels, self.train_codes_, self.train_labels_).map
+        return evaluate(codes, labels, held, held_labels).map
 
     @property
     def backbone_(self) -> Backbone:
@@ -428,11 +432,14 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         hasher.n_features_in_ = model.dim
         return hasher
 
-    def _check_memory(self, what: str) -> None:
+    def _labeled_memory(self, what: str) -> tuple[PackedCodes, npt.NDArray]:
+        """Return codes and labels of the training rows that have a label."""
         if not hasattr(self, "train_codes_"):
             raise ValueError(f"{what} needs the training rows' codes, which a loaded model does not have; use evaluate")
         if self.train_labels_ is None:
             raise ValueError(f"{what} needs labels of the training rows, and the hasher was fitted without any")
+        known = has_label(self.train_labels_)
+        return self.train_codes_[known], self.train_labels_[known]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -466,6 +473,24 @@ def _images(X: Any) -> Iterator[Image | bytes] | None:
 def _dense(y: Any) -> npt.NDArray:
     """Return labels as an array; multi-hot labels may be a sparse matrix."""
     return as_array(y.toarray() if scipy.sparse.issparse(y) else y, "y")
+
+
+def _filled(y: Any) -> tuple[Any, npt.NDArray[np.bool_]]:
+    """Return labels with one that is there in the place of those that are missing, and which these are."""
+    if scipy.sparse.issparse(y):
+        return y, np.zeros(y.shape[0], bool)
+    try:
+        array = np.asarray(y, dtype=object) if isinstance(y, (list, tuple)) else np.asarray(y)
+    except ValueError:  # ragged, which is said later
+        return y, np.zeros(len(y), bool)
+    missing = missing_labels(array)
+    if not missing.any():
+        return y, missing
+    if missing.all():
+        raise ValueError("y is missing in every row; leave y out to learn without labels")
+    array = array.copy()
+    array[missing] = array[~missing][0]
+    return np.asarray(array.tolist()), missing
 
 
 def _check_present(y: Any) -> None:

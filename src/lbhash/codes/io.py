@@ -22,7 +22,7 @@ from lbhash.codes.shards import complete_shards
 from lbhash.utils.checksums import check_file, read_npz, write_npz
 from lbhash.utils.files import existing_file, read_npy
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import named_labels, renumbered
+from lbhash.utils.labels import UNLABELED, has_label, named_labels, partial_labels, renumbered
 from lbhash.utils.memory import check_memory, check_npz, check_parquet
 from lbhash.utils.parquet import read_parquet, write_parquet
 
@@ -40,7 +40,7 @@ class CodeTable:
         codes: ``uint8 [n, ceil(bits / 8)]``.
         bits: h, the length of a code.
         rows: the row of each code in the file that was encoded, ``int64 [n]``.
-        labels: ``int64 [n]``, or multi-hot ``uint8 [n, C]``.
+        labels: ``int64 [n]``, where a row may be ``UNLABELED``, or multi-hot ``uint8 [n, C]``.
         model: fingerprint of the model that made the codes; empty if it is not known.
         extra_columns: the other columns of a Parquet file; None if it has no others.
         class_names: by number, if the classes have names. Files then hold the names, since numbers differ by file.
@@ -74,7 +74,10 @@ def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | N
         arrays = {"codes": table.codes, "bits": table.bits, "rows": table.rows, "model": table.model}
         if table.class_names:
             arrays["class_names"] = np.array(table.class_names)
-        write_npz(file, arrays if table.labels is None else {**arrays, "labels": table.labels})
+        if table.labels is not None:
+            known = has_label(table.labels)
+            arrays["labels"] = table.labels if known.all() else np.where(known, table.labels, np.nan)
+        write_npz(file, arrays)
         return
     columns = {
         "row": pa.array(table.rows),
@@ -128,7 +131,7 @@ def read_codes(
         beside = file.with_name(f"{file.stem}_labels.npy")
         labels = beside if beside.is_file() else None
     if labels is not None:
-        given, names = named_labels(read_array(labels, f"labels of {name}"), f"labels of {name}")
+        given, names = partial_labels(read_array(labels, f"labels of {name}"), f"labels of {name}")
         table = replace(table, labels=given, class_names=names)
     width = table.codes.shape[1]
     if (stated := code_bytes(check_bits(table.bits, f"bits of {name}"))) != width:
@@ -156,12 +159,13 @@ def read_array(path: str | Path, name: str) -> npt.NDArray:
 def label_columns(labels: npt.NDArray | None, names: Sequence[str] = ()) -> dict[str, Any]:
     """Return labels as a column of a table: ``label``, or ``labels`` with a list in each row; no column for None.
 
-    The column holds the classes' names if they have any.
+    The column holds the classes' names if they have any, and null for a row without a label.
     """
     if labels is None:
         return {}
     if labels.ndim == 1:
-        return {"label": pa.array(names, pa.string()).take(pa.array(labels)) if names else pa.array(labels)}
+        numbers = pa.array(labels, mask=labels == UNLABELED)
+        return {"label": pa.array(names, pa.string()).take(numbers) if names else numbers}
     rows, classes = np.nonzero(labels)
     ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(labels)))]).astype(np.int32)
     values = pa.array(names, pa.string()).take(pa.array(classes)) if names else pa.array(classes)
@@ -232,7 +236,7 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
     labels: npt.NDArray | None = None
     names: tuple[str, ...] = ()
     if "label" in table.column_names:
-        labels, names = named_labels(table["label"].to_numpy(), f"labels of {name}")
+        labels, names = partial_labels(table["label"].to_numpy(), f"labels of {name}")
     elif "labels" in table.column_names:
         labels, names = named_labels(table["labels"].to_pylist(), f"labels of {name}", facts.get("classes"))
     rows = table["row"].to_numpy() if "row" in table.column_names else np.arange(len(codes))
@@ -255,6 +259,6 @@ def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:
         length = given  # write_codes wrote them: they are packed, even if all bytes are 0 or 1
     else:
         codes, length = as_packed(codes, given or bits, f"codes of {name}")
-    labels, own = named_labels(found["labels"], f"labels of {name}") if "labels" in found else (None, ())
+    labels, own = partial_labels(found["labels"], f"labels of {name}") if "labels" in found else (None, ())
     rows, names = found.get("rows", np.arange(len(codes))), tuple(map(str, found.get("class_names", own)))
     return CodeTable(codes, length, rows, labels, str(found.get("model", "")), class_names=names)

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from lbhash.data.split import Split, classes_of
+from lbhash.utils.labels import has_label
 from lbhash.utils.validation import check_choice
 
 SPLITS = ("train", "base", "query")
@@ -51,6 +52,11 @@ class Dataset(Generic[SplitT_co]):
                 )
         if self.train.labels is None:
             return
+        for name in SPLITS:
+            if not has_label(np.asarray(self.split(name).labels)).any():
+                raise ValueError(
+                    f"no row of the {name} split of {self.name} has a label; give some, or none to any split"
+                )
         trained = classes_of(np.asarray(self.train.labels))
         absent = np.setdiff1d(trained, classes_of(np.asarray(self.query.labels)))
         if 0 < len(absent) < len(trained):

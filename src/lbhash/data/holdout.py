@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from lbhash.data.dataset import Dataset
 from lbhash.data.split import EmbeddingSplit, SplitT
-from lbhash.utils.labels import check_labels
+from lbhash.utils.labels import check_labels, has_label
 from lbhash.utils.validation import check_float
 
 
@@ -17,9 +17,9 @@ def hold_out(
     """Cut a training split in two: the rows to train on, and the validation rows, each in the order of the split.
 
     Of every class the same ``share``, above 0 and below 1, is for validation: at least one row if the class has two,
-    and never its last. With several labels a row the share is sampled from all rows. In messages ``name`` is what the
-    share is called, and ``purpose`` what needs it. Raises ``TypeError`` or ``ValueError`` if the share is no such
-    number, the split has no labels, or no row can be spared.
+    and never its last. Rows without a label are never for it. With several labels a row the share is sampled from all
+    rows. In messages ``name`` is what the share is called, and ``purpose`` what needs it. Raises ``TypeError`` or
+    ``ValueError`` if the share is no such number, the split has no labels, or no row can be spared.
     """
     validation = validation_rows(split.labels, share, seed, name=name, purpose=purpose)
     return split.where(~validation), split.where(validation)
@@ -32,6 +32,10 @@ def validation_rows(
     share = check_float(share, name, above=0, below=1)
     if labels is None:
         raise ValueError(f"split has no labels; {purpose} needs one for each row")
+    if isinstance(labels, np.ndarray) and not (known := has_label(labels)).all():
+        chosen = np.zeros(len(labels), bool)
+        chosen[known] = validation_rows(labels[known], share, seed, name=name, purpose=purpose)
+        return chosen
     labels = check_labels(labels, "labels of the split")
     rng = np.random.default_rng(seed)
     chosen = np.zeros(len(labels), bool)

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.utils.labels import has_label
 from lbhash.utils.validation import check_float, check_int
 
 
@@ -63,6 +64,8 @@ def trained_classes(labels: npt.NDArray, seed: int, share: float = 0.5) -> npt.N
     Raises ``ValueError`` unless rows have one label each and there are at least two classes on either side.
     """
     rng = np.random.default_rng(check_int(seed, "the seed of the split"))
+    if not has_label(labels).all():
+        raise ValueError("the protocol takes classes out of training, and the data have rows without a label")
     share = check_float(share, "share", above=0, below=1)
     if labels.ndim == 2:
         raise ValueError("the protocol takes classes out of training, and the data have several labels a row")
@@ -149,6 +152,8 @@ def _sample(
     if labels.ndim == 2:
         raise ValueError("the protocol samples by class, and the data have several labels a row")
     sampled = []
+    if not has_label(labels[rows]).all():
+        raise ValueError("the protocol samples by class, and the data have rows without a label")
     for label in np.unique(labels[rows]):
         of_class = rows[labels[rows] == label]
         if len(of_class) < count:

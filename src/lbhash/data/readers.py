@@ -22,7 +22,7 @@ from lbhash.data.table import EmbeddingTable
 from lbhash.utils.arrays import as_matrix, check_unmasked
 from lbhash.utils.files import existing_file, fetched, read_npy
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import named_labels
+from lbhash.utils.labels import has_label, named_labels, partial_labels
 from lbhash.utils.memory import check_memory, check_npz, check_parquet
 from lbhash.utils.parquet import CHECKED
 
@@ -48,9 +48,10 @@ def read_table(
 ) -> EmbeddingTable:
     """Read embeddings, labels and split flags.
 
-    The embeddings are a column of lists of one length, or of such lists as JSON in text, or a column for each number
-    (a pattern such as ``emb_*`` names them). Labels are integers or strings, or lists of these if a row may have
-    several. Boolean ``in_train``, ``in_base`` and ``in_query`` say which split a row belongs to.
+    The embeddings are a column of lists of one length, or of such lists as JSON in text, or a column for each number (a
+    pattern such as ``emb_*`` names them). Labels are integers or strings, or lists of these if a row may have several.
+    Of one label a row some may be missing (null, NaN or empty): they are ``UNLABELED``. Boolean ``in_train``,
+    ``in_base`` and ``in_query`` say which split a row belongs to.
 
     Args:
         path: a table, which is a Parquet, CSV, JSON lines, Arrow or Feather file, a folder of Parquet files, or a
@@ -85,7 +86,7 @@ def read_table(
         label_name, labels = f"{beside.name} beside {name}", beside
     if labels is not None:
         given = np.asarray(_load_npy(existing_file(fetched(labels, label_name), label_name), label_name))
-        numbered, names = named_labels(given, label_name)
+        numbered, names = partial_labels(given, label_name)
         table = replace(table, labels=numbered, class_names=names)
     if table.labels is not None and len(table.labels) != len(table):
         raise ValueError(f"{name} has {len(table)} embeddings and {len(table.labels)} labels")
@@ -94,6 +95,10 @@ def read_table(
     check_embeddings(table.embeddings[:1] if later else table.embeddings, f"embeddings of {name}")
     if not len(table):
         raise ValueError(f"{name} is {str(path)!r}, which has no row")
+    if table.labels is not None and not has_label(table.labels).any():
+        raise ValueError(
+            f"labels of {name} are missing in every row; name others, or none (label_column {NO_COLUMN!r})"
+        )
     return table
 
 
@@ -142,16 +147,21 @@ def first_of(names: Iterable[str], present: Iterable[str]) -> str | None:
     return next((name for name in names if name in present), None)
 
 
-def read_label_column(column: Any, name: str) -> tuple[npt.NDArray, tuple[str, ...]]:
-    """Return the labels of a column of Arrow: integers or strings, or lists of them; and the names that strings are."""
+def read_label_column(column: Any, name: str, *, partial: bool = False) -> tuple[npt.NDArray, tuple[str, ...]]:
+    """Return the labels of a column of Arrow: integers or strings, or lists of them; and the names that strings are.
+
+    If ``partial``, rows may have no label (``partial_labels``), but for those with lists.
+    """
     import pyarrow as pa
 
-    if column.null_count:
+    partial = partial and not _holds_lists(column.type)
+    if column.null_count and not partial:
         raise ValueError(f"{name} is missing in row {_first_null(column)}; every row must have a label")
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    return named_labels(column.to_pylist() if text or _holds_lists(column.type) else column.to_numpy(), name)
+    values = column.to_pylist() if text or column.null_count or _holds_lists(column.type) else column.to_numpy()
+    return partial_labels(values, name) if partial else named_labels(values, name)
 
 
 def class_names(schema: Any, label: str | None) -> tuple[str, ...]:
@@ -221,7 +231,7 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
         raise ValueError(f"{said}, which is damaged or {form}: {one_line(error)}") from None
     labels, names = None, class_names(schema, label)
     if label is not None:
-        labels, found = read_label_column(whole[label], f"column {label!r} of {name}")
+        labels, found = read_label_column(whole[label], f"column {label!r} of {name}", partial=True)
         names = found or names
     masks = {FLAGS[flag]: whole[flag].to_numpy() for flag in flags} or masks
     table = EmbeddingTable(embeddings, labels, file.name, masks, class_names=names)
@@ -429,7 +439,7 @@ def _read_npz(file: Path, name: str, asked: tuple[str | None, str | None]) -> Em
     table = EmbeddingTable(as_matrix(found[embedding], name), None, file.name, flags)
     if label is None or label not in found:
         return table
-    labels, classes = named_labels(found[label], f"labels of {name}")
+    labels, classes = partial_labels(found[label], f"labels of {name}")
     return replace(table, labels=labels, class_names=classes)
 
 

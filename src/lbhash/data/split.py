@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.labels import has_label
 from lbhash.utils.memory import check_memory
 
 SplitT = TypeVar("SplitT", bound="Split")
@@ -56,7 +57,7 @@ class Split(ABC):
     """Some rows of a table, in an order of their own, without a copy of what the table holds: a frozen dataclass."""
 
     rows: npt.NDArray[np.int64]  # their positions in the table, [n]
-    labels: npt.NDArray | None  # of these rows, int64 [n] or multi-hot uint8 [n, C]; None if there are none
+    labels: npt.NDArray | None  # of these rows, int64 [n] (a row may be UNLABELED) or multi-hot uint8 [n, C]; or None
     needs_backbone: ClassVar[bool]  # whether its rows are images, which need a backbone to become embeddings
 
     def __len__(self) -> int:
@@ -110,8 +111,15 @@ class Split(ABC):
         classes = classes_of(self.labels)
         if not len(classes):
             raise ValueError("no row of the split has a label")
-        numbered = self.labels[:, classes] if self.labels.ndim == 2 else np.searchsorted(classes, self.labels)
-        return self.with_rows(self.rows, np.ascontiguousarray(numbered)), classes
+        if self.labels.ndim == 2:
+            return self.with_rows(self.rows, np.ascontiguousarray(self.labels[:, classes])), classes
+        numbered = np.where(has_label(self.labels), np.searchsorted(classes, self.labels), self.labels)
+        return self.with_rows(self.rows, numbered), classes
+
+    def labeled(self: SplitT) -> SplitT:
+        """Return the rows that have a label, in their order: the split itself if all have, or none is known."""
+        known = np.ones(0, bool) if self.labels is None else has_label(self.labels)
+        return self if known.all() else self.where(known)
 
     def widened(self: SplitT, classes: int) -> SplitT:
         """Return the split with at least this many columns of multi-hot labels (a file may not have the last ones)."""
@@ -180,4 +188,4 @@ class EmbeddingSplit(Split):
 
 def classes_of(labels: npt.NDArray) -> npt.NDArray[np.int64]:
     """Return the classes that some row has, in the order of their numbers."""
-    return np.unique(labels) if labels.ndim == 1 else np.flatnonzero(labels.any(axis=0))
+    return np.unique(labels[has_label(labels)]) if labels.ndim == 1 else np.flatnonzero(labels.any(axis=0))

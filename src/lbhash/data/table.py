@@ -5,21 +5,22 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Any, Generic
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS, Dataset
-from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS
+from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS, Protocol
 from lbhash.data.split import EmbeddingSplit, SplitT
+from lbhash.utils.labels import has_label
 from lbhash.utils.validation import check_choice
 
 
 class Table(ABC, Generic[SplitT]):
     """Rows of embeddings or of images, as a file or a folder holds them."""
 
-    labels: npt.NDArray | None  # int64 [n], or multi-hot uint8 [n, C]; None if there are none
+    labels: npt.NDArray | None  # int64 [n] (a row may be UNLABELED), or multi-hot uint8 [n, C]; None if there are none
     name: str  # where the rows come from, for messages
     flags: dict[str, npt.NDArray[np.bool_]]  # of each split bool [n], if the data say which rows are in it
     test_rows: npt.NDArray[np.bool_] | None = None  # [n], the test or validation set that the data were published with
@@ -47,6 +48,8 @@ class Table(ABC, Generic[SplitT]):
     ) -> tuple[str, dict[str, npt.NDArray[np.int64]]]:
         """Return the name of the protocol, and the train, base and query rows that it takes.
 
+        Of rows without a label a protocol makes no query: they are train, and base where the base holds the train rows.
+
         Args:
             protocol: a name of ``PROTOCOLS``, or for a table with a published test set of ``TRAIN_TEST_PROTOCOLS``.
                 If None, the table's flags count; if it has none, its own protocol. Rows without labels are sampled
@@ -64,11 +67,18 @@ class Table(ABC, Generic[SplitT]):
             said = f"protocol is {chosen!r}, which samples by class, and {self.name} has no labels"
             raise ValueError(f"{said}; give them as a column, an array or a file, or leave the protocol out")
         labels = np.zeros(len(rows), np.int64) if self.labels is None else self.labels[rows]
+        published = self.test_rows is not None and chosen in TRAIN_TEST_PROTOCOLS
+        known = has_label(labels)
+        if not known.all() and not (published or isinstance(PROTOCOLS.get(chosen), Protocol)):
+            said = f"protocol is {chosen!r}, and {len(known) - known.sum():,} rows of {self.name} have no label"
+            raise ValueError(
+                f"{said}; leave them out, or say by the columns in_train, in_base and in_query what is what"
+            )
         try:
-            if self.test_rows is not None and chosen in TRAIN_TEST_PROTOCOLS:
+            if published and self.test_rows is not None:
                 found = TRAIN_TEST_PROTOCOLS[chosen].split(labels, self.test_rows[rows], seed)
             elif chosen in PROTOCOLS:
-                found = PROTOCOLS[chosen].split(labels, seed)
+                found = _with_unlabeled(PROTOCOLS[chosen], labels, known, seed)
             else:
                 raise ValueError(
                     f"protocol is {chosen!r}, which needs a training set and a test or validation set; {self.name} "
@@ -132,6 +142,18 @@ class EmbeddingTable(Table[EmbeddingSplit]):
         """Return these rows as a split; if None, all rows."""
         rows = np.arange(len(self)) if rows is None else rows
         return EmbeddingSplit(self.embeddings, rows, None if self.labels is None else self.labels[rows])
+
+
+def _with_unlabeled(
+    protocol: Any, labels: npt.NDArray, known: npt.NDArray[np.bool_], seed: int
+) -> dict[str, npt.NDArray[np.int64]]:
+    """Return the splits that a protocol makes of the rows with a label, and the other rows where they belong."""
+    if known.all():
+        return protocol.split(labels, seed)
+    labeled, others = np.flatnonzero(known), np.flatnonzero(~known)
+    found = {split: labeled[rows] for split, rows in protocol.split(labels[known], seed).items()}
+    taking = ("train",) if protocol.disjoint else ("train", "base")
+    return found | {split: np.sort(np.concatenate([found[split], others])) for split in taking}
 
 
 def check_protocol(protocol: str | None) -> None:

@@ -9,6 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+NEIGHBOR_WIDTH = 0.2
+"""τ of ``neighbor_loss`` in standard deviations of a batch's cosines."""
+
 
 def similar(a: Tensor, b: Tensor) -> Tensor:
     """Return s_ij, whether row i of ``a`` and row j of ``b``, class numbers or multi-hot, share a label, ``[n, m]``."""
@@ -25,6 +28,29 @@ def one_hot(labels: Tensor, classes: int) -> Tensor:
 def straight_through(values: Tensor, logits: Tensor) -> Tensor:
     """Return exactly ``values``, whose gradient goes to ``logits`` as it is (the straight-through estimator)."""
     return values + (logits - logits.detach())
+
+
+def neighbor_loss(logits: Tensor, rows: Tensor, sharpness: Tensor) -> Tensor:
+    """Return how far the neighbors of a batch by code are from those by cosine, of rows without labels.
+
+    L = −mean_i Σ_j p_ij log q_ij over i ≠ j, with p_i = softmax_j(cos(x_i, x_j) / τ),
+    q_i = softmax_j(β ⟨b_i, b_j⟩ / h), τ ``NEIGHBOR_WIDTH`` standard deviations of the batch's cosines, and b = sign ℓ,
+    which has the gradient of tanh ℓ: stochastic neighbor embedding (Hinton and Roweis, NIPS 2002), with codes for the
+    embedding.
+
+    Args:
+        logits: ℓ, ``[n, bits]``.
+        rows: the embeddings x, ``[n, dim]``.
+        sharpness: log β, a scalar.
+    """
+    b = straight_through(torch.where(logits >= 0, 1.0, -1.0), logits.tanh())
+    own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
+    cosines = F.normalize(rows) @ F.normalize(rows).T
+    tau = NEIGHBOR_WIDTH * cosines[~own].std().clamp(min=1e-6)
+    p = (cosines / tau).masked_fill(own, -torch.inf).softmax(dim=1)
+    products = sharpness.exp() * (b @ b.T) / b.shape[1]
+    log_q = products.masked_fill(own, -torch.inf).log_softmax(dim=1)
+    return -(p * log_q.masked_fill(own, 0)).sum(dim=1).mean()
 
 
 def balanced_mean(values: Tensor, labels: Tensor) -> Tensor:

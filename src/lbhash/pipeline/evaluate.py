@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from lbhash.evaluation.neighbors import NEIGHBORS, NeighborReport, evaluate_neig
 from lbhash.evaluation.report import Report, evaluate, evaluate_parts
 from lbhash.pipeline import runs
 from lbhash.pipeline.cluster import Engine, check_engine, sharing
-from lbhash.utils.labels import in_one_order
+from lbhash.utils.labels import has_label, in_one_order
 
 _ROWS = 100  # of a part of a base on a cluster, at least
 _TASKS = 4  # a core of the cluster, so that none waits long for the last
@@ -94,6 +95,7 @@ def evaluate_files(
             raise ValueError(
                 f"{name} has no labels; an evaluation needs them, or the embeddings that were encoded (--neighbors)"
             )
+    left, right = _labeled(left, "queries"), _labeled(right, "base")
     wanted, labels = in_one_order(
         (np.asarray(left.labels), left.class_names),
         (np.asarray(right.labels), right.class_names),
@@ -129,6 +131,21 @@ def _two_files(
         raise ValueError(f"{missing} is missing; give queries and base, two files of codes, or deephash, a folder")
     left = read_codes(queries, "queries", bits=bits, labels=query_labels)
     return left, read_codes(base, "base", bits=bits, labels=base_labels)
+
+
+def _labeled(table: CodeTable, name: str) -> CodeTable:
+    """Return the codes that have a label; how many have none is said on standard error."""
+    assert table.labels is not None
+    known = np.flatnonzero(has_label(table.labels))
+    said = f"{len(table.codes) - len(known):,} of {len(table.codes):,} codes of {name} have no label"
+    if not len(known):
+        raise ValueError(f"{said}; an evaluation needs some")
+    if len(known) < len(table.codes):
+        print(f"{said} and are left out", file=sys.stderr)
+        extra = None if table.extra_columns is None else table.extra_columns.take(known)
+        kept = {name: getattr(table, name)[known] for name in ("codes", "rows", "labels")}
+        table = replace(table, **kept, extra_columns=extra)
+    return table
 
 
 def _check_one_model(left: CodeTable, right: CodeTable) -> None:

@@ -108,7 +108,8 @@ def train_model(
     Classes of the train split get a center each, whatever their numbers are; the model remembers these. A class that
     only base or query have is found, or not, without one.
 
-    Without labels a method that needs none is fitted, and the metrics are of neighbors (``evaluate_neighbors``).
+    Without labels a method that needs none is fitted, and the metrics are of neighbors (``evaluate_neighbors``). Where
+    some rows have none, these are learned from (``Hasher.fit``) and left out of the evaluation.
 
     The folder gets the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``. mAP@k is of ``top_k``; if
     None, of the whole base. ``metadata`` is what else the model remembers: its ``backbone``, how images were found. The
@@ -131,8 +132,10 @@ def train_model(
             f"out is {str(out)!r}, {what}; go on with --resume, begin anew with --overwrite, or give another"
         )
     if top_k is not None:
-        check_int(top_k, "top_k", 1, len(dataset.base), "the size of the base")
+        check_int(top_k, "top_k", 1, len(dataset.base.labeled()), "the size of the base")
     hasher = Hasher(progress=progress, **settings)
+    if is_main_process():
+        _tell_unlabeled(dataset)
     if resume and not resumable and is_main_process():
         print(f"{out} has no checkpoint to resume from; training begins anew", file=sys.stderr)
     started = time.perf_counter()
@@ -145,16 +148,17 @@ def train_model(
     training = None if hasher.trained_ is None else asdict(hasher.trained_)
     # Without it a resumed run has the metrics of one that was never interrupted.
     rate = None if training is None else training.pop("rows_per_second")
-    query, base = hasher.encode_split(dataset.query), hasher.encode_split(dataset.base)
+    asked, held = dataset.query.labeled(), dataset.base.labeled()
+    query, base = hasher.encode_split(asked), hasher.encode_split(held)
     if unlabeled:
         report: Report | NeighborReport = _neighbors(hasher, dataset, query, base)
     else:
-        report = evaluate(query, dataset.query.labels, base, dataset.base.labels, top_k, bits=hasher.bits)
+        report = evaluate(query, asked.labels, base, held.labels, top_k, bits=hasher.bits)
     recognized = None
-    seen = np.isin(dataset.query.labels, classes)
+    seen = np.isin(asked.labels, classes)
     if hasher.model_.classifier is not None and not dataset.multi_label and seen.any():
         found = classes[classifier_predict(query, hasher.model_.classifier.weight.detach().numpy())]
-        recognized = float(np.mean(found == dataset.query.labels))
+        recognized = float(np.mean(found == asked.labels))
     source = {"data": dataset.name, "protocol": dataset.protocol}
     metrics = {
         **source,
@@ -175,6 +179,19 @@ def train_model(
     hasher.save_pretrained(folder)
     write_json(folder / "metrics.json", metrics)
     return metrics
+
+
+def _tell_unlabeled(dataset: Dataset) -> None:
+    """Say on standard error how many rows have no label, where some have one."""
+    for name, done in {
+        "train": "trained on with guessed ones",
+        "base": "not evaluated",
+        "query": "not evaluated",
+    }.items():
+        split = dataset.split(name)
+        missing = len(split) - len(split.labeled())
+        if missing:
+            print(f"{missing:,} of {len(split):,} {name} rows have no label: they are {done}", file=sys.stderr)
 
 
 def _neighbors(hasher: Hasher, dataset: Dataset, query: PackedCodes, base: PackedCodes) -> NeighborReport:

@@ -35,6 +35,9 @@ WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 DITHERS = (0.0, 0.3, 0.6, 0.9)
 """s."""
 
+GUESSING = 30.0
+"""C of the logistic regression that labels rows without a label, one of ``STRENGTHS``."""
+
 STEPS, MOST_AXES = 15, 512  # of L-BFGS from the fit before, and principal components that it sees
 MOST_ROWS, _MOST_CHOSEN_BY = 100_000, 20_000  # that are fitted, and by which the penalty is chosen
 
@@ -88,6 +91,18 @@ def class_posterior(rows: EmbeddingSplit, centers: npt.NDArray[np.int8], choice:
     """Return the branch of labeled rows, all of which are fitted, with what ``choose`` has found."""
     *_, (_, model) = _fits(rows, centers, [one for one in STRENGTHS if one <= choice.strength])
     return weighted(model, centers, choice.weight, choice.dither)
+
+
+def guessed_labels(rows: EmbeddingSplit, labeled: EmbeddingSplit, classes: int) -> npt.NDArray[np.int64]:
+    """Return the class that a logistic regression of the labeled rows finds for each row, ``int64 [n]``.
+
+    Its C is ``GUESSING``: with a row or two of a class there are none to choose it by.
+    """
+    strengths = [one for one in STRENGTHS if one <= GUESSING]
+    *_, (_, model) = _fits(labeled, np.ones((classes, 1), np.int8), strengths)
+    with torch.inference_mode():
+        found = [model.scores(torch.from_numpy(chunk)).argmax(dim=1).numpy() for chunk in rows.chunks()]
+    return np.concatenate(found)
 
 
 def weighted(model: ClassPosterior, centers: npt.NDArray[np.int8], weight: float, dither: float) -> ClassPosterior:

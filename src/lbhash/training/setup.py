@@ -28,10 +28,11 @@ from lbhash.training.arguments import TrainingArguments, arguments
 from lbhash.training.coders import coder_of
 from lbhash.training.confusion import MOST_ROWS, confusion
 from lbhash.training.distributed import is_main_process
-from lbhash.training.hardware import draw_from
+from lbhash.training.hardware import cpu_settings, draw_from
 from lbhash.training.monitor import check_validation
+from lbhash.training.partial import WithNeighbors, with_guesses
 from lbhash.training.recipes import with_recipe
-from lbhash.utils.labels import check_labels
+from lbhash.utils.labels import check_labels, has_label
 from lbhash.utils.serialization import plain
 from lbhash.utils.version import __version__
 
@@ -48,7 +49,7 @@ class Setup:
         model: the head, with the weights that it starts from.
         objective: the loss.
         split: all rows, with labels that are checked.
-        fitted: the rows of ``split`` that are trained on.
+        fitted: the rows of ``split`` that are trained on, with a guess where one has no label.
         validation: the rows of ``split`` that validate; None if there are none.
         centers: the class centers, ``int8 [C, bits]`` of ±1.
         identity: what tells the run from others, besides the settings that ``train`` knows.
@@ -75,7 +76,8 @@ def prepare(
 
     Args:
         settings: as they were given.
-        split: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot.
+        split: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot; embeddings may have no label
+            (``lbhash.training.partial``).
         classes: C.
         backbone: of images, as it is before it learns.
         known_confusion: gives the confusion matrix of these rows, if several trainings have it from one place; it is
@@ -92,11 +94,16 @@ def prepare(
     check_method(
         given.method, given.guided, guidance=guidance, options=options
     )  # before the confusion, which takes longest
-    split = labeled(split, classes)
+    partly = _check_partly(split, given, backbone)
+    checked = labeled(split.labeled(), classes)
+    split = split if partly else checked
     fitted, validation = split, None
     if share:
         chosen = validation_rows(split.labels, share, given.seed, name="validation", purpose="validation")
         fitted, validation = split.where(~chosen), split.where(chosen)
+    if partly:
+        with cpu_settings(given.threads):
+            fitted = with_guesses(fitted.embedded(), classes)
     if not uses_centers(given.method, given.guided) and kind == ARRANGED:
         kind = DESIGNED
 
@@ -115,6 +122,8 @@ def prepare(
         if isinstance(given.guidance, dict) and "surrogate" in given.guidance:
             made = {**(guidance or {}), "surrogate": given.guidance["surrogate"]}
         objective = build_objective(given.method, task, guided=given.guided, guidance=made, options=options)
+        if partly:
+            objective = WithNeighbors(objective, fitted.embedded())
         has_classifier = objective.class_scores(task.centers[:1]) is not None
         metadata = model_metadata(given, len(fitted)) | {"options": options, "guidance": guidance}
         draw_from(given.seed, 1)  # so that a host and its guided form start from the same weights
@@ -174,12 +183,30 @@ def backbone_device(device: str) -> str:
     return "cpu" if device == "cpu" else "auto"
 
 
+def _check_partly(split: Split, given: TrainingArguments, backbone: Backbone | None) -> bool:
+    """Return whether some rows have no label; raise ``ValueError`` where that cannot be trained."""
+    if split.labels is None or not (missing := int((~has_label(np.asarray(split.labels))).sum())):
+        return False
+    said = f"{missing:,} of {len(split):,} rows have no label"
+    if missing == len(split):
+        raise ValueError(f"{said}; leave the labels out to learn without any")
+    if backbone is not None:
+        raise ValueError(f"{said}, and a backbone is fine-tuned by labeled rows; leave them out, or embed the images")
+    if given.head == "joined":
+        raise ValueError(f"head is 'joined', whose class posterior needs labels, and {said}; take 'bits'")
+    return True
+
+
 def labeled(split: SplitT, classes: int) -> SplitT:
     """Return the training rows with labels that are checked."""
     if not len(split):
         raise ValueError("split has no row; training needs at least one")
     if split.labels is None:
         raise ValueError("split has no labels; training needs one for each row")
+    missing = len(split) - len(split.labeled())
+    if missing:
+        said = f"{missing:,} of {len(split):,} rows have no label"
+        raise ValueError(f"{said}, which only a host method that is fitted by itself takes; leave them out")
     labels = check_labels(split.labels, "labels of split", classes)
     if len(labels) != len(split):
         raise ValueError(f"split has {len(split)} rows and {len(labels)} labels; training needs one for each row")

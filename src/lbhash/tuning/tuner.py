@@ -215,6 +215,9 @@ def _training_rows(data: Dataset | EmbeddingSplit, classes: int | None) -> tuple
     if isinstance(rows, EmbeddingSplit) and rows.labels is None:
         advice = "give some (--labels FILE or --label-column NAME), or train without a search"
         raise ValueError(f"data has no labels, which the trials of a search learn from; {advice}")
+    missing = len(rows) - len(rows.labeled()) if isinstance(rows, EmbeddingSplit) else 0
+    if missing:
+        raise ValueError(f"{missing:,} of {len(rows):,} rows have no label, which a search needs; leave them out")
     if isinstance(data, Dataset):
         if classes is not None:
             raise ValueError(f"classes is {classes} and data is a data set, which knows its own; give one of the two")

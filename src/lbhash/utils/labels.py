@@ -1,5 +1,8 @@
 """Labels: class numbers ``int64 [n]``, or a multi-hot matrix ``uint8 [n, classes]``, from any form that users give.
 
+Where rows have one label each, a few functions allow rows without one, whose class number is ``UNLABELED``. All others
+refuse it, as they do any negative number.
+
 An array of one column, ``[n, 1]``, could be either. It is a column of class numbers if it holds anything but 0 and 1,
 and multi-hot of a single class if it does not.
 """
@@ -17,6 +20,9 @@ from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_int
 
 Labels = npt.NDArray[Any]  # int64 [n] or uint8 [n, classes], as check_labels returns them
+
+UNLABELED = -1
+"""The class number of a row without a label, among rows that have one each."""
 
 _MAY_BE = "class numbers [n], a multi-hot array [n, classes] or a list of lists of class numbers"
 
@@ -63,6 +69,52 @@ def named_labels(labels: Any, name: str = "labels", classes: int | None = None) 
     return np.array([position[value] for value in flat], np.int64), names
 
 
+def partial_labels(labels: Any, name: str = "labels") -> tuple[Labels, tuple[str, ...]]:
+    """Return labels as ``named_labels`` does, with ``UNLABELED`` for None, NaN and "" among labels ``[n]``.
+
+    >>> partial_labels(["dog", None, "cat"])
+    (array([ 1, -1,  0]), ('cat', 'dog'))
+    """
+    if _is_list_of_lists(labels, name):
+        return named_labels(labels, name)
+    array = np.asarray(labels)
+    missing = missing_labels(array)
+    if not missing.any():
+        return named_labels(labels, name)
+    if missing.all():
+        return np.full(len(array), UNLABELED), ()
+    array = array.copy()
+    array[missing] = array[np.argmin(missing)]
+    numbers, names = named_labels(array, name)
+    numbers[missing] = UNLABELED
+    return numbers, names
+
+
+def missing_labels(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which labels of an array ``[n]`` are None, NaN or ""; of an array of another shape none is."""
+    if array.ndim != 1 or array.dtype.kind not in "fOUT":
+        return np.zeros(len(array) if array.ndim else 0, bool)
+    if array.dtype.kind == "f":
+        return np.isnan(array)
+    return np.fromiter(map(_is_missing, array), bool, len(array))
+
+
+def _is_missing(label: Any) -> bool:
+    if isinstance(label, str):
+        return not label
+    # pandas.NA is neither true nor false, and equal to nothing
+    return (
+        label is None
+        or type(label).__name__ == "NAType"
+        or (isinstance(label, (float, np.floating)) and label != label)
+    )
+
+
+def has_label(labels: Labels) -> npt.NDArray[np.bool_]:
+    """Return which rows have a label, ``bool [n]``; a row of multi-hot labels may have none, which is known of it."""
+    return labels != UNLABELED if labels.ndim == 1 else np.ones(len(labels), bool)
+
+
 def numbered_together(
     labels: Any, others: Any, name: str = "query_labels", other_name: str = "base_labels"
 ) -> tuple[Any, Any]:
@@ -105,11 +157,11 @@ def _are_strings(labels: Any) -> bool:
 
 def renumbered(labels: Labels, names: Sequence[str], order: Sequence[str]) -> Labels:
     """Return labels of classes ``names`` with the numbers that the classes have in ``order``, which holds all names."""
-    at = np.array([order.index(name) for name in names], np.int64)
+    at = np.array([*(order.index(name) for name in names), UNLABELED], np.int64)
     if labels.ndim == 1:
-        return at[labels]
+        return at[labels]  # the last of which is that of UNLABELED
     hot = np.zeros((len(labels), len(order)), np.uint8)
-    hot[:, at] = labels
+    hot[:, at[:-1]] = labels
     return hot
 
 
@@ -143,11 +195,14 @@ def number_classes(labels: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64]
     return np.unique(labels, return_inverse=True)
 
 
-def label_value(label: npt.ArrayLike, names: Sequence[str] = ()) -> int | str | list[int] | list[str]:
-    """Return a row's label for JSON: its class's name or number, or the list of the classes of a multi-hot row."""
+def label_value(label: npt.ArrayLike, names: Sequence[str] = ()) -> int | str | list[int] | list[str] | None:
+    """Return a row's label for JSON: its class's name or number, None if it has none; of a multi-hot row the list."""
     if np.ndim(label):
         return [names[one] if names else one for one in np.flatnonzero(label).tolist()]
-    return names[int(np.asarray(label))] if names else int(np.asarray(label))
+    number = int(np.asarray(label))
+    if number == UNLABELED:
+        return None
+    return names[number] if names else number
 
 
 def check_single(labels: Any, name: str = "labels") -> npt.NDArray[np.int64]:

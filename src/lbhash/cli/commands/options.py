@@ -54,6 +54,10 @@ Damaged = Annotated[
 TopK = Annotated[
     int | None, typer.Option("--top-k", "--at", help="Evaluate mAP@k; without it, mAP over the whole base.")
 ]
+MethodOptions = Annotated[
+    list[str] | None,
+    typer.Option("--option", help="An option of the method, NAME=VALUE, such as lam=0.01; may be given several times."),
+]
 RayAddress = Annotated[
     str | None, typer.Option(help="Address of the Ray cluster; if not given, one is started on this machine.")
 ]
@@ -185,3 +189,19 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
 def print_json(value: dict[str, Any]) -> None:
     """Print one JSON object."""
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def method_options(given: list[str]) -> dict[str, Any] | None:
+    """Return the options of the method that NAME=VALUE say: a value is JSON or, where it is none, a string."""
+    found: dict[str, Any] = {}
+    for one in given:
+        name, separator, value = one.partition("=")
+        if not separator or not name:
+            raise ValueError(f"option is {one!r}; it must be NAME=VALUE, such as lam=0.01")
+        if name in found:
+            raise ValueError(f"option gives {name!r} twice; give it once")
+        try:
+            found[name] = json.loads({"True": "true", "False": "false", "None": "null"}.get(value, value))
+        except ValueError:
+            found[name] = value
+    return found or None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 from pathlib import Path
@@ -10,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Data, Json, TopK, new_data, print_json, with_options, with_settings
+from lbhash.cli.commands.options import (
+    Data,
+    Json,
+    MethodOptions,
+    TopK,
+    method_options,
+    new_data,
+    print_json,
+    with_options,
+    with_settings,
+)
 
 if TYPE_CHECKING:
     from lbhash.pipeline.embeddings import ImageOptions
@@ -40,10 +49,7 @@ def train(
         str | None,
         typer.Option(help="Weight of the guidance: a number (the paper's is 1), or 'balanced' for the method's own."),
     ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(help="An option of the method, NAME=VALUE, such as lam=0.01; may be given several times."),
-    ] = None,
+    option: MethodOptions = None,
     top_k: TopK = None,
     log: Annotated[Literal["csv", "tensorboard"], typer.Option(help="Log of the epochs, under OUT/logs.")] = "csv",
     threads: Annotated[
@@ -120,22 +126,6 @@ def guidance_options(guided: bool, weight: str | None) -> dict[str, float | str]
     if not math.isfinite(number):
         raise ValueError(f"guidance-weight is {weight!r}; it must be a finite number or {BALANCED!r}")
     return {"weight": number}
-
-
-def method_options(given: list[str]) -> dict[str, Any] | None:
-    """Return the options of the method that NAME=VALUE say: a value is JSON or, where it is none, a string."""
-    found: dict[str, Any] = {}
-    for one in given:
-        name, separator, value = one.partition("=")
-        if not separator or not name:
-            raise ValueError(f"option is {one!r}; it must be NAME=VALUE, such as lam=0.01")
-        if name in found:
-            raise ValueError(f"option gives {name!r} twice; give it once")
-        try:
-            found[name] = json.loads({"True": "true", "False": "false", "None": "null"}.get(value, value))
-        except ValueError:
-            found[name] = value
-    return found or None
 
 
 def augmentation(

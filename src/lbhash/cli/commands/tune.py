@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Data, Json, TopK, new_data, print_json, with_options
+from lbhash.cli.commands.options import (
+    Data,
+    Json,
+    MethodOptions,
+    TopK,
+    method_options,
+    new_data,
+    print_json,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from lbhash.tuning import Trial, Tuning
@@ -21,6 +30,7 @@ def tune(
     data: Data = "digits",
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
     guided: Annotated[bool, typer.Option(help="Add the guidance.")] = True,
+    option: MethodOptions = None,
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
     trials: Annotated[int, typer.Option(help="How many settings to try; the first are the defaults.")] = 20,
     by: Annotated[By, typer.Option(help="Choose by the ratio of the validation rows, or by their mAP.")] = "ratio",
@@ -59,7 +69,8 @@ def tune(
     loaded, metadata = open_embedded(data, **source)
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(loaded.base), "the size of the base")
-    hasher = Hasher(bits, method, guided, epochs, seed, device=device, threads=threads)
+    own = method_options(option or [])
+    hasher = Hasher(bits, method, guided, epochs, seed, options=own, device=device, threads=threads)
     options: dict[str, Any] = {"by": by, "percentile": percentile, "inter_percentile": inter_percentile, "top_k": top_k}
     options |= {"compare": compare, "held_out": held_out, "space": searched, "prune": prune, "resume": resume}
     options |= {"after_trial": lambda trial: typer.echo(_trial_line(trial, trials), err=True)}

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lbhash.data.split import EmbeddingSplit
-from lbhash.losses.pairs import straight_through
+from lbhash.losses.pairs import neighbor_loss
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders.batches import BatchCoder
 from lbhash.training.coders.itq import ITQ
-
-SHARPNESS = 0.2
-"""τ in standard deviations of a batch's cosines."""
 
 
 class SNE(BatchCoder):
     """A linear map, of ITQ at first, whose codes have the neighbors that the embeddings have in a batch.
 
-    L = −mean_i Σ_j p_ij log q_ij over i ≠ j, with p_i = softmax_j(cos(x_i, x_j) / τ), q_i = softmax_j(β ⟨b_i, b_j⟩ / h)
-    and b = sign ℓ, which has the gradient of tanh ℓ. β is learned. The paper has a temperature for each row, and places
-    the rows in a plane.
+    The loss is ``lbhash.losses.pairs.neighbor_loss``, whose β is learned. The paper has a temperature for each row, and
+    places the rows in a plane.
     """
 
     hidden, batch, steps, lr = 0, 512, 400, 1e-2
@@ -44,12 +39,4 @@ class SNE(BatchCoder):
 
     def loss(self, model: HashModel, x: Tensor) -> Tensor:
         """Return the loss of a batch."""
-        logits = model(x)
-        b = straight_through(torch.where(logits >= 0, 1.0, -1.0), logits.tanh())
-        own = torch.eye(len(x), dtype=torch.bool)
-        cosines = F.normalize(x) @ F.normalize(x).T
-        tau = SHARPNESS * cosines[~own].std().clamp(min=1e-6)
-        p = (cosines / tau).masked_fill(own, -torch.inf).softmax(dim=1)
-        products = self.sharpness.exp() * (b @ b.T) / b.shape[1]
-        log_q = products.masked_fill(own, -torch.inf).log_softmax(dim=1)
-        return -(p * log_q.masked_fill(own, 0)).sum(dim=1).mean()
+        return neighbor_loss(model(x), x, self.sharpness)

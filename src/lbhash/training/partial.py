@@ -1,0 +1,56 @@
+"""Training on rows of which some have no label: guessed labels, and the neighbors of the embeddings."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from lbhash.data.split import EmbeddingSplit
+from lbhash.losses import Objective
+from lbhash.losses.pairs import neighbor_loss
+from lbhash.training.posterior import guessed_labels
+from lbhash.utils.labels import has_label
+
+WEIGHT = 0.1
+"""Of the neighbors' loss, chosen on held-out rows; with 1 it outweighs what the labels of a tenth of the rows say."""
+
+
+class WithNeighbors(Objective):
+    """A method's loss, plus ``WEIGHT`` times that of the neighbors that rows have by their embeddings.
+
+    Args:
+        host: the method, plain or guided.
+        rows: the training rows, in the order of ``index``.
+    """
+
+    def __init__(self, host: Objective, rows: EmbeddingSplit) -> None:
+        super().__init__()
+        self.host, self.rows = host, rows
+        self.sharpness = nn.Parameter(torch.tensor(15.0).log())
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Begin the host's epoch."""
+        self.host.begin_epoch(epoch)
+
+    def end_training(self) -> None:
+        """End the host's training."""
+        self.host.end_training()
+
+    def class_scores(self, signs: Tensor) -> Tensor | None:
+        """Return the host's scores."""
+        return self.host.class_scores(signs)
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of a batch, a scalar."""
+        x = torch.from_numpy(self.rows.take(index.cpu().numpy())).to(logits.device)
+        return self.host(logits, labels, index) + WEIGHT * neighbor_loss(logits, x, self.sharpness)
+
+
+def with_guesses(rows: EmbeddingSplit, classes: int) -> EmbeddingSplit:
+    """Return the rows, those without a label with the class that a logistic regression of the others finds."""
+    assert rows.labels is not None
+    known = has_label(rows.labels)
+    guessed = guessed_labels(rows.where(~known), rows.where(known), classes)
+    labels = rows.labels.copy()
+    labels[~known] = guessed
+    return rows.with_rows(rows.rows, labels)

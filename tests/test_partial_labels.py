@@ -1,0 +1,297 @@
+"""Rows without a label among rows that have one: reading, splitting, training, encoding, evaluating."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pandas
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from lbhash import Hasher
+from lbhash.codes.io import CodeTable, read_codes, write_codes
+from lbhash.data import EmbeddingSplit, hold_out, load_dataset, load_table
+from lbhash.losses import Objective
+from lbhash.losses.pairs import neighbor_loss
+from lbhash.training.partial import WEIGHT, WithNeighbors, with_guesses
+from lbhash.training.posterior import GUESSING
+from lbhash.tuning import search
+from lbhash.utils.labels import UNLABELED, has_label, named_labels, partial_labels, renumbered
+from training_tools import Stop
+
+SMALL = {"bits": 8, "epochs": 2, "hidden": 0, "centers": "best"}
+MISSING = [None, float("nan"), np.float32("nan"), "", pandas.NA]
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def some(blobs):
+    """The labels of the training rows, every third row with one."""
+    return np.where(np.arange(len(blobs.y)) % 3 == 0, blobs.y, UNLABELED)
+
+
+@pytest.fixture
+def file(blobs, some, write_parquet, tmp_path):
+    """A file of these rows, and of the queries with all labels but one."""
+    labels = [None if one == UNLABELED else f"class {one}" for one in some]
+    asked = [f"class {one}" for one in blobs.query_y]
+    asked[0] = None
+    flags = np.arange(200) < 160
+    columns = {"in_train": flags, "in_base": flags, "in_query": ~flags}
+    rows = np.concatenate([blobs.x, blobs.query_x])
+    return write_parquet(tmp_path / "some.parquet", rows, label=labels + asked, **columns)
+
+
+# ---------------------------------------------------------------------------------------------------------- reading
+
+
+@given(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=8),
+    st.data(),
+    st.sampled_from(range(len(MISSING))),
+    st.booleans(),
+)
+def test_labels_of_which_some_are_missing(names, data, which, numbers):
+    known = data.draw(st.lists(st.booleans(), min_size=len(names), max_size=len(names)))
+    values = ["abc".index(one) for one in names] if numbers else names
+    there = [value for value, one in zip(values, known, strict=True) if one]
+    found, classes = partial_labels(
+        np.array([v if k else MISSING[which] for v, k in zip(values, known, strict=True)], object)
+    )
+    np.testing.assert_array_equal(has_label(found), known)
+    if there:
+        wanted, names = named_labels(there)
+        np.testing.assert_array_equal(found[known], wanted)
+        assert classes == names
+
+
+def test_minus_one_in_data_is_no_missing_label():
+    with pytest.raises(ValueError, match=r"^y is -1 in row 1; class numbers must be at least 0"):
+        partial_labels([0, -1], "y")
+
+
+def test_renumbered_labels_stay_missing():
+    np.testing.assert_array_equal(
+        renumbered(np.array([1, UNLABELED, 0]), ["b", "d"], ["a", "b", "d"]), [2, UNLABELED, 1]
+    )
+    np.testing.assert_array_equal(renumbered(np.array([UNLABELED]), [], ["a"]), [UNLABELED])
+
+
+def test_files_of_every_kind(tmp_path):
+    x = np.arange(8.0).reshape(4, 2)
+    (tmp_path / "a.csv").write_text("emb_0,emb_1,label\n0,1,cat\n2,3,\n4,5,dog\n6,7,\n")
+    (tmp_path / "b.csv").write_text("emb_0,emb_1,label\n0,1,4\n2,3,\n4,5,7\n6,7,\n")
+    lines = [
+        {"embedding": row.tolist(), "label": label} for row, label in zip(x, ["cat", None, "dog", None], strict=True)
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    np.savez(tmp_path / "a.npz", embeddings=x, labels=[0, np.nan, 1, np.nan])
+    np.save(tmp_path / "a.npy", x)
+    np.save(tmp_path / "a_labels.npy", np.array(["cat", "", "dog", ""]))
+    for name, first, second in [("a.csv", 0, 1), ("b.csv", 4, 7), ("a.jsonl", 0, 1), ("a.npz", 0, 1), ("a.npy", 0, 1)]:
+        table = load_table(tmp_path / name)
+        np.testing.assert_array_equal(table.labels, [first, UNLABELED, second, UNLABELED], err_msg=name)
+
+
+def test_a_protocol_asks_no_row_without_a_label(blobs, some, write_parquet, tmp_path):
+    labels = pa.array(some, mask=some == UNLABELED)
+    file = write_parquet(tmp_path / "some.parquet", blobs.x, label=labels)
+    data = load_dataset(file)
+    assert has_label(data.query.labels).all()
+    for split in (data.train, data.base):
+        missing = split.rows[~has_label(split.labels)]
+        np.testing.assert_array_equal(missing, np.flatnonzero(some == UNLABELED))
+    assert data.classes == 4
+    compact, classes = data.train.compact()
+    np.testing.assert_array_equal(compact.labels, data.train.labels)
+    np.testing.assert_array_equal(classes, range(4))
+    with pytest.raises(
+        ValueError, match=r"protocol is 'unseen', and 106 rows of some\.parquet have no label; leave them"
+    ):
+        load_dataset(file, protocol="unseen")
+
+
+def test_rows_without_a_label_never_validate(blobs, some):
+    split = EmbeddingSplit(blobs.x, np.arange(160), some)
+    kept, held_out = hold_out(split, 0.25)
+    assert has_label(held_out.labels).all()
+    alone, others = hold_out(split.labeled(), 0.25)
+    np.testing.assert_array_equal(held_out.rows, others.rows)
+    np.testing.assert_array_equal(kept.labeled().rows, alone.rows)
+
+
+def test_a_split_without_any_label_among_others(blobs, write_parquet, tmp_path):
+    flags = np.arange(160) < 100
+    columns = {"in_train": flags, "in_base": flags, "in_query": ~flags}
+    labels = [None if asked else int(label) for label, asked in zip(blobs.y, ~flags, strict=True)]
+    file = write_parquet(tmp_path / "some.parquet", blobs.x, label=labels, **columns)
+    with pytest.raises(
+        ValueError, match=r"^no row of the query split of some.parquet has a label; give some, or none to"
+    ):
+        load_dataset(file)
+
+
+# --------------------------------------------------------------------------------------------------------- training
+
+
+def test_loss_of_neighbors_one_pair_at_a_time():
+    rng = np.random.default_rng(0)
+    x, logits = rng.normal(size=(6, 5)), rng.normal(size=(6, 8))
+    b = np.where(logits >= 0, 1, -1)
+    cosines = [[p @ q / np.linalg.norm(p) / np.linalg.norm(q) for q in x] for p in x]
+    tau = 0.2 * np.std([cosines[i][j] for i in range(6) for j in range(6) if i != j], ddof=1)
+    total = 0.0
+    for i in range(6):
+        others = [j for j in range(6) if j != i]
+        p = np.exp([cosines[i][j] / tau for j in others])
+        q = np.exp([9 * (b[i] @ b[j]) / 8 for j in others])
+        total -= (p / p.sum() * np.log(q / q.sum())).sum() / 6
+    found = neighbor_loss(torch.from_numpy(logits), torch.from_numpy(x), torch.tensor(math.log(9), dtype=torch.float64))
+    assert found.item() == pytest.approx(total)
+
+
+def test_guesses_are_those_of_a_logistic_regression(blobs, some):
+    split = EmbeddingSplit(blobs.x, np.arange(160), some)
+    found = with_guesses(split, 4)
+    known = has_label(some)
+    np.testing.assert_array_equal(found.labels[known], some[known])
+    np.testing.assert_array_equal(found.rows, split.rows)
+    np.testing.assert_array_equal(split.labels, some)
+    z = blobs.x - blobs.x[known].mean(axis=0)
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    z = (z - z[known].mean(axis=0)) / np.sqrt(np.square(z[known] - z[known].mean(axis=0)).sum(axis=1).mean())
+    oracle = LogisticRegression(C=GUESSING, max_iter=1000).fit(z[known], some[known]).predict(z)
+    assert (found.labels == oracle)[~known].mean() > 0.98
+    assert (found.labels == blobs.y)[~known].mean() > 0.8
+
+
+class Host(Objective):
+    def forward(self, logits, labels, index):
+        return (logits.sum(dim=1) * labels * (index + 1)).mean()
+
+
+def test_the_loss_adds_that_of_the_neighbors(blobs):
+    split = EmbeddingSplit(blobs.x, np.arange(160)[::-1].copy(), blobs.y[::-1].copy())
+    loss = WithNeighbors(Host(), split)
+    index = torch.from_numpy(np.random.default_rng(0).permutation(160)[:20])
+    labels = torch.from_numpy(split.labels)[index]
+    logits = torch.randn(20, 8, generator=torch.Generator().manual_seed(0))
+    x = torch.from_numpy(blobs.x[::-1][index.numpy()].copy())
+    wanted = Host()(logits, labels, index) + WEIGHT * neighbor_loss(logits, x, torch.tensor(math.log(15)))
+    torch.testing.assert_close(loss(logits, labels, index), wanted)
+
+
+@pytest.mark.parametrize("method", ["csq", "dsdh", "dbdh", "jmlh"])
+def test_fit_takes_missing_labels_of_every_kind(blobs, some, method):
+    numbers = np.where(some == UNLABELED, np.nan, some)
+    fitted = Hasher(**SMALL, method=method).fit(blobs.x, numbers)
+    np.testing.assert_array_equal(fitted.classes_, range(4))
+    np.testing.assert_array_equal(fitted.train_labels_, some)
+    assert len(fitted.train_codes_) == 160
+    names = np.array(["abcd"[one] for one in blobs.y], object)
+    for missing in MISSING if method == "csq" else ():
+        names[some == UNLABELED] = missing
+        for given_labels in (names, names.tolist()):
+            other = Hasher(**SMALL, method=method).fit(blobs.x, given_labels)
+            np.testing.assert_array_equal(other.train_codes_, fitted.train_codes_)
+            assert other.classes_.tolist() == list("abcd")
+    known = has_label(some)
+    assert set(fitted.predict(blobs.query_x, k=3)) <= set(range(4))
+    alone = Hasher(**SMALL, method=method).fit(blobs.x[known], blobs.y[known])
+    assert len(alone.train_codes_) == known.sum()
+    assert 0 < fitted.score(blobs.query_x, blobs.query_y) <= 1
+
+
+def test_a_stopped_run_resumes_bit_for_bit(blobs, some, tmp_path):
+    split = EmbeddingSplit(blobs.x, np.arange(160), some)
+    settings = {**SMALL, "monitor": "ratio", "batch_size": 16}
+    whole = Hasher(**settings).fit_split(split, 4)
+    with pytest.raises(KeyError):
+        Hasher(**settings).fit_split(split, 4, directory=tmp_path, callbacks=[Stop(1)])
+    again = Hasher(**settings).fit_split(split, 4, directory=tmp_path, resume=True)
+    np.testing.assert_array_equal(again.train_codes_, whole.train_codes_)
+    assert again.model_.fingerprint() == whole.model_.fingerprint()
+
+
+def test_what_is_refused(blobs, some):
+    split = EmbeddingSplit(blobs.x, np.arange(160), some)
+    none = np.full(160, None)
+    said = "106 of 160 rows have no label"
+    for fit, line in {
+        (lambda: Hasher(bits=8).fit(blobs.x, none)): "y is missing in every row; leave y out to learn without labels",
+        (
+            lambda: Hasher(bits=8).fit_split(split.where(~has_label(some)), 4)
+        ): "106 of 106 rows have no label; leave the",
+        (
+            lambda: Hasher(bits=8, method="ridge").fit_split(split, 4)
+        ): f"{said}, which only a host method that is fitted",
+        (lambda: Hasher(**SMALL).fit_seeds(split, 4, [0, 1])): f"{said}, which only a host method that is fitted by",
+        (lambda: Hasher(**SMALL, head="joined").fit_split(split, 4)): "head is 'joined', whose class posterior needs",
+        (lambda: search(Hasher(**SMALL), split, 4)): f"{said}, which a search needs; leave them out",
+    }.items():
+        with pytest.raises(ValueError, match=f"^{line}"):
+            fit()
+
+
+def test_labels_that_none_needs_may_be_missing(blobs, some):
+    split = EmbeddingSplit(blobs.x, np.arange(160), some)
+    found = Hasher(bits=8, method="itq").fit_split(split, 4)
+    np.testing.assert_array_equal(found.train_codes_, Hasher(bits=8, method="itq").fit(blobs.x).train_codes_)
+
+
+# ----------------------------------------------------------------------------------------------- codes and commands
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".npz"])
+@pytest.mark.parametrize("labels", [[2, UNLABELED, 0], [UNLABELED] * 3])
+def test_codes_keep_rows_without_a_label(tmp_path, suffix, labels):
+    table = CodeTable(np.arange(3, dtype=np.uint8)[:, None], 8, np.arange(3), np.array(labels))
+    write_codes(tmp_path / f"codes{suffix}", table)
+    np.testing.assert_array_equal(read_codes(tmp_path / f"codes{suffix}").labels, labels)
+
+
+def test_train_encode_evaluate_and_index(command, file, tmp_path):
+    model, base, query, index = (tmp_path / name for name in ("model", "base.parquet", "query.parquet", "index"))
+    given = ("--bits", 8, "--epochs", 1, "--hidden", 0, "--json")
+    status, printed, errors = command("train", "--data", file, "--out", model, *given)
+    assert status == 0, errors
+    told = json.loads(printed)
+    assert "106 of 160 train rows have no label: they are trained on with guessed" in errors
+    assert "106 of 160 base rows have no label: they are not evaluated" in errors
+    assert "1 of 40 query rows have no label: they are not evaluated" in errors
+    assert json.loads((model / "config.json").read_text())["metadata"]["classes"] == [
+        f"class {one}" for one in range(4)
+    ]
+    for split, out in (("base", base), ("query", query)):
+        assert command("encode", "--model", model, "--data", file, "--split", split, "--out", out)[0] == 0
+    status, printed, errors = command("evaluate", "--queries", query, "--base", base, "--json")
+    assert status == 0, errors
+    assert json.loads(printed)["map"] == pytest.approx(told["map"])
+    assert "106 of 160 codes of base have no label and are left out" in errors
+    assert "1 of 40 codes of queries have no label and are left out" in errors
+    status, _, errors = command("index", "build", "--model", model, "--data", file, "--split", "base", "--out", index)
+    assert status == 0, errors
+    status, printed, errors = command(
+        "search", "--model", model, "--index", index, "--data", file, "--row", 0, "-k", 160, "--json"
+    )
+    assert status == 0, errors
+    labels = [found["label"] for found in json.loads(printed)["queries"][0]["neighbors"]]
+    assert (len(labels), labels.count(None)) == (160, 106)
+
+
+def test_codes_without_any_label_are_not_evaluated(command, tmp_path):
+    for name, labels in (("base", [UNLABELED] * 3), ("query", [0, 1, 0])):
+        write_codes(
+            tmp_path / f"{name}.npz",
+            CodeTable(np.arange(3, dtype=np.uint8)[:, None], 8, np.arange(3), np.array(labels)),
+        )
+    status, _, errors = command("evaluate", "--queries", tmp_path / "query.npz", "--base", tmp_path / "base.npz")
+    assert status == 2
+    assert "3 of 3 codes of base have no label; an evaluation needs some" in errors
