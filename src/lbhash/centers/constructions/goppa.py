@@ -12,6 +12,7 @@ M. Grassl, http://www.codetables.de, which has the [240, 21, 104] code.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from lbhash.centers.constructions.galois_field import galois_field
 from lbhash.centers.constructions.linear import Generator, row_reduced
@@ -24,7 +25,7 @@ def goppa_generator(m: int, exponents: tuple[int, ...], power: int = 1) -> Gener
     """
     field = galois_field(m)
 
-    def raised(elements, exponent):
+    def raised(elements: npt.NDArray[np.int64], exponent: int) -> npt.NDArray[np.int64]:
         logarithms = field.log[elements] * exponent % field.order
         return np.where(elements == 0, exponent == 0, field.exp[logarithms])
 
