@@ -60,7 +60,9 @@ def test_several_embeddings_are_as_many_searches(client, embeddings, options):
             for one, other in zip(answer["neighbors"], alone["neighbors"], strict=True):
                 assert (one["score"] or 0) == pytest.approx(other["score"] or 0, rel=1e-4)
                 assert one | {"score": None} == other | {"score": None}
-            assert (answer["query"], answer["within"]) == (alone["query"], alone["within"])
+            assert answer["query"]["doubt"] == pytest.approx(alone["query"]["doubt"], abs=0.01)  # a rank
+            assert answer["query"] | {"doubt": None} == alone["query"] | {"doubt": None}
+            assert answer["within"] == alone["within"]
 
 
 def test_one_embedding_in_a_list_is_answered_with_a_list(client, embeddings):

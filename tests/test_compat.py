@@ -148,7 +148,7 @@ def test_an_unfinished_training_is_resumed(method):
     expected, folder = SAID["unfinished"][method], Path("unfinished", method)
     log, (first, *rest) = folder / "logs" / "metrics.csv", list(csv.DictReader(expected["log"].splitlines()))
     log.write_text(log.read_text().replace(first["loss"], "7.5"))  # where the first epochs are not run again, it stays
-    run("train", "--data", "data.parquet", *expected["options"], "--out", folder, "--resume")
+    run("train", "--data", "data.parquet", *expected["options"], "--recipe", "paper", "--out", folder, "--resume")
     with log.open(newline="") as lines:
         found = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(lines)]
     assert [row["loss"] for row in found] == pytest.approx([7.5, *(float(row["loss"]) for row in rest)], rel=1e-3)
@@ -158,7 +158,16 @@ def test_an_unfinished_training_is_resumed(method):
 
 @pytest.mark.parametrize(("method", "guided"), [("csq", True), ("hashnet", False), ("greedyhash", True)])
 def test_a_training_comes_to_the_same_codes(data, method, guided):
-    settings = {"bits": 16, "epochs": 3, "seed": 5, "hidden": 16, "batch_size": 16, "lr": 0.01, "device": "cpu"}
+    settings = {
+        "bits": 16,
+        "epochs": 3,
+        "seed": 5,
+        "hidden": 16,
+        "batch_size": 16,
+        "lr": 0.01,
+        "recipe": "paper",
+        "device": "cpu",
+    }
     codes = Hasher(method=method, guided=guided, **settings).fit(*data).encode(data[0])
     assert same_bits(codes, CODES[f"codes anew {method}"], 16) >= SAME
 
@@ -184,7 +193,12 @@ def test_finished_runs_are_not_run_again():
 
 def test_a_search_of_settings_is_resumed():
     expected = SAID["tuned"]
-    found = run("tune", "--data", "data.parquet", *expected["options"], "--trials", 3, "--resume", "--out", "study")
+    space = {"lr": {"low": 1e-4, "high": 1e-2, "log": True}, "dropout": {"low": 0.0, "high": 0.8}}
+    space |= {"hidden": {"choices": [0, 256, 512, 1024]}, "guidance.weight": {"low": 0.03, "high": 3.0, "log": True}}
+    space |= {"options.lam": {"low": 1e-5, "high": 1e-1, "log": True}}
+    Path("space.json").write_text(json.dumps(space))
+    given = [*expected["options"], "--recipe", "paper", "--space", "space.json"]  # the defaults of then
+    found = run("tune", "--data", "data.parquet", *given, "--trials", 3, "--resume", "--out", "study")
     assert_says(found["trials"][:2], expected["held"])
     assert_says(found["trials"][2]["params"], expected["further"][0]["params"])
 

@@ -31,6 +31,7 @@ pytest.importorskip("transformers")
 SHARED = Path(__file__).parents[2] / "shared"
 GENTLE = Augmentation(crop=(0.8, 1), flip=0, brightness=0.1, contrast=0.1, saturation=0)
 SETTINGS = {"bits": 16, "hidden": 0, "dropout": 0.0, "batch_size": 20, "lr": 0.01, "backbone_lr": 0.01}
+SETTINGS["recipe"] = "paper"
 
 
 @pytest.fixture(scope="module")

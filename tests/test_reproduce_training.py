@@ -194,7 +194,8 @@ def test_runs_of_earlier_versions_are_found(file):
 
 def test_a_run_that_is_watched_is_the_run(small):
     data = small.source.dataset()
-    hasher = Hasher(8, "csq", True, 2, 5, hidden=4, centers="best", device="cpu").fit_split(data.train, 4)
+    hasher = Hasher(8, "csq", True, 2, 5, hidden=4, recipe="paper", centers="best", device="cpu")
+    hasher.fit_split(data.train, 4)
     query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
     outcome = execute(small.wanting(TRAJECTORY, CODES, SECONDS), [5])[5]
     np.testing.assert_array_equal(outcome.codes["query"], query)
@@ -217,7 +218,7 @@ def test_a_run_that_is_watched_is_the_run(small):
 
 def test_the_loss_by_epoch_is_the_trainings(small, tmp_path):
     data = small.source.dataset()
-    Hasher(8, "csq", True, 2, 5, hidden=4, centers="best", device="cpu").fit_split(
+    Hasher(8, "csq", True, 2, 5, hidden=4, recipe="paper", centers="best", device="cpu").fit_split(
         data.train, 4, directory=tmp_path, logger="csv"
     )
     with (tmp_path / "logs" / "metrics.csv").open(newline="") as lines:
@@ -239,7 +240,8 @@ def test_recognition_is_by_the_methods_own_classifier(small):
 
     data = small.source.dataset()
     cell = RunConfig(small.source, "greedyhash", "guided", 8, epochs=2, hidden=4)
-    hasher = Hasher(8, "greedyhash", True, 2, 0, hidden=4, centers="best", device="cpu").fit_split(data.train, 4)
+    hasher = Hasher(8, "greedyhash", True, 2, 0, hidden=4, recipe="paper", centers="best", device="cpu")
+    hasher.fit_split(data.train, 4)
     weights = hasher.model_.classifier.weight.detach().numpy()
     own = classifier_accuracy(hasher.encode_split(data.query), data.query.labels, weights)
     final = execute(cell, [0])[0].final

@@ -46,7 +46,7 @@ class Watch(Callback):
 
 
 def fitted(blobs, *, callbacks=None, folder=None, resume=False, logger=None, **settings):
-    hasher = Hasher(**{**SETTINGS, **settings})
+    hasher = Hasher(**{"recipe": "paper", **SETTINGS, **settings})
     more = {} if callbacks is None else {"callbacks": callbacks}
     return hasher.fit_split(part_of(blobs), 4, directory=folder, resume=resume, logger=logger, **more)
 
@@ -160,14 +160,14 @@ def test_resuming_with_other_rows_is_refused(blobs, tmp_path):
     fitted(blobs, folder=tmp_path, epochs=1)
     part = EmbeddingSplit(blobs.x, np.arange(150), blobs.y[:150])
     with pytest.raises(ValueError, match=r"^rows is 150, and the checkpoint in .* was made with 160"):
-        Hasher(**{**SETTINGS, "epochs": 1}).fit_split(part, 4, directory=tmp_path, resume=True)
+        Hasher(**{**SETTINGS, "recipe": "paper", "epochs": 1}).fit_split(part, 4, directory=tmp_path, resume=True)
 
 
 def test_resuming_with_as_many_other_rows_is_refused(blobs, tmp_path):
     fitted(blobs, folder=tmp_path, epochs=1)
     part = EmbeddingSplit(blobs.x + np.float32(1e-3), np.arange(160), blobs.y)
     with pytest.raises(ValueError, match=r"^fingerprint of the rows is '\w{16}', and the checkpoint in"):
-        Hasher(**{**SETTINGS, "epochs": 1}).fit_split(part, 4, directory=tmp_path, resume=True)
+        Hasher(**{**SETTINGS, "recipe": "paper", "epochs": 1}).fit_split(part, 4, directory=tmp_path, resume=True)
 
 
 @pytest.mark.parametrize("content", [b"", b"no checkpoint", "half"])

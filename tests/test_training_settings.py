@@ -16,7 +16,7 @@ from lbhash.models.hash_model import HashModel
 from lbhash.training import Schedule, TrainingArguments, TrainingRows, train
 from training_tools import Recorder, Stop, part_of
 
-SETTINGS = {"bits": 12, "hidden": 16, "epochs": 3, "batch_size": 32, "seed": 3}
+SETTINGS = {"bits": 12, "hidden": 16, "epochs": 3, "recipe": "paper", "batch_size": 32, "seed": 3}
 
 
 def task_of(blobs, bits=8):

@@ -47,7 +47,7 @@ def part_of(x, y):
 
 
 def small(**changes):
-    return Hasher(8, **{"epochs": 2, "hidden": 6, "device": "cpu"} | changes)
+    return Hasher(8, **{"epochs": 2, "hidden": 6, "recipe": "paper", "device": "cpu"} | changes)
 
 
 @pytest.fixture(scope="module")
@@ -270,7 +270,8 @@ def test_the_default_space_can_be_made_and_holds_the_defaults(method, guided):
     assert any(name.startswith("options.") for name in space)
     assert ("guidance.weight" in space) == guided
     assert "centers" not in space  # by their distances the ratio would tell those that are arranged from the rest
-    start = starting_point(hasher, space)
+    assert set(starting_point(hasher, space)) == set(space)
+    start = starting_point(Hasher(16, method, guided, recipe="paper"), space)
     assert set(start) == set(space)
     assert start["lr"] == 1e-3
     if method == "hashnet":
@@ -280,7 +281,7 @@ def test_the_default_space_can_be_made_and_holds_the_defaults(method, guided):
 @pytest.mark.parametrize(("guidance", "noise", "weight"), [(None, 0.0, 1.0), ({"noise": 0.75}, 0.75, 1.0)])
 def test_a_start_is_the_guidances_own(guidance, noise, weight):
     space = {"guidance.noise": FloatDistribution(0.0, 2.0), "guidance.weight": FloatDistribution(0.0, 1.0)}
-    hasher = Hasher(8, guidance=guidance)
+    hasher = Hasher(8, guidance=guidance, recipe="paper")
     assert starting_point(hasher, space) == {"guidance.noise": noise, "guidance.weight": weight}
 
 

@@ -156,7 +156,7 @@ def checkpoint_to_resume(folder: Path | None, settings: dict[str, Any]) -> tuple
         if known.get(key) != settings[key]:
             raise ValueError(
                 f"{key} is {settings[key]!r}, and the checkpoint in {str(folder)!r} was made with {known.get(key)!r}; "
-                "resume with the same settings"
+                "resume with the same settings (the default ones of earlier versions: recipe 'paper')"
             )
     return _last(folder), held["epoch"] + 1
 

@@ -17,6 +17,7 @@ from lbhash.cli.commands.options import (
     print_json,
     with_options,
 )
+from lbhash.training.arguments import Recipe
 
 if TYPE_CHECKING:
     from lbhash.tuning import Trial, Tuning
@@ -40,6 +41,9 @@ def tune(
     compare: Annotated[bool, typer.Option("--compare", help="Compute every trial's mAP too, and plot it.")] = False,
     held_out: Annotated[float, typer.Option(help="Share of each class's training rows used for validation.")] = 0.2,
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 30,
+    recipe: Annotated[
+        Recipe | None, typer.Option(help="What is not searched, and the start: as of 'lbhash train'.")
+    ] = None,
     prune: Annotated[bool, typer.Option(help="End a trial that is below the median of the trials before.")] = True,
     seed: Annotated[int, typer.Option(help="Seed of the search: the same seed gives the same trials.")] = 0,
     space: Annotated[Path | None, typer.Option(help="A JSON file of what to search instead of the default.")] = None,
@@ -70,7 +74,7 @@ def tune(
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(loaded.base), "the size of the base")
     own = method_options(option or [])
-    hasher = Hasher(bits, method, guided, epochs, seed, options=own, device=device, threads=threads)
+    hasher = Hasher(bits, method, guided, epochs, seed, options=own, recipe=recipe, device=device, threads=threads)
     options: dict[str, Any] = {"by": by, "percentile": percentile, "inter_percentile": inter_percentile, "top_k": top_k}
     options |= {"compare": compare, "held_out": held_out, "space": searched, "prune": prune, "resume": resume}
     options |= {"after_trial": lambda trial: typer.echo(_trial_line(trial, trials), err=True)}
