@@ -181,7 +181,8 @@ def draw(lines: list[dict[str, Any]], file: Path) -> None:
     figure = plots.panel_figure(
         records, plots.draw_lines, "labeled rows in percent", "mAP", "method", panels=["data"], xscale="log"
     )
-    figure.legends[0].set_ncols(3)  # the names are long
+    figure.legends[0].remove()
+    plots.common_legend(figure, ncols=3)  # the names are long
     with replacing(file) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
 
