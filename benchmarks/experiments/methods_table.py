@@ -27,7 +27,6 @@ from lbhash.utils.parallel import in_processes, print_progress
 
 PART = "methods-table"
 BITS = (16, 32, 64)
-CENTERS = "best"
 UNSEEN = "unseen"
 KEY = ("data", "at", "protocol", "method", "bits", "epochs", "seeds")
 
@@ -49,7 +48,7 @@ def execute(file: str, cell: Row) -> Row:
     dataset = _dataset(file, cell["protocol"] or None)
     part, classes = dataset.train.compact()
     host, guided = cell["method"].removesuffix("_d"), cell["method"].endswith("_d")
-    hasher = Hasher(int(cell["bits"]), host, guided, int(cell["epochs"]), centers=CENTERS, device="cpu")
+    hasher = Hasher(int(cell["bits"]), host, guided, int(cell["epochs"]), device="cpu")
     started = time.perf_counter()
     fitted = hasher.fit_seeds(part, len(classes), range(int(cell["seeds"])))
     seconds = time.perf_counter() - started
