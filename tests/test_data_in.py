@@ -98,6 +98,30 @@ def test_files_of_splits_need_no_labels_to_be_encoded(vectors, model, command, t
     succeeded(command("encode", *given, "--out", str(tmp_path / "codes.parquet")))
 
 
+def test_a_split_is_drawn_by_the_labels_that_the_model_was_trained_with(vectors, command, tmp_path):
+    file = str(tmp_path / "rows.parquet")
+    pq.write_table(columns_of(vectors[0], queue=vectors[1]), file)
+    given = [
+        "--data",
+        file,
+        "--label-column",
+        "queue",
+        "--out",
+        str(tmp_path / "model"),
+        "--bits",
+        "8",
+        "--epochs",
+        "1",
+    ]
+    succeeded(command("train", *given))
+    given = ["--model", str(tmp_path / "model"), "--data", file, "--split", "query"]
+    succeeded(command("encode", *given, "--out", str(tmp_path / "codes.parquet")))
+    succeeded(command("encode", *given, "--label-column", "queue", "--out", str(tmp_path / "named.parquet")))
+    found, named = (read_codes(tmp_path / f"{name}.parquet", "codes") for name in ("codes", "named"))
+    np.testing.assert_array_equal(found.rows, named.rows)
+    np.testing.assert_array_equal(found.labels, vectors[1][found.rows])
+
+
 NAMES = np.array(["cat", "dog", "eel"])
 
 

@@ -132,7 +132,7 @@ def test_the_command_shows_the_bar_on_standard_error(tmp_path, command, monkeypa
 def test_tensorboard_has_rates_and_speed(blobs, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    hasher = Hasher(**SETTINGS, schedule="linear", monitor="ratio")
+    hasher = Hasher(**SETTINGS, recipe="paper", schedule="linear", monitor="ratio")
     hasher.fit_split(part_of(blobs), 4, directory=tmp_path, logger="tensorboard")
     events = EventAccumulator(str(tmp_path / "logs")).Reload()
 

@@ -99,7 +99,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             _check_present(y)  # of which scikit-learn says no row
             rows, y = self._validated(X, y, multi_output=True)
             labels, classes = _encode_labels(_dense(y))
-            labels[missing] = UNLABELED
+            if missing.any():
+                labels[missing] = UNLABELED
         self.fit_split(EmbeddingSplit(rows, np.arange(len(rows)), labels), len(classes))
         self.classes_ = classes
         return self

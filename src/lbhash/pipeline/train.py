@@ -67,6 +67,7 @@ def train_files(
         files = {"base": base, "query": query, "labels": labels}
         files |= {"embedding_column": embedding_column, "label_column": label_column}
         dataset, metadata = open_embedded(data, images, **files, protocol=protocol, split_seed=split_seed)
+        metadata |= {name: files[name] for name in ("embedding_column", "label_column") if files[name] is not None}
         threads = 1 if threads is None else threads
         return train_model(dataset, out, split_seed=split_seed, metadata=metadata, threads=threads, **training)
     from lbhash.data.images.corrupt import check_images
