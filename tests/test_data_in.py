@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lbhash import Hasher
-from lbhash.codes.io import CodeTable
+from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data import load_table
 from lbhash.index import build_index, open_index
 from lbhash.utils.arrays import as_matrix
