@@ -394,6 +394,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         else:
             drop_backbone(directory)
         self.model_.save_pretrained(directory)
+        (Path(directory) / "metrics.json").unlink(missing_ok=True)  # of the model that a training had left there
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
         """Upload the model folder, with its backbone where it has one, to a repository of the Hub; return its address.
