@@ -341,3 +341,46 @@ def test_the_numbers_of_the_page_have_the_names_of_classes():
     found = json.loads(summarize(Evidence(codes, labels, 8, codes[:3], ["cat", "dog", "dog"])))
     assert [(row["label"], row["nearest"]) for row in found["classes"]] == [("cat", "dog"), ("dog", "cat")]
     assert [(row["label"], row["taken_for"]) for row in found["confused"]] == [("dog", "cat")]
+
+
+def test_search_and_service_read_a_file_by_the_columns_of_the_training(vectors, command, tmp_path):
+    from lbhash.service.engine import Engine
+    from lbhash.service.settings import Settings
+
+    table = columns_of(-vectors[0], own=list(vectors[0]), queue=vectors[1])  # not the column that is found by its name
+    pq.write_table(table, tmp_path / "rows.parquet")
+    rows = ["--data", tmp_path / "rows.parquet"]
+    columns = ["--embedding-column", "own", "--label-column", "queue"]
+    fast = ["--bits", "8", "--epochs", "2", "--hidden", "8"]
+    succeeded(command("train", *rows, *columns, *fast, "--out", tmp_path / "model"))
+    given = ["--model", tmp_path / "model", *rows]
+    succeeded(command("index", "build", *given, "--out", tmp_path / "index"))
+    out, _ = succeeded(command("search", *given, "--index", tmp_path / "index", "--row", "4", "--json"))
+    query = json.loads(out)["queries"][0]
+    assert (query["neighbors"][0]["distance"], query["label"]) == (0, int(vectors[1][4]))
+    refusal = refused(command("search", *given[:2], "--index", tmp_path / "index", "--row", "4"))
+    assert "data is missing; name the file whose row is searched for" in refusal
+    settings = Settings(model=tmp_path / "model", index=str(tmp_path / "index"), data=tmp_path / "rows.parquet")
+    engine = Engine(settings, None)
+    np.testing.assert_array_equal(engine.rows.embeddings, vectors[0])
+
+
+def test_labels_in_a_column_of_another_name_are_asked_for(vectors, command, tmp_path):
+    pq.write_table(columns_of(vectors[0], queue=vectors[1]), tmp_path / "rows.parquet")
+    given = ["train", "--data", tmp_path / "rows.parquet", "--bits", "6", "--method", "itq"]
+    _, said = succeeded(command(*given, "--out", tmp_path / "model"))
+    assert "rows.parquet has no column of labels by a usual name, of embedding, queue; --label-column names one" in said
+    _, said = succeeded(command(*given, "--label-column", "none", "--out", tmp_path / "other"))
+    assert "names one" not in said
+
+
+def test_a_column_of_texts_is_no_column_of_embeddings(command, tmp_path):
+    (tmp_path / "rows.csv").write_text('embedding,text\n"[1, 2]",a cat\n')
+    given = ["train", "--data", tmp_path / "rows.csv", "--embedding-column", "text", "--out", tmp_path / "model"]
+    assert "column 'text' of data is 'a cat' in row 0; it must hold lists of numbers" in refused(command(*given))
+
+
+def test_a_model_that_is_saved_over_a_trained_one_leaves_no_metrics_of_that(vectors, tmp_path):
+    (tmp_path / "metrics.json").write_text("{}")
+    Hasher(bits=6, method="itq").fit(vectors[0]).save_pretrained(tmp_path)
+    assert not (tmp_path / "metrics.json").exists()

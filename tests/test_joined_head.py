@@ -15,6 +15,7 @@ from lbhash.data import EmbeddingSplit
 from lbhash.models.hash_model import HashModel
 from lbhash.training.posterior import STRENGTHS, WEIGHTS, _fits, choose
 from lbhash.utils.checksums import with_checksum
+from training_tools import assert_exported_alike
 
 SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
 
@@ -67,17 +68,7 @@ def test_a_saved_branch_is_loaded_again(tmp_path):
 
 
 def test_an_exported_branch_has_the_same_outputs(tmp_path):
-    pytest.importorskip("onnxscript")
-    runtime = pytest.importorskip("onnxruntime")
-    from lbhash.models.onnx import export_model
-
-    model = made()
-    model.save_pretrained(tmp_path)
-    x = np.random.default_rng(0).normal(size=(70, 5)).astype(np.float32)
-    export_model(tmp_path, tmp_path / "model.onnx")
-    codes, outputs = runtime.InferenceSession(str(tmp_path / "model.onnx")).run(None, {"embeddings": x})
-    np.testing.assert_allclose(outputs, model.outputs(x), atol=1e-4)
-    np.testing.assert_array_equal(codes, pack(outputs))
+    assert_exported_alike(made(), tmp_path)
 
 
 def test_a_model_without_the_branch_is_written_as_before(tmp_path):

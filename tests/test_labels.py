@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lbhash import Hasher, bound, evaluate
 from lbhash.codes import as_packed, check_codes, pack
 from lbhash.data import check_embeddings
-from lbhash.utils.labels import check_label_pair, check_labels, is_class_column, label_value, one_hot
+from lbhash.utils.labels import check_label_pair, check_labels, is_class_column, label_value, numbered_together, one_hot
 
 
 @pytest.mark.parametrize(
@@ -195,3 +195,9 @@ def test_numbers_of_a_file_are_checked_without_a_copy(tmp_path):
     tracemalloc.stop()
     assert np.shares_memory(checked, labels)
     assert most < 100_000
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_names_of_which_one_is_missing(missing):
+    with pytest.raises(ValueError, match=r"^query_labels is missing in row 2; leave out the rows that have none$"):
+        numbered_together(["cat", "dog", missing], ["cat"])

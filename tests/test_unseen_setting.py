@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from lbhash import Hasher
 from lbhash.cli.app import app
-from lbhash.codes import pack
 from lbhash.data import EmbeddingSplit
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.search import soft_outputs
 from lbhash.tuning import tune
+from training_tools import assert_exported_alike
 
 SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
 
@@ -80,17 +80,7 @@ def test_a_saved_hasher_is_loaded_again(blobs, tmp_path):
 
 
 def test_an_exported_branch_has_the_same_outputs(tmp_path):
-    pytest.importorskip("onnxscript")
-    runtime = pytest.importorskip("onnxruntime")
-    from lbhash.models.onnx import export_model
-
-    model = made()
-    model.save_pretrained(tmp_path)
-    x = np.random.default_rng(0).normal(size=(70, 5)).astype(np.float32)
-    export_model(tmp_path, tmp_path / "model.onnx")
-    codes, outputs = runtime.InferenceSession(str(tmp_path / "model.onnx")).run(None, {"embeddings": x})
-    np.testing.assert_allclose(outputs, model.outputs(x), atol=1e-4)
-    np.testing.assert_array_equal(codes, pack(outputs))
+    assert_exported_alike(made(), tmp_path)
 
 
 def test_an_asymmetric_search_takes_the_sum_as_it_is(blobs):

@@ -1,16 +1,32 @@
-"""What the tests of training share: callbacks that look on, and the training loop by hand."""
+"""What the tests of training share: callbacks that look on, the training loop by hand, and the check of an export."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
 
+from lbhash.codes import pack
 from lbhash.data import EmbeddingSplit
 
 
 def part_of(blobs, rows=None):
     return EmbeddingSplit(blobs.x[:rows], np.arange(len(blobs.x[:rows])), blobs.y[:rows])
+
+
+def assert_exported_alike(model, folder):
+    """Export a model of embeddings, and compare outputs and codes."""
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    from lbhash.models.onnx import export_model
+
+    model.save_pretrained(folder)
+    x = np.random.default_rng(0).normal(size=(70, model.dim)).astype(np.float32)
+    export_model(folder, folder / "model.onnx")
+    codes, outputs = runtime.InferenceSession(str(folder / "model.onnx")).run(None, {"embeddings": x})
+    np.testing.assert_allclose(outputs, model.outputs(x), atol=1e-4)
+    np.testing.assert_array_equal(codes, pack(outputs))
 
 
 class Stop(Callback):

@@ -17,8 +17,6 @@ CSV has is not run again: take its line out where its settings have changed.
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import os
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.experiments.page import check_part, replace_part
+from benchmarks.experiments.page import check_part, read_csv, replace_part, write_csv
 
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.ranking import RankHistogram
@@ -37,7 +35,7 @@ from lbhash.reproduce.results import Interval, plots
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.utils.checksums import read_npz, write_npz
-from lbhash.utils.files import replacing, write_text
+from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress
 
 PART = "like-for-like"
@@ -128,27 +126,14 @@ def row(cell: Cell, folder: Path) -> Row:
 
 def read_rows(file: Path) -> list[Row]:
     """Return the lines of a CSV file; none where there is no file."""
-    if not file.exists():
-        return []
-    with file.open(newline="", encoding="utf-8") as lines:
-        return [
-            {name: value if name in WORDS else json.loads(value) for name, value in line.items()}
-            for line in csv.DictReader(lines)
-        ]
+    return [
+        {name: value if name in WORDS else json.loads(value) for name, value in line.items()} for line in read_csv(file)
+    ]
 
 
 def in_order(line: Row) -> tuple[Any, ...]:
     """Return what a line is sorted by."""
     return RECIPES.index(line["recipe"]), line["data"], METHODS.index(line["method"]), line["bits"]
-
-
-def as_csv(made: list[Row]) -> str:
-    """Return the lines as CSV."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, made[0], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(made)
-    return text.getvalue()
 
 
 def corrected(made: list[Row]) -> list[Row]:
@@ -209,7 +194,7 @@ def draw(made: list[Row], file: Path) -> None:
 
 def write_page(lines: list[Row], page: Path) -> None:
     """Write the cells so far: as CSV, as a picture, and into the page."""
-    write_text(page.with_suffix(".csv"), as_csv(lines))
+    write_csv(page.with_suffix(".csv"), lines)
     made = corrected(lines)
     draw(made, page.with_suffix(".png"))
     replace_part(page, PART, both_tables(made))

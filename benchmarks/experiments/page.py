@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from lbhash.utils.files import existing_file, replacing, write_text
 
@@ -39,7 +40,7 @@ def read_csv(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(text))
 
 
-def write_csv(file: Path, lines: Sequence[dict[str, str]]) -> None:
+def write_csv(file: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     """Write lines, of which there is one at least, as CSV."""
     with replacing(file) as temporary, temporary.open("w", newline="", encoding="utf-8") as text:
         writer = csv.DictWriter(text, lines[0], lineterminator="\n")

@@ -136,7 +136,9 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         labels = images.labels if y is None else y
         if labels is None:
             raise ValueError(f"y is not given, and {images.name} has no labels; training needs one for each image")
-        known, classes = _encode_labels(_dense(labels))
+        labels = _dense(labels)
+        _check_present(labels)
+        known, classes = _encode_labels(labels)
         check_images(images, workers=self.workers, progress=self.progress)
         self.fit_split(ImageSplit(images, np.arange(len(images)), known), len(classes), **training)
         self.classes_ = classes
@@ -392,6 +394,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         else:
             drop_backbone(directory)
         self.model_.save_pretrained(directory)
+        (Path(directory) / "metrics.json").unlink(missing_ok=True)  # of the model that a training had left there
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
         """Upload the model folder, with its backbone where it has one, to a repository of the Hub; return its address.
@@ -505,7 +508,6 @@ def _check_present(y: Any) -> None:
 
 def _encode_labels(y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
     """Return labels as numbers 0 … C − 1, or unchanged if they are multi-hot, and the classes."""
-    _check_present(y)
     if y.dtype.kind == "f" and (y != np.floor(y)).any():
         value = y[y != np.floor(y)][0]
         raise ValueError(f"y holds {value}; it must hold classes, [n] or multi-hot [n, C], and no measurements")

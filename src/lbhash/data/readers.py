@@ -333,11 +333,16 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> npt.NDArray:
 
     rows, first = np.arange(len(table)), table[columns[0]]
     if len(columns) == 1 and (pa.types.is_string(first.type) or pa.types.is_large_string(first.type)):
+        lists: list[Any] = []
         try:
-            first = pa.chunked_array([pa.array([json.loads(text or "null") for text in first.to_pylist()])])
-        except (ValueError, pa.ArrowException) as error:
-            said = f"column {columns[0]!r} of {name} holds text that is no JSON list of numbers: {one_line(error)}"
-            raise ValueError(said) from None
+            for text in first.to_pylist():
+                lists.append(json.loads(text or "null"))
+            first = pa.chunked_array([pa.array(lists)])
+        except (ValueError, pa.ArrowException):
+            row = len(lists) % len(table)  # Arrow, which is given all rows, does not say which one it is
+            said = f"column {columns[0]!r} of {name} is {first[row].as_py()[:40]!r} in row {row}"
+            what = "it must hold lists of numbers, or such lists as JSON; name another by embedding_column"
+            raise ValueError(f"{said}; {what}") from None
     if len(columns) == 1:
         combined = first.combine_chunks()
         return _numbers(combined, rows, None, f"column {columns[0]!r} of {name}") if len(table) else np.empty((0, 1))

@@ -55,7 +55,7 @@ class HashModel(
     nn.Module,
     PyTorchModelHubMixin,
     library_name="lbhash",
-    tags=["learning-to-hash", "image-retrieval"],
+    tags=["learning-to-hash", "similarity-search"],
     model_card_template=MODEL_CARD,
 ):
     """Standardization of the input, then a linear head (``hidden`` 0) or one with a hidden layer.
@@ -135,6 +135,12 @@ class HashModel(
     def has_tuned_backbone(self) -> bool:
         """Return whether a backbone was fine-tuned with the model; it is stored in the model's folder."""
         return bool((self.metadata.get("backbone") or {}).get("tuned"))
+
+    def columns_of(self, data: str | Path) -> dict[str, str]:
+        """Return the columns by which ``lbhash.data.load_table`` reads the file of the training as the training did."""
+        if self.metadata.get("data") != Path(data).name:
+            return {}
+        return {name: self.metadata[name] for name in ("embedding_column", "label_column") if name in self.metadata}
 
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that identify the model by its weights, in the order of their names."""

@@ -56,27 +56,43 @@ def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = Tr
     no extra columns.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     if not names:
         return pa.schema([])
     file = Path(data)
-    single = file.is_file() and file.suffix in (".parquet", *TABLES)
-    if not one_file or not (single or (is_one_table(file) and not holds_images(data))):
+    if not one_file or not _has_columns(file):
         if set(names) == {PATH} and one_file and holds_images(data):
             return pa.schema([(PATH, pa.string())])
         what = f"it must be one table (Parquet, CSV, JSON lines, Arrow), or for {PATH!r} a folder of images"
         raise ValueError(f"columns is {', '.join(names)} and data is {str(data)!r}; {what}")
-    try:
-        parts = parquet_files(file)
-        known = pq.read_schema(parts[0]) if parts else read_whole(file, f"data is {str(data)!r}")[0].schema
-    except (OSError, pa.ArrowInvalid) as error:
-        raise ValueError(f"data is {str(data)!r}, which could not be read: {one_line(error)}") from None
+    known = _schema(file)
     for name in names:
         if name in OWN_COLUMNS or name not in known.names:
             others = ", ".join(column for column in known.names if column not in OWN_COLUMNS)
             raise ValueError(f"columns has {name!r}; it must name columns of the data ({others})")
     return pa.schema([known.field(name) for name in dict.fromkeys(names)])
+
+
+def all_columns(data: str | Path) -> list[str]:
+    """Return the names of the columns that data have; none if they are no table."""
+    return _schema(Path(data)).names if _has_columns(Path(data)) else []
+
+
+def _has_columns(file: Path) -> bool:
+    if file.is_file():
+        return file.suffix in (".parquet", *TABLES)
+    return is_one_table(file) and not holds_images(file)
+
+
+def _schema(file: Path) -> pa.Schema:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        parts = parquet_files(file)
+        return pq.read_schema(parts[0]) if parts else read_whole(file, f"data is {str(file)!r}")[0].schema
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ValueError(f"data is {str(file)!r}, which could not be read: {one_line(error)}") from None
 
 
 def open_columns(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lbhash.codes import code_from_hex
 from lbhash.codes.io import READABLE, check_suffix, read_codes
 from lbhash.codes.shards import MANIFEST
-from lbhash.data import Split, load_table
+from lbhash.data import DATASETS, Split, load_table
 from lbhash.data.images import holds_images
 from lbhash.data.table import Table
 from lbhash.hasher import Hasher, load_hasher
@@ -42,7 +42,7 @@ def search(
     path: str,
     *,
     model: str | Path | None = None,
-    data: str = "digits",
+    data: str | None = None,
     rows: Sequence[int] = (),
     codes: Sequence[str] = (),
     k: int | None = None,
@@ -55,11 +55,12 @@ def search(
 ) -> dict[str, Any]:
     """Search an index, or a file of codes, for the codes that are nearest to rows of data, or to codes.
 
-    The options are those of ``lbhash search``: rows of ``data`` (row 0 if there is no query), which ``model`` encodes,
-    or ``codes`` in hexadecimal digits; the ``k`` nearest (10), or all within ``radius``; filters ``NAME=VALUE`` or
-    ``NAME=VALUE,VALUE``; what to rank so many ``candidates`` (100) ``by`` again (``lbhash.index.rerank``), or whether
-    all codes are compared with the rows' real outputs (``lbhash.index.asymmetric``); and a Parquet file for the
-    neighbors. Return the ``index``, its ``codes`` and ``bits``, and the ``queries``' neighbors.
+    The options are those of ``lbhash search``: rows of ``data`` (row 0 if there is no query; the data of the training
+    if it came with lbhash), which ``model`` encodes, or ``codes`` in hexadecimal digits; the ``k`` nearest (10), or all
+    within ``radius``; filters ``NAME=VALUE`` or ``NAME=VALUE,VALUE``; what to rank so many ``candidates`` (100) ``by``
+    again (``lbhash.index.rerank``), or whether all codes are compared with the rows' real outputs
+    (``lbhash.index.asymmetric``); and a Parquet file for the neighbors. Return the ``index``, its ``codes`` and
+    ``bits``, and the ``queries``' neighbors.
     """
     if out is not None:
         check_suffix(out, suffixes=(".parquet",))
@@ -120,10 +121,17 @@ def _open(path: str, hasher: Hasher | None = None) -> Index:
     return index
 
 
-def _encode_rows(hasher: Hasher, data: str, rows: Sequence[int]) -> Queries:
+def _encode_rows(hasher: Hasher, data: str | None, rows: Sequence[int]) -> Queries:
     """Encode rows of a data file, of embeddings or of images, as queries."""
+    if data is None:
+        data = hasher.model_.metadata.get("data")
+        if data not in DATASETS:
+            raise ValueError("data is missing; name the file whose row is searched for")
     data = str(fetched(data, "data"))
-    table: Table[Any] = ImageOptions().table(data, hasher) if holds_images(data) else load_table(data)
+    if holds_images(data):
+        table: Table[Any] = ImageOptions().table(data, hasher)
+    else:
+        table = load_table(data, **hasher.model_.columns_of(data))
     for row in rows:
         if not 0 <= row < len(table):
             raise ValueError(f"row is {row}; it must be from 0 to {len(table) - 1}")

@@ -66,7 +66,9 @@ class Engine:
         self.settings, self.decoder = settings, decoder
         self.model = load_model(settings.model)
         self.fingerprint = self.model.fingerprint()
-        self.rows: Rows | None = None if settings.data is None else open_rows(settings.data)
+        self.rows: Rows | None = None
+        if settings.data is not None:
+            self.rows = open_rows(settings.data, **self.model.columns_of(settings.data))
         embeddings = None if self.rows is None else self.rows.embeddings
         if embeddings is not None and embeddings.shape[1] != self.model.dim:
             raise ValueError(

@@ -96,8 +96,8 @@ class ImageRows(Rows):
         return data
 
 
-def open_rows(data: str | Path) -> Rows:
-    """Return the rows of a data set by name or of a file; errors are those of ``lbhash.data.load_table``."""
+def open_rows(data: str | Path, **reading: str) -> Rows:
+    """Return the rows of a data set by name or of a file; arguments and errors are those of ``load_table``."""
     if str(data) in _FULL:
         return GrayRows(load_table(data), _FULL[str(data)])
     columns: list[str] = []
@@ -106,4 +106,4 @@ def open_rows(data: str | Path) -> Rows:
             columns = pq.read_schema(data).names
     if "image" in columns:
         return ImageRows(Path(data), columns)
-    return Rows(load_table(data))
+    return Rows(load_table(data, **reading))

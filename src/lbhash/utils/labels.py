@@ -59,8 +59,11 @@ def named_labels(labels: Any, name: str = "labels", classes: int | None = None) 
     (array([1, 0, 1]), ('cat', 'dog'))
     """
     lists = _is_list_of_lists(labels, name)
-    flat = [value for row in labels for value in row] if lists else np.asarray(labels)
-    if not len(flat) or not all(isinstance(value, str) for value in flat):
+    flat = [value for row in labels for value in row] if lists else _array(labels)
+    strings = [isinstance(value, str) for value in flat]
+    if any(strings) and not lists and (missing := missing_labels(flat) & ~np.array(strings)).any():
+        raise ValueError(f"{name} is missing in row {np.argmax(missing)}; leave out the rows that have none")
+    if not strings or not all(strings):
         return check_labels(labels, name, classes), ()
     names = tuple(sorted({str(value) for value in flat}))
     position = {value: at for at, value in enumerate(names)}
@@ -77,7 +80,7 @@ def partial_labels(labels: Any, name: str = "labels") -> tuple[Labels, tuple[str
     """
     if _is_list_of_lists(labels, name):
         return named_labels(labels, name)
-    array = np.asarray(labels)
+    array = _array(labels)
     missing = missing_labels(array)
     if not missing.any():
         return named_labels(labels, name)
@@ -88,6 +91,11 @@ def partial_labels(labels: Any, name: str = "labels") -> tuple[Labels, tuple[str
     numbers, names = named_labels(array, name)
     numbers[missing] = UNLABELED
     return numbers, names
+
+
+def _array(labels: Any) -> npt.NDArray[Any]:
+    """Return labels as an array; of a list the items as they are, since NaN among texts would become a text."""
+    return np.asarray(labels, dtype=object) if isinstance(labels, (list, tuple)) else np.asarray(labels)
 
 
 def missing_labels(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

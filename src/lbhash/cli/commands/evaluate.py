@@ -27,7 +27,7 @@ def evaluate(
     ] = None,
     query_labels: Annotated[Path | None, typer.Option(help="An .npy with the queries' labels.")] = None,
     base_labels: Annotated[Path | None, typer.Option(help="An .npy with the base's labels.")] = None,
-    bits: Annotated[int | None, typer.Option(help="Length of a code, for files that do not say.")] = None,
+    bits: Annotated[int | None, typer.Option(help="Length of a code: for files without it, and --protocol.")] = None,
     top_k: Annotated[
         int | None,
         typer.Option("--top-k", "--at", help="Evaluate mAP, NDCG, ACG and WAP @k; without it, over the whole base."),

@@ -16,8 +16,12 @@ def search(
     ],
     model: Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; for rows as queries.")] = None,
     data: Annotated[
-        str, typer.Option(help="'digits', 'characters', a .parquet, .npz or .npy file of embeddings, or images.")
-    ] = "digits",
+        str | None,
+        typer.Option(
+            help="'digits', 'characters', a file of embeddings, or images; without it, that of the training if it was "
+            "one of the first two."
+        ),
+    ] = None,
     row: Annotated[
         list[int] | None, typer.Option(help="A query: a row of DATA, counted from 0; may be given several times.")
     ] = None,

@@ -58,11 +58,10 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> Embeddin
         what = f"data is the folder {str(job.data)!r}" if Path(job.data).is_dir() else "base or query is given"
         raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
     # Labels decide which rows a split has: the columns of the training's data are those of the training.
-    metadata = hasher.model_.metadata
-    known = metadata if metadata.get("data") == Path(job.data).name else {}
-    reading: dict[str, Any] = {"stream": stream}
+    reading: dict[str, Any] = {"stream": stream, **hasher.model_.columns_of(job.data)}
     for name in ("embedding_column", "label_column"):
-        reading[name] = getattr(job, name) or known.get(name)
+        if getattr(job, name) is not None:
+            reading[name] = getattr(job, name)
     files = load_files(job.data, **given, protocol=job.protocol, **reading)
     if files is not None:
         job = replace(job, split=job.split or "base")
