@@ -1,0 +1,45 @@
+"""The bound of an arrangement's energy."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from benchmarks.experiments import arrangement_bound
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lbhash.centers import class_centers
+from lbhash.centers.distance import minimum_distance, pairwise_distances
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 10**6), st.integers(0, 2))
+def test_no_words_are_below_the_bound(seed, least):
+    rng = np.random.default_rng(seed)
+    words = class_centers(4, 4, kind="random", seed=seed % 100)
+    wanted = arrangement_bound.wanted_distances(words, rng.random((4, 4)) ** 4)
+    columns = [(1, *rest) for rest in product((-1, 1), repeat=3)]  # a bit and its complement are the same
+    every = min(
+        arrangement_bound.energy(np.array(bits, np.int8).T, wanted)
+        for bits in product(columns, repeat=4)
+        if minimum_distance(np.array(bits, np.int8).T) >= least
+    )
+    assert arrangement_bound.least_energy(wanted, 4, least) <= every + 1e-6
+
+
+def test_wanted_distances_that_words_have_are_reached():
+    words = class_centers(6, 16, kind="best-ratio")
+    wanted = pairwise_distances(words).astype(float)
+    assert arrangement_bound.energy(words, wanted) == 0
+    assert arrangement_bound.least_energy(wanted, 16, 0) == pytest.approx(0, abs=1e-3)
+
+
+def test_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- arrangement-bound: begin -->\n<!-- arrangement-bound: end -->\n")
+    arrangement_bound.main(["--data", "digits", "--bits", "16", "--page", str(page)])
+    cells = [cell.strip() for cell in page.read_text().splitlines()[3].split("|")[1:-1]]
+    assert cells[:2] == ["digits", "16"]
+    assert float(cells[4]) <= float(cells[3]) <= float(cells[2])
