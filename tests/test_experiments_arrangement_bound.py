@@ -42,4 +42,5 @@ def test_the_page(tmp_path):
     arrangement_bound.main(["--data", "digits", "--bits", "16", "--page", str(page)])
     cells = [cell.strip() for cell in page.read_text().splitlines()[3].split("|")[1:-1]]
     assert cells[:2] == ["digits", "16"]
-    assert float(cells[4]) <= float(cells[3]) <= float(cells[2])
+    assert float(cells[5]) <= float(cells[4]) <= float(cells[2])
+    assert float(cells[5]) <= float(cells[3]) <= float(cells[2])
