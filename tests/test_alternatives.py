@@ -146,8 +146,10 @@ def test_sizes_and_labels(work, csq):
     coders = {one.name: one.supervised for one in contenders.linear_coders(work, 16, 0)}
     names = ["logistic onto centers", "ridge onto centers", "CCA-ITQ", "SDH", "WCCN-ITQ", "ITQ"]
     assert coders == dict.fromkeys(names, True) | {"ITQ": False}
-    (bits,) = contenders.one_bit_a_dimension(work)
-    assert (bits.bytes, bits.supervised) == (2, False)
+    bits, soft = contenders.one_bit_a_dimension(work)
+    assert (bits.bytes, bits.supervised) == (soft.bytes, soft.supervised) == (2, False)
+    signs = np.where(work.base >= work.train.mean(axis=0), 1, -1)
+    np.testing.assert_allclose(everything(soft, work), -(work.query @ signs.T), atol=1e-5)
     names = [one.name for one in contenders.discriminants(work, 16, 0)]
     assert names == ["LDA, signs", "LDA, float16"]
     assert [one.name for one in contenders.discriminants(work, 64, 0)] == ["LDA, signs"]  # it has 3 numbers, not 4
@@ -206,11 +208,13 @@ def test_faiss_ranks_as_the_scores_do(monkeypatch):
     (lsh,) = contenders.random_hyperplanes(work, 16, 0)
     maps = [alternatives.measure(one, work, 100)["seen"] for one in (itq, lsh)]
     assert maps[0] > maps[1] > 0.2
-    (residual,) = contenders.residual_quantization(work, 16, 0)
-    (rabitq,) = contenders.rabitq(work, 64 + 56)
-    assert (residual.bytes, rabitq.bytes) == (2, 15)
+    residual, local = contenders.additive_quantization(work, 16, 0)
+    assert (residual.bytes, local.bytes) == (2, 2)
+    rabitq = list(contenders.rabitq(work, 256))
+    names = ["FAISS RaBitQ", "FAISS RaBitQ, 2 bits", "FAISS RaBitQ, 3 bits", "FAISS RaBitQ, 4 bits"]
+    assert [(one.name, one.bytes) for one in rabitq] == [(names[0], 16), *((name, 32) for name in names[1:])]
     assert list(contenders.rabitq(work, 64)) == []
-    for one in (residual, rabitq):
+    for one in (residual, local, *rabitq):
         assert alternatives.measure(one, work, 100)["recalls"]["100"] > 0.4
 
 
@@ -266,7 +270,7 @@ def test_lines_are_means_over_the_seeds(made):
 
 
 def test_the_page_and_the_list(made):
-    page = alternatives.page(made, "search.png")
+    page = alternatives.page(made, ["search.png"])
     assert "--data blobs@50=FILE --bits 8 --seeds 2 --epochs 1`" in page
     assert "80 train rows of 2 classes, 160 base rows, 40 queries, 12 numbers an embedding; mAP@50." in page
     assert "| bytes | method | labels | seen mAP | unseen mAP | recall@10 | recall@100 |" in page

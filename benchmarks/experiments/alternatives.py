@@ -3,7 +3,7 @@
     python -m benchmarks.experiments.alternatives --data clinc=FILE --data cifar10=FILE
 
 Every method is fitted to the train rows of half of the classes, and asked about both halves. The page has the best of
-each size and a picture, and ``docs/search.csv`` all lines.
+each size and pictures, and ``docs/search.csv`` all lines.
 
 A data set is NAME=FILE, or NAME@R=FILE where its mAP looks at the first R of a ranking; FILE may be "digits". Each run
 leaves a JSON file under ``--runs``; an interrupted table goes on with the runs that are missing.
@@ -34,7 +34,7 @@ PAIRS = 1 << 22
 """Of a query and a base row, at a time."""
 RECALLS = (10, 100)
 
-KEPT_BEST = 3
+KEPT_BEST = 1
 """Of each size, the lines that the page has of the best by each question; the others are in the CSV file."""
 
 QUESTIONS = ("seen", "unseen", "recall@100")
@@ -127,7 +127,7 @@ def execute(run: Run) -> dict[str, Any]:
             of.product_quantization(work, run.bits, run.seed),
             of.random_hyperplanes(work, run.bits, run.seed),
             of.few_dimensions(work, run.bits),
-            of.residual_quantization(work, run.bits, run.seed),
+            of.additive_quantization(work, run.bits, run.seed),
             of.rabitq(work, run.bits),
         )
     wanted = _nearest(work)
@@ -201,7 +201,9 @@ def main() -> None:
     parser.add_argument("--queries", type=int, help="ask a sample of so many")
     parser.add_argument("--out", type=Path, default=Path("docs/search.md"))
     parser.add_argument("--csv", type=Path, default=Path("docs/search.csv"))
-    parser.add_argument("--image", type=Path, default=Path("docs/search.png"))
+    parser.add_argument(
+        "--image", type=Path, default=Path("docs/search.png"), help="of two data sets; NAME-more.png has the others"
+    )
     parser.add_argument("--runs", type=Path, default=Path("runs/alternatives"), help="folder of the runs' JSON files")
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
     given = parser.parse_args()
@@ -226,9 +228,13 @@ def main() -> None:
         lambda result: f"mAP {result['contenders'][0]['seen']:.4f}",
     )
     table = {run: results[run.name] for run in runs}
-    draw(table, given.image)
+    images = []
+    for name, some in (("", sets[:2]), ("-more", sets[2:])):
+        if some:
+            images.append(given.image.with_stem(given.image.stem + name))
+            draw({run: result for run, result in table.items() if run.data in some}, images[-1])
     write_text(given.csv, listed(table))
-    replace_part(given.out, PART, page(table, given.image.name))
+    replace_part(given.out, PART, page(table, [image.name for image in images]))
 
 
 def parse_data(text: str) -> Data:
@@ -290,7 +296,7 @@ def best_lines(lines: Sequence[Line]) -> list[Line]:
     return [line for line in lines if line in kept]
 
 
-def page(results: Mapping[Run, dict[str, Any]], image: str) -> str:
+def page(results: Mapping[Run, dict[str, Any]], images: Sequence[str]) -> str:
     """The part of the page in Markdown."""
     sets = list(dict.fromkeys(run.data for run in results))
     first = next(iter(results))
@@ -299,7 +305,7 @@ def page(results: Mapping[Run, dict[str, Any]], image: str) -> str:
     command = f"python -m benchmarks.experiments.alternatives {asked} --bits {','.join(map(str, bits))}"
     command += f" --seeds {1 + max(run.seed for run in results)} --epochs {first.epochs}"
     command += "" if first.queries is None else f" --queries {first.queries}"
-    parts = [f"Made by `{command}`.\n\n![mAP and recall against bytes a row]({image})\n"]
+    parts = [f"Made by `{command}`.\n", *(f"![mAP and recall against bytes a row]({image})\n" for image in images)]
     for data in sets:
         sizes = next(result["sizes"] for run, result in results.items() if run.data == data)
         said = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,7 @@ def one_bit_a_dimension(work: Work) -> Iterator[Contender]:
     # not ``pack``, whose codes end at 1,024 bits
     query, base = (np.packbits(x >= mean, axis=1, bitorder="little") for x in (work.query, work.base))
     yield _binary("1 bit a dimension", False, query, base, work.dim)
+    yield _asymmetric("1 bit a dimension, asymmetric", False, work.query, base, work.dim)
 
 
 def classifier(work: Work) -> Iterator[Contender]:
@@ -161,7 +163,7 @@ def lbhash_codes(work: Work, bits: int, seed: int, epochs: int) -> Iterator[Cont
     from lbhash.training.neighborhood import neighborhood
 
     train, classes = work.dataset.train, work.classes
-    hasher = Hasher(bits, "csq", True, epochs, seed, recipe="paper", head="joined", device="cpu")
+    hasher = Hasher(bits, "csq", True, epochs, seed, head="joined", device="cpu")
     model = hasher.fit_split(train, classes).model_
     branch = model.posterior
     for name, unseen in (("CSQ_D, joined", 0.0), ("CSQ_D", 0.0), ("CSQ_D, unseen 0.5", 0.5)):
@@ -179,7 +181,7 @@ def _coded(name: str, work: Work, model: Any, bits: int, soft: Any = None) -> It
     )
     query, base = pack(asked), pack(outputs)
     yield _binary(name, True, query, base, bits)
-    yield _asymmetric(f"{name}, asymmetric", asked if soft is None else soft(asked), base, bits)
+    yield _asymmetric(f"{name}, asymmetric", True, asked if soft is None else soft(asked), base, bits)
     index = FlatIndex(bits, store_vectors="embeddings")
     index.add(base, vectors=work.stored)
     size = base.shape[1] + index.vectors_of([0]).nbytes
@@ -198,39 +200,56 @@ def linear_coders(work: Work, bits: int, seed: int) -> Iterator[Contender]:
         yield _binary(name, method != "itq", query, base, bits)
 
 
-def residual_quantization(work: Work, bits: int, seed: int) -> Iterator[Contender]:
-    """FAISS's residual quantizer, one byte a step, of the first 128 principal components."""
+def additive_quantization(work: Work, bits: int, seed: int) -> Iterator[Contender]:
+    """FAISS's residual quantizer and local search quantizer, one byte a step, of the first 128 principal components.
+
+    Local search takes minutes to fit from 16 steps on, and hours from 32 on, where it is left out.
+    """
     if len(work.train) < 256 or bits % 8:
         return
     import faiss
 
-    dim = min(128, work.dim)
-    quantizer = faiss.IndexResidualQuantizer(dim, bits // 8, 8)
-    quantizer.rq.cp.seed = 1234 + seed
-    quantizer.rq.cp.min_points_per_centroid = 1
-    index = faiss.IndexPreTransform(faiss.PCAMatrix(work.dim, dim), quantizer)
-    yield _quantized("FAISS residual quantizer", work, index)
+    dim, steps = min(128, work.dim), bits // 8
+    residual = faiss.IndexResidualQuantizer(dim, steps, 8)
+    residual.rq.cp.seed = 1234 + seed
+    residual.rq.cp.min_points_per_centroid = 1
+    yield _quantized("FAISS residual quantizer", work, _after_components(work, residual, dim))
+    if steps <= 16:
+        local = faiss.IndexLocalSearchQuantizer(dim, steps, 8)
+        local.lsq.random_seed = 1234 + seed
+        yield _quantized("FAISS local search quantizer", work, _after_components(work, local, dim))
+
+
+def _after_components(work: Work, index: Any, dim: int) -> Any:
+    import faiss
+
+    return faiss.IndexPreTransform(faiss.PCAMatrix(work.dim, dim), index)
 
 
 def rabitq(work: Work, bits: int) -> Iterator[Contender]:
-    """FAISS's RaBitQ of as many principal components, turned at random, as fit beside its two numbers a row."""
+    """FAISS's RaBitQ of 1 to 4 bits a dimension: of as many principal components, turned at random, as fit.
+
+    Beside them a row has numbers of 8 bytes, or of 20 from 2 bits a dimension on.
+    """
     import faiss
 
-    dimensions = min(bits - 64, work.dim, len(work.train) - 1)
-    if dimensions < 8:
-        return
-    index: Any = faiss.index_factory(work.dim, f"PCAR{dimensions},RaBitQ")
-    index.train(work.train)
-    index.add(work.base)
+    for each in (1, 2, 3, 4):
+        dimensions = min((bits - (64 if each == 1 else 160)) // each, work.dim, len(work.train) - 1)
+        if dimensions < 8:
+            continue
+        index: Any = faiss.index_factory(work.dim, f"PCAR{dimensions},RaBitQ{'' if each == 1 else each}")
+        index.train(work.train)
+        index.add(work.base)
+        name = "FAISS RaBitQ" + ("" if each == 1 else f", {each} bits")
+        yield Contender(name, False, index.sa_code_size(), partial(_searched, index, work))
 
-    def scores(some: slice) -> Scores:
-        distances, ids = index.search(work.query[some], len(work.base))
-        found = np.empty_like(distances)
-        np.put_along_axis(found, ids, distances, 1)
-        return found
 
-    size = index.sa_code_size()
-    yield Contender("FAISS RaBitQ", False, size, scores)
+def _searched(index: Any, work: Work, some: slice) -> Scores:
+    """Distances by FAISS's own search, which compares RaBitQ's codes in no other way."""
+    distances, ids = index.search(work.query[some], len(work.base))
+    found = np.empty_like(distances)
+    np.put_along_axis(found, ids, distances, 1)
+    return found
 
 
 def discriminants(work: Work, bits: int, seed: int) -> Iterator[Contender]:
@@ -349,10 +368,10 @@ def _by_distance(name: str, supervised: bool, size: int, query: Floats, base: Fl
     )
 
 
-def _asymmetric(name: str, outputs: Floats, base: PackedCodes, bits: int) -> Contender:
+def _asymmetric(name: str, supervised: bool, outputs: Floats, base: PackedCodes, bits: int) -> Contender:
     codes, which = np.unique(base, axis=0, return_inverse=True)
     signs = unpack(codes, bits).astype(np.float32)
-    return Contender(name, True, base.shape[1], lambda some: -(outputs[some] @ signs.T)[:, which])
+    return Contender(name, supervised, base.shape[1], lambda some: -(outputs[some] @ signs.T)[:, which])
 
 
 def _reranked(
