@@ -179,22 +179,20 @@ def test_the_ratio_alone_bounds_nothing(count):
 
 @pytest.mark.parametrize("count", [10, 100, 1000])
 def test_no_ratio_below_four_is_enough(count):
-    """D_inter is 4r − 1 and D_intra r, here 3; the query lies toward the other center, and its class away from it."""
+    """D_inter is 4r − 1 and D_intra r, here 3; the query lies toward the other center, and its class elsewhere."""
     r, apart = 3, 11
-    bits = apart + r
+    bits = apart + 3 * r
     first, second = np.ones(bits, int), np.where(np.arange(bits) < apart, -1, 1)
-    query, far, wrong = first.copy(), first.copy(), second.copy()
+    query, wrong = first.copy(), second.copy()
     query[:r] *= -1
-    far[apart:] *= -1
     wrong[r : 2 * r] *= -1  # toward the query
-    signs = np.array([query, far] + [first] * 2 + [wrong] * count + [second] * (count + 1))
-    labels = np.repeat([0, 1], [4, 2 * count + 1])
-    found = bound(pack(signs), labels)
-    assert (found.inter, found.intra) == (4 * r - 1, r)
-    codes = pack(signs)
-    precision = average_precision(
-        RankHistogram.from_codes(codes[:1], [0], codes[1:2], [0]).merge(
-            RankHistogram.from_codes(codes[:1], [0], codes[4:], labels[4:])
-        )
-    )
-    assert precision[0] < 2 / count
+    away = [first.copy() for _ in range(3)]
+    for k, code in enumerate(away):
+        code[apart + r * k : apart + r * (k + 1)] *= -1
+    base = pack(np.array(away + [wrong] * count + [second] * (count + 1)))
+    labels = np.repeat([0, 1], [3, 2 * count + 1])
+    for codes, of in ((base, labels), (np.concatenate([pack(query[None]), base]), np.concatenate([[0], labels]))):
+        found = bound(codes, of)  # with the query in the majority, and without
+        assert (found.inter, found.intra) == (4 * r - 1, r)
+    precision = average_precision(RankHistogram.from_codes(pack(query[None]), [0], base, labels))
+    assert precision[0] < 4 / count

@@ -53,7 +53,7 @@ def check_codes(codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
     """Return packed codes as a C-contiguous array ``uint8 [n, bytes]``, or raise an error if they are none."""
     array = as_array(codes, name)
     if array.dtype != np.uint8:
-        raise TypeError(f"{name} holds {array.dtype}; packed codes are uint8 (see lbhash.codes.pack)")
+        raise TypeError(f"{name} holds {array.dtype}; packed codes are uint8: lbhash.codes.as_packed makes them of ±1 or 0/1")
     if array.ndim != 2 or not 1 <= array.shape[1] <= code_bytes(MAX_BITS):
         raise ValueError(f"{name} has shape {array.shape}; packed codes are [n, 1 to {code_bytes(MAX_BITS)} bytes]")
     return np.ascontiguousarray(array)
@@ -88,7 +88,8 @@ def check_same_width(codes: PackedCodes, others: PackedCodes, name: str, other_n
 def pack(signs: npt.ArrayLike) -> PackedCodes:
     """Pack real numbers into codes by their signs, with bin(0) = +1.
 
-    ``signs`` are ``[n, bits]`` real numbers but NaN; the codes are ``uint8 [n, ceil(bits / 8)]``.
+    ``signs`` are ``[n, bits]`` real numbers but NaN; the codes are ``uint8 [n, ceil(bits / 8)]``. Bits 0 and 1, which
+    all count as positive here, are a ``ValueError``; ``as_packed`` takes them.
 
     >>> pack([[1, -1, -1, 1], [-1, 0, 0, 0]]).tolist()
     [[9], [14]]
@@ -100,6 +101,8 @@ def pack(signs: npt.ArrayLike) -> PackedCodes:
     if np.issubdtype(array.dtype, np.floating) and np.isnan(array).any():
         row = int(np.flatnonzero(np.isnan(array).any(axis=1))[0])
         raise ValueError(f"signs holds NaN (first in row {row}); its values must be numbers")
+    if array.size and (array.min(), array.max()) == (0, 1) and np.isin(array, (0, 1)).all():
+        raise ValueError("signs holds only 0 and 1, which are no signs; pack bits by lbhash.codes.as_packed")
     return np.packbits(array >= 0, axis=1, bitorder="little")
 
 

@@ -153,6 +153,8 @@ def train_model(
     if not is_main_process():
         return {}
     training = None if hasher.trained_ is None else asdict(hasher.trained_)
+    if training and hasher.recipe is None and hasher.model_.metadata["recipe"] == "paper" and not part.needs_backbone:
+        print(f"{hasher.name} has no settings of its own: trained with those of --recipe paper", file=sys.stderr)
     # Without it a resumed run has the metrics of one that was never interrupted.
     rate = None if training is None else training.pop("rows_per_second")
     asked, held = dataset.query.labeled(), dataset.base.labeled()
