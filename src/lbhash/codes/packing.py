@@ -53,7 +53,9 @@ def check_codes(codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
     """Return packed codes as a C-contiguous array ``uint8 [n, bytes]``, or raise an error if they are none."""
     array = as_array(codes, name)
     if array.dtype != np.uint8:
-        raise TypeError(f"{name} holds {array.dtype}; packed codes are uint8: lbhash.codes.as_packed makes them of ±1 or 0/1")
+        raise TypeError(
+            f"{name} holds {array.dtype}; packed codes are uint8: lbhash.codes.as_packed makes them of ±1 or 0/1"
+        )
     if array.ndim != 2 or not 1 <= array.shape[1] <= code_bytes(MAX_BITS):
         raise ValueError(f"{name} has shape {array.shape}; packed codes are [n, 1 to {code_bytes(MAX_BITS)} bytes]")
     return np.ascontiguousarray(array)

@@ -61,7 +61,7 @@ def named_labels(labels: Any, name: str = "labels", classes: int | None = None) 
     lists = _is_list_of_lists(labels, name)
     flat = [value for row in labels for value in row] if lists else _array(labels)
     strings = [isinstance(value, str) for value in flat]
-    if any(strings) and not lists and (missing := missing_labels(flat) & ~np.array(strings)).any():
+    if any(strings) and not lists and (missing := missing_labels(_array(labels)) & ~np.array(strings)).any():
         raise ValueError(f"{name} is missing in row {np.argmax(missing)}; leave out the rows that have none")
     if not strings or not all(strings):
         return check_labels(labels, name, classes), ()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from lbhash.centers.bounds.delsarte import delsarte
 from lbhash.centers.bounds.elementary import elias, griesmer_distance, hamming, johnson, plotkin, singleton
 from lbhash.centers.bounds.published import PUBLISHED_BITS, citation, published
+from lbhash.centers.bounds.semidefinite import semidefinite
 from lbhash.centers.constructions.linear import dimension_for
 from lbhash.centers.distance import check_size
 
@@ -44,6 +45,7 @@ _SIZE_BOUNDS: dict[str, SizeBound] = {
     "Johnson": johnson,
     "Elias": elias,
     "Delsarte's linear program": delsarte,
+    "Schrijver's semidefinite program": semidefinite,
     _PUBLISHED: _published_size,
 }
 
