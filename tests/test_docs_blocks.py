@@ -319,3 +319,14 @@ def test_every_page_is_in_the_navigation():
     for page in PAGES:
         if page.startswith("docs/"):
             assert f": {page.removeprefix('docs/')}\n" in settings, f"{page} is not in the nav of mkdocs.yml"
+
+
+def test_every_part_that_a_command_writes_has_a_table():
+    parts = 0
+    for page in PAGES:
+        for name, part in re.findall(
+            r"<!-- ([a-z-]+): begin -->(.*?)<!-- \1: end -->", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL
+        ):
+            assert re.search(r"^\|[-:| ]+\|\n\|.*\d", part, re.MULTILINE), f"the part {name} of {page} has no table"
+            parts += 1
+    assert parts > 10
