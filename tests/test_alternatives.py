@@ -223,6 +223,10 @@ def test_codes_of_more_bits_than_the_librarys():
     query, base = (rng.integers(0, 256, (rows, 160), np.uint8) for rows in (3, 5))
     slow = np.unpackbits(query[:, None] ^ base[None], axis=2).sum(axis=2)
     np.testing.assert_array_equal(contenders._distances(query, base), slow)
+    asked = rng.normal(size=(3, 1280))
+    signs = np.where(np.unpackbits(base, axis=1, bitorder="little"), 1, -1)
+    soft = contenders._asymmetric("x", False, asked, base, 1280)
+    np.testing.assert_allclose(soft.scores(slice(None)), -(asked @ signs.T))
 
 
 # ------------------------------------------------------------------------------------------------ the page, the command

@@ -283,7 +283,11 @@ def lines_of(results: Mapping[Run, dict[str, Any]], data: Data) -> list[Line]:
 
 
 def best_lines(lines: Sequence[Line]) -> list[Line]:
-    """The best of each size by each question, and CSQ_D's codes, in the order of the lines."""
+    """The best of each size by each question, and CSQ_D's codes, in the order of the lines.
+
+    The second stage, whose size is nearly that of the embeddings at any length, is shown at 64 bits alone.
+    """
+    lines = [line for line in lines if line.bits == 64 or not line.name.endswith("by embeddings")]
     kept = [line for line in lines if line.name in ("CSQ_D", "CSQ_D, joined", "CSQ_D, unseen 0.5")]
     for size in sorted({line.bytes for line in lines}):
         own = [line for line in lines if line.bytes == size]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from benchmarks.experiments.scored import Scores
 
-from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances, pack, unpack
+from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances, pack
 from lbhash.data import Dataset, EmbeddingSplit
 from lbhash.index import FlatIndex, rerank
 from lbhash.index.rerank import By
@@ -370,7 +370,7 @@ def _by_distance(name: str, supervised: bool, size: int, query: Floats, base: Fl
 
 def _asymmetric(name: str, supervised: bool, outputs: Floats, base: PackedCodes, bits: int) -> Contender:
     codes, which = np.unique(base, axis=0, return_inverse=True)
-    signs = unpack(codes, bits).astype(np.float32)
+    signs = 2 * np.unpackbits(codes, axis=1, count=bits, bitorder="little").astype(np.float32) - 1  # of any length
     return Contender(name, supervised, base.shape[1], lambda some: -(outputs[some] @ signs.T)[:, which])
 
 
