@@ -115,8 +115,8 @@ def test_encode_draws_the_splits_of_the_training(work, command, tmp_path, monkey
     assert command("encode", "--model", "m", "--split", "query", "--out", "q.npz")[0] == 0
     expected = load_dataset("digits", protocol="holdout", seed=5).query.rows
     np.testing.assert_array_equal(read_codes("q.npz").rows, expected)
-    assert command("encode", "--model", "m", "--split", "query", "--split-seed", 6, "--out", "q.npz")[0] == 0
-    assert not np.array_equal(read_codes("q.npz").rows, expected)
+    assert command("encode", "--model", "m", "--split", "query", "--split-seed", 6, "--out", "p.npz")[0] == 0
+    assert not np.array_equal(read_codes("p.npz").rows, expected)
 
 
 def test_evaluate_agrees_with_the_training(inside, command):
@@ -219,6 +219,33 @@ def test_overwrite_and_resume(tmp_path, command, monkeypatch):
     again = json_of(command(*arguments, "--overwrite", "--seed", 1))
     assert again["map"] != first["map"]
     assert json.loads(Path("m/metrics.json").read_text()) == again
+
+
+def test_files_that_are_no_model_are_never_replaced(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own = {"README.md": "# Mine", "metrics.json": '{"mine": 1}', "config.json": '{"bits": 8}', "backbone/a.txt": "b"}
+    for name, text in own.items():
+        write_text(f"one-{Path(name).parts[0]}/{name}", text)
+    arguments = ("train", "--method", "itq", "--bits", 8)
+    hasher = Hasher(8, "itq").fit(np.random.default_rng(0).normal(size=(40, 12)))
+    for folder in sorted(tmp_path.glob("one-*")):
+        name = folder.name.removeprefix("one-")
+        for overwrite in ((), ("--overwrite",)):
+            said = f"out is '{folder.name}', which holds {name} and no model of lbhash; nothing there is replaced"
+            assert_refused(command(*arguments, "--out", folder.name, *overwrite), said)
+        with pytest.raises(ValueError, match=f"directory is .*, which holds {name} and no model of lbhash"):
+            hasher.save_pretrained(folder)
+    for name, text in own.items():
+        assert [file.read_text() for file in Path(f"one-{Path(name).parts[0]}").rglob("*") if file.is_file()] == [text]
+    write_text("model/notes.txt", "mine")
+    assert command(*arguments, "--out", "model")[0] == 0
+    (tmp_path / "model/config.json").write_text("damaged")
+    assert command(*arguments, "--out", "model", "--overwrite")[0] == 0
+    assert Path("model/notes.txt").read_text() == "mine"
+    build = ("index", "build", "--model", "model", "--data", "digits", "--out", "model", "--overwrite")
+    before = sorted(Path("model").rglob("*"))
+    assert_refused(command(*build), "out is 'model', which holds the config.json of a model; give another folder")
+    assert sorted(Path("model").rglob("*")) == before
 
 
 # ------------------------------------------------------------------------------------------------------ bad input

@@ -383,11 +383,12 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         """Write the model folder: safetensors, JSON and a model card; the training rows' codes stay out.
 
         A backbone that was fine-tuned goes with it, in the folder ``backbone``, which is one of ``transformers`` like
-        any other.
+        any other. A folder with files of their names that belong to no model of lbhash is refused (``ValueError``).
         """
-        from lbhash.models.backbone_files import drop_backbone, save_backbone
+        from lbhash.models.backbone_files import check_replaces_ours, drop_backbone, save_backbone
 
         check_is_fitted(self)
+        check_replaces_ours(directory, "directory")
         self.model_.metadata["classes"] = self.classes_.tolist()
         if self.model_.has_tuned_backbone:
             save_backbone(self.backbone_, directory)

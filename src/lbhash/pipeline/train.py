@@ -123,11 +123,13 @@ def train_model(
     settings are those of ``Hasher``.
     """
     from lbhash.hasher import Hasher
+    from lbhash.models.backbone_files import check_replaces_ours
     from lbhash.training.checkpoints import has_checkpoint
     from lbhash.training.distributed import is_main_process
 
     folder = Path(out)
     check_folder(out, "out")
+    check_replaces_ours(out, "out")
     resumable = resume and has_checkpoint(folder)
     if (folder / "config.json").exists() and not overwrite and not resumable:
         unresumed = " and no checkpoint to resume from" if resume else ""
