@@ -115,7 +115,18 @@ def test_encode_knows_the_backbone(here, trained, command):
 
 def test_the_metrics_are_those_of_the_codes(here, command):
     for split in ("base", "query"):
-        command("encode", "--model", "model", "--data", "images", "--split", split, "--out", f"{split}.parquet")
+        command(
+            "encode",
+            "--model",
+            "model",
+            "--data",
+            "images",
+            "--split",
+            split,
+            "--out",
+            f"{split}.parquet",
+            "--overwrite",
+        )
     status, out, _ = command("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
     assert status == 0
     assert json.loads(out)["map"] == json.loads((here / "model" / "metrics.json").read_text())["map"]
@@ -229,6 +240,7 @@ def test_damaged_images_are_skipped_everywhere(place, command, tmp_path, monkeyp
             split,
             "--out",
             "c.parquet",
+            "--overwrite",
         )
         assert status == 0, err
         rows[split] = read_codes("c.parquet", "codes").rows

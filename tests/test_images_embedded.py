@@ -405,6 +405,7 @@ def test_the_backbone_must_be_the_trainings(table, backbone_folder, cache, tmp_p
     moved = shutil.copytree(backbone_folder, tmp_path / "moved")
     encode = ["encode", "--model", "model", "--data", "images", "--out", "codes.parquet"]
     assert command(*encode, "--backbone", moved)[0] == 0
+    encode.append("--overwrite")
     processor = json.loads((moved / "preprocessor_config.json").read_text())
     (moved / "preprocessor_config.json").write_text(json.dumps(processor | {"image_std": [0.5] * 3}))
     status, _, err = command(*encode, "--backbone", moved)
@@ -420,7 +421,7 @@ def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, com
     encode = ["encode", "--model", "model", "--data", "images", "--out", "codes.parquet"]
     assert command(*encode, "--layout", "folder")[0] == 0
     found = read_codes("codes.parquet", "codes").codes
-    assert command(*encode, "--backbone", backbone_folder)[0] == 0
+    assert command(*encode, "--overwrite", "--backbone", backbone_folder)[0] == 0
     np.testing.assert_array_equal(read_codes("codes.parquet", "codes").codes, found)
     shutil.rmtree(moved)
     status, _, err = command(*encode)
