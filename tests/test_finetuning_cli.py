@@ -90,11 +90,13 @@ def test_what_a_training_leaves(here, trained):
     tuned, before = Backbone.from_pretrained("model/backbone"), Backbone.from_pretrained("backbone")
     assert tuned.fingerprint() != before.fingerprint()
     assert "images a second" in err
-    assert out.splitlines()[-1] == "next: lbhash encode --model model --data images --split base --out base.parquet"
+    assert out.splitlines()[-1] == "next: lbhash index build --model model --data images --split all --out index"
 
 
 def test_encode_knows_the_backbone(here, trained, command):
-    status, _, err = command(*trained[0].splitlines()[-1].split()[2:])
+    status, _, err = command(
+        "encode", "--model", "model", "--data", "images", "--split", "base", "--out", "base.parquet"
+    )
     assert status == 0, err
     table = load_images("images")
     dataset = table.dataset()

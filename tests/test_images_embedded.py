@@ -339,9 +339,11 @@ def test_train_and_encode_images(table, backbone, backbone_folder, cache, tmp_pa
         "dim": 12,
     }
     following = out.splitlines()[-1].removeprefix("next: lbhash ").split()
-    assert following[:5] == ["encode", "--model", "model", "--data", "images"]
+    assert following[:6] == ["index", "build", "--model", "model", "--data", "images"]
+    assert following[-4:] == ["--split", "all", "--out", "index"]
     status, out, err = command(*following)
     assert (status, "embedding" in err) == (0, False)  # they were kept
+    assert command("encode", *following[2:-4], "--split", "base", "--out", "base.parquet")[0] == 0
     dataset = embed_dataset(table, backbone).dataset("holdout")
     held = read_codes("base.parquet", "base")
     assert held.rows.tolist() == dataset.base.rows.tolist()
