@@ -16,10 +16,11 @@ from lbhash.centers import center_kinds
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data import load_dataset
-from lbhash.index import build_index
+from lbhash.index import build_index, open_index
 from lbhash.losses import METHODS
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders import CODERS
+from lbhash.training.module import HashingModule
 from lbhash.utils.files import write_text
 from lbhash.utils.formatting import number
 
@@ -219,6 +220,50 @@ def test_overwrite_and_resume(tmp_path, command, monkeypatch):
     again = json_of(command(*arguments, "--overwrite", "--seed", 1))
     assert again["map"] != first["map"]
     assert json.loads(Path("m/metrics.json").read_text()) == again
+
+
+@pytest.mark.parametrize(("epoch", "said"), [(0, "nothing was kept to go on from"), (1, "--resume goes on")])
+def test_an_interrupted_training_says_how_it_goes_on(tmp_path, command, monkeypatch, epoch, said):
+    start = HashingModule.on_train_epoch_start
+
+    def interrupt(module):
+        if module.current_epoch == epoch:
+            raise KeyboardInterrupt
+        start(module)
+
+    monkeypatch.chdir(tmp_path)
+    arguments = ("train", "--bits", 8, "--hidden", 0, "--epochs", 3, "--out", "m")
+    with monkeypatch.context() as patch:
+        patch.setattr(HashingModule, "on_train_epoch_start", interrupt)
+        status, out, errors = command(*arguments)
+    assert (status, out) == (130, "")
+    assert errors.splitlines()[-1].startswith(f"lbhash: interrupted after epoch {epoch} of 3; ")
+    assert errors.endswith(f"{said}\n")
+    if epoch:
+        assert command(*arguments, "--resume")[0] == 0
+
+
+def test_small_classes_are_not_outvoted(tmp_path, command, monkeypatch, write_parquet, blobs):
+    monkeypatch.chdir(tmp_path)
+    write_parquet("d.parquet", blobs.x, label=blobs.y)
+    metrics = json_of(command("train", "--data", "d.parquet", *TINY, "--out", "m", "--json"))
+    assert metrics["k"] == np.median(np.unique(load_dataset("d.parquet").base.labels, return_counts=True)[1]) < 100
+    assert "bits, 16 queries" in command("train", "--data", "d.parquet", *TINY, "--out", "n")[1]
+
+
+def test_one_class_and_equal_rows(tmp_path, command, write_parquet, monkeypatch, blobs):
+    monkeypatch.chdir(tmp_path)
+    for name in (0, "a"):
+        write_parquet("d.parquet", blobs.x, label=[name] * len(blobs.x))
+        said = f"every training row of d.parquet has the label {name}; there is nothing to learn from one class"
+        assert_refused(command("train", "--data", "d.parquet", "--out", "m"), said, "--label-column")
+    assert not Path("m").exists()
+    with pytest.raises(ValueError, match=r"^y has one class, .*; there is nothing to learn"):
+        Hasher(8).fit(blobs.x, np.zeros(len(blobs.x), int))
+    write_parquet("d.parquet", np.ones_like(blobs.x), label=blobs.y)
+    status, _, errors = command("train", "--data", "d.parquet", *TINY, "--out", "m")
+    assert "all training rows of d.parquet are equal; their codes will be, too" in errors
+    assert status == 0, errors
 
 
 def test_files_that_are_no_model_are_never_replaced(tmp_path, command, monkeypatch):
@@ -514,9 +559,13 @@ def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, wr
         "beside": ("--data", "train.npy", "--base", "base.npy", "--query", "query.npy"),
     }[form]
     step = next_step(command, *arguments, "--out", "the model")
-    assert step[-2:] == ["--out", "base.parquet"]
-    step[-1] = "codes of base.parquet"
-    assert command(*step)[0] == 0
+    status, _, errors = command(*step)
+    assert status == 0, errors
+    whole = form == "labels"
+    assert len(open_index("index")) == (len(blobs.x) if whole else 90)
+    assert ("--split" in step) == whole
+    step = [*step[2 : -4 if whole else -2], "--split", "base", "--out", "codes of base.parquet"]
+    assert command("encode", *step)[0] == 0
     held = read_codes("codes of base.parquet")
     hasher = Hasher.from_pretrained("the model")
     if form == "labels":

@@ -101,6 +101,10 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             labels, classes = _encode_labels(_dense(y))
             if missing.any():
                 labels[missing] = UNLABELED
+            if len(classes) == 1:
+                raise ValueError(
+                    f"y has one class, {classes[0]!r}; there is nothing to learn, give labels of two or more"
+                )
         self.fit_split(EmbeddingSplit(rows, np.arange(len(rows)), labels), len(classes))
         self.classes_ = classes
         return self
