@@ -243,6 +243,39 @@ def test_an_interrupted_training_says_how_it_goes_on(tmp_path, command, monkeypa
         assert command(*arguments, "--resume")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("label,e0,e1\n0,1.5,2\n1,3,x\n", "whose column 'e1' holds text beside columns of numbers"),
+        (
+            "label,e0,e1\n-1,1.5,2\n1,3,4\n",
+            "is -1 in row 0; class numbers must be at least 0; a row without a label is",
+        ),
+        ("label,e0,e1\n0,,2\n1,3,4\n", "column 'e0' of data is missing in row 0, where it is null (data is 'd.csv')"),
+        ("label,e0,e1\n0,inf,2\n1,3,4\n", "embeddings of data is NaN or infinite in row 0; every number"),
+        ("label,w\n0,a\n", "which has no column 'embedding' (it has label, w); name it by --embedding-column"),
+        (None, "data is '-'; standard input is not read, give a file"),
+    ],
+)
+def test_a_file_is_named(tmp_path, command, monkeypatch, text, said):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        write_text("d.csv", text)
+    data = "-" if text is None else "d.csv"
+    status, _, errors = command("train", "--data", data, "--out", "m")
+    (line,) = [line for line in errors.splitlines() if line.startswith("lbhash: error: ")]
+    assert status == 2
+    assert said in line
+    assert data in line
+
+
+def test_a_misspelled_method_and_setting():
+    with pytest.raises(ValueError, match=r"did you mean 'itq'\?$"):
+        Hasher(8, "itqq").fit(np.eye(4), [0, 0, 1, 1])
+    with pytest.raises(TypeError, match=r"^Hasher.__init__\(\) got an unexpected keyword argument 'n_bits'"):
+        Hasher(n_bits=16)
+
+
 def test_small_classes_are_not_outvoted(tmp_path, command, monkeypatch, write_parquet, blobs):
     monkeypatch.chdir(tmp_path)
     write_parquet("d.parquet", blobs.x, label=blobs.y)
@@ -458,6 +491,11 @@ def test_bad_figures(inside, command, option, value, said):
 )
 def test_bad_searches(inside, others, command, base, arguments, said):
     assert_refused(command("search", "--model", "model", "--base", others / base, *arguments), said)
+
+
+def test_a_search_without_a_row_says_which(inside, command):
+    status, _, errors = command("search", "--model", "model", "--base", "base.parquet", "-k", 2)
+    assert (status, errors) == (0, "no --row and no --code: row 0 of the data is searched for\n")
 
 
 def test_bad_centers(inside, command):

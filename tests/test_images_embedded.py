@@ -426,7 +426,7 @@ def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, com
     assert command(*encode, "--overwrite", "--backbone", backbone_folder)[0] == 0
     np.testing.assert_array_equal(read_codes("codes.parquet", "codes").codes, found)
     shutil.rmtree(moved)
-    status, _, err = command(*encode)
+    status, _, err = command(*encode, "--overwrite")
     assert status == 2
     assert "lbhash: error: backbone is " in err
     assert err.endswith("(the model was trained with this backbone; name its present folder)\n")

@@ -459,6 +459,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         return tags
 
 
+TrainingArguments.__init__.__qualname__ = "Hasher.__init__"  # whose errors name what the user called
 if Hasher.__doc__:  # Python leaves docstrings out where it is asked to
     Hasher.__doc__ = Hasher.__doc__.replace(" " * 8 + "ARGUMENTS", described())
 

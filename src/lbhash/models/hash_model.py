@@ -157,7 +157,7 @@ class HashModel(
         are then those of ``push_to_hub`` (``private``, ``token`` …).
         """
         target = Path(save_directory)
-        check_replaces_ours(target, "save_directory")
+        check_replaces_ours(target, "save_directory", backbone=False)
         metadata = plain(self.metadata, "metadata")
         config: dict[str, Any] = {name: getattr(self, name) for name in ("dim", "bits", "hidden")}
         config["dropout"] = self.dropout.probability

@@ -130,7 +130,11 @@ def _read_or_encode(
             raise ValueError(f"{what}, so that it must be {', '.join(wanted) or 'left out'}")
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
     source = open_source(job, hasher, stream=False, progress=progress)
-    if source.job.split != "all" and (line := _left_out(source, named=job.split is not None)):
+    if (
+        job.split in (None, "base")
+        and source.job.split != "all"
+        and (line := _left_out(source, named=job.split is not None))
+    ):
         print(line, file=sys.stderr)
     encoded = source.encode_all(vectors, progress=progress)
     return encoded.table, encoded.vectors

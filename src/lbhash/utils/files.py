@@ -148,6 +148,8 @@ def cache_folder() -> Path:
 def existing_file(path: str | os.PathLike[str], name: str) -> Path:
     """Return ``path``; raises ``ValueError`` if there is no such file."""
     found = Path(path)
+    if str(path) == "-":
+        raise ValueError(f"{name} is '-'; standard input is not read, give a file")
     if found.is_dir():
         raise ValueError(f"{name} is {str(path)!r}, which is a folder; it must be a file")
     if not found.is_file():

@@ -109,7 +109,7 @@ def train(
         given |= {"--class-list": images.classes, "--damaged": None if images.damaged == "refuse" else images.damaged}
     files = shlex.join(word for option, value in given.items() if value is not None for word in (option, str(value)))
     # Of one file all rows, queries too: they were held out for the evaluation, not from the collection.
-    one = options["base"] is None and options["query"] is None and not is_split_folder(data)
+    one = options["base"] is None and options["query"] is None and (images is not None or not is_split_folder(data))
     typer.echo(f"next: lbhash index build {files}{' --split all' if one else ''} --out index")
 
 
