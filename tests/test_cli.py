@@ -16,10 +16,11 @@ from lbhash.centers import center_kinds
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data import load_dataset
-from lbhash.index import build_index
+from lbhash.index import build_index, open_index
 from lbhash.losses import METHODS
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders import CODERS
+from lbhash.training.module import HashingModule
 from lbhash.utils.files import write_text
 from lbhash.utils.formatting import number
 
@@ -115,8 +116,8 @@ def test_encode_draws_the_splits_of_the_training(work, command, tmp_path, monkey
     assert command("encode", "--model", "m", "--split", "query", "--out", "q.npz")[0] == 0
     expected = load_dataset("digits", protocol="holdout", seed=5).query.rows
     np.testing.assert_array_equal(read_codes("q.npz").rows, expected)
-    assert command("encode", "--model", "m", "--split", "query", "--split-seed", 6, "--out", "q.npz")[0] == 0
-    assert not np.array_equal(read_codes("q.npz").rows, expected)
+    assert command("encode", "--model", "m", "--split", "query", "--split-seed", 6, "--out", "p.npz")[0] == 0
+    assert not np.array_equal(read_codes("p.npz").rows, expected)
 
 
 def test_evaluate_agrees_with_the_training(inside, command):
@@ -219,6 +220,110 @@ def test_overwrite_and_resume(tmp_path, command, monkeypatch):
     again = json_of(command(*arguments, "--overwrite", "--seed", 1))
     assert again["map"] != first["map"]
     assert json.loads(Path("m/metrics.json").read_text()) == again
+
+
+@pytest.mark.parametrize(("epoch", "said"), [(0, "nothing was kept to go on from"), (1, "--resume goes on")])
+def test_an_interrupted_training_says_how_it_goes_on(tmp_path, command, monkeypatch, epoch, said):
+    start = HashingModule.on_train_epoch_start
+
+    def interrupt(module):
+        if module.current_epoch == epoch:
+            raise KeyboardInterrupt
+        start(module)
+
+    monkeypatch.chdir(tmp_path)
+    arguments = ("train", "--bits", 8, "--hidden", 0, "--epochs", 3, "--out", "m")
+    with monkeypatch.context() as patch:
+        patch.setattr(HashingModule, "on_train_epoch_start", interrupt)
+        status, out, errors = command(*arguments)
+    assert (status, out) == (130, "")
+    assert errors.splitlines()[-1].startswith(f"lbhash: interrupted after epoch {epoch} of 3; ")
+    assert errors.endswith(f"{said}\n")
+    if epoch:
+        assert command(*arguments, "--resume")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("label,e0,e1\n0,1.5,2\n1,3,x\n", "whose column 'e1' holds text beside columns of numbers"),
+        (
+            "label,e0,e1\n-1,1.5,2\n1,3,4\n",
+            "is -1 in row 0; class numbers must be at least 0; a row without a label is",
+        ),
+        ("label,e0,e1\n0,,2\n1,3,4\n", "column 'e0' of data is missing in row 0, where it is null (data is 'd.csv')"),
+        ("label,e0,e1\n0,inf,2\n1,3,4\n", "embeddings of data is NaN or infinite in row 0; every number"),
+        ("label,w\n0,a\n", "which has no column 'embedding' (it has label, w); name it by --embedding-column"),
+        (None, "data is '-'; standard input is not read, give a file"),
+    ],
+)
+def test_a_file_is_named(tmp_path, command, monkeypatch, text, said):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        write_text("d.csv", text)
+    data = "-" if text is None else "d.csv"
+    status, _, errors = command("train", "--data", data, "--out", "m")
+    (line,) = [line for line in errors.splitlines() if line.startswith("lbhash: error: ")]
+    assert status == 2
+    assert said in line
+    assert data in line
+
+
+def test_a_misspelled_method_and_setting():
+    with pytest.raises(ValueError, match=r"did you mean 'itq'\?$"):
+        Hasher(8, "itqq").fit(np.eye(4), [0, 0, 1, 1])
+    with pytest.raises(TypeError, match=r"^Hasher.__init__\(\) got an unexpected keyword argument 'n_bits'"):
+        Hasher(n_bits=16)
+
+
+def test_small_classes_are_not_outvoted(tmp_path, command, monkeypatch, write_parquet, blobs):
+    monkeypatch.chdir(tmp_path)
+    write_parquet("d.parquet", blobs.x, label=blobs.y)
+    metrics = json_of(command("train", "--data", "d.parquet", *TINY, "--out", "m", "--json"))
+    assert metrics["k"] == np.median(np.unique(load_dataset("d.parquet").base.labels, return_counts=True)[1]) < 100
+    assert "bits, 16 queries" in command("train", "--data", "d.parquet", *TINY, "--out", "n")[1]
+
+
+def test_one_class_and_equal_rows(tmp_path, command, write_parquet, monkeypatch, blobs):
+    monkeypatch.chdir(tmp_path)
+    for name in (0, "a"):
+        write_parquet("d.parquet", blobs.x, label=[name] * len(blobs.x))
+        said = f"every training row of d.parquet has the label {name}; there is nothing to learn from one class"
+        assert_refused(command("train", "--data", "d.parquet", "--out", "m"), said, "--label-column")
+    assert not Path("m").exists()
+    with pytest.raises(ValueError, match=r"^y has one class, .*; there is nothing to learn"):
+        Hasher(8).fit(blobs.x, np.zeros(len(blobs.x), int))
+    write_parquet("d.parquet", np.ones_like(blobs.x), label=blobs.y)
+    status, _, errors = command("train", "--data", "d.parquet", *TINY, "--out", "m")
+    assert "all training rows of d.parquet are equal; their codes will be, too" in errors
+    assert status == 0, errors
+
+
+def test_files_that_are_no_model_are_never_replaced(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own = {"README.md": "# Mine", "metrics.json": '{"mine": 1}', "config.json": '{"bits": 8}', "backbone/a.txt": "b"}
+    for name, text in own.items():
+        write_text(f"one-{Path(name).parts[0]}/{name}", text)
+    arguments = ("train", "--method", "itq", "--bits", 8)
+    hasher = Hasher(8, "itq").fit(np.random.default_rng(0).normal(size=(40, 12)))
+    for folder in sorted(tmp_path.glob("one-*")):
+        name = folder.name.removeprefix("one-")
+        for overwrite in ((), ("--overwrite",)):
+            said = f"out is '{folder.name}', which holds {name} and no model of lbhash; nothing there is replaced"
+            assert_refused(command(*arguments, "--out", folder.name, *overwrite), said)
+        with pytest.raises(ValueError, match=f"directory is .*, which holds {name} and no model of lbhash"):
+            hasher.save_pretrained(folder)
+    for name, text in own.items():
+        assert [file.read_text() for file in Path(f"one-{Path(name).parts[0]}").rglob("*") if file.is_file()] == [text]
+    write_text("model/notes.txt", "mine")
+    assert command(*arguments, "--out", "model")[0] == 0
+    (tmp_path / "model/config.json").write_text("damaged")
+    assert command(*arguments, "--out", "model", "--overwrite")[0] == 0
+    assert Path("model/notes.txt").read_text() == "mine"
+    build = ("index", "build", "--model", "model", "--data", "digits", "--out", "model", "--overwrite")
+    before = sorted(Path("model").rglob("*"))
+    assert_refused(command(*build), "out is 'model', which holds the config.json of a model; give another folder")
+    assert sorted(Path("model").rglob("*")) == before
 
 
 # ------------------------------------------------------------------------------------------------------ bad input
@@ -388,6 +493,11 @@ def test_bad_searches(inside, others, command, base, arguments, said):
     assert_refused(command("search", "--model", "model", "--base", others / base, *arguments), said)
 
 
+def test_a_search_without_a_row_says_which(inside, command):
+    status, _, errors = command("search", "--model", "model", "--base", "base.parquet", "-k", 2)
+    assert (status, errors) == (0, "no --row and no --code: row 0 of the data is searched for\n")
+
+
 def test_bad_centers(inside, command):
     for arguments, said in (
         (("--bits", 3), "classes is 10; with 3 bits it must be from 1 to 2^3 = 8"),
@@ -487,9 +597,13 @@ def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, wr
         "beside": ("--data", "train.npy", "--base", "base.npy", "--query", "query.npy"),
     }[form]
     step = next_step(command, *arguments, "--out", "the model")
-    assert step[-2:] == ["--out", "base.parquet"]
-    step[-1] = "codes of base.parquet"
-    assert command(*step)[0] == 0
+    status, _, errors = command(*step)
+    assert status == 0, errors
+    whole = form == "labels"
+    assert len(open_index("index")) == (len(blobs.x) if whole else 90)
+    assert ("--split" in step) == whole
+    step = [*step[2 : -4 if whole else -2], "--split", "base", "--out", "codes of base.parquet"]
+    assert command("encode", *step)[0] == 0
     held = read_codes("codes of base.parquet")
     hasher = Hasher.from_pretrained("the model")
     if form == "labels":

@@ -381,6 +381,8 @@ def test_a_column_of_texts_is_no_column_of_embeddings(command, tmp_path):
 
 
 def test_a_model_that_is_saved_over_a_trained_one_leaves_no_metrics_of_that(vectors, tmp_path):
+    hasher = Hasher(bits=6, method="itq").fit(vectors[0])
+    hasher.save_pretrained(tmp_path)
     (tmp_path / "metrics.json").write_text("{}")
-    Hasher(bits=6, method="itq").fit(vectors[0]).save_pretrained(tmp_path)
+    hasher.save_pretrained(tmp_path)
     assert not (tmp_path / "metrics.json").exists()

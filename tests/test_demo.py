@@ -94,6 +94,7 @@ def test_it_shows_characters_and_says_what_comes_next(tmp_path, capsys):
     assert str(tmp_path / "report.html") in said
     commands = [line.strip().split()[:2] for line in said.splitlines() if line.strip().startswith("lbhash ")]
     assert commands == [["lbhash", word] for word in ("serve", "train", "index", "search")]
+    assert "--split" not in said  # all rows of a file are the collection
     for name in NAMES:
         assert re.search(rf"^ *{name} +0\.\d", said, re.MULTILINE)
     assert "100 classes" in said

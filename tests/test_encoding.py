@@ -697,6 +697,20 @@ def test_data_are_not_overwritten_by_their_codes(model, data, tmp_path, command,
     assert (tmp_path / "data.parquet").read_bytes() == whole
 
 
+def test_a_file_is_replaced_on_request_only(model, data, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = ("encode", "--model", model, "--data", data, "--split", "all", "--out", "codes.parquet")
+    assert command(*given)[0] == 0
+    assert command("index", "build", "--codes", "codes.parquet", "--out", "index")[0] == 0
+    for arguments in (given, ("index", "export", "--index", "index", "--out", "codes.parquet")):
+        (tmp_path / "codes.parquet").write_text("mine")
+        said = "lbhash: error: out is 'codes.parquet', which already exists; give another file, or --overwrite\n"
+        assert command(*arguments)[::2] == (2, said)
+        assert (tmp_path / "codes.parquet").read_text() == "mine"
+        assert command(*arguments, "--overwrite")[0] == 0
+        assert len(read_codes("codes.parquet").codes) == 137
+
+
 def test_a_shard_says_what_it_is_of(model, data, tmp_path):
     encode(model, data, tmp_path / "codes", shard_rows=30)
     shard = Shard(4, 5, 120, 137)

@@ -90,11 +90,13 @@ def test_what_a_training_leaves(here, trained):
     tuned, before = Backbone.from_pretrained("model/backbone"), Backbone.from_pretrained("backbone")
     assert tuned.fingerprint() != before.fingerprint()
     assert "images a second" in err
-    assert out.splitlines()[-1] == "next: lbhash encode --model model --data images --split base --out base.parquet"
+    assert out.splitlines()[-1] == "next: lbhash index build --model model --data images --split all --out index"
 
 
 def test_encode_knows_the_backbone(here, trained, command):
-    status, _, err = command(*trained[0].splitlines()[-1].split()[2:])
+    status, _, err = command(
+        "encode", "--model", "model", "--data", "images", "--split", "base", "--out", "base.parquet"
+    )
     assert status == 0, err
     table = load_images("images")
     dataset = table.dataset()
@@ -115,7 +117,18 @@ def test_encode_knows_the_backbone(here, trained, command):
 
 def test_the_metrics_are_those_of_the_codes(here, command):
     for split in ("base", "query"):
-        command("encode", "--model", "model", "--data", "images", "--split", split, "--out", f"{split}.parquet")
+        command(
+            "encode",
+            "--model",
+            "model",
+            "--data",
+            "images",
+            "--split",
+            split,
+            "--out",
+            f"{split}.parquet",
+            "--overwrite",
+        )
     status, out, _ = command("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
     assert status == 0
     assert json.loads(out)["map"] == json.loads((here / "model" / "metrics.json").read_text())["map"]
@@ -229,6 +242,7 @@ def test_damaged_images_are_skipped_everywhere(place, command, tmp_path, monkeyp
             split,
             "--out",
             "c.parquet",
+            "--overwrite",
         )
         assert status == 0, err
         rows[split] = read_codes("c.parquet", "codes").rows

@@ -339,9 +339,11 @@ def test_train_and_encode_images(table, backbone, backbone_folder, cache, tmp_pa
         "dim": 12,
     }
     following = out.splitlines()[-1].removeprefix("next: lbhash ").split()
-    assert following[:5] == ["encode", "--model", "model", "--data", "images"]
+    assert following[:6] == ["index", "build", "--model", "model", "--data", "images"]
+    assert following[-4:] == ["--split", "all", "--out", "index"]
     status, out, err = command(*following)
     assert (status, "embedding" in err) == (0, False)  # they were kept
+    assert command("encode", *following[2:-4], "--split", "base", "--out", "base.parquet")[0] == 0
     dataset = embed_dataset(table, backbone).dataset("holdout")
     held = read_codes("base.parquet", "base")
     assert held.rows.tolist() == dataset.base.rows.tolist()
@@ -405,6 +407,7 @@ def test_the_backbone_must_be_the_trainings(table, backbone_folder, cache, tmp_p
     moved = shutil.copytree(backbone_folder, tmp_path / "moved")
     encode = ["encode", "--model", "model", "--data", "images", "--out", "codes.parquet"]
     assert command(*encode, "--backbone", moved)[0] == 0
+    encode.append("--overwrite")
     processor = json.loads((moved / "preprocessor_config.json").read_text())
     (moved / "preprocessor_config.json").write_text(json.dumps(processor | {"image_std": [0.5] * 3}))
     status, _, err = command(*encode, "--backbone", moved)
@@ -420,10 +423,10 @@ def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, com
     encode = ["encode", "--model", "model", "--data", "images", "--out", "codes.parquet"]
     assert command(*encode, "--layout", "folder")[0] == 0
     found = read_codes("codes.parquet", "codes").codes
-    assert command(*encode, "--backbone", backbone_folder)[0] == 0
+    assert command(*encode, "--overwrite", "--backbone", backbone_folder)[0] == 0
     np.testing.assert_array_equal(read_codes("codes.parquet", "codes").codes, found)
     shutil.rmtree(moved)
-    status, _, err = command(*encode)
+    status, _, err = command(*encode, "--overwrite")
     assert status == 2
     assert "lbhash: error: backbone is " in err
     assert err.endswith("(the model was trained with this backbone; name its present folder)\n")

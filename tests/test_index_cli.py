@@ -442,8 +442,9 @@ def test_columns_of_any_table_travel(inside, with_words, command, form):
             pq.write_table(whole.slice(600 * at, 600), file / f"part-{at}.parquet")
     source = ("--model", "model", "--split", "base", "--carry", "word", "--carry", "half")
     for data, out in ((with_words, "wanted"), (file, "found")):
-        assert command("encode", *source, "--data", data, "--out", inside / f"{out}.parquet")[0] == 0
-    assert pq.read_table(inside / "found.parquet").equals(pq.read_table(inside / "wanted.parquet"))
+        out = inside / f"{form}-{out}.parquet"
+        assert command("encode", *source, "--data", data, "--out", out)[0] == 0
+    assert pq.read_table(inside / f"{form}-found.parquet").equals(pq.read_table(inside / f"{form}-wanted.parquet"))
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ def codes(request, tmp_path, monkeypatch):
         ("ClickHouse", "chdb"),
         pytest.param("LanceDB", "lancedb", marks=pytest.mark.slow),  # 10 s: it is imported
         ("usearch", "usearch"),
+        ("FAISS", "faiss"),
     ],
 )
 def test_an_engine_in_the_process(title, package, codes, command):

@@ -101,6 +101,10 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             labels, classes = _encode_labels(_dense(y))
             if missing.any():
                 labels[missing] = UNLABELED
+            if len(classes) == 1:
+                raise ValueError(
+                    f"y has one class, {classes[0]!r}; there is nothing to learn, give labels of two or more"
+                )
         self.fit_split(EmbeddingSplit(rows, np.arange(len(rows)), labels), len(classes))
         self.classes_ = classes
         return self
@@ -383,11 +387,12 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         """Write the model folder: safetensors, JSON and a model card; the training rows' codes stay out.
 
         A backbone that was fine-tuned goes with it, in the folder ``backbone``, which is one of ``transformers`` like
-        any other.
+        any other. A folder with files of their names that belong to no model of lbhash is refused (``ValueError``).
         """
-        from lbhash.models.backbone_files import drop_backbone, save_backbone
+        from lbhash.models.backbone_files import check_replaces_ours, drop_backbone, save_backbone
 
         check_is_fitted(self)
+        check_replaces_ours(directory, "directory")
         self.model_.metadata["classes"] = self.classes_.tolist()
         if self.model_.has_tuned_backbone:
             save_backbone(self.backbone_, directory)
@@ -454,6 +459,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         return tags
 
 
+TrainingArguments.__init__.__qualname__ = "Hasher.__init__"  # whose errors name what the user called
 if Hasher.__doc__:  # Python leaves docstrings out where it is asked to
     Hasher.__doc__ = Hasher.__doc__.replace(" " * 8 + "ARGUMENTS", described())
 

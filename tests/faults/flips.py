@@ -130,7 +130,7 @@ def flip_all(run: Run, readers: Sequence[Reader]) -> None:
 
 def export_to(folder: Path) -> tuple:
     """Return the arguments of the export of an index, which looks at all that it holds."""
-    return ("index", "export", "--index", folder, "--out", folder / "out.parquet", "--json")
+    return ("index", "export", "--index", folder, "--out", folder / "out.parquet", "--overwrite", "--json")
 
 
 def exported(folder: Path) -> bytes:
@@ -295,7 +295,7 @@ def flip_model(run: Run) -> None:
     commands = (
         lambda folder: (
             *("encode", "--model", folder, "--data", data, "--split", "base"),
-            *("--out", folder / "out.parquet", "--json"),
+            *("--out", folder / "out.parquet", "--overwrite", "--json"),
         ),
         lambda folder: (
             *("search", "--index", index, "--model", folder, "--data", data / "query.npz"),
@@ -392,7 +392,16 @@ def flip_embeddings(run: Run) -> None:
     program.must("train", *source, "--freeze", "--protocol", "holdout", *training)
 
     def encode(there: Path) -> tuple:
-        return ("encode", "--model", run.folder / "model", *source, "--out", there / "out.parquet", "--json")
+        return (
+            "encode",
+            "--model",
+            run.folder / "model",
+            *source,
+            "--out",
+            there / "out.parquet",
+            "--overwrite",
+            "--json",
+        )
 
     _of_cache(run, program, ("embeddings/*/*.npy", "embeddings/*/*.json"), encode, exported)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -152,7 +153,8 @@ def _line_for(error: Exception) -> str | None:
     if usage is not None:
         return " ".join(usage().replace("Value error, ", "").split())
     if isinstance(error, (ValueError, TypeError)):
-        return " ".join(str(error).split())
+        said = " ".join(str(error).split())
+        return re.sub(r"(?<![\w'/.])(embedding|label)_column(?![\w'.])", r"--\1-column", said)  # as it is given here
     if (line := shortage(error)) is not None:
         return line
     if isinstance(error, OSError) and error.strerror:

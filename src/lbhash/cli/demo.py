@@ -72,8 +72,8 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
     given = ["--model", str(folder / "model"), "--index", str(folder / "index"), "--data", data]
     serve = f"lbhash serve {shlex.join(given)}"
     own = (
-        "lbhash train --data FILE.parquet --bits 64 --head joined --out model",
-        "lbhash index build --model model --data FILE.parquet --split base --out index",
+        "lbhash train --data FILE.parquet --bits 32 --out model",
+        "lbhash index build --model model --data FILE.parquet --out index",
         "lbhash search --model model --index index --data FILE.parquet --row 0 -k 10",
     )
     report = folder / "report.html"

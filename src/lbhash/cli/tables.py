@@ -67,6 +67,7 @@ def print_unlabeled(metrics: Mapping[str, Any]) -> None:
             f"({metrics['queries']:,} queries that were not fitted)"
             for k, recall in zip(metrics["neighbors"], metrics["neighbor_recall"], strict=True)
         ),
+        *(["more bits find more of them: --bits 256"] if metrics["bits"] < 256 else []),
         "with labels (--labels FILE or --label-column NAME) the codes would learn which rows belong together",
     ]
     Console().print(*lines, sep="\n", soft_wrap=True, highlight=False)

@@ -70,9 +70,22 @@ def read_table(
             infinite or beyond float32 (the message says which row); labels are missing or are no classes.
     """
     path = fetched(path, name)
+    asked = (embedding_column, label_column)
+    try:
+        return _read_table(path, labels, name, asked, stream=stream)
+    except (TypeError, ValueError) as error:
+        if type(error) not in (TypeError, ValueError) or repr(str(path)) in str(error):
+            raise
+        raise type(error)(f"{error} ({name} is {str(path)!r})") from None
+
+
+def _read_table(
+    path: str | Path, labels: str | Path | None, name: str, asked: tuple[str | None, str | None], *, stream: bool
+) -> EmbeddingTable:
+    """Read a table as ``read_table`` says; not every message has the name of the file."""
+    label_column = asked[1]
     folder = Path(path).is_dir() and is_one_table(Path(path))
     file = Path(path) if folder else existing_file(path, name)
-    asked = (embedding_column, label_column)
     if folder or file.suffix == ".parquet" or file.suffix in TABLES:
         table = _read_columns(file, name, asked, stream=stream)
     elif file.suffix == ".npz":
@@ -286,6 +299,11 @@ def _chosen_columns(schema: Any, asked: tuple[str | None, str | None], said: str
         lists = [one.name for one in schema if _holds_lists(one.type) and _holds_numbers(one.type.value_type)]
         lists = [one for one in lists if one not in LABELS]
         columns = [found] if found else lists if len(lists) == 1 else _numbered_columns(schema)
+        text = [] if found or len(lists) == 1 else _numbered_text(schema, columns)
+        if text:
+            raise ValueError(
+                f"{said}, whose column {text[0]!r} holds text beside columns of numbers; mend or rename it"
+            )
         if not columns:
             raise ValueError(f"{said}, which has no column 'embedding' ({has}); name it by embedding_column")
     else:
@@ -322,6 +340,15 @@ def _numbered_columns(schema: Any) -> list[str]:
     return sorted(largest, key=_by_number) if len(largest) > 1 else []
 
 
+def _numbered_text(schema: Any, columns: Sequence[str]) -> list[str]:
+    """Return the columns of texts that are named like those of numbers: one cell that is no number makes them texts."""
+    import pyarrow as pa
+
+    matched = [(one, found[1]) for one in schema if (found := _NUMBERED.fullmatch(one.name))]
+    words = {word for one, word in matched if _holds_numbers(one.type) and (not columns or one.name in columns)}
+    return [one.name for one, word in matched if word in words and pa.types.is_string(one.type)]
+
+
 def _by_number(name: str) -> tuple[int, str]:
     matched = _NUMBERED.fullmatch(name)
     return (int(matched[2]) if matched else -1, name)
@@ -348,7 +375,7 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> npt.NDArray:
         return _numbers(combined, rows, None, f"column {columns[0]!r} of {name}") if len(table) else np.empty((0, 1))
     for one in columns:
         if table[one].null_count:
-            raise ValueError(f"column {one!r} of {name} is missing in row {_first_null(table[one])}")
+            raise ValueError(f"column {one!r} of {name} is missing in row {_first_null(table[one])}, where it is null")
         if not _holds_numbers(table[one].type):
             raise TypeError(f"column {one!r} of {name} holds {table[one].type}; it must hold numbers")
     return np.column_stack([table[one].to_numpy() for one in columns])
@@ -357,7 +384,7 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> npt.NDArray:
 def _numbers(column: Any, rows: npt.NDArray[np.int64], dim: int | None, said: str) -> npt.NDArray:
     """Return some rows of a column of embeddings, ``[m, dim]``; if ``dim`` is None, it is the first row's length."""
     if column.null_count:
-        raise ValueError(f"{said} is missing in row {rows[_first_null(column)]}")
+        raise ValueError(f"{said} is missing in row {rows[_first_null(column)]}, where it is null")
     if not _holds_lists(column.type):
         raise TypeError(f"{said} holds {column.type}; it must hold lists of numbers")
     values, lengths = column.flatten(), column.value_lengths().to_numpy()

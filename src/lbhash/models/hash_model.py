@@ -16,6 +16,7 @@ from safetensors.torch import load_model as load_weights
 from torch import Tensor, nn
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
+from lbhash.models.backbone_files import check_replaces_ours
 from lbhash.models.dropout import Dropout
 from lbhash.models.neighborhood import Neighborhood
 from lbhash.models.posterior import ClassPosterior
@@ -156,6 +157,7 @@ class HashModel(
         are then those of ``push_to_hub`` (``private``, ``token`` …).
         """
         target = Path(save_directory)
+        check_replaces_ours(target, "save_directory", backbone=False)
         metadata = plain(self.metadata, "metadata")
         config: dict[str, Any] = {name: getattr(self, name) for name in ("dim", "bits", "hidden")}
         config["dropout"] = self.dropout.probability

@@ -13,7 +13,7 @@ from lbhash.pipeline.cluster import Engine, check_engine
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.shard_store import CodeShards, check_code_folder
-from lbhash.utils.files import check_replaceable
+from lbhash.utils.files import check_new, check_replaceable
 from lbhash.utils.progress import counted
 
 
@@ -28,7 +28,7 @@ def encode(job: EncodingJob, out: str | Path, *, overwrite: bool = False, **opti
     for name, value in options.items():
         if value is not None:
             raise ValueError(f"{name} is {str(value)!r} and out is {str(out)!r}, a file; it is for a folder of shards")
-    return encode_file(job, out)
+    return encode_file(job, out, overwrite=overwrite)
 
 
 def is_folder(out: str) -> bool:
@@ -36,16 +36,18 @@ def is_folder(out: str) -> bool:
     return out.endswith(("/", os.sep)) or Path(out).is_dir() or not Path(out).suffix
 
 
-def encode_file(job: EncodingJob, out: str | Path) -> dict[str, Any]:
+def encode_file(job: EncodingJob, out: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
     """Encode the rows of a job into a file of codes, all in memory at once.
 
-    Images are embedded into the cache first, so that the next run on them starts at once.
+    Images are embedded into the cache first, so that the next run on them starts at once. A file that is there is
+    refused unless ``overwrite``.
     """
     check_replaceable(check_suffix(out))
     for name in ("data", "base", "query", "labels"):
         file = getattr(job, name)
         if file is not None and Path(file).exists() and Path(out).exists() and Path(out).samefile(file):
             raise ValueError(f"out is {str(out)!r}, which is {name} itself; give another file")
+    check_new(out, "out", overwrite)
     if job.columns and Path(out).suffix != ".parquet":
         raise ValueError(f"columns is given and out is {str(out)!r}; only a .parquet file holds extra columns")
     source = open_source(job, stream=False, progress=True)

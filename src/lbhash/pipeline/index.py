@@ -130,19 +130,23 @@ def _read_or_encode(
             raise ValueError(f"{what}, so that it must be {', '.join(wanted) or 'left out'}")
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
     source = open_source(job, hasher, stream=False, progress=progress)
-    if job.split is None and source.job.split != "all":
-        print(_left_out(source), file=sys.stderr)
+    if (
+        job.split in (None, "base")
+        and source.job.split != "all"
+        and (line := _left_out(source, named=job.split is not None))
+    ):
+        print(line, file=sys.stderr)
     encoded = source.encode_all(vectors, progress=progress)
     return encoded.table, encoded.vectors
 
 
-def _left_out(source: Source) -> str:
-    """Return the line that says which rows of the data are not taken, if no split was named."""
+def _left_out(source: Source, *, named: bool) -> str:
+    """Return the line that says which rows of the data are not taken; none of several files, if a split was named."""
     split, count = source.job.split, len(source.rows)
     rows = source.split
     total = len(rows.images if isinstance(rows, ImageSplit) else rows.embedded().embeddings)
     if total == count:  # of several files, the others were not looked at
-        return f"the {count:,} {split} {source.unit} of the data are taken; --split names others"
+        return "" if named else f"the {count:,} {split} {source.unit} of the data are taken; --split names others"
     said = f"the {count:,} {split} {source.unit} of the data are taken, and {total - count:,} are left out"
     return f"{said}; --split all takes all {total:,}"
 

@@ -123,11 +123,13 @@ def train_model(
     settings are those of ``Hasher``.
     """
     from lbhash.hasher import Hasher
+    from lbhash.models.backbone_files import check_replaces_ours
     from lbhash.training.checkpoints import has_checkpoint
     from lbhash.training.distributed import is_main_process
 
     folder = Path(out)
     check_folder(out, "out")
+    check_replaces_ours(out, "out")
     resumable = resume and has_checkpoint(folder)
     if (folder / "config.json").exists() and not overwrite and not resumable:
         unresumed = " and no checkpoint to resume from" if resume else ""
@@ -148,6 +150,14 @@ def train_model(
     started = time.perf_counter()
     unlabeled = dataset.train.labels is None
     part, classes = (dataset.train, np.arange(0)) if unlabeled else dataset.train.compact()
+    if len(classes) == 1 and not dataset.multi_label:
+        name = dataset.class_names[classes[0]] if dataset.class_names else classes[0]
+        raise ValueError(
+            f"every training row of {dataset.name} has the label {name}; there is nothing to learn from one class: "
+            "give the right column by --label-column"
+        )
+    if not dataset.train.needs_backbone and _all_equal(dataset.train) and is_main_process():
+        print(f"all training rows of {dataset.name} are equal; their codes will be, too", file=sys.stderr)
     hasher.fit_split(part, len(classes), directory=folder, resume=resume, logger=log)
     seconds = time.perf_counter() - started
     if not is_main_process():
@@ -162,7 +172,10 @@ def train_model(
     if unlabeled:
         report: Report | NeighborReport = _neighbors(hasher, dataset, query, base)
     else:
-        report = evaluate(query, asked.labels, base, held.labels, top_k, bits=hasher.bits)
+        k = None
+        if not dataset.multi_label:  # more voters than a class has rows would outvote it with others
+            k = min(100, int(np.median(np.unique(held.labels, return_counts=True)[1])))
+        report = evaluate(query, asked.labels, base, held.labels, top_k, k=k, bits=hasher.bits)
     recognized = None
     seen = np.isin(asked.labels, classes)
     if hasher.model_.classifier is not None and not dataset.multi_label and seen.any():
@@ -201,6 +214,12 @@ def _tell_unlabeled(dataset: Dataset) -> None:
         missing = len(split) - len(split.labeled())
         if missing:
             print(f"{missing:,} of {len(split):,} {name} rows have no label: they are {done}", file=sys.stderr)
+
+
+def _all_equal(split: Any) -> bool:
+    """Return whether all rows of a split of embeddings are the same; it reads on only while they are."""
+    first = split.take(slice(0, 1))
+    return all((chunk == first).all() for chunk in split.chunks())
 
 
 def _neighbors(hasher: Hasher, dataset: Dataset, query: PackedCodes, base: PackedCodes) -> NeighborReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from lbhash.centers.targets import check_center_kind, task_centers
 from lbhash.data.split import EmbeddingSplit, Split
-from lbhash.losses import find_method, method_name
+from lbhash.losses import METHODS, find_method, method_name
 from lbhash.models.hash_model import HashModel
 from lbhash.models.posterior import ClassPosterior
 from lbhash.training.arguments import METHOD, TrainingArguments, arguments
@@ -42,7 +43,9 @@ def fitted_method(method: Any, has_labels: bool) -> Any:
         except ValueError as error:
             if ":" in str(method):  # a class of the user's own, which is not there
                 raise
-            raise ValueError(f"{error}, or of the coders: {', '.join(CODERS)}") from None
+            near = get_close_matches(str(method), [*METHODS, *CODERS], 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"{error}, or of the coders: {', '.join(CODERS)}{hint}") from None
     if has_labels or (coder is not None and not coder.needs_labels):
         return method
     free = ", ".join(name for name, kind in CODERS.items() if not kind.needs_labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -25,7 +26,7 @@ from lbhash.training.batches import (
     in_order,
     labels_of,
 )
-from lbhash.training.checkpoints import AtomicCheckpoints, RunCheckpoints, checkpoint_to_resume
+from lbhash.training.checkpoints import AtomicCheckpoints, RunCheckpoints, checkpoint_to_resume, has_checkpoint
 from lbhash.training.distributed import check_processes
 from lbhash.training.hardware import cpu_settings, make_trainer, quiet_lightning
 from lbhash.training.loggers import epoch_logger
@@ -134,7 +135,13 @@ def train(
         )
         if world > 1:  # PyTorch looks for unused parameters, and warns where it finds none
             module.register_parameter("unused", nn.Parameter(torch.zeros(1)))
-        trainer.fit(module, loader, ckpt_path=checkpoint, weights_only=True)
+        try:
+            trainer.fit(module, loader, ckpt_path=checkpoint, weights_only=True)
+        except SystemExit:  # which Lightning makes of Ctrl-C, and ignores the next one
+            if not trainer.interrupted:
+                raise
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            raise KeyboardInterrupt(_interrupted(keeper, schedule.epochs)) from None
         keeper.restore_best(trainer, module)
         model.cpu().eval()
         objective.cpu().eval().end_training()
@@ -150,6 +157,13 @@ def train(
         stopped_early=keeper.out_of_patience and state.epochs < schedule.epochs,
         rows_per_second=len(rows) * len(module.times) / sum(module.times) if module.times else None,
     )
+
+
+def _interrupted(keeper: RunCheckpoints, epochs: int) -> str:
+    """Return the line that says how far an interrupted run came, and how it goes on."""
+    kept = keeper.folder is not None and has_checkpoint(keeper.folder.parent)
+    then = "the same command with --resume goes on" if kept else "nothing was kept to go on from"
+    return f"interrupted after epoch {keeper.state.epochs} of {epochs}; {then}"
 
 
 def _identity(

@@ -65,6 +65,12 @@ def check_replaceable(path: str | os.PathLike[str]) -> None:
         raise FileExistsError(errno.EEXIST, said, str(path))
 
 
+def check_new(path: str | os.PathLike[str], name: str, overwrite: bool) -> None:
+    """Raise ``ValueError`` if a file is there that is not to be replaced."""
+    if Path(path).is_file() and not overwrite:
+        raise ValueError(f"{name} is {str(path)!r}, which already exists; give another file, or --overwrite")
+
+
 @contextmanager
 def naming(path: Path, *errors: type[Exception]) -> Iterator[None]:
     """Raise an ``OSError`` of the block that names no file, or a temporary one, with this name; ``errors`` as well."""
@@ -142,6 +148,8 @@ def cache_folder() -> Path:
 def existing_file(path: str | os.PathLike[str], name: str) -> Path:
     """Return ``path``; raises ``ValueError`` if there is no such file."""
     found = Path(path)
+    if str(path) == "-":
+        raise ValueError(f"{name} is '-'; standard input is not read, give a file")
     if found.is_dir():
         raise ValueError(f"{name} is {str(path)!r}, which is a folder; it must be a file")
     if not found.is_file():

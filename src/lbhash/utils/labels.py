@@ -82,6 +82,9 @@ def partial_labels(labels: Any, name: str = "labels") -> tuple[Labels, tuple[str
         return named_labels(labels, name)
     array = _array(labels)
     missing = missing_labels(array)
+    if array.ndim == 1 and array.dtype.kind in "if" and (row := _first(array == UNLABELED)) is not None:
+        what = "class numbers must be at least 0; a row without a label is left empty (null, NaN)"
+        raise ValueError(f"{name} is -1 in row {row}; {what}")
     if not missing.any():
         return named_labels(labels, name)
     if missing.all():

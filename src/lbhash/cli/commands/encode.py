@@ -37,7 +37,9 @@ def encode(
         typer.Option(help="Folders only: this process, or a Ray cluster that sees the same files."),
     ] = None,
     ray_address: RayAddress = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start a folder again, whatever it holds.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the file OUT, or start a folder again.")
+    ] = False,
     as_json: Json = False,
     **options: Any,
 ) -> None:

@@ -161,11 +161,14 @@ def export(
         str,
         typer.Option(metavar="format", help="Who loads it, such as pgvector; parquet is a file of codes."),
     ] = "parquet",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file OUT.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write all of an index to a file, for a database or another program."""
     from lbhash.index.export import export_index
+    from lbhash.utils.files import check_new
 
+    check_new(out, "out", overwrite)
     facts = export_index(_open(index), out, to)
     if as_json:
         print_json(facts)

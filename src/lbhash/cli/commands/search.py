@@ -62,6 +62,8 @@ def search(
         asymmetric=asymmetric,
         out=out,
     )
+    if not row and not code:
+        typer.echo("no --row and no --code: row 0 of the data is searched for", err=True)
     if as_json:
         from lbhash.utils.serialization import json_value
 

@@ -62,6 +62,7 @@ def train(
     **options: Any,
 ) -> None:
     """Train a model, evaluate it, and leave both in a folder."""
+    from lbhash.data import is_split_folder
     from lbhash.pipeline.train import train_files
 
     images: ImageOptions | None = options["images"]
@@ -78,7 +79,11 @@ def train(
         "resume": resume,
         "overwrite": overwrite,
     }
-    metrics = train_files(data, out, **run, **options)
+    try:
+        metrics = train_files(data, out, **run, **options)
+    except KeyboardInterrupt as error:  # Typer makes exit status 130 of it, without a line
+        typer.echo(f"lbhash: {str(error) or 'interrupted'}", err=True)
+        raise
     if not metrics:  # not the first of several processes
         return
     if as_json:
@@ -89,7 +94,7 @@ def train(
     if "neighbors" in metrics:
         print_unlabeled(metrics)
     else:
-        print_metrics([metrics], title=f"{metrics['data']}, {metrics['bits']} bits")
+        print_metrics([metrics], title=f"{metrics['data']}, {metrics['bits']} bits, {metrics['queries']:,} queries")
     if metrics["training"] is None:
         typer.echo(f"model and metrics.json are in {out}")
     else:
@@ -103,10 +108,9 @@ def train(
         given |= {"--backbone": backbone if freeze else None, "--layout": images.layout, "--images": images.images}
         given |= {"--class-list": images.classes, "--damaged": None if images.damaged == "refuse" else images.damaged}
     files = shlex.join(word for option, value in given.items() if value is not None for word in (option, str(value)))
-    if "neighbors" in metrics:
-        typer.echo(f"next: lbhash index build {files} --out index")
-    else:
-        typer.echo(f"next: lbhash encode {files} --split base --out base.parquet")
+    # Of one file all rows, queries too: they were held out for the evaluation, not from the collection.
+    one = options["base"] is None and options["query"] is None and (images is not None or not is_split_folder(data))
+    typer.echo(f"next: lbhash index build {files}{' --split all' if one else ''} --out index")
 
 
 def guidance_options(guided: bool, weight: str | None) -> dict[str, float | str] | None:

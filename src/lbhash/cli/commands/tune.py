@@ -59,6 +59,7 @@ def tune(
     """
     from lbhash.cli.tables import print_metrics
     from lbhash.hasher import Hasher
+    from lbhash.models.backbone_files import check_replaces_ours
     from lbhash.pipeline.splits import open_embedded
     from lbhash.pipeline.train import train_model
     from lbhash.tuning import read_space, search
@@ -69,6 +70,7 @@ def tune(
 
     import_optuna()
     check_folder(out, "out")
+    check_replaces_ours(out / "model", "out")
     searched = None if space is None else read_space(space)
     loaded, metadata = open_embedded(data, **source)
     if top_k is not None:

@@ -66,7 +66,8 @@ class Source(ABC):
     ) -> None:
         dim = split.input_dim(backbone)
         if dim != hasher.model_.dim:
-            raise ValueError(f"embeddings have {dim} numbers a row; the model takes {hasher.model_.dim}")
+            said = f"embeddings have {dim} numbers a row; the model takes {hasher.model_.dim}"
+            raise ValueError(f"{said} (data is {str(job.data)!r})")
         # Multi-hot labels get as many columns as in training, so that files that are encoded one by one go together.
         self.split = split.widened(hasher.model_.metadata.get("label_columns", len(hasher.classes_)))
         self.job, self.hasher, self.rows, self.labels = job, hasher, split.rows, self.split.labels
