@@ -269,11 +269,9 @@ def test_a_file_is_named(tmp_path, command, monkeypatch, text, said):
     assert data in line
 
 
-def test_a_misspelled_method_and_setting():
+def test_a_misspelled_method():
     with pytest.raises(ValueError, match=r"did you mean 'itq'\?$"):
         Hasher(8, "itqq").fit(np.eye(4), [0, 0, 1, 1])
-    with pytest.raises(TypeError, match=r"^Hasher.__init__\(\) got an unexpected keyword argument 'n_bits'"):
-        Hasher(n_bits=16)
 
 
 def test_small_classes_are_not_outvoted(tmp_path, command, monkeypatch, write_parquet, blobs):

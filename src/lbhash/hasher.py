@@ -389,7 +389,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         A backbone that was fine-tuned goes with it, in the folder ``backbone``, which is one of ``transformers`` like
         any other. A folder with files of their names that belong to no model of lbhash is refused (``ValueError``).
         """
-        from lbhash.models.backbone_files import check_replaces_ours, drop_backbone, save_backbone
+        from lbhash.models.backbone_files import drop_backbone, save_backbone
+        from lbhash.models.folder import check_replaces_ours
 
         check_is_fitted(self)
         check_replaces_ours(directory, "directory")
@@ -459,7 +460,6 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         return tags
 
 
-TrainingArguments.__init__.__qualname__ = "Hasher.__init__"  # whose errors name what the user called
 if Hasher.__doc__:  # Python leaves docstrings out where it is asked to
     Hasher.__doc__ = Hasher.__doc__.replace(" " * 8 + "ARGUMENTS", described())
 

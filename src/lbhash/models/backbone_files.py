@@ -5,53 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError
 
+from lbhash.models.folder import FOLDER, own_backbone
 from lbhash.utils.files import check_replaceable, give_usual_rights, make_folder, naming, sync
 
 if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
     from lbhash.models.hash_model import HashModel
-
-FOLDER = "backbone"  # within a model folder, of the backbone that was fine-tuned with the model
-
-_WRITTEN = ("README.md", "config.json", "model.safetensors", "metrics.json")
-
-
-def check_replaces_ours(folder: str | Path, name: str, *, backbone: bool = True) -> None:
-    """Raise ``ValueError`` if a model written to a folder would replace files of which lbhash wrote none.
-
-    Without ``backbone`` none is written, and one that is there stays. A link, or a folder in a file's place, is refused
-    when the file is written (``check_replaceable``).
-    """
-    places = [Path(folder) / one for one in _WRITTEN]
-    there = [place.name for place in places if place.is_file() and not place.is_symlink()]
-    if backbone and (own := own_backbone(folder)) is not None and not own.is_symlink():
-        there.append(FOLDER)
-    if there and not _holds_model(Path(folder)):
-        what = f"which holds {', '.join(there)} and no model of lbhash"
-        raise ValueError(f"{name} is {str(folder)!r}, {what}; nothing there is replaced, give another folder")
-
-
-def _holds_model(folder: Path) -> bool:
-    """Return whether a folder holds a model of ours: by its configuration or, if that is damaged, by its card."""
-    with suppress(OSError, ValueError, RecursionError):
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        if isinstance(config, dict) and "bits" in config and ("metadata" in config or "about" in config):
-            return True
-    with suppress(OSError, ValueError):  # the card comes first, so a save that was cut short has it too
-        return "\nlibrary_name: lbhash\n" in (folder / "README.md").read_text(encoding="utf-8")
-    return False
-
-
-def own_backbone(folder: str | Path | None) -> Path | None:
-    """Return the folder of the backbone in a model folder; None if there is none."""
-    own = None if folder is None else Path(folder) / FOLDER
-    return own if own is not None and own.is_dir() else None
 
 
 def find_backbone(model: HashModel, folder: str | Path | None = None) -> str:

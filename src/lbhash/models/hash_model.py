@@ -16,8 +16,8 @@ from safetensors.torch import load_model as load_weights
 from torch import Tensor, nn
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
-from lbhash.models.backbone_files import check_replaces_ours
 from lbhash.models.dropout import Dropout
+from lbhash.models.folder import check_replaces_ours
 from lbhash.models.neighborhood import Neighborhood
 from lbhash.models.posterior import ClassPosterior
 from lbhash.utils.checksums import checked, with_checksum

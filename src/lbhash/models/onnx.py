@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from lbhash.codes import code_bytes, pack
 from lbhash.data.images.preprocessing import preprocess
 from lbhash.models.backbone import Backbone, pooled_output
-from lbhash.models.backbone_files import check_backbone, own_backbone
+from lbhash.models.backbone_files import check_backbone
+from lbhash.models.folder import own_backbone
 from lbhash.models.hash_model import HashModel, load_model
 from lbhash.utils.files import replacing
 from lbhash.utils.system import check_packages

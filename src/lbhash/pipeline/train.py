@@ -123,7 +123,7 @@ def train_model(
     settings are those of ``Hasher``.
     """
     from lbhash.hasher import Hasher
-    from lbhash.models.backbone_files import check_replaces_ours
+    from lbhash.models.folder import check_replaces_ours
     from lbhash.training.checkpoints import has_checkpoint
     from lbhash.training.distributed import is_main_process
 

@@ -19,7 +19,8 @@ from lbhash.codes import PackedCodes, code_from_hex, pack
 from lbhash.index import DamagedIndexError, Index, LocalIndex, Neighbors, check_model, open_index, rerank
 from lbhash.index.base import attribute_rows, describe_neighbors
 from lbhash.models.backbone import Backbone
-from lbhash.models.backbone_files import check_backbone, own_backbone
+from lbhash.models.backbone_files import check_backbone
+from lbhash.models.folder import own_backbone
 from lbhash.models.hash_model import HashModel, load_model
 from lbhash.service.decoding import Decoder
 from lbhash.service.doubt import Usual

@@ -59,7 +59,7 @@ def tune(
     """
     from lbhash.cli.tables import print_metrics
     from lbhash.hasher import Hasher
-    from lbhash.models.backbone_files import check_replaces_ours
+    from lbhash.models.folder import check_replaces_ours
     from lbhash.pipeline.splits import open_embedded
     from lbhash.pipeline.train import train_model
     from lbhash.tuning import read_space, search

@@ -1,0 +1,42 @@
+"""What a model folder holds, and whether a folder is one."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+FOLDER = "backbone"  # within a model folder, of the backbone that was fine-tuned with the model
+_WRITTEN = ("README.md", "config.json", "model.safetensors", "metrics.json")
+
+
+def check_replaces_ours(folder: str | Path, name: str, *, backbone: bool = True) -> None:
+    """Raise ``ValueError`` if a model written to a folder would replace files of which lbhash wrote none.
+
+    Without ``backbone`` none is written, and one that is there stays. A link, or a folder in a file's place, is refused
+    when the file is written (``check_replaceable``).
+    """
+    places = [Path(folder) / one for one in _WRITTEN]
+    there = [place.name for place in places if place.is_file() and not place.is_symlink()]
+    if backbone and (own := own_backbone(folder)) is not None and not own.is_symlink():
+        there.append(FOLDER)
+    if there and not _holds_model(Path(folder)):
+        what = f"which holds {', '.join(there)} and no model of lbhash"
+        raise ValueError(f"{name} is {str(folder)!r}, {what}; nothing there is replaced, give another folder")
+
+
+def _holds_model(folder: Path) -> bool:
+    """Return whether a folder holds a model of ours: by its configuration or, if that is damaged, by its card."""
+    with suppress(OSError, ValueError, RecursionError):
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        if isinstance(config, dict) and "bits" in config and ("metadata" in config or "about" in config):
+            return True
+    with suppress(OSError, ValueError):  # the card comes first, so a save that was cut short has it too
+        return "\nlibrary_name: lbhash\n" in (folder / "README.md").read_text(encoding="utf-8")
+    return False
+
+
+def own_backbone(folder: str | Path | None) -> Path | None:
+    """Return the folder of the backbone in a model folder; None if there is none."""
+    own = None if folder is None else Path(folder) / FOLDER
+    return own if own is not None and own.is_dir() else None
