@@ -150,3 +150,10 @@ def test_other_digits(text, said):
     with pytest.raises(ValueError, match=r"^code ") as error:
         code_from_hex(text, 12)
     assert str(error.value).startswith(said)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, bool])
+def test_bits_are_not_packed_as_signs(kind):
+    with pytest.raises(ValueError, match=r"^signs holds only 0 and 1, .* by lbhash.codes.as_packed$"):
+        pack(np.eye(3, dtype=kind))
+    assert pack(np.eye(3)).tolist() == [[7]] * 3  # real outputs of 0 are positive

@@ -295,7 +295,8 @@ def test_bad_rows_are_refused_as_by_whoever_reads_all(model, tmp_path, embedding
         read_table(tmp_path / "data.parquet")
     with pytest.raises(error, match=f"^{said}") as streamed:
         encode(model, tmp_path / "data.parquet", tmp_path / "codes", shard_rows=40)
-    assert str(streamed.value) == str(at_once.value)
+    file = f" (data is {str(tmp_path / 'data.parquet')!r})"  # a stream does not name it after the first rows
+    assert str(streamed.value).removesuffix(file) + file == str(at_once.value)
     if "row 0" in said:  # what fails before its first shard leaves nothing
         assert not (tmp_path / "codes").exists()
     else:

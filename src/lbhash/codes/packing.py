@@ -90,8 +90,8 @@ def check_same_width(codes: PackedCodes, others: PackedCodes, name: str, other_n
 def pack(signs: npt.ArrayLike) -> PackedCodes:
     """Pack real numbers into codes by their signs, with bin(0) = +1.
 
-    ``signs`` are ``[n, bits]`` real numbers but NaN; the codes are ``uint8 [n, ceil(bits / 8)]``. Bits 0 and 1, which
-    all count as positive here, are a ``ValueError``; ``as_packed`` takes them.
+    ``signs`` are ``[n, bits]`` real numbers but NaN; the codes are ``uint8 [n, ceil(bits / 8)]``. Integers 0 and 1,
+    which would all count as positive, are a ``ValueError``; ``as_packed`` takes them.
 
     >>> pack([[1, -1, -1, 1], [-1, 0, 0, 0]]).tolist()
     [[9], [14]]
@@ -103,7 +103,7 @@ def pack(signs: npt.ArrayLike) -> PackedCodes:
     if np.issubdtype(array.dtype, np.floating) and np.isnan(array).any():
         row = int(np.flatnonzero(np.isnan(array).any(axis=1))[0])
         raise ValueError(f"signs holds NaN (first in row {row}); its values must be numbers")
-    if array.size and (array.min(), array.max()) == (0, 1) and np.isin(array, (0, 1)).all():
+    if array.dtype.kind in "biu" and array.size and (array.min(), array.max()) == (0, 1):  # real outputs may be both
         raise ValueError("signs holds only 0 and 1, which are no signs; pack bits by lbhash.codes.as_packed")
     return np.packbits(array >= 0, axis=1, bitorder="little")
 
