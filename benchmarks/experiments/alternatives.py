@@ -364,6 +364,7 @@ def _figures(line: Line) -> list[float]:
 
 DRAWN = {
     "CSQ_D": "o-",
+    "CSQ_D, asymmetric": "o:",
     "CSQ_D, joined": "s-",
     "CSQ_D, unseen 0.5": "D-",
     "CSQ_D, unseen 0.5, asymmetric": "D:",
@@ -389,6 +390,9 @@ def draw(results: Mapping[Run, dict[str, Any]], file: Path) -> None:
     colors = palette(len(DRAWN))
     for axes, (data, question) in zip(panels, product(sets, QUESTIONS), strict=True):
         lines = lines_of(results, data)
+        if all(np.isnan(line.value(question)) for line in lines):  # of several labels a row, no class is unseen
+            axes.set_axis_off()
+            continue
         for color, (name, style) in zip(colors, DRAWN.items(), strict=True):
             found = [line for line in lines if line.name == name]
             if found:
