@@ -222,6 +222,15 @@ def test_overwrite_and_resume(tmp_path, command, monkeypatch):
     assert json.loads(Path("m/metrics.json").read_text()) == again
 
 
+def test_ctrl_c_ends_any_command_with_one_line(tmp_path, command, monkeypatch):
+    def interrupt(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("lbhash.pipeline.encode.encode", interrupt)
+    assert command("encode", "--model", "m", "--out", "x") == (130, "", "lbhash: interrupted\n")
+
+
 @pytest.mark.parametrize(("epoch", "said"), [(0, "nothing was kept to go on from"), (1, "--resume goes on")])
 def test_an_interrupted_training_says_how_it_goes_on(tmp_path, command, monkeypatch, epoch, said):
     start = HashingModule.on_train_epoch_start

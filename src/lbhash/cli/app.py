@@ -6,9 +6,10 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 from lbhash.cli.commands.encode import encode
 from lbhash.cli.commands.evaluate import evaluate
@@ -22,8 +23,22 @@ from lbhash.cli.commands.train import train
 from lbhash.cli.commands.tune import tune
 from lbhash.utils.memory import shortage
 
+
+class Commands(TyperGroup):
+    """Commands that say in one line that Ctrl-C ended them; Typer makes exit status 130 of it, without a line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            typer.echo(f"lbhash: {str(error) or 'interrupted'}", err=True)
+            raise
+
+
 app = typer.Typer(
     name="lbhash",
+    cls=Commands,
     help="Learn short binary codes for images or embeddings, tell how good they are, and search them.",
     pretty_exceptions_enable=False,
     add_completion=False,

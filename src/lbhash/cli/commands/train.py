@@ -79,11 +79,7 @@ def train(
         "resume": resume,
         "overwrite": overwrite,
     }
-    try:
-        metrics = train_files(data, out, **run, **options)
-    except KeyboardInterrupt as error:  # Typer makes exit status 130 of it, without a line
-        typer.echo(f"lbhash: {str(error) or 'interrupted'}", err=True)
-        raise
+    metrics = train_files(data, out, **run, **options)
     if not metrics:  # not the first of several processes
         return
     if as_json:
