@@ -146,8 +146,6 @@ function card(neighbor, asked, main) {
     bitsOf(neighbor.code, asked.bits, asked.code),
     element("span", { className: "card-line" }, element("span", { className: "row-of", textContent: [name, ...others].join(" · ") }), verdict(label, asked.label)));
   button.title = `Search with ${name}`;
-  const said = label === null ? "" : `, class ${named(label)}`;
-  button.setAttribute("aria-label", `${name}${said}, ${counted(distance, "bit")} away${text === null ? "" : `: ${text.slice(0, 200)}`}; search with it`);
   button.addEventListener("click", () => follow(row === null ? { id } : { row }));
   return element("li", {}, button);
 }
