@@ -77,7 +77,7 @@ def codes(request, tmp_path, monkeypatch):
         ("SQLite", "sqlite_vec"),
         ("DuckDB", "duckdb"),
         ("ClickHouse", "chdb"),
-        pytest.param("LanceDB", "lancedb", marks=pytest.mark.slow),  # 10 s: it is imported
+        ("LanceDB", "lancedb"),
         ("usearch", "usearch"),
         ("FAISS", "faiss"),
     ],
@@ -131,7 +131,6 @@ def server(request):
         yield request.param, [binaries / "psql", "-h", folder, "-U", "postgres"]
 
 
-@pytest.mark.slow  # 15 s: two servers start
 def test_postgresql(server, codes, command):
     to, psql = server
 

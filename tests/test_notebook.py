@@ -69,7 +69,6 @@ def test_a_report_is_ten_lines_or_a_table(fitted):
     assert report._repr_html_().count("<tr>") == 10
 
 
-@pytest.mark.slow
 def test_in_a_kernel():
     import nbclient
 
@@ -94,7 +93,6 @@ def test_a_notebook_is_stored_without_outputs(path):
         assert cell.cell_type == "markdown" or (cell.outputs, cell.execution_count) == ([], None)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
 def test_a_notebook_of_the_docs_runs(path, tmp_path):
     import nbclient
