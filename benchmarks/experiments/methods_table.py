@@ -3,9 +3,9 @@
     python -m benchmarks.experiments.methods_table --data clinc=FILE --data tiny-imagenet@1000=FILE --bits 32
 
 A data set is NAME=FILE, or NAME@R=FILE where its mAP looks at the first R of a ranking; FILE may be "digits". The seeds
-of a cell are trained together. ``--page`` names a page whose part "methods-table" becomes the tables, with a picture
-and each cell in a CSV file beside it: all three are written as soon as a cell has been run. A cell that the CSV has is
-not run again: take its line out where its settings have changed.
+of a cell are trained together. ``--page`` names a page whose part "methods-table" becomes the tables of mAP (of several
+numbers of seeds the largest), with a picture and each cell in a CSV file beside it: all three are written as soon as a
+cell has been run. A cell that the CSV has is not run again: take its line out where its settings have changed.
 """
 
 from __future__ import annotations
@@ -111,49 +111,56 @@ def main(arguments: list[str] | None = None) -> None:
 
 def write(lines: list[Row], file: Path, picture: Path) -> None:
     """Write the page's part and the picture."""
-    replace_part(file, PART, page(lines))
-    draw(lines, picture)
+    shown = _best_known(lines)
+    replace_part(file, PART, page(shown))
+    draw(shown, picture)
 
 
 def page(lines: list[Row]) -> str:
-    """The tables in Markdown, one for each data set and each length of a code, epochs and number of seeds."""
+    """The tables in Markdown, one for each data set: mAP in percent, plain and guided, by length and by protocol."""
     parts = []
-    of_group = ("data", "at", "bits", "epochs", "seeds")
-    for group in dict.fromkeys(tuple(line[name] for name in of_group) for line in lines):
-        data, at, bits, epochs, seeds = group
+    for data, at, epochs in dict.fromkeys((line["data"], line["at"], line["epochs"]) for line in lines):
         own = {
-            (line["method"], line["protocol"]): line
+            (line["protocol"], int(line["bits"]), line["method"]): line
             for line in lines
-            if tuple(line[name] for name in of_group) == group
+            if (line["data"], line["at"], line["epochs"]) == (data, at, epochs)
         }
-        rows = []
-        for method in (host + form for host in METHODS for form in ("", "_d")):
-            seen, unseen = own.get((method, "")), own.get((method, UNSEEN))
-            if seen is None and unseen is None:
-                continue
-            host = own.get((method.removesuffix("_d"), ""))
-            row = [method, *(["–"] * 6)]
-            if seen is not None:
-                row[1] = _number(seen["map"]) + (f" ± {_number(seen['half'])}" if seen["half"] else "")
-                row[2] = f"{_number(seen['map_worst'])} to {_number(seen['map_best'])}"
-                if host is not None and method.endswith("_d"):
-                    row[3] = f"{100 * (float(seen['map']) - float(host['map'])):+.1f}"
-                row[5], row[6] = _number(seen["knn_accuracy"]), f"{float(seen['seconds']):.0f}"
-            if unseen is not None:
-                row[4] = _number(unseen["map"])
-            rows.append(row)
-        title = f"**{data}**, {bits} bits, mAP{f'@{int(at):,}' if at else ''}, {epochs} epochs, seeds: {seeds}"
-        columns = ["method", "seen", "over ties", "lift", "unseen", "k-NN", "seconds"]
+        groups = sorted({(protocol, bits) for protocol, bits, _ in own})
+        seeds = {
+            group: sorted({line["seeds"] for (*one, _), line in own.items() if tuple(one) == group}) for group in groups
+        }
+        columns, rows = ["method"], []
+        for protocol, bits in groups:
+            columns += [f"{protocol} {bits}".strip(), "guided"]
+        for host in METHODS:
+            cells = [own.get((*group, host + form)) for group in groups for form in ("", "_d")]
+            if any(cells):
+                rows.append([host, *map(_percent, cells)])
+        said = ", ".join(f"{f'{name} {bits}'.strip()} bits {'/'.join(seeds[name, bits])}" for name, bits in groups)
+        title = f"**{data}**, mAP{f'@{int(at):,}' if at else ''} in percent, {epochs} epochs; seeds: {said}"
         parts.append(f"{title}\n\n{markdown_table(columns, rows, left=0)}\n")
     return "\n".join(parts)
 
 
-def _number(text: str) -> str:
-    return f"{float(text):.4f}" if text else "–"
+def _percent(line: Row | None) -> str:
+    if line is None:
+        return "–"
+    half = f" ± {100 * float(line['half']):.1f}" if line["half"] else ""
+    return f"{100 * float(line['map']):.1f}{half}"
+
+
+def _best_known(lines: list[Row]) -> list[Row]:
+    """Return the line of each cell that has the most seeds."""
+    of_cell = [name for name in KEY if name != "seeds"]
+    found: dict[tuple[str, ...], Row] = {}
+    for line in sorted(lines, key=lambda line: int(line["seeds"])):
+        found[tuple(line[name] for name in of_cell)] = line
+    return list(found.values())
 
 
 def draw(lines: list[Row], file: Path) -> None:
     """Draw the mAP of every method, plain and guided, a panel for each data set and length of a code."""
+    order = list(dict.fromkeys(line["data"] for line in lines))  # a row of panels for each data set
     records = [
         {
             "data": line["data"],
@@ -162,7 +169,7 @@ def draw(lines: list[Row], file: Path) -> None:
             "form": "guided" if line["method"].endswith("_d") else "plain",
             "mAP": Interval(float(line["map"]), float(line["half"]) if line["half"] else None, int(line["seeds"])),
         }
-        for line in lines
+        for line in sorted(lines, key=lambda line: (order.index(line["data"]), int(line["bits"])))
         if not line["protocol"]
     ]
     if not records:
