@@ -17,9 +17,10 @@ import tempfile
 
 CELLS = ("10x48", "100x48", "1000x48", "256x32", "150x24", "512x128", "1000x128", "10000x256", "32768x256", "40000x64")
 _CODE = """
-import json, resource, sys, time
+import json, sys, time
 from lbhash.centers import design_centers
 from lbhash.centers.design import _cached_centers
+from lbhash.utils.system import peak_memory
 classes, bits = map(int, sys.argv[1:])
 seconds = []
 for _ in range(2):
@@ -28,7 +29,7 @@ for _ in range(2):
     _cached_centers("best", classes, bits)
     seconds.append(time.process_time() - begun)
 made = design_centers(classes, bits)
-megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+megabytes = peak_memory() / 1024**2
 print(json.dumps([made.minimum_distance, *seconds, megabytes]))
 """
 

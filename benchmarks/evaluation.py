@@ -55,6 +55,7 @@ import resource, sys, threading, time
 import numpy as np
 import numba
 from lbhash.evaluation.report import evaluate_parts
+from lbhash.utils.system import peak_memory
 folder = sys.argv[1]
 numba.set_num_threads(int(sys.argv[2]))
 queries, query_labels = np.load(folder + "/q.npy"), np.load(folder + "/ql.npy")
@@ -71,7 +72,7 @@ def watch():
 threading.Thread(target=watch, daemon=True).start()
 evaluate_parts(queries, query_labels, shards)
 took, used = time.perf_counter() - started, time.process_time() - used
-print(took, used, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, peak[0] * resource.getpagesize())
+print(took, used, peak_memory(), peak[0] * resource.getpagesize())
 """
 
 
