@@ -177,15 +177,17 @@ def test_the_ratio_alone_bounds_nothing(count):
     assert worst_average_precision(signs, labels)[3] < 4 / count
 
 
+@pytest.mark.parametrize("apart", [11, 7, 6, 5, 2, 1, 0])
 @pytest.mark.parametrize("count", [10, 100, 1000])
-def test_no_ratio_below_four_is_enough(count):
-    """D_inter is 4r − 1 and D_intra r, here 3; the query lies toward the other center, and its class elsewhere."""
-    r, apart = 3, 11
+def test_no_ratio_below_four_is_enough(count, apart):
+    """D_inter is less than 4r and D_intra r, here 3; the query lies toward the other center, and its class elsewhere."""
+    r = 3
     bits = apart + 3 * r
     first, second = np.ones(bits, int), np.where(np.arange(bits) < apart, -1, 1)
     query, wrong = first.copy(), second.copy()
-    query[:r] *= -1
-    wrong[r : 2 * r] *= -1  # toward the query
+    turned = min(r, apart // 2)
+    query[:turned] *= -1
+    wrong[turned : min(turned + r, apart)] *= -1  # toward the query
     away = [first.copy() for _ in range(3)]
     for k, code in enumerate(away):
         code[apart + r * k : apart + r * (k + 1)] *= -1
@@ -193,6 +195,6 @@ def test_no_ratio_below_four_is_enough(count):
     labels = np.repeat([0, 1], [3, 2 * count + 1])
     for codes, of in ((base, labels), (np.concatenate([pack(query[None]), base]), np.concatenate([[0], labels]))):
         found = bound(codes, of)  # with the query in the majority, and without
-        assert (found.inter, found.intra) == (4 * r - 1, r)
+        assert (found.inter, found.intra) == (apart, r)
     precision = average_precision(RankHistogram.from_codes(pack(query[None]), [0], base, labels))
     assert precision[0] < 4 / count
