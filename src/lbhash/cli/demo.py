@@ -27,7 +27,7 @@ BITS = {"characters": 32, "digits": 16}  # more classes need more room between t
 METHODS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("itq", "ITQ, which looks at no labels", {"method": "itq"}),
     ("logistic", "the signs of a logistic regression's outputs", {"method": "logistic"}),
-    ("paper csq_d", "CSQ with the guidance, in the paper's settings", {"recipe": "paper"}),
+    ("paper csq_d", "CSQ with the guidance, in the paper's settings but for the centers", {"recipe": "paper"}),
     ("joined csq_d", "the same, tuned and joined with a linear model", {"head": "joined"}),
 )
 """Name, description and settings of each line of the table; ours, chosen on held-out training rows, is the last."""
