@@ -313,6 +313,10 @@ def test_studies_have_the_options_that_pages_name():
         assert not unknown, f"{' '.join(program)} has no {unknown}"
 
 
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
+
+
 def test_extras_that_pages_name_are_there():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     for page in PAGES:

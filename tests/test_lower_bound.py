@@ -180,7 +180,7 @@ def test_the_ratio_alone_bounds_nothing(count):
 @pytest.mark.parametrize("apart", [11, 7, 6, 5, 2, 1, 0])
 @pytest.mark.parametrize("count", [10, 100, 1000])
 def test_no_ratio_below_four_is_enough(count, apart):
-    """D_inter is less than 4r and D_intra r, here 3; the query lies toward the other center, and its class elsewhere."""
+    """D_inter is below 4r and D_intra r, here 3; the query lies toward the other center, and its class elsewhere."""
     r = 3
     bits = apart + 3 * r
     first, second = np.ones(bits, int), np.where(np.arange(bits) < apart, -1, 1)
