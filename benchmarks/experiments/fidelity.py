@@ -21,7 +21,7 @@ from lbhash.data import hold_out
 from lbhash.evaluation.held_out import score_codes
 from lbhash.hasher import Hasher
 from lbhash.losses import CSQ, DBDH, DCH, DSDH, GreedyHash, Guided, HashNet, Objective, Task
-from lbhash.losses.pairs import likelihood_loss, one_hot, similar
+from lbhash.losses.pairs import likelihood_loss, one_hot, pair_mean, similar
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.schedule import Schedule
 from lbhash.utils.parallel import in_processes, print_progress
@@ -53,6 +53,21 @@ class StepsHashNet(HashNet):
         self.beta = (1 + self.steps // 200) ** 0.5
         self.steps += 1
         return super().forward(logits, labels, index)
+
+
+class SetBalancedHashNet(HashNet):
+    """Weighs similar and dissimilar pairs by their numbers in the training set, as the paper has it."""
+
+    def __init__(self, task: Task, **options: Any) -> None:
+        super().__init__(task, **options)
+        pairs = len(task.labels) * (len(task.labels) - 1)
+        self.share = float(similar(task.labels, task.labels).sum() - len(task.labels)) / pairs
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        u, s = (self.beta * logits).tanh(), similar(labels, labels)
+        weights = torch.where(s, 1 / self.share, 1 / (1 - self.share))
+        return pair_mean(weights * likelihood_loss(self.alpha * u @ u.T, s))
 
 
 class ClippedDBDH(DBDH):
@@ -147,6 +162,7 @@ BALANCED = {"guided": True, "guidance": {"weight": "balanced"}}
 FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "HashNet: pairs of all rows, not of two halves of a batch": ({"method": "hashnet"}, {"method": HalvesHashNet}),
     "HashNet: β by epochs, not by steps": ({"method": "hashnet"}, {"method": StepsHashNet}),
+    "HashNet: pairs balanced over a batch, not over all": ({"method": "hashnet"}, {"method": SetBalancedHashNet}),
     "DBDH: gradient straight through the clip, not a plain clip": ({"method": "dbdh"}, {"method": ClippedDBDH}),
     "DBDH: balance over the rows, not over a row's bits": ({"method": "dbdh"}, {"method": RowBalancedDBDH}),
     "DSDH: η = 1, not 55": ({"method": "dsdh"}, {"method": "dsdh", "options": {"eta": 55.0}}),
@@ -154,6 +170,7 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "DSDH: W and B set before every epoch, not every batch": ({"method": "dsdh"}, {"method": BatchesDSDH}),
     "DCH: pairs at least 1/1,000 of a bit apart, not 1/1,000,000": ({"method": "dch"}, {"method": NearDCH}),
     "GreedyHash: sum over labels, not mean": ({"method": "greedyhash"}, {"method": MeanGreedyHash}),
+    "GreedyHash: α = 0.1, not 1": ({"method": "greedyhash"}, {"method": "greedyhash", "options": {"alpha": 1.0}}),
     "CSQ: squared quantization, not log cosh": ({"method": "csq"}, {"method": LogCoshCSQ}),
     "CSQ_D: one dropout mask for fit and pull, not two": ({"method": "csq", **BALANCED}, {"method": TwoMasksCSQ}),
     "CSQ_D: model and surrogate step together, not one after the other": (
