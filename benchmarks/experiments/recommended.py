@@ -13,7 +13,7 @@ sets wins. Each setting leaves a JSON file, and a search that was interrupted go
     python -m benchmarks.experiments.recommended --at 64 --data clinc=FILE --data cifar10=FILE --data mosaic=FILE \
         --data tiny-imagenet=FILE --out FOLDER
 
-asks whether these settings are good at another length too, and where training rows are part of the base: the same five
+asks whether these settings are good at another length too, and where training rows are part of the base: the same four
 settings for every form (``candidates``), on all sets, whose train, base and query are cut from the training rows with
 as large a share of training rows in the base as the data's own.
 """
@@ -83,7 +83,6 @@ def candidates(method: str, guided: bool, bits: int) -> dict[str, dict[str, Any]
     default = {"guidance": {"weight": LOSSES[method].guidance_weight}} if guided else {}
     return {
         "own": {**found, **own},
-        "own, batch 512": {**found, **own, "batch_size": 512},
         "own options": {**START, **own},
         "own training": {**found, **default},
         "start": {**START, **default},
@@ -96,7 +95,8 @@ def try_length(method: str, guided: bool, sources: list[Source], settings: argpa
     found: dict[str, Any] = read_run(file) if file.exists() else {}
     for name, setting in candidates(method, guided, settings.at).items():
         if name not in found:
-            hasher = Hasher(settings.at, method, guided, settings.epochs, seed=settings.seed, device="cpu", **setting)
+            given = {"epochs": settings.epochs, "seed": settings.seed, "recipe": "paper", "device": "cpu"}
+            hasher = Hasher(settings.at, method, guided, **given, **setting)  # with no options but the setting's
             found[name] = {source.name: _score_as_asked(hasher, source) for source in sources}
             write_json(file, found)
     return found
@@ -118,7 +118,7 @@ def length_table(found: dict[str, dict[str, Any]]) -> str:
 def search_cell(method: str, guided: bool, sources: list[Source], settings: argparse.Namespace) -> list[dict[str, Any]]:
     """Try the settings of one method in turn, and return what came of each."""
     space = space_of(method, guided, settings.bits)
-    base = Hasher(bits=settings.bits, method=method, guided=guided, epochs=settings.epochs, seed=settings.seed)
+    base = Hasher(settings.bits, method, guided, settings.epochs, seed=settings.seed, recipe="paper")
     base.set_params(**START)
     base.set_params(guidance={"weight": "balanced"} if guided else None)
     start = starting_point(base, space)
