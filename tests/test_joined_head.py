@@ -138,7 +138,7 @@ def test_bits_that_know_more_than_the_classes_stay_alone():
     y = np.arange(120) % 4
     centers = np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]], np.int8)
     fitted, held_out = (EmbeddingSplit(rng.normal(size=(120, 6)), np.arange(120), y) for _ in range(2))
-    found = choose(fitted, held_out, 5 * centers[y].astype(np.float32), centers)
+    found = choose(fitted, held_out, lambda rows: 5 * centers[y].astype(np.float32), centers)
     assert (found.weight, found.map) == (WEIGHTS[0], pytest.approx(1))
 
 
@@ -146,7 +146,10 @@ def test_the_longer_the_code_the_less_the_classes_may_weigh(blobs):
     split = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
     centers = np.where(np.random.default_rng(0).random((len(np.unique(blobs.y)), 256)) < 0.5, -1, 1).astype(np.int8)
     noise = np.random.default_rng(1).normal(size=(len(blobs.x), 256)).astype(np.float32)
-    assert choose(split, split, noise, centers).weight == 32 / 256  # although such bits say nothing
+    found = choose(
+        split, split, lambda rows: noise, centers
+    )  # which says nothing, so that the classes should weigh most
+    assert found.weight == 64 / 256
 
 
 def test_what_a_head_refuses(blobs):
