@@ -13,6 +13,7 @@ from lbhash import Hasher, evaluate
 from lbhash.codes import pack
 from lbhash.data import EmbeddingSplit
 from lbhash.models.hash_model import HashModel
+from lbhash.training import posterior
 from lbhash.training.posterior import STRENGTHS, WEIGHTS, _fits, choose
 from lbhash.utils.checksums import with_checksum
 from training_tools import assert_exported_alike
@@ -138,18 +139,17 @@ def test_bits_that_know_more_than_the_classes_stay_alone():
     y = np.arange(120) % 4
     centers = np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]], np.int8)
     fitted, held_out = (EmbeddingSplit(rng.normal(size=(120, 6)), np.arange(120), y) for _ in range(2))
-    found = choose(fitted, held_out, lambda rows: 5 * centers[y].astype(np.float32), centers)
+    found = choose(fitted, held_out, 5 * centers[y].astype(np.float32), centers)
     assert (found.weight, found.map) == (WEIGHTS[0], pytest.approx(1))
 
 
-def test_the_longer_the_code_the_less_the_classes_may_weigh(blobs):
+def test_of_weights_that_are_nearly_as_good_the_smallest_is_taken(blobs, monkeypatch):
     split = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
-    centers = np.where(np.random.default_rng(0).random((len(np.unique(blobs.y)), 256)) < 0.5, -1, 1).astype(np.int8)
-    noise = np.random.default_rng(1).normal(size=(len(blobs.x), 256)).astype(np.float32)
-    found = choose(
-        split, split, lambda rows: noise, centers
-    )  # which says nothing, so that the classes should weigh most
-    assert found.weight == 64 / 256
+    centers = np.ones((len(np.unique(blobs.y)), 8), np.int8)
+    found = iter([0.5, 0.6, 0.7, 0.65, 0.6, 0.694, 0.696, 0.6, 0.6] + [0.7] * 11 + [0.701])  # of λ 0, 0.25 (4), 0.5, ...
+    monkeypatch.setattr(posterior, "leave_one_out_map", lambda *_: next(found))
+    chosen = choose(split, split, np.zeros((len(blobs.x), 8), np.float32), centers)
+    assert (chosen.weight, chosen.dither, chosen.map) == (0.25, 0.3, 0.7)
 
 
 def test_what_a_head_refuses(blobs):

@@ -2,14 +2,14 @@
 
 The posterior is that of a logistic regression with a squared penalty on the directions of embeddings from their mean.
 Its penalty is the one with the least cross-entropy of the held-out rows. Its weight λ and the strength s of its dither
-are those with the highest mean average precision of the held-out rows' codes, half of it of each row as a query to the
-others and, where there are bits to join, half to the fitted rows, which most collections hold, too. Then all rows are
-fitted.
+are chosen by the mean average precision of the held-out rows' codes, each row a query to the others: of all λ whose
+best is within ``MARGIN`` of the highest the smallest, since the network that has seen all rows is better than the one
+that has not. Then all rows are fitted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -22,8 +22,6 @@ from torch import Tensor
 from lbhash.codes import pack
 from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.held_out import leave_one_out_map
-from lbhash.evaluation.metrics import average_precision
-from lbhash.evaluation.ranking import RankHistogram
 from lbhash.models.posterior import TURNS, ClassPosterior
 
 HELD_OUT = 0.2
@@ -35,8 +33,7 @@ STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 """λ; 0 leaves the bits as they are."""
 
-MOST_WEIGHT = 64.0
-"""λ is at most this over the number of bits: of long codes the network alone knows most, that of all rows even more."""
+MARGIN = 0.005
 
 DITHERS = (0.0, 0.3, 0.6, 0.9)
 """s."""
@@ -60,48 +57,39 @@ class Choice(NamedTuple):
 
 
 def choose(
-    fitted: EmbeddingSplit,
-    held_out: EmbeddingSplit,
-    outputs: Callable[[EmbeddingSplit], Floats] | None,
-    centers: npt.NDArray[np.int8],
+    fitted: EmbeddingSplit, held_out: EmbeddingSplit, outputs: Floats | None, centers: npt.NDArray[np.int8]
 ) -> Choice:
     """Return what is best for the held-out rows.
 
     Args:
         fitted: rows and labels.
         held_out: other rows of the same classes.
-        outputs: gives ℓ ``[m, bits]`` of rows, of a model of the fitted ones; None where there are no bits to join,
-            which leaves λ = 1.
+        outputs: ℓ of the held-out rows ``[m, bits]``, of a model of the fitted ones; None where there are no bits to
+            join, which leaves λ = 1.
         centers: ``int8 [C, bits]`` of ±1.
     """
-    held_out, known = held_out.subsample(_MOST_CHOSEN_BY), fitted.subsample(_MOST_CHOSEN_BY)
-    assert held_out.labels is not None
-    assert known.labels is not None
+    held_out = held_out.subsample(_MOST_CHOSEN_BY)
     x, y = _rows(held_out)
     losses: list[tuple[float, float, ClassPosterior]] = []
-    for strength, model in _fits(known, centers, STRENGTHS):
+    for strength, model in _fits(fitted.subsample(_MOST_CHOSEN_BY), centers, STRENGTHS):
         with torch.inference_mode():
             losses.append((float(_loss(model.scores(x), y)), strength, model))
         if len(losses) > 1 and losses[-1][0] > losses[-2][0]:
             break
     _, strength, model = min(losses, key=lambda one: one[0])
-    parts = [(torch.from_numpy(rows.take(slice(None))), rows) for rows in (held_out, known)]
-    signals = [np.float32(0) if outputs is None else np.tanh(outputs(rows)) for _, rows in parts]
-    bits = centers.shape[1]
-    weights = [1.0] if outputs is None else [weight for weight in WEIGHTS if weight * bits <= MOST_WEIGHT]
+    assert held_out.labels is not None
+    bits = None if outputs is None else np.tanh(outputs)
     tried = []
-    for weight, dither in product(weights, DITHERS):
+    for weight, dither in product([1.0] if bits is None else WEIGHTS, DITHERS):
         if not weight and dither:
             continue
-        branch = weighted(model, centers, weight, dither)
         with torch.inference_mode():
-            asked, base = (pack(branch(x).numpy() + own) for (x, _), own in zip(parts, signals, strict=True))
-        found = leave_one_out_map(asked, held_out.labels, bits)
-        if outputs is not None:
-            ranking = RankHistogram.from_codes(asked, held_out.labels, base, known.labels, bits)
-            found = (found + float(np.nanmean(average_precision(ranking, len(known))[ranking.inverse]))) / 2
+            joined = weighted(model, centers, weight, dither)(x).numpy() + (0 if bits is None else bits)
+        found = leave_one_out_map(pack(joined), held_out.labels, centers.shape[1])
         tried.append(Choice(strength, weight, dither, found))
-    return max(tried, key=lambda one: one.map)
+    highest = max(one.map for one in tried)
+    weight = min(one.weight for one in tried if one.map >= highest - MARGIN)
+    return max((one for one in tried if one.weight == weight), key=lambda one: one.map)
 
 
 def class_posterior(rows: EmbeddingSplit, centers: npt.NDArray[np.int8], choice: Choice) -> ClassPosterior:
