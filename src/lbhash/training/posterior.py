@@ -33,10 +33,11 @@ STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 """λ; 0 leaves the bits as they are."""
 
-MARGIN = 0.005
-
 DITHERS = (0.0, 0.3, 0.6, 0.9)
 """s."""
+
+MARGIN = 0.005
+"""Of the λ whose mAP is at most this below the highest the smallest is taken."""
 
 GUESSING = 30.0
 """C of the logistic regression that labels rows without a label, one of ``STRENGTHS``."""
