@@ -47,6 +47,8 @@ def test_every_route_is_there_and_can_be_tried(browser, serving, digits_service)
         wrong = [one for one in browser.get_log("browser") if one["level"] == "SEVERE" and "422" not in one["message"]]
         assert wrong == []
         browser.set_window_size(500, 900)
+        line = "parseFloat(getComputedStyle(document.querySelector('summary')).lineHeight)"
+        assert browser.execute_script(f"return {line}") < 30  # a sentence has several lines there
         assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
 

@@ -177,6 +177,12 @@ def test_a_column_for_each_number(vectors, tmp_path, suffix, capsys):
         load_table(file, embedding_column="vec")
 
 
+def test_a_csv_without_names_of_columns_is_refused(vectors, tmp_path):
+    np.savetxt(tmp_path / "rows.csv", vectors[0], delimiter=",", fmt=["%f", *["%e"] * (DIM - 1)])
+    with pytest.raises(ValueError, match=rf"whose first line has the number {vectors[0][0, 0]:f} for a name; name all"):
+        load_table(tmp_path / "rows.csv")
+
+
 def test_other_names_of_columns(vectors, tmp_path, capsys):
     pq.write_table(pa.table({"vector": list(vectors[0]), "target": [0.5] * ROWS}), tmp_path / "a.parquet")
     table = load_table(tmp_path / "a.parquet")
@@ -273,9 +279,15 @@ def test_rows_of_lists_in_fit(vectors, kind):
     assert fitted.encode(given).shape == (ROWS, 1)
 
 
-def test_rows_of_unequal_lists_are_refused_by_their_number():
+@pytest.mark.parametrize("kind", [list, lambda rows: np.array(rows, object)])
+def test_rows_of_unequal_lists_are_refused_by_their_number(kind):
     with pytest.raises(ValueError, match=r"^X has 2 numbers in row 1; every row must have as many as the first"):
-        as_matrix(np.array([[1.0], [1.0, 2.0]], object), "X")
+        as_matrix(kind([[1.0], [1.0, 2.0]]), "X")
+
+
+def test_one_row_alone_is_refused_in_a_line(vectors):
+    with pytest.raises(ValueError, match=r"^X has the shape \(6,\), and must have rows, .*X\.reshape\(1, -1\)$"):
+        Hasher(method="itq", bits=4).fit(vectors[0]).encode(vectors[0][0])
 
 
 def test_what_is_no_matrix_in_fit(vectors):
@@ -318,6 +330,15 @@ def test_an_index_by_its_path_and_ids_in_one_word(command, tmp_path):
     assert json.loads(out)["removed"] == 4
     assert "ids is '1-3'; it must be" in refused(
         command("index", "remove", "--index", tmp_path / "index", "--ids", "1-3")
+    )
+
+
+@pytest.mark.parametrize("options", [[], ["--ids", "row"]])
+def test_a_column_of_texts_named_id_is_not_lost(vectors, model, command, options, tmp_path):
+    pq.write_table(columns_of(vectors[0], id=[f"sku-{row}" for row in range(ROWS)]), tmp_path / "rows.parquet")
+    build = ["index", "build", "--model", model, "--data", tmp_path / "rows.parquet", "--out", tmp_path / "index"]
+    assert "the column 'id' holds string, and ids are integers; rename it" in refused(
+        command(*build, "--columns", "id", *options)
     )
 
 
@@ -369,7 +390,7 @@ def test_labels_in_a_column_of_another_name_are_asked_for(vectors, command, tmp_
     pq.write_table(columns_of(vectors[0], queue=vectors[1]), tmp_path / "rows.parquet")
     given = ["train", "--data", tmp_path / "rows.parquet", "--bits", "6", "--method", "itq"]
     _, said = succeeded(command(*given, "--out", tmp_path / "model"))
-    assert "rows.parquet has no column of labels by a usual name, of embedding, queue; --label-column names one" in said
+    assert "rows.parquet has no column of labels by a usual name, of queue; --label-column names one" in said
     _, said = succeeded(command(*given, "--label-column", "none", "--out", tmp_path / "other"))
     assert "names one" not in said
 

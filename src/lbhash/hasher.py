@@ -112,6 +112,9 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
     def _validated(self, X: Any, *y: Any, **given: Any) -> tuple[npt.NDArray, ...]:
         """Return X, and y if it is given, as scikit-learn wants them, with embeddings that a model takes."""
         X = as_matrix(X, "X")
+        if getattr(X, "ndim", 2) == 1:  # scikit-learn would print all of it
+            what = f"X has the shape {X.shape}, and must have rows, [n, dim]"
+            raise ValueError(f"{what}. Reshape your data: of one row, X.reshape(1, -1)")
         check_unmasked(X, "X")
         found = validate_data(self, X, *y, dtype=[np.float32, np.float64, np.uint8, np.float16], **given)
         rows, *rest = found if y else (found,)

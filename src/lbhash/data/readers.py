@@ -33,6 +33,7 @@ TEST_NAMES = ("test", "val", "validation")  # of the published set that is not f
 EMBEDDINGS = ("embedding", "embeddings", "vector", "vectors", "features", "emb", "X")
 LABELS = ("label", "labels", "category", "class", "target", "y")
 _NUMBERED = re.compile(r"(.*?)(\d+)")  # a name with a number at its end
+_DECIMAL = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?")
 NO_COLUMN = "none"
 """The name of no label column, for data whose labels do not count."""
 
@@ -271,7 +272,10 @@ def read_whole(file: Path, said: str) -> tuple[Any, dict[str, npt.NDArray[np.boo
         return pa.concat_tables([_read_arrow(file / Path(part["filename"]).name, said) for part in parts]), {}
     check_memory(file.stat().st_size, f"{said}, which")
     if file.suffix == ".csv":
-        return pa.csv.read_csv(file), {}
+        table = pa.csv.read_csv(file)
+        if numbers := [one for one in table.column_names if _DECIMAL.fullmatch(one)]:
+            raise ValueError(f"{said}, whose first line has the number {numbers[0]} for a name; name all columns there")
+        return table, {}
     if file.suffix in (".jsonl", ".ndjson"):
         return pa.json.read_json(file, pa.json.ReadOptions(block_size=1 << 26)), {}
     return _read_arrow(file, said), {}

@@ -73,9 +73,12 @@ def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = Tr
     return pa.schema([known.field(name) for name in dict.fromkeys(names)])
 
 
-def all_columns(data: str | Path) -> list[str]:
-    """Return the names of the columns that data have; none if they are no table."""
-    return _schema(Path(data)).names if _has_columns(Path(data)) else []
+def label_columns(data: str | Path) -> list[str]:
+    """Return the columns of data that labels could be in, which hold integers or texts; none if data are no table."""
+    import pyarrow as pa
+
+    schema = _schema(Path(data)) if _has_columns(Path(data)) else []
+    return [one.name for one in schema if pa.types.is_integer(one.type) or pa.types.is_string(one.type)]
 
 
 def _has_columns(file: Path) -> bool:

@@ -156,6 +156,8 @@ def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
     import pyarrow as pa
 
     columns = [] if schema is None else schema.names
+    if schema is not None and "id" in columns and not pa.types.is_integer(kind := schema.field("id").type):
+        raise TypeError(f"the column 'id' holds {kind}, and ids are integers; rename it to keep it beside the codes")
     which = which or ("id" if "id" in columns else "row")
     if which in ("row", "next"):
         return which

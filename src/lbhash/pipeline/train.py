@@ -16,7 +16,7 @@ from lbhash.data import Dataset
 from lbhash.evaluation.neighbors import NEIGHBORS, NeighborReport, evaluate_neighbors
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import Report, evaluate
-from lbhash.pipeline.columns import all_columns
+from lbhash.pipeline.columns import label_columns
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.splits import check_images_alone, open_embedded
 from lbhash.training.arguments import arguments
@@ -69,7 +69,7 @@ def train_files(
         files |= {"embedding_column": embedding_column, "label_column": label_column}
         dataset, metadata = open_embedded(data, images, **files, protocol=protocol, split_seed=split_seed)
         metadata |= {name: files[name] for name in ("embedding_column", "label_column") if files[name] is not None}
-        if dataset.train.labels is None and label_column is None and (columns := all_columns(data)):
+        if dataset.train.labels is None and label_column is None and (columns := label_columns(data)):
             has = ", ".join(columns[:20])
             print(
                 f"{data} has no column of labels by a usual name, of {has}; --label-column names one", file=sys.stderr

@@ -64,7 +64,7 @@ def as_matrix(value: Any, name: str) -> Any:
         if len(value) and isinstance(value[0], (str, bytes)):
             said = f"{name} has the text {value[0][:40]!r} in row 0, and must have numbers [n, dim]"
             raise ValueError(f"{said}; embed texts and images first (docs/text.md, docs/pictures.md)")
-        return value
+        rows = value
     elif (to_list := getattr(value, "to_pylist", getattr(value, "to_list", None))) is not None:
         rows = to_list()
     else:
@@ -77,4 +77,4 @@ def as_matrix(value: Any, name: str) -> Any:
             raise ValueError(
                 f"{name} has {what} in row {at}; every row must have as many as the first ({len(rows[0])})"
             )
-    return np.asarray(rows)
+    return value if rows is value else np.asarray(rows)
