@@ -4,7 +4,15 @@ import sys
 
 import numpy as np
 import pytest
-from benchmarks.code_search import linear_codes, puncturing, quasi_cyclic, subcodes
+from benchmarks.code_search import (
+    group_modules,
+    linear_codes,
+    permutation_groups,
+    puncturing,
+    quasi_cyclic,
+    random_modules,
+    subcodes,
+)
 
 from lbhash.centers.constructions import linear_table
 from lbhash.centers.constructions.anticode import anticode_generator
@@ -103,6 +111,7 @@ def test_a_map_multiplies_squares_and_exchanges() -> None:
     assert linear_map("7.7.3", "1.2.1@1.0.2") == [4, 8, 2, 3, 16]
     assert orbit(1, [linear_map("7.7.3", "2.1.1"), linear_map("7.7.3", "1.1.1@1.0.2")]) == [1, 2, 3, 4, 8, 12]
     assert orbit(5, []) == [5]
+    assert linear_map("", "2.1f.4.8") == [2, 31, 4, 8]
 
 
 def test_the_search_finds_a_code_and_it_is_repeatable() -> None:
@@ -129,6 +138,78 @@ def test_the_search_among_cyclic_maps_finds_what_the_table_has_not(monkeypatch: 
     found = list(quasi_cyclic.search([6], range(7, 8), minutes=2))
     assert (14, 4) in {(code.n, code.d) for code in found}  # of two circulants all are tried
     assert all(least_weight(code.generator()) == code.d and code.n != 21 for code in found)
+
+
+def test_orbits_of_any_length_are_chosen() -> None:
+    # All points of GF(2)^3 alone: the simplex code [7, 3, 4]; no [6, 3, 4] code is there.
+    points = np.arange(1, 8)
+    weights = np.array([[(u & v).bit_count() % 2 for v in points] for u in points], np.float32)
+    lengths, counts = np.ones(7, np.int64), np.ones(7, np.float32)
+    chosen, cost = group_modules.chosen_orbits(weights, lengths, counts, 7, 4, 1000, 0)
+    assert (sorted(chosen), cost) == (list(range(7)), 0)
+    chosen, cost = group_modules.chosen_orbits(weights, lengths, counts, 6, 4, 1000, 0)
+    assert len(chosen) == 0 < cost
+
+
+def test_random_modules_are_of_the_group_and_of_the_dimension() -> None:
+    rng = np.random.default_rng(0)
+    modules = [module for _ in range(200) if (module := random_modules.random_module(8, 60, rng))]
+    assert len(modules) > 20
+    for texts in modules:
+        maps = [linear_map("", text) for text in texts]
+        assert all(len(row_reduced(np.array(images)[:, None] >> np.arange(8) & 1)) == 8 for images in maps)
+
+
+def test_a_part_is_a_module() -> None:
+    # S_3 on its three points has submodules of dimension 1 and 2 alone, and so have the quotients.
+    swap, turn = [2, 1, 4], [2, 4, 1]
+    for seed in range(20):
+        part = random_modules._part([swap, turn], 2, np.random.default_rng(seed))
+        if part:
+            a, b = (np.array(images)[:, None] >> np.arange(len(images)) & 1 for images in part)
+            identity = np.eye(len(a), dtype=int)
+            assert (a @ a % 2 == identity).all()
+            assert (b @ b @ b % 2 == identity).all()
+            assert (a @ b @ a @ b % 2 == identity).all()
+
+
+def test_the_space_that_a_vector_and_its_images_span() -> None:
+    maps = [[2, 4, 8, 1]]  # a turn of four coordinates
+    for start, size in ((1, 4), (3, 3), (5, 2), (15, 1), (0, 0)):
+        assert len(random_modules._spun(start, maps)) == size
+
+
+@pytest.mark.parametrize(
+    ("group", "order"),
+    [
+        (permutation_groups.affine(9), 54),
+        (permutation_groups.symmetric(5), 120),
+        (permutation_groups.alternating_5(), 60),
+        (permutation_groups.linear(3), 1344),
+        (permutation_groups.projective(7), 336),
+        (permutation_groups.beside(permutation_groups.cyclic(3), permutation_groups.symmetric(3)), 18),
+        (permutation_groups.wreath(permutation_groups.symmetric(3), 2), 72),
+    ],
+)
+def test_groups_have_their_orders(group: list[list[int]], order: int) -> None:
+    elements = permutation_groups.closure(np.array(group))
+    assert len(elements) == order
+    assert (np.sort(elements, axis=1) == np.arange(elements.shape[1])).all()
+
+
+def test_the_search_among_modules_finds_codes_and_is_repeatable() -> None:
+    found = list(group_modules.search(7, {24: 10, 28: 12}, minutes=2, seed=1))
+    assert {(code.n <= 24, code.d) for code in found} == {(True, 10), (False, 12)}
+    assert all(least_weight(code.generator()) >= code.d for code in found)
+    assert list(group_modules.search(7, {24: 10, 28: 12}, minutes=2, seed=1)) == found
+
+
+def test_the_search_among_modules_wants_the_shortest_lengths() -> None:
+    wanted = group_modules.wanted_codes(11)
+    assert all(
+        linear_codes.best_linear_code(n, 11).d < d == linear_codes.best_known_linear(n, 11) for n, d in wanted.items()
+    )
+    assert len(set(wanted.values())) == len(wanted)
 
 
 def test_codes_of_a_field_are_linear_over_it() -> None:

@@ -43,7 +43,7 @@ def execute(data: Dataset[EmbeddingSplit], at: int | None, bits: int, draw: int,
     def score(model: HashModel) -> list[float]:
         return [_map(model, data, classes, at, known=known) for known in (True, False)]
 
-    hasher = Hasher(bits, head="joined", recipe="paper", seed=draw, epochs=epochs, device="cpu")
+    hasher = Hasher(bits, head="joined", seed=draw, epochs=epochs, device="cpu")
     joined = hasher.fit_split(part, len(classes)).model_
     branch = joined.posterior
     for name, own in zip(HEADS, (None, branch), strict=True):
@@ -53,7 +53,7 @@ def execute(data: Dataset[EmbeddingSplit], at: int | None, bits: int, draw: int,
                 joined.neighborhood = neighborhood(joined, part, len(classes), unseen)
             found[f"{name}, {unseen:g}"] = score(joined)
     for name, method in OTHERS.items():
-        settings = {"guided": False, "epochs": epochs, "recipe": "paper"} if method == "hashnet" else {}
+        settings = {"guided": False, "epochs": epochs} if method == "hashnet" else {}
         hasher = Hasher(bits, method, seed=draw, device="cpu", **settings).fit_split(part, len(classes))
         found[name] = score(hasher.model_)
     return found

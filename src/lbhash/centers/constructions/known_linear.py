@@ -6,7 +6,8 @@ so that a code is stored as the maps and one vector of each orbit. GF(2)^k is a 
 ``blocks``; a map takes the element y of block b to s_b y^(2^j) in block t_b, and is written ``s_1.s_2...^j@t_1.t_2...``
 with hexadecimal polynomials; without ``^j`` j is 0, and without ``@`` every block stays. Quasi-cyclic codes of one
 and of several generators have one map; the multiplication by an element of GF(4) or GF(8) as the first map makes the
-code linear over that field, under the simplex code [3, 2, 2] or [7, 3, 4].
+code linear over that field, under the simplex code [3, 2, 2] or [7, 3, 4]. Without blocks, as for the codes of
+``benchmarks.code_search.group_modules``, a map is the images of the unit vectors, ``v_1.v_2...``.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class KnownCode(NamedTuple):
 
 def linear_map(blocks: str, text: str) -> list[int]:
     """Return the images of the unit vectors 1, 2, 4, ... of GF(2)^k under a map of the module's form."""
+    if not blocks:
+        return [int(vector, 16) for vector in text.split(".")]
     moduli = [int(f, 16) for f in blocks.split(".")]
     text, _, targets = text.partition("@")
     factors, _, power = text.partition("^")
