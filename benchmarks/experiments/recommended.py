@@ -13,9 +13,8 @@ sets wins. Each setting leaves a JSON file, and a search that was interrupted go
     python -m benchmarks.experiments.recommended --at 64 --data clinc=FILE --data cifar10=FILE --data mosaic=FILE \
         --data tiny-imagenet=FILE --out FOLDER
 
-asks whether these settings are good at another length too, and where training rows are part of the base: the same four
-settings for every form (``candidates``), on all sets, whose train, base and query are cut from the training rows with
-as large a share of training rows in the base as the data's own.
+asks whether these settings are good at another length too: the same five settings for every form, on all sets
+(``candidates``).
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +31,6 @@ from benchmarks.experiments.page import markdown_table
 
 from lbhash.data import EmbeddingSplit, hold_out
 from lbhash.evaluation.held_out import score_codes
-from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
 from lbhash.losses import METHODS as LOSSES
 from lbhash.losses import recommended
@@ -83,6 +80,7 @@ def candidates(method: str, guided: bool, bits: int) -> dict[str, dict[str, Any]
     default = {"guidance": {"weight": LOSSES[method].guidance_weight}} if guided else {}
     return {
         "own": {**found, **own},
+        "own, batch 512": {**found, **own, "batch_size": 512},
         "own options": {**START, **own},
         "own training": {**found, **default},
         "start": {**START, **default},
@@ -97,7 +95,7 @@ def try_length(method: str, guided: bool, sources: list[Source], settings: argpa
         if name not in found:
             given = {"epochs": settings.epochs, "seed": settings.seed, "recipe": "paper", "device": "cpu"}
             hasher = Hasher(settings.at, method, guided, **given, **setting)  # with no options but the setting's
-            found[name] = {source.name: _score_as_asked(hasher, source) for source in sources}
+            found[name] = {source.name: _score(hasher, source) for source in sources}
             write_json(file, found)
     return found
 
@@ -211,21 +209,6 @@ def _score(hasher: Hasher, source: Source) -> float:
     return found
 
 
-def _score_as_asked(hasher: Hasher, source: Source) -> float:
-    """Train a setting on a cut of the training rows, and return the mAP of its queries."""
-    fitted, classes = source.training(hasher.seed)
-    hasher.fit_split(fitted, len(classes), known_confusion=lambda: _cut_confusion(source, hasher.seed))
-    data = source.dataset(hasher.seed)
-    query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
-    return evaluate(query, data.query.labels, base, data.base.labels, source.top_k(), bits=hasher.bits).map
-
-
-@cache
-def _cut_confusion(source: Source, seed: int) -> Any:
-    fitted, classes = source.training(seed)
-    return confusion(fitted, len(classes))
-
-
 @cache
 def _parts(source: Source, seed: int) -> tuple[EmbeddingSplit, EmbeddingSplit, int]:
     split, classes = source.training()
@@ -252,7 +235,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     settings = parser.parse_args(arguments)
-    sources = [replace(Source.of(given), validation=settings.at is not None) for given in settings.data]
+    sources = [Source.of(given) for given in settings.data]
     cells = {cell_name(m, guided): (m, guided, sources, settings) for m in settings.methods for guided in (False, True)}
     if settings.at:
         settings.out.mkdir(parents=True, exist_ok=True)
