@@ -390,7 +390,7 @@ def test_labels_in_a_column_of_another_name_are_asked_for(vectors, command, tmp_
     pq.write_table(columns_of(vectors[0], queue=vectors[1]), tmp_path / "rows.parquet")
     given = ["train", "--data", tmp_path / "rows.parquet", "--bits", "6", "--method", "itq"]
     _, said = succeeded(command(*given, "--out", tmp_path / "model"))
-    assert "rows.parquet has no column of labels by a usual name, of queue; --label-column names one" in said
+    assert "rows.parquet has no column of labels by a usual name, but queue; --label-column names one" in said
     _, said = succeeded(command(*given, "--label-column", "none", "--out", tmp_path / "other"))
     assert "names one" not in said
 

@@ -72,7 +72,7 @@ def train_files(
         if dataset.train.labels is None and label_column is None and (columns := label_columns(data)):
             has = ", ".join(columns[:20])
             print(
-                f"{data} has no column of labels by a usual name, of {has}; --label-column names one", file=sys.stderr
+                f"{data} has no column of labels by a usual name, but {has}; --label-column names one", file=sys.stderr
             )
         threads = 1 if threads is None else threads
         return train_model(dataset, out, split_seed=split_seed, metadata=metadata, threads=threads, **training)
