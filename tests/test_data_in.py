@@ -14,6 +14,7 @@ from lbhash import Hasher
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data import load_table
 from lbhash.index import build_index, open_index
+from lbhash.pipeline.columns import label_columns
 from lbhash.utils.arrays import as_matrix
 
 ROWS, DIM, CLASSES = 60, 6, 3
@@ -393,6 +394,13 @@ def test_labels_in_a_column_of_another_name_are_asked_for(vectors, command, tmp_
     assert "rows.parquet has no column of labels by a usual name, but queue; --label-column names one" in said
     _, said = succeeded(command(*given, "--label-column", "none", "--out", tmp_path / "other"))
     assert "names one" not in said
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
+def test_columns_of_texts_may_be_labels(vectors, tmp_path, kind):
+    texts = pa.array(["a"] * ROWS, pa.string()).cast(kind)
+    pq.write_table(columns_of(vectors[0], queue=texts), tmp_path / "rows.parquet")
+    assert label_columns(tmp_path / "rows.parquet") == ["queue"]
 
 
 def test_a_column_of_texts_is_no_column_of_embeddings(command, tmp_path):

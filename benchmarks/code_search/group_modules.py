@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def wanted_codes(k: int) -> dict[int, int]:
-    """The even distances that the library's table has too late, by the least length known."""
+    """The even distances of the best codes known that the library's codes lack, by the first length that has them."""
     wanted = {}
     for n in range(k + 2, TABLE_BITS + 1):
         d = best_known_linear(n, k) or 0

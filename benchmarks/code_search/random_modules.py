@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 from benchmarks.code_search.permutation_groups import Permutations, random_subgroup
 
+from lbhash.centers.constructions.known_linear import _image
+
 Maps = list[list[int]]
 """The images of the unit vectors under each generator of a group."""
 
@@ -83,14 +85,6 @@ def _random_vector(maps: Maps, rng: np.random.Generator) -> int:
         elif rng.random() < 0.6 or not kernel:
             kernel ^= message
     return kernel
-
-
-def _image(images: list[int], vector: int) -> int:
-    result = 0
-    while vector:
-        result ^= images[(vector & -vector).bit_length() - 1]
-        vector &= vector - 1
-    return result
 
 
 def _reduced(vector: int, pivots: dict[int, int]) -> int:

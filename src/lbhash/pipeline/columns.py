@@ -78,7 +78,8 @@ def label_columns(data: str | Path) -> list[str]:
     import pyarrow as pa
 
     schema = _schema(Path(data)) if _has_columns(Path(data)) else []
-    return [one.name for one in schema if pa.types.is_integer(one.type) or pa.types.is_string(one.type)]
+    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary)
+    return [one.name for one in schema if any(holds(one.type) for holds in kinds)]
 
 
 def _has_columns(file: Path) -> bool:
