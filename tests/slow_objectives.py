@@ -277,6 +277,28 @@ def slow_talr(objective, task, rows, sets, index):
     return 1 - mean(precisions)
 
 
+def slow_ndcg(objective, task, rows, sets, index):
+    u, found = tanh(rows), []
+    bins = max(task.bits // 2, 1)
+    for i in range(len(u)):
+        others = [j for j in range(len(u)) if j != i]
+        gains = {j: 2 ** len(sets[i] & sets[j]) - 1 for j in others}
+        best = sum(g / math.log2(rank + 1) for rank, g in enumerate(sorted(gains.values(), reverse=True), start=1))
+        if not best:
+            continue
+        total = passed = 0.0
+        for t in range(bins + 1):
+            shares = {}
+            for j in others:
+                d = (task.bits - inner(u[i], u[j])) / 2
+                shares[j] = max(0.0, 1 - abs(d - t * task.bits / bins) * bins / task.bits)
+            here = sum(shares.values())
+            total += sum(shares[j] * gains[j] for j in others) / math.log2(passed + (here + 1) / 2 + 1)
+            passed += here
+        found.append(total / best)
+    return 1 - mean(found)
+
+
 def slow_jmlh(objective, task, rows, sets, index):
     w, losses = objective.classifier.weight.tolist(), []
     torch.manual_seed(0)

@@ -24,16 +24,17 @@ def test_a_search_goes_on_and_its_winner_was_tried_on_every_set(tmp_path, capsys
     assert float(printed[-1].split(" | ")[3]) == pytest.approx(max(means), abs=0.051)
 
 
-def test_the_same_five_settings_are_tried_at_another_length(tmp_path, capsys):
+def test_the_same_ten_settings_are_tried_at_another_length(tmp_path, capsys):
     given = ["--at", "16", "--data", "one=digits", "--methods", "dch", "--epochs", "1", "--workers", "1"]
     recommended.main([*given, "--out", str(tmp_path)])
     host, guided = (recommended.candidates("dch", guided, 16) for guided in (False, True))
     assert list(host) == list(guided)
+    assert len(host) == 10
     assert host["own"]["options"]["gamma"] == 10 * 16 / 32  # in bits of distance, found at 32 bits
-    assert {**host["own"], "batch_size": 512} == host["own, batch 512"]
-    assert host["own options"] == {**recommended.START, "options": host["own"]["options"]}
-    assert "options" not in host["own training"]
-    assert host["start"] == recommended.START
+    assert host["512"] == {**recommended.START, "options": host["own"]["options"]}
+    assert "options" not in host["own, default options"]
+    assert host["512, default options"] == recommended.START
+    assert guided["128"]["guidance"] == guided["own"]["guidance"]
     tried = json.loads((tmp_path / "dch-16bits.json").read_text())
     assert len({maps["one"] for maps in tried.values()}) > 3  # without the options of the recipe
     printed = capsys.readouterr().out.splitlines()
@@ -42,4 +43,10 @@ def test_the_same_five_settings_are_tried_at_another_length(tmp_path, capsys):
         means = [100 * np.mean(list(maps.values())) for maps in tried.values()]
         shown = [float(cell.strip("* ")) for cell in line.split("|")[2:-2]]
         assert shown == pytest.approx(means, abs=0.051)
-        assert line.split("|")[2 + int(np.argmax(means))].startswith(" **")
+        assert line.split("|")[2 + list(tried).index(recommended.best_of(tried))].startswith(" **")
+
+
+def test_between_settings_that_are_near_the_best_mean_the_first_set_decides():
+    maps = {"a": {"x": 0.30, "y": 0.72}, "b": {"x": 0.31, "y": 0.702}, "c": {"x": 0.5, "y": 0.4}}
+    assert recommended.best_of(maps) == "b"
+    assert recommended.best_of({**maps, "d": {"x": 0.30, "y": 0.74}}) == "d"

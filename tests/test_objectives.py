@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.slow_objectives import CLASSES, ROWS, SLOW, label_sets, nll
+from sklearn.metrics import ndcg_score
+from tests.slow_objectives import CLASSES, ROWS, SLOW, label_sets, nll, slow_ndcg
 from torch import Tensor
 
 from lbhash.codes import pack
@@ -232,6 +233,35 @@ def test_tie_aware_precision_of_codes_is_that_of_the_evaluation():
         precisions.append(evaluate(*query, codes[others], labels.numpy()[others]).map)
     assert found == pytest.approx(np.mean(precisions), abs=0.02)
     assert 0.3 < found < 0.95
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_the_tie_aware_ndcg(multi):
+    task = make_task(multi)
+    objective = make("talr", task, measure="ndcg")
+    logits, labels, index = make_batch(task)
+    expected = slow_ndcg(objective, task, logits.tolist(), label_sets(labels), index.tolist())
+    assert objective(logits, labels, index).item() == pytest.approx(expected, rel=2e-5)
+    assert make("talr", task)(logits, labels, index).item() != pytest.approx(expected, rel=1e-3)
+
+
+def test_the_tie_aware_ndcg_of_codes_is_that_of_scikit_learn():
+    """Of codes, with a bin for each distance, up to the discount of tied rows, here that of their mean rank."""
+    bits, rows = 16, 40
+    rng = np.random.default_rng(1)
+    hot = (rng.random((rows, 5)) < 0.4).astype(np.float32)
+    signs = np.where(rng.random((rows, bits)) < 0.5, -1.0, 1.0)
+    task = Task(bits, 5, torch.tensor(hot), make_task(bits=bits).centers)
+    objective = METHODS["talr"](task, measure="ndcg", bins=bits)
+    found = 1 - objective(torch.tensor(50 * signs).float(), torch.tensor(hot), torch.arange(rows)).item()
+    gains = 2 ** (hot @ hot.T) - 1
+    expected = []
+    for row in range(rows):
+        others = np.arange(rows) != row
+        if gains[row, others].any():
+            expected.append(ndcg_score(gains[row : row + 1, others], signs[row : row + 1] @ signs[others].T))
+    assert np.mean(expected) - 0.02 < found < np.mean(expected)  # which is less than the mean of their discounts
+    assert found > 0.3
 
 
 def test_mds_pulls_similar_rows_together_from_an_epoch_on():

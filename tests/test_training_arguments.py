@@ -104,7 +104,12 @@ def test_a_recipe_fills_in_what_is_not_given():
 def test_recommended_options_may_follow_from_the_length():
     short, long = (with_recipe(Hasher(bits, "dsdh", False, recipe="tuned").checked()) for bits in (32, 64))
     assert (short.options, long.options) == ({"mu": 0.2, "nu": 0.012, "eta": 0.45}, {})
+    assert (short.batch_size, short.dropout, long.dropout) == (128, 0.28, 0.0)
     assert with_recipe(Hasher(64, "dch", recipe="tuned").checked()).options == {"gamma": 82.0, "lam": 0.0041}
+    host = with_recipe(Hasher(48, "dch", False, recipe="tuned").checked())
+    assert (host.batch_size, host.options) == (384, {"gamma": 15.0, "lam": 0.032})
+    assert with_recipe(Hasher(47, "dch", False, recipe="tuned").checked()).batch_size == 256
+    assert with_recipe(Hasher(64, "hashnet", recipe="tuned").checked()).guidance == {"weight": 1.0}
 
 
 @pytest.mark.parametrize(("rows", "batch"), [(None, 256), (5000, 256), (2047, 255), (640, 80), (3, 2)])

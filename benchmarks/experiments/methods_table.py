@@ -24,10 +24,12 @@ from lbhash.losses import METHODS
 from lbhash.reproduce.results import Interval, plots
 from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress
+from lbhash.utils.plotting import new_panels, palette
 
 PART = "methods-table"
 BITS = (16, 32, 64)
 UNSEEN = "unseen"
+MARKERS = "os^"  # one for each ten methods
 KEY = ("data", "at", "protocol", "method", "bits", "epochs", "seeds")
 
 Row = dict[str, str]
@@ -110,10 +112,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def write(lines: list[Row], file: Path, picture: Path) -> None:
-    """Write the page's part and the picture."""
+    """Write the page's part and the pictures."""
     shown = _best_known(lines)
     replace_part(file, PART, page(shown))
     draw(shown, picture)
+    draw_unseen(shown, picture.with_stem(picture.stem + "-unseen"))
 
 
 def page(lines: list[Row]) -> str:
@@ -175,6 +178,35 @@ def draw(lines: list[Row], file: Path) -> None:
     if not records:
         return
     figure = plots.panel_figure(records, plots.draw_points, "method", "mAP", "form", xlabel="mAP")
+    with replacing(file) as temporary:
+        figure.savefig(temporary, format="png", dpi=110)
+
+
+def draw_unseen(lines: list[Row], file: Path) -> None:
+    """Draw the mAP of classes seen against that of classes never seen: of each method a line through its lengths."""
+    from matplotlib.lines import Line2D
+
+    maps = {(line["protocol"], line["data"], line["method"], int(line["bits"])): float(line["map"]) for line in lines}
+    sets = list(dict.fromkeys(data for protocol, data, *_ in maps if protocol))
+    if not sets:
+        return
+    figure, panels = new_panels(len(sets), 5.2, 5.2)
+    colors = palette(10)
+    looks = {host: (colors[at % 10], MARKERS[at // 10]) for at, host in enumerate(METHODS)}
+    for axes, data in zip(panels, sets, strict=True):
+        for (host, (color, marker)), form in product(looks.items(), ("", "_d")):
+            lengths = sorted(
+                bits for protocol, *cell, bits in maps if (protocol, cell) == (UNSEEN, [data, host + form])
+            )
+            seen, later = ([maps.get((rule, data, host + form, bits)) for bits in lengths] for rule in ("", UNSEEN))
+            face, line = (color, "-") if form else ("white", "--")
+            axes.plot(later, seen, line, color=color, marker=marker, markerfacecolor=face, linewidth=1)
+        axes.set(title=data, xlabel="mAP, classes never seen", ylabel="mAP, classes seen")
+    handles = [
+        Line2D([], [], color=color, marker=marker, linestyle="", label=host) for host, (color, marker) in looks.items()
+    ]
+    said = "hollow, dashed: plain; filled: guided; a line leads from short codes to long ones"
+    figure.legend(handles=handles, loc="outside lower center", ncols=7, frameon=False, fontsize=9, title=said)
     with replacing(file) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
 

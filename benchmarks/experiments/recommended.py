@@ -10,11 +10,12 @@ running mean falls below the median of those before is not trained on the sets t
 method, and the first, are then tried on the last set too, whose trainings are the longest, and the best mean over all
 sets wins. Each setting leaves a JSON file, and a search that was interrupted goes on.
 
-    python -m benchmarks.experiments.recommended --at 64 --data clinc=FILE --data cifar10=FILE --data mosaic=FILE \
-        --data tiny-imagenet=FILE --out FOLDER
+    python -m benchmarks.experiments.recommended --at 64 --data tiny-imagenet=FILE --data clinc=FILE \
+        --data cifar10=FILE --data mosaic=FILE --out FOLDER
 
-asks whether these settings are good at another length too: the same five settings for every form, on all sets
-(``candidates``).
+asks whether these settings are good at another length too, and where training rows are in the base: the same ten
+settings for every form, on all sets, by train, base and query that are cut from the training rows (``candidates``,
+``lbhash.data.validation_dataset``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +34,10 @@ from benchmarks.experiments.page import markdown_table
 
 from lbhash.data import EmbeddingSplit, hold_out
 from lbhash.evaluation.held_out import score_codes
+from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
 from lbhash.losses import METHODS as LOSSES
-from lbhash.losses import recommended
+from lbhash.losses import settings_at
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
@@ -56,6 +60,17 @@ COMMON = {
 START = {"schedule": "cosine", "batch_size": 512, "lr": 3e-3, "dropout": 0.0}
 """The first setting of every method, with the defaults of its own."""
 
+TRAININGS = (
+    {"batch_size": 128, "lr": 1.5e-3},
+    {"batch_size": 256, "lr": 2e-3},
+    {"batch_size": 384, "lr": 2.5e-3},
+    {"batch_size": 512, "lr": 3e-3},
+)
+"""What is tried at another length in the place of a method's own batch, rate and dropout, which is none here."""
+
+TIE = 0.005
+"""Of the mean mAP: settings that are so near to the best count as equal, and the first set decides between them."""
+
 WEIGHT = {"low": 1e-3, "high": 3.0, "log": True}
 """The weights of the guidance that are searched."""
 
@@ -74,17 +89,13 @@ def space_of(method: str, guided: bool, bits: int) -> dict[str, Any]:
 
 
 def candidates(method: str, guided: bool, bits: int) -> dict[str, dict[str, Any]]:
-    """Return what is tried at another length: own settings and the start's, and mixtures of the two, for ``Hasher``."""
-    found = recommended(method, guided, bits)
+    """Return what is tried at another length, for ``Hasher``: trainings, each with own options and with the default."""
+    found = settings_at(LOSSES[method].recommended["guided" if guided else "host"], bits)  # those that the search found
     own = {name: found.pop(name) for name in ("options", "guidance") if name in found}
     default = {"guidance": {"weight": LOSSES[method].guidance_weight}} if guided else {}
-    return {
-        "own": {**found, **own},
-        "own, batch 512": {**found, **own, "batch_size": 512},
-        "own options": {**START, **own},
-        "own training": {**found, **default},
-        "start": {**START, **default},
-    }
+    trainings = {"own": found} | {str(given["batch_size"]): {**START, **given} for given in TRAININGS}
+    options = {"": own, ", default options": default}
+    return {a + b: {**trainings[a], **options[b]} for a, b in product(trainings, options)}
 
 
 def try_length(method: str, guided: bool, sources: list[Source], settings: argparse.Namespace) -> dict[str, Any]:
@@ -95,22 +106,29 @@ def try_length(method: str, guided: bool, sources: list[Source], settings: argpa
         if name not in found:
             given = {"epochs": settings.epochs, "seed": settings.seed, "recipe": "paper", "device": "cpu"}
             hasher = Hasher(settings.at, method, guided, **given, **setting)  # with no options but the setting's
-            found[name] = {source.name: _score(hasher, source) for source in sources}
+            found[name] = {source.name: _asked_map(hasher, source) for source in sources}
             write_json(file, found)
     return found
 
 
+def best_of(maps: dict[str, dict[str, float]]) -> str:
+    """Return the name of the setting that is taken: of those that are near the best mean, the best on the first set."""
+    means = {name: np.mean(list(own.values())) for name, own in maps.items()}
+    near = [name for name in maps if means[name] >= max(means.values()) - TIE]
+    return max(near, key=lambda name: next(iter(maps[name].values())))
+
+
 def length_table(found: dict[str, dict[str, Any]]) -> str:
-    """Return the mean over the sets of every candidate's mAP in percent, and the best one's on each, in Markdown."""
+    """Return the mean over the sets of every candidate's mAP in percent, the one that is taken in bold, in Markdown."""
     tried = list(next(iter(found.values())))
-    sets = list(next(iter(found.values()))[tried[0]])
     lines = []
     for form, maps in found.items():
-        means = {name: np.mean(list(maps[name].values())) for name in tried}
-        best = max(means, key=lambda name: means[name])
-        shown = [f"**{100 * means[name]:.1f}**" if name == best else f"{100 * means[name]:.1f}" for name in tried]
-        lines.append([form, *shown, *(f"{100 * maps[best][name]:.1f}" for name in sets)])
-    return markdown_table(["method", *tried, *(f"best on {name}" for name in sets)], lines, left=0)
+        taken = best_of(maps)
+        cells = {name: f"{100 * np.mean(list(maps[name].values())):.1f}" for name in tried}
+        shown = [f"**{cells[name]}**" if name == taken else cells[name] for name in tried]
+        lines.append([form, *shown, *(f"{100 * value:.1f}" for value in maps[taken].values())])
+    sets = next(iter(next(iter(found.values())).values()))
+    return markdown_table(["method", *tried, *(f"taken, {name}" for name in sets)], lines, left=0)
 
 
 def search_cell(method: str, guided: bool, sources: list[Source], settings: argparse.Namespace) -> list[dict[str, Any]]:
@@ -209,6 +227,16 @@ def _score(hasher: Hasher, source: Source) -> float:
     return found
 
 
+def _asked_map(hasher: Hasher, source: Source) -> float:
+    """Train a setting on rows cut from the training rows, and return the mAP of others, as the data's protocol asks."""
+    cut = replace(source, validation=True)
+    dataset = cut.dataset(hasher.seed)
+    hasher.fit_split(dataset.train, dataset.classes, known_confusion=lambda: _confusion(cut, hasher.seed))
+    query, base = (hasher.encode_split(part) for part in (dataset.query, dataset.base))
+    labels = dataset.query.labels, dataset.base.labels
+    return evaluate(query, labels[0], base, labels[1], cut.top_k(), bits=hasher.bits).map
+
+
 @cache
 def _parts(source: Source, seed: int) -> tuple[EmbeddingSplit, EmbeddingSplit, int]:
     split, classes = source.training()
@@ -217,6 +245,9 @@ def _parts(source: Source, seed: int) -> tuple[EmbeddingSplit, EmbeddingSplit, i
 
 @cache
 def _confusion(source: Source, seed: int) -> Any:
+    if source.validation:
+        dataset = source.dataset(seed)
+        return confusion(dataset.train, dataset.classes)
     fitted, _, classes = _parts(source, seed)
     return confusion(fitted, classes)
 

@@ -276,7 +276,9 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         """
         fitted, held_out = hold_out(split.embedded(), HELD_OUT, purpose="head 'joined'")
         probe = clone(self).set_params(head="bits", unseen=0.0, seed=0, epochs=-(-self.epochs // 3), progress=False)
-        probe.set_params(validation=None, monitor=None, patience=None, warmup=0.0).fit_split(fitted, classes)
+        probe.set_params(start=None, validation=None, monitor=None, patience=None, warmup=0.0).fit_split(
+            fitted, classes
+        )
         outputs = np.concatenate([probe.model_.outputs(chunk) for chunk in held_out.chunks()])
         with cpu_settings(self.threads):
             return choose(fitted, held_out, outputs, probe.centers_)

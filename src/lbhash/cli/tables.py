@@ -258,7 +258,7 @@ def print_compared_centers(compared: Mapping[str, Any]) -> None:
 
 
 def method_rows() -> list[dict[str, Any]]:
-    """Return name, summary and source of every method, and what "tuned" sets for a host's forms at 64 bits.
+    """Return name, summary and source of every method, and what "tuned" sets for a host's forms at 32 and 64 bits.
 
     The hosts come first, then the coders, which are never guided.
     """
@@ -274,7 +274,10 @@ def method_rows() -> list[dict[str, Any]]:
             "network": name in METHODS or CODERS[name].network,
             "summary": (kind.__doc__ or "").split(".")[0],
             "source": " ".join((import_module(kind.__module__).__doc__ or "").split()),
-            "recommended": {form: recommended(kind, form == "guided", 64) for form in getattr(kind, "recommended", {})},
+            "recommended": {
+                form: {str(bits): recommended(kind, form == "guided", bits) for bits in (32, 64)}
+                for form in getattr(kind, "recommended", {})
+            },
         }
         for name, kind in kinds.items()
     ]
@@ -292,12 +295,13 @@ def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def print_methods() -> None:
     """Print the methods, and the settings of those that have their own, the recipe "tuned"."""
     table = Table("--method", "with --guided", "labels", "what it does", "source")
-    said_of = "found among 24 settings for each, by the mAP of held-out training rows (docs/methods.md)"
-    tuned = Table("--method", "what is set where you say nothing, for 64 bits", caption=said_of)
+    said_of = "found by the mAP of validation rows, with the same budget for each (docs/methods.md)"
+    tuned = Table("--method", "what is set where you say nothing: 32 bits", "64 bits", caption=said_of)
     for row in method_rows():
         labels = "needed" if row["labels"] else "not used"
         table.add_row(row["name"], row["guided"] or "–", labels, row["summary"], row["source"])
-        for form, settings in row["recommended"].items():
-            said = ", ".join(f"{name} {value}" for name, value in _flat(settings))
-            tuned.add_row(row["guided"] if form == "guided" else row["name"], said)
+        for form, lengths in row["recommended"].items():
+            said = [", ".join(f"{name} {value}" for name, value in _flat(own)) for own in lengths.values()]
+            name = row["guided"] if form == "guided" else row["name"]
+            tuned.add_row(name, said[0], "the same" if said[1] == said[0] else said[1])
     Console().print(table, tuned)

@@ -99,14 +99,24 @@ def uses_centers(method: Any, guided: bool) -> bool:
     return guided or getattr(find_method(method), "__dict__", {}).get("uses_centers", True)
 
 
+LONG = 48
+"""Bits from which on ``Objective.recommended_long`` holds: the searches were at 32 and at 64."""
+
+
 def recommended(method: Any, guided: bool, bits: int) -> dict[str, Any]:
     """Return what the recipe "tuned" sets for codes of a method, plain or guided; a custom one may have none."""
-    found = getattr(find_method(method), "recommended", {}).get("guided" if guided else "host", {})
+    kind, form = find_method(method), "guided" if guided else "host"
+    found = dict(getattr(kind, "recommended", {}).get(form, {}))
+    if bits >= LONG:
+        found |= getattr(kind, "recommended_long", {}).get(form, {})
+    return settings_at(found, bits)
+
+
+def settings_at(found: Mapping[str, Any], bits: int) -> dict[str, Any]:
+    """Return settings for codes of a length: what is a function of it, at any depth, as its value."""
 
     def value(entry: Any) -> Any:
-        if isinstance(entry, Mapping):
-            return {name: value(own) for name, own in entry.items()}
-        return entry(bits) if callable(entry) else entry
+        return settings_at(entry, bits) if isinstance(entry, Mapping) else entry(bits) if callable(entry) else entry
 
     return {name: value(entry) for name, entry in found.items()}
 

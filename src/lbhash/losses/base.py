@@ -57,6 +57,9 @@ class Objective(nn.Module):
     a dict whose values may be functions of ``bits``. What is not named is as in the recipe "paper".
     """
 
+    recommended_long: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """What takes the place of these settings for codes of 48 bits and more (``LONG``)."""
+
     search_space: ClassVar[Mapping[str, Any]] = {}
     """Ranges of the options that ``lbhash tune`` searches, written as in its ``--space`` file.
 

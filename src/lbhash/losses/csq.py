@@ -44,6 +44,7 @@ class CSQ(Objective):
             "guidance": {"weight": 0.0012},
         },
     }
+    recommended_long: ClassVar = {"host": {"options": {}}}
     search_space: ClassVar = {"lam": {"low": 1e-5, "high": 1e-1, "log": True}}
     centers: Tensor
     tie_break: Tensor

@@ -47,6 +47,7 @@ class DCH(Objective):
             "guidance": {"weight": 0.37},
         },
     }
+    recommended_long: ClassVar = {"host": {"batch_size": 384, "lr": 2.5e-3, "dropout": 0.0}}
     search_space: ClassVar = {
         "gamma": lambda bits: {"low": 2 * bits / 32, "high": 50 * bits / 32, "log": True},
         "lam": {"low": 1e-3, "high": 1.0, "log": True},

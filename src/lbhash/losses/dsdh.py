@@ -36,7 +36,7 @@ class DSDH(Objective):
             "lr": 1.7e-3,
             "schedule": "cosine",
             "dropout": 0.28,
-            "options": lambda bits: {"mu": 0.2, "nu": 0.012, "eta": 0.45} if bits < 48 else {},  # then the defaults
+            "options": {"mu": 0.2, "nu": 0.012, "eta": 0.45},
         },
         "guided": {
             "batch_size": 512,
@@ -46,6 +46,10 @@ class DSDH(Objective):
             "options": {"mu": 0.12, "nu": 0.017, "eta": 0.32},
             "guidance": {"weight": 0.75},
         },
+    }
+    recommended_long: ClassVar = {
+        "host": {"batch_size": 128, "lr": 1.5e-3, "dropout": 0.0, "options": {}},
+        "guided": {"options": {}, "guidance": {"weight": 1.0}},
     }
     search_space: ClassVar = {name: {"low": 1e-2, "high": 10.0, "log": True} for name in ("mu", "nu", "eta")}
     targets: Tensor

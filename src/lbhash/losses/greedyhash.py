@@ -43,6 +43,7 @@ class GreedyHash(Objective):
             "guidance": {"weight": 2.1},
         },
     }
+    recommended_long: ClassVar = {"guided": {"options": {}, "guidance": {"weight": 1.0}}}
     search_space: ClassVar = {"alpha": {"low": 1e-3, "high": 1.0, "log": True}}
 
     def __init__(self, task: Task, *, alpha: float = 0.1) -> None:

@@ -43,6 +43,10 @@ class HashNet(Objective):
             "guidance": {"weight": 0.042},
         },
     }
+    recommended_long: ClassVar = {
+        "host": {"batch_size": 256, "lr": 2e-3, "dropout": 0.0, "options": {}},
+        "guided": {"options": {}, "guidance": {"weight": 1.0}},
+    }
     search_space: ClassVar = {
         "alpha": lambda bits: {"low": 1 / bits, "high": 100 / bits, "log": True},
         "continuation": {"low": 5.0, "high": 100.0, "log": True},

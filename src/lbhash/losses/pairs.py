@@ -95,7 +95,8 @@ def soft_histograms(u: Tensor, bins: int, chosen: Tensor) -> Tensor:
     """Return for each row a histogram of its distances to the chosen other rows, ``[n, bins + 1]``.
 
     The distance d = ½(h − ⟨u_i, u_j⟩) counts max(0, 1 − |d − t|/Δ) at each t = 0, Δ, 2Δ … h, where Δ = h / bins: one in
-    total, shared by the two nearest t, so that the count has a gradient. ``chosen`` is ``bool [n, n]``.
+    total, shared by the two nearest t, so that the count has a gradient. ``chosen`` is ``bool [n, n]``, or
+    how much each row counts.
     """
     bits = u.shape[1]
     d = ((bits - u @ u.T) / 2).clamp(0, bits)

@@ -125,6 +125,12 @@ class TrainingArguments:
         least=0,
         most=1,
     )
+    start: str | Path | None = _setting(
+        None,
+        "A trained model whose weights this training starts from, such as for a last stage by another method. Of "
+        "embeddings.",
+        stored=False,
+    )
     centers: str = _setting(
         "arranged",
         "Class centers: 'arranged', which puts frequently confused classes next to each other, or a kind that "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from lbhash.losses import (
     uses_centers,
 )
 from lbhash.models.backbone import Backbone
-from lbhash.models.hash_model import HashModel
+from lbhash.models.hash_model import HashModel, check_model_folder, load_model
 from lbhash.models.surrogate import Surrogate
 from lbhash.training.arguments import TrainingArguments, arguments
 from lbhash.training.coders import coder_of
@@ -129,10 +130,14 @@ def prepare(
         draw_from(given.seed, 1)  # so that a host and its guided form start from the same weights
         dim = split.input_dim(backbone)
         model = HashModel(dim, given.bits, given.hidden, given.dropout, classes if has_classifier else 0, metadata)
+    if given.start is not None:
+        _start_from(model, given.start, backbone)
     identity = {"method": full_name(given.method, given.guided), "dim": dim, "classes": classes}
     identity |= {name: getattr(given, name) for name in ("bits", "hidden", "dropout")}
     identity |= {"guided": bool(given.guided), "centers": str(given.centers)}  # as a checkpoint can store them
     identity |= {"options": options, "guidance": guidance, "validation": share}
+    if given.start is not None:
+        identity["start"] = model.metadata["start"]
     return Setup(given, model, objective, split, fitted, validation, centers, identity)
 
 
@@ -181,6 +186,22 @@ def open_backbone(settings: TrainingArguments) -> Backbone:
 def backbone_device(device: str) -> str:
     """Return the device of a backbone that does not learn."""
     return "cpu" if device == "cpu" else "auto"
+
+
+def _start_from(model: HashModel, folder: str | Path, backbone: Backbone | None) -> None:
+    """Give the model the weights of a trained one; raise ``ValueError`` where they do not fit."""
+    said = f"start is {str(folder)!r}"
+    if backbone is not None:
+        raise ValueError(
+            f"{said}, which is for embeddings; of images, name the tuned backbone of that folder as backbone"
+        )
+    check_model_folder(folder, "start")
+    trained = load_model(folder)
+    for name in ("dim", "bits", "hidden"):
+        if (theirs := getattr(trained, name)) != (ours := getattr(model, name)):
+            raise ValueError(f"{said}, a model with {name} {theirs}; this training has {ours}, and it must be the same")
+    model.head.load_state_dict(trained.head.state_dict())
+    model.metadata["start"] = trained.fingerprint()
 
 
 def _check_partly(split: Split, given: TrainingArguments, backbone: Backbone | None) -> bool:

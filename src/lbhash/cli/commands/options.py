@@ -168,7 +168,7 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
     """Give a command, which takes ``**settings``, an option for each training setting but those that are named."""
     # Python 3.10 refuses the marker KW_ONLY as a type.
     hints = get_type_hints(TrainingArguments, localns={"Augmentation": bool, "KW_ONLY": None})
-    hints |= {"method": str | None, "backbone": str | None}
+    hints |= dict.fromkeys(("method", "backbone", "start"), str | None)
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)

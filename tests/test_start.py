@@ -1,0 +1,73 @@
+"""A training that starts from the weights of a trained model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from lbhash import Hasher
+from lbhash.models.hash_model import load_model
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SMALL = {"bits": 12, "epochs": 2, "hidden": 16, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def trained(blobs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("start") / "model"
+    Hasher(method="dch", guided=False, **SMALL).fit(blobs.x, blobs.y).save_pretrained(folder)
+    return folder
+
+
+def weights(model):
+    return torch.cat([one.flatten() for one in model.head.parameters()]).detach()
+
+
+def test_the_weights_are_those_of_the_model(blobs, trained):
+    given = {**SMALL, "epochs": 1, "lr": 1e-12, "recipe": "paper"}
+    found = Hasher(method="talr", guided=False, start=trained, **given).fit(blobs.x, blobs.y).model_
+    torch.testing.assert_close(weights(found), weights(load_model(trained)), atol=1e-9, rtol=0)
+    assert found.metadata["start"] == load_model(trained).fingerprint()
+    assert "start" not in Hasher(method="talr", **given).fit(blobs.x, blobs.y).model_.metadata
+
+
+def test_a_last_stage_goes_on_and_differs_from_a_start_at_random(blobs, trained):
+    given = {"method": "talr", "guided": False, **SMALL}
+    later, anew = (Hasher(start=one, seed=1, **given).fit(blobs.x, blobs.y) for one in (trained, None))
+    before = Hasher.from_pretrained(trained)
+    near, far = ((weights(one.model_) - weights(before.model_)).abs().mean() for one in (later, anew))
+    assert 0 < near < far / 2
+
+
+def test_a_run_of_another_start_is_not_resumed(blobs, trained, tmp_path):
+    from lbhash.pipeline.train import train_files
+
+    np.savez(tmp_path / "d.npz", embeddings=blobs.x, labels=blobs.y)
+    given = {**SMALL, "method": "talr", "guided": False, "out": tmp_path / "model", "protocol": "holdout"}
+    train_files(tmp_path / "d.npz", **given)
+    with pytest.raises(ValueError, match="start"):
+        train_files(tmp_path / "d.npz", **given, start=trained, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"bits": 16}, r"start is '.*model', a model with bits 12; this training has 16, and it must be the same"),
+        ({"hidden": 0}, r"start is '.*model', a model with hidden 16; this training has 0, and it must be the same"),
+        (
+            {"method": "itq"},
+            r"start is .*model'\) and the method is 'itq', which has its own settings; leave start out",
+        ),
+        ({"start": "none"}, r"start is 'none', and there is no such folder"),
+    ],
+)
+def test_what_does_not_fit_is_refused(blobs, trained, given, message):
+    settings = {**SMALL, "start": trained, **given}
+    if given.get("method") == "itq":
+        settings = {"bits": 8, "start": trained, "method": "itq", "device": "cpu"}
+    with pytest.raises(ValueError, match=message):
+        Hasher(**settings).fit(blobs.x, blobs.y)
+    with pytest.raises(ValueError, match="a model with dim 12; this training has 5"):
+        Hasher(**SMALL, start=trained).fit(blobs.x[:, :5], blobs.y)
