@@ -1,4 +1,4 @@
-"""All host methods, plain and guided, under one protocol: mAP with its tie range, unseen classes, k-NN and seconds.
+"""All methods with labels, plain and guided, under one protocol: mAP, unseen classes, k-NN and seconds.
 
     python -m benchmarks.experiments.methods_table --data clinc=FILE --data tiny-imagenet@1000=FILE --bits 32
 
@@ -22,6 +22,7 @@ from benchmarks.experiments.page import check_part, markdown_table, read_csv, re
 
 from lbhash.losses import METHODS
 from lbhash.reproduce.results import Interval, plots
+from lbhash.training.coders import CODERS
 from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress
 from lbhash.utils.plotting import new_panels, palette
@@ -32,7 +33,14 @@ UNSEEN = "unseen"
 MARKERS = "os^"  # one for each ten methods
 KEY = ("data", "at", "protocol", "method", "bits", "epochs", "seeds")
 
+NAMES = [*METHODS, *(name for name, kind in CODERS.items() if kind.needs_labels)]
+
 Row = dict[str, str]
+
+
+def forms() -> list[str]:
+    """Return the methods, each host and then its guided form, and the coders with labels, which are not guided."""
+    return [host + form for host in NAMES for form in ("", "_d") if not form or host in METHODS]
 
 
 @cache
@@ -50,7 +58,8 @@ def execute(file: str, cell: Row) -> Row:
     dataset = _dataset(file, cell["protocol"] or None)
     part, classes = dataset.train.compact()
     host, guided = cell["method"].removesuffix("_d"), cell["method"].endswith("_d")
-    hasher = Hasher(int(cell["bits"]), host, guided, int(cell["epochs"]), device="cpu")
+    training = {} if host in CODERS else {"guided": guided, "epochs": int(cell["epochs"])}
+    hasher = Hasher(int(cell["bits"]), host, device="cpu", **training)
     started = time.perf_counter()
     fitted = hasher.fit_seeds(part, len(classes), range(int(cell["seeds"])))
     seconds = time.perf_counter() - started
@@ -73,7 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run what is missing, and write the tables, the picture and the CSV."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", required=True, metavar="NAME[@R]=FILE")
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--bits", nargs="+", type=int, default=list(BITS))
     parser.add_argument("--seeds", type=int, default=3, help="how many, from 0")
     parser.add_argument("--epochs", type=int, default=15)
@@ -86,16 +95,15 @@ def main(arguments: list[str] | None = None) -> None:
         check_part(given.page, PART)
         lines = read_csv(table)
         done = [tuple(line[name] for name in KEY) for line in lines]
-        for one, bits, protocol, method, form in product(
-            given.data, given.bits, given.protocols, given.methods, ("", "_d")
-        ):
+        wanted = [name for name in forms() if name.removesuffix("_d") in given.methods]
+        for one, bits, protocol, method in product(given.data, given.bits, given.protocols, wanted):
             head, _, file = one.partition("=")
             name, _, at = head.partition("@")
             if not (name and file) or not (at or "1").isdigit():
                 raise ValueError(f"data is {one!r}; it must be NAME=FILE or NAME@R=FILE")
             rule = UNSEEN if protocol == UNSEEN else ""
             _dataset(file, rule or None)
-            key = (name, at, rule, method + form, str(bits), str(given.epochs), str(given.seeds))
+            key = (name, at, rule, method, str(bits), str(given.epochs), str(given.seeds))
             if key not in done:
                 tasks[" ".join(filter(None, key))] = (file, dict(zip(KEY, key, strict=True)))
     except (TypeError, ValueError) as error:
@@ -135,7 +143,7 @@ def page(lines: list[Row]) -> str:
         columns, rows = ["method"], []
         for protocol, bits in groups:
             columns += [f"{protocol} {bits}".strip(), "guided"]
-        for host in METHODS:
+        for host in NAMES:
             cells = [own.get((*group, host + form)) for group in groups for form in ("", "_d")]
             if any(cells):
                 rows.append([host, *map(_percent, cells)])
@@ -192,7 +200,7 @@ def draw_unseen(lines: list[Row], file: Path) -> None:
         return
     figure, panels = new_panels(len(sets), 5.2, 5.2)
     colors = palette(10)
-    looks = {host: (colors[at % 10], MARKERS[at // 10]) for at, host in enumerate(METHODS)}
+    looks = {host: (colors[at % 10], MARKERS[at // 10]) for at, host in enumerate(NAMES)}
     for axes, data in zip(panels, sets, strict=True):
         for (host, (color, marker)), form in product(looks.items(), ("", "_d")):
             lengths = sorted(
@@ -206,7 +214,7 @@ def draw_unseen(lines: list[Row], file: Path) -> None:
         Line2D([], [], color=color, marker=marker, linestyle="", label=host) for host, (color, marker) in looks.items()
     ]
     said = "hollow, dashed: plain; filled: guided; a line leads from short codes to long ones"
-    figure.legend(handles=handles, loc="outside lower center", ncols=7, frameon=False, fontsize=9, title=said)
+    figure.legend(handles=handles, loc="outside lower center", ncols=9, frameon=False, fontsize=9, title=said)
     with replacing(file) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
 
