@@ -69,6 +69,9 @@ def test_a_guided_name(blobs):
     np.testing.assert_array_equal(plain.train_codes_, guided.train_codes_)
     assert guided.model_.metadata["method"] == "csq"
     assert (method_name("csq_d"), stored_method("csq_d"), stored_method(CSQ)) == ("csq", "csq", "csq")
+    upper = Hasher(**SMALL, method="CSQ_D").fit(blobs.x, blobs.y)
+    assert (upper.name, upper.model_.metadata) == ("csq_d", guided.model_.metadata)
+    assert Hasher(4, "ITQ").fit(blobs.x).model_.metadata["method"] == "itq"
     with pytest.raises(ValueError, match=r"^method is 'csq_d', which is guided, and guided is False; leave one of the"):
         Hasher(**SMALL, method="csq_d", guided=False).fit(blobs.x, blobs.y)
 

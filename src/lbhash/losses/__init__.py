@@ -140,12 +140,13 @@ def stored_method(method: Any) -> str:
 
 
 def _is_guided_name(method: Any) -> bool:
-    return isinstance(method, str) and method.endswith("_d") and method[:-2] in METHODS
+    return isinstance(method, str) and method.lower().endswith("_d") and method.lower()[:-2] in METHODS
 
 
 def _host_name(method: str) -> str:
-    """Return the name of the host: of ``csq_d`` it is ``csq``."""
-    return method[:-2] if _is_guided_name(method) else str(method)
+    """Return the name of the host: of ``csq_d`` and ``CSQ_D`` it is ``csq``."""
+    name = method.lower()[:-2] if _is_guided_name(method) else method.lower()
+    return name if name in METHODS else str(method)
 
 
 def _import_method(method: str) -> type[Objective]:

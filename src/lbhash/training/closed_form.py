@@ -47,7 +47,7 @@ def fitted_method(method: Any, has_labels: bool) -> Any:
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"{error}, or of the coders: {', '.join(CODERS)}{hint}") from None
     if has_labels or (coder is not None and not coder.needs_labels):
-        return method
+        return method if coder is None else method.lower()
     free = ", ".join(name for name, kind in CODERS.items() if not kind.needs_labels)
     raise ValueError(
         f"method is {method_name(method)!r}, which learns from labels, and there are none; give a label for each row, "

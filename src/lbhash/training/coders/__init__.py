@@ -44,7 +44,7 @@ LABEL_FREE = "sne"
 
 def coder_of(method: Any) -> type[Coder] | None:
     """Return the coder of that name; None if the method is a loss, by name or a custom one."""
-    return CODERS.get(method) if isinstance(method, str) else None
+    return CODERS.get(method.lower()) if isinstance(method, str) else None
 
 
 __all__ = [
