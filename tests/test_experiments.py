@@ -84,8 +84,21 @@ def test_the_table_of_methods(tmp_path, monkeypatch, capsys):
     assert len(ran) == 10
     assert page.read_text(encoding="utf-8") == before
     methods_table.main([*settings[:-4], "--seeds", "1", "--protocols", "own", "--page", str(page)])
+    assert len(ran) == 10  # the cells of two seeds say more
+    assert page.read_text(encoding="utf-8") == before
+    methods_table.main([*settings[:-4], "--seeds", "3", "--protocols", "own", "--page", str(page)])
     assert len(ran) == 15
-    assert page.read_text(encoding="utf-8") == before  # the cells of two seeds say more
+    with (tmp_path / "methods-table.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [line["seeds"] for line in lines] == ["3"] * 5 + ["2"] * 5  # a third was added
+    alone = tmp_path / "alone.md"
+    alone.write_text("<!-- methods-table: begin -->\n<!-- methods-table: end -->\n")
+    (tmp_path / "methods-table.csv").unlink()
+    methods_table.main([*settings[:-4], "--seeds", "3", "--protocols", "own", "--page", str(alone)])
+    with (tmp_path / "methods-table.csv").open() as file:
+        for found, whole in zip(lines, csv.DictReader(file), strict=False):
+            for name in ("map", "half", "map_worst", "knn_accuracy"):
+                assert float(found[name]) == pytest.approx(float(whole[name]), abs=3e-5)
     with pytest.raises(SystemExit):
         methods_table.main(["--data", "digits@x=digits", "--page", str(page)])
     assert "data is 'digits@x=digits'; it must be NAME=FILE or NAME@R=FILE" in capsys.readouterr().err

@@ -187,6 +187,9 @@ def test_more_samples_of_16_bits_get_larger_batches():
 
 
 def test_intervals():
+    assert str(Interval.of([0.2]).with_more([0.5, 0.9])) == str(Interval.of([0.2, 0.5, 0.9]))
+    assert str(Interval.of([0.2, 0.3]).with_more([0.9])) == str(Interval.of([0.2, 0.3, 0.9]))
+    assert str(Interval.of([0.2, 0.3]).with_more([])) == str(Interval.of([0.2, 0.3]))
     assert Interval.of([1.0, 2.0, 3.0]).half == pytest.approx(4.302652729911275 / math.sqrt(3))
     assert str(Interval.of([0.5])) == "0.5000"
     assert str(Interval.of([0.5, 0.5, math.inf])) == "0.5000 ± 0.0000 (∞ in 1 of 3)"

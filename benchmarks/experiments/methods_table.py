@@ -3,9 +3,9 @@
     python -m benchmarks.experiments.methods_table --data clinc=FILE --data tiny-imagenet@1000=FILE --bits 32
 
 A data set is NAME=FILE, or NAME@R=FILE where its mAP looks at the first R of a ranking; FILE may be "digits". The seeds
-of a cell are trained together. ``--page`` names a page whose part "methods-table" becomes the tables of mAP (of several
-numbers of seeds the largest), with a picture and each cell in a CSV file beside it: all three are written as soon as a
-cell has been run. A cell that the CSV has is not run again: take its line out where its settings have changed.
+of a cell are trained together. ``--page`` names a page whose part "methods-table" becomes the tables of mAP, with
+pictures and each cell in a CSV file beside it: all are written as soon as a cell has been run. A cell that the CSV has
+is not run again, and one that it has of fewer seeds is added to: take its line out where its settings have changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PART = "methods-table"
 BITS = (16, 32, 64)
 UNSEEN = "unseen"
 MARKERS = "os^"  # one for each ten methods
-KEY = ("data", "at", "protocol", "method", "bits", "epochs", "seeds")
+KEY = ("data", "at", "protocol", "method", "bits", "epochs")
 
 NAMES = [*METHODS, *(name for name, kind in CODERS.items() if kind.needs_labels)]
 
@@ -50,8 +50,8 @@ def _dataset(file: str, protocol: str | None) -> Any:
     return load_dataset(file, protocol=protocol)
 
 
-def execute(file: str, cell: Row) -> Row:
-    """Train all seeds, encode and evaluate, and return the cell's line."""
+def execute(file: str, cell: Row, before: Row | None = None) -> Row:
+    """Train the seeds that are not in the line ``before``, encode and evaluate, and return the cell's line of all."""
     from lbhash.evaluation.report import evaluate
     from lbhash.hasher import Hasher
 
@@ -60,22 +60,29 @@ def execute(file: str, cell: Row) -> Row:
     host, guided = cell["method"].removesuffix("_d"), cell["method"].endswith("_d")
     training = {} if host in CODERS else {"guided": guided, "epochs": int(cell["epochs"])}
     hasher = Hasher(int(cell["bits"]), host, device="cpu", **training)
+    known, count = int(before["seeds"]) if before else 0, int(cell["seeds"])
     started = time.perf_counter()
-    fitted = hasher.fit_seeds(part, len(classes), range(int(cell["seeds"])))
-    seconds = time.perf_counter() - started
+    fitted = hasher.fit_seeds(part, len(classes), range(known, count))
+    seconds = time.perf_counter() - started + (float(before["seconds"]) if before else 0)
     at = int(cell["at"]) if cell["at"] else None
     asked, held = dataset.query, dataset.base
     reports = [
         evaluate(one.encode_split(asked), asked.labels, one.encode_split(held), held.labels, at, bits=one.bits)
         for one in fitted
     ]
-    found = Interval.of([report.map for report in reports])
+    maps = [report.map for report in reports]
+    found = _interval(before).with_more(maps) if before else Interval.of(maps)
     line = {"map": found.mean, "half": found.half}
     for name in ("map_worst", "map_best", "knn_accuracy"):
         values = [report.as_dict()[name] for report in reports]
+        values += [float(before[name])] * known if before and before[name] else []
         line[name] = None if None in values else fmean(values)
     shown = {name: "" if value is None else f"{value:.5f}" for name, value in line.items()}
     return {**cell, **shown, "seconds": f"{seconds:.1f}"}
+
+
+def _interval(line: Row) -> Interval:
+    return Interval(float(line["map"]), float(line["half"]) if line["half"] else None, int(line["seeds"]))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -94,7 +101,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         check_part(given.page, PART)
         lines = read_csv(table)
-        done = [tuple(line[name] for name in KEY) for line in lines]
+        done = {tuple(line[name] for name in KEY): line for line in lines}
         wanted = [name for name in forms() if name.removesuffix("_d") in given.methods]
         for one, bits, protocol, method in product(given.data, given.bits, given.protocols, wanted):
             head, _, file = one.partition("=")
@@ -103,28 +110,29 @@ def main(arguments: list[str] | None = None) -> None:
                 raise ValueError(f"data is {one!r}; it must be NAME=FILE or NAME@R=FILE")
             rule = UNSEEN if protocol == UNSEEN else ""
             _dataset(file, rule or None)
-            key = (name, at, rule, method, str(bits), str(given.epochs), str(given.seeds))
-            if key not in done:
-                tasks[" ".join(filter(None, key))] = (file, dict(zip(KEY, key, strict=True)))
+            cell = (name, at, rule, method, str(bits), str(given.epochs))
+            before = done.get(cell)
+            if before is None or int(before["seeds"]) < given.seeds:
+                task = dict(zip(KEY, cell, strict=True)) | {"seeds": str(given.seeds)}
+                tasks[" ".join(filter(None, cell))] = file, task, before
     except (TypeError, ValueError) as error:
         parser.error(str(error))
     found = print_progress(
         in_processes(tasks, execute, given.workers), len(tasks), lambda name, line: f"{name}: mAP {line['map']}"
     )
     for _, line in found:
-        lines.append(line)
-        write_csv(table, lines)
-        write(lines, given.page, table.with_suffix(".png"))
-    if lines:
-        write(lines, given.page, table.with_suffix(".png"))
+        done[tuple(line[name] for name in KEY)] = line
+        write_csv(table, list(done.values()))
+        write(list(done.values()), given.page, table.with_suffix(".png"))
+    if done:
+        write(list(done.values()), given.page, table.with_suffix(".png"))
 
 
 def write(lines: list[Row], file: Path, picture: Path) -> None:
     """Write the page's part and the pictures."""
-    shown = _best_known(lines)
-    replace_part(file, PART, page(shown))
-    draw(shown, picture)
-    draw_unseen(shown, picture.with_stem(picture.stem + "-unseen"))
+    replace_part(file, PART, page(lines))
+    draw(lines, picture)
+    draw_unseen(lines, picture.with_stem(picture.stem + "-unseen"))
 
 
 def page(lines: list[Row]) -> str:
@@ -160,15 +168,6 @@ def _percent(line: Row | None) -> str:
     return f"{100 * float(line['map']):.1f}{half}"
 
 
-def _best_known(lines: list[Row]) -> list[Row]:
-    """Return the line of each cell that has the most seeds."""
-    of_cell = [name for name in KEY if name != "seeds"]
-    found: dict[tuple[str, ...], Row] = {}
-    for line in sorted(lines, key=lambda line: int(line["seeds"])):
-        found[tuple(line[name] for name in of_cell)] = line
-    return list(found.values())
-
-
 def draw(lines: list[Row], file: Path) -> None:
     """Draw the mAP of every method, plain and guided, a panel for each data set and length of a code."""
     order = list(dict.fromkeys(line["data"] for line in lines))  # a row of panels for each data set
@@ -178,7 +177,7 @@ def draw(lines: list[Row], file: Path) -> None:
             "bits": int(line["bits"]),
             "method": line["method"].removesuffix("_d"),
             "form": "guided" if line["method"].endswith("_d") else "plain",
-            "mAP": Interval(float(line["map"]), float(line["half"]) if line["half"] else None, int(line["seeds"])),
+            "mAP": _interval(line),
         }
         for line in sorted(lines, key=lambda line: (order.index(line["data"]), int(line["bits"])))
         if not line["protocol"]

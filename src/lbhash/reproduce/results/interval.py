@@ -32,10 +32,17 @@ class Interval:
             return cls(math.inf, None, len(given), infinite)
         if len(finite) == 1:
             return cls(float(finite[0]), None, len(given), infinite)
-        from scipy.stats import t
-
-        half = t.ppf(0.975, len(finite) - 1) * finite.std(ddof=1) / math.sqrt(len(finite))
+        half = _factor(len(finite)) * finite.std(ddof=1)
         return cls(float(finite.mean()), float(half), len(given), infinite)
+
+    def with_more(self, values: Iterable[float]) -> Interval:
+        """Return the interval of these values, which are finite, and as many more as are given."""
+        more = np.asarray(list(values), np.float64)
+        count, own = self.count + len(more), 0.0 if self.half is None else self.half / _factor(self.count)
+        mean = (self.count * self.mean + more.sum()) / count
+        squares = (self.count - 1) * own**2 + self.count * (self.mean - mean) ** 2 + np.square(more - mean).sum()
+        half = _factor(count) * math.sqrt(squares / (count - 1)) if count > 1 else None
+        return Interval(float(mean), half, count)
 
     @classmethod
     def of_known(cls, values: Iterable[float]) -> Interval | None:
@@ -60,6 +67,13 @@ class Interval:
 
     def __str__(self) -> str:
         return self.shown(4)
+
+
+def _factor(count: int) -> float:
+    """Return t₀.₉₇₅(n − 1) / √n, by which a standard deviation is half the width of the interval."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, count - 1)) / math.sqrt(count)
 
 
 def lift_counts(lifts: Sequence[Interval]) -> dict[str, int | None]:
