@@ -7,12 +7,14 @@ import inspect
 
 import pytest
 import typer
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lbhash.cli.app import app
 from lbhash.hasher import Hasher
 from lbhash.training import TrainingArguments
 from lbhash.training.arguments import arguments, described
-from lbhash.training.recipes import with_recipe
+from lbhash.training.recipes import _without_rest, with_recipe
 from lbhash.training.schedule import Schedule
 
 OTHERS = {"bits": 12, "method": "dch", "guided": False, "epochs": 3, "seed": 9, "hidden": 8, "dropout": 0.25}
@@ -117,6 +119,22 @@ def test_few_rows_have_smaller_batches_than_the_tuned_recipe_s(rows, batch):
     assert with_recipe(Hasher(method="csq", recipe="tuned").checked(), rows).batch_size == batch
     assert with_recipe(Hasher(method="csq", recipe="tuned", batch_size=500).checked(), rows).batch_size == 500
     assert with_recipe(Hasher(method="csq", recipe="paper").checked(), rows).batch_size == 64
+
+
+@given(st.integers(40, 600), st.integers(8, 20), st.integers(0, 600))
+def test_a_rest_of_few_rows_is_spread_over_the_other_batches(batch, number, rest):
+    rows = number * batch + min(rest, batch - 1)
+    found = _without_rest(batch, rows)
+    sizes = [min(found, rows - start) for start in range(0, rows, found)]
+    assert sum(sizes) == rows
+    assert min(sizes) >= batch / 8
+    assert batch <= found <= batch + batch / 8
+    assert found == batch or len(sizes) == number
+
+
+@pytest.mark.parametrize(("method", "batch"), [("dch", 257), ("hashnet", 257), ("csq", 256), ("csq_d", 256)])
+def test_a_method_that_weighs_pairs_has_no_small_last_batch(method, batch):
+    assert with_recipe(Hasher(32, method, method.endswith("_d"), recipe="tuned").checked(), 10_000).batch_size == batch
 
 
 def test_without_a_recipe_a_method_has_its_own_settings_if_there_are_any_and_no_backbone_learns():

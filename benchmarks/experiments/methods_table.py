@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterable
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -122,10 +123,25 @@ def main(arguments: list[str] | None = None) -> None:
     )
     for _, line in found:
         done[tuple(line[name] for name in KEY)] = line
-        write_csv(table, list(done.values()))
-        write(list(done.values()), given.page, table.with_suffix(".png"))
+        write_csv(table, in_order(done.values()))
+        write(in_order(done.values()), given.page, table.with_suffix(".png"))
     if done:
-        write(list(done.values()), given.page, table.with_suffix(".png"))
+        write(in_order(done.values()), given.page, table.with_suffix(".png"))
+
+
+def in_order(lines: Iterable[Row]) -> list[Row]:
+    """Return the lines by data set, as these came first, then by protocol, length and method."""
+    given, order = list(lines), forms()
+    sets = list(dict.fromkeys(line["data"] for line in given))
+    return sorted(
+        given,
+        key=lambda line: (
+            sets.index(line["data"]),
+            line["protocol"],
+            int(line["bits"]),
+            order.index(line["method"]),
+        ),
+    )
 
 
 def write(lines: list[Row], file: Path, picture: Path) -> None:
@@ -170,7 +186,6 @@ def _percent(line: Row | None) -> str:
 
 def draw(lines: list[Row], file: Path) -> None:
     """Draw the mAP of every method, plain and guided, a panel for each data set and length of a code."""
-    order = list(dict.fromkeys(line["data"] for line in lines))  # a row of panels for each data set
     records = [
         {
             "data": line["data"],
@@ -179,7 +194,7 @@ def draw(lines: list[Row], file: Path) -> None:
             "form": "guided" if line["method"].endswith("_d") else "plain",
             "mAP": _interval(line),
         }
-        for line in sorted(lines, key=lambda line: (order.index(line["data"]), int(line["bits"])))
+        for line in lines
         if not line["protocol"]
     ]
     if not records:
@@ -199,7 +214,8 @@ def draw_unseen(lines: list[Row], file: Path) -> None:
         return
     figure, panels = new_panels(len(sets), 5.2, 5.2)
     colors = palette(10)
-    looks = {host: (colors[at % 10], MARKERS[at // 10]) for at, host in enumerate(NAMES)}
+    hosts = [host for host in NAMES if any(key[0] and key[2] == host for key in maps)]
+    looks = {host: (colors[at % 10], MARKERS[at // 10]) for at, host in enumerate(hosts)}
     for axes, data in zip(panels, sets, strict=True):
         for (host, (color, marker)), form in product(looks.items(), ("", "_d")):
             lengths = sorted(

@@ -28,6 +28,7 @@ class DCH(Objective):
     """
 
     uses_centers = False
+    weighs_pairs = True
     least_distance: ClassVar = 1e-3
     """Bits between two rows; a dissimilar pair at distance 0 would have an infinite loss."""
     recommended: ClassVar = {

@@ -26,6 +26,7 @@ class HashNet(Objective):
     """
 
     uses_centers = False
+    weighs_pairs = True
     recommended: ClassVar = {
         "host": {
             "batch_size": 256,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lbhash.losses import METHODS, method_name, recommended
+from lbhash.losses import METHODS, find_method, method_name, recommended
 from lbhash.training.arguments import TrainingArguments, arguments
 from lbhash.training.schedule import Schedule
 
@@ -26,7 +26,8 @@ def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bo
 
     Args:
         given: after ``checked``.
-        rows: how many rows train, if that is known; the batch of "tuned" is at most an eighth of them.
+        rows: how many rows train, if that is known; the batch of "tuned" is at most an eighth of them, and a little
+            larger for a method that weighs pairs, where few rows would be left for the last one.
         images: whether a backbone learns, for which no settings were searched: the recipe is "paper" then, if none is
             given.
 
@@ -43,6 +44,8 @@ def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bo
         )
     if tuned and rows is not None:
         tuned["batch_size"] = max(2, min(tuned["batch_size"], rows // LEAST_STEPS))
+        if getattr(find_method(given.method), "weighs_pairs", False):
+            tuned["batch_size"] = _without_rest(tuned["batch_size"], rows)
     values: dict[str, Any] = {"recipe": recipe}
     for name, value in {**PAPER, **tuned}.items():
         said = getattr(given, name)
@@ -51,3 +54,8 @@ def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bo
         elif isinstance(said, Mapping):
             values[name] = {**value, **said}
     return TrainingArguments(**{one.name: getattr(given, one.name) for one in arguments()} | values)
+
+
+def _without_rest(batch: int, rows: int) -> int:
+    """Return a batch size with which the last batch of an epoch is no small rest: the rest goes to the others."""
+    return batch if not 0 < rows % batch < batch / 8 else -(-rows // (rows // batch))
