@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -64,10 +66,16 @@ def test_a_run_of_another_start_is_not_resumed(blobs, trained, tmp_path):
     ],
 )
 def test_what_does_not_fit_is_refused(blobs, trained, given, message):
-    settings = {**SMALL, "start": trained, **given}
-    if given.get("method") == "itq":
-        settings = {"bits": 8, "start": trained, "method": "itq", "device": "cpu"}
+    settings = {"start": trained, **({} if given.get("method") == "itq" else SMALL), **given}  # a coder has no epochs
     with pytest.raises(ValueError, match=message):
         Hasher(**settings).fit(blobs.x, blobs.y)
+
+
+def test_other_rows_and_a_damaged_model_are_refused(blobs, trained, tmp_path):
     with pytest.raises(ValueError, match="a model with dim 12; this training has 5"):
         Hasher(**SMALL, start=trained).fit(blobs.x[:, :5], blobs.y)
+    damaged = shutil.copytree(trained, tmp_path / "damaged")
+    weights = damaged / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:400])
+    with pytest.raises(ValueError, match=r"^start is '.*damaged', which could not be loaded"):
+        Hasher(**SMALL, start=damaged).fit(blobs.x, blobs.y)

@@ -275,14 +275,14 @@ def check_model_folder(folder: str | Path, name: str = "model") -> Path:
     return path
 
 
-def load_model(directory: str | Path, *, hub: bool = False) -> HashModel:
+def load_model(directory: str | Path, *, hub: bool = False, name: str = "model") -> HashModel:
     """Load a model folder or, if ``hub``, a model of the Hub (``user/name``); nothing is unpickled.
 
-    Raises ``ValueError`` if there is no such model, or it cannot be loaded.
+    Raises ``ValueError``, which calls the argument ``name``, if there is no such model, or it cannot be loaded.
     """
     if not hub or Path(directory).exists() or str(directory).count("/") != 1:
-        check_model_folder(directory)
+        check_model_folder(directory, name)
     try:
         return HashModel.from_pretrained(str(directory))
     except (AttributeError, KeyError, OSError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
-        raise ValueError(f"model is {str(directory)!r}, which could not be loaded: {one_line(error)}") from None
+        raise ValueError(f"{name} is {str(directory)!r}, which could not be loaded: {one_line(error)}") from None

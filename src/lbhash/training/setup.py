@@ -23,7 +23,7 @@ from lbhash.losses import (
     uses_centers,
 )
 from lbhash.models.backbone import Backbone
-from lbhash.models.hash_model import HashModel, check_model_folder, load_model
+from lbhash.models.hash_model import HashModel, load_model
 from lbhash.models.surrogate import Surrogate
 from lbhash.training.arguments import TrainingArguments, arguments
 from lbhash.training.coders import coder_of
@@ -130,14 +130,12 @@ def prepare(
         draw_from(given.seed, 1)  # so that a host and its guided form start from the same weights
         dim = split.input_dim(backbone)
         model = HashModel(dim, given.bits, given.hidden, given.dropout, classes if has_classifier else 0, metadata)
-    if given.start is not None:
-        _start_from(model, given.start, backbone)
     identity = {"method": full_name(given.method, given.guided), "dim": dim, "classes": classes}
     identity |= {name: getattr(given, name) for name in ("bits", "hidden", "dropout")}
     identity |= {"guided": bool(given.guided), "centers": str(given.centers)}  # as a checkpoint can store them
     identity |= {"options": options, "guidance": guidance, "validation": share}
     if given.start is not None:
-        identity["start"] = model.metadata["start"]
+        identity["start"] = model.metadata["start"] = _start_from(model, given.start, backbone)
     return Setup(given, model, objective, split, fitted, validation, centers, identity)
 
 
@@ -188,20 +186,23 @@ def backbone_device(device: str) -> str:
     return "cpu" if device == "cpu" else "auto"
 
 
-def _start_from(model: HashModel, folder: str | Path, backbone: Backbone | None) -> None:
-    """Give the model the weights of a trained one; raise ``ValueError`` where they do not fit."""
+def _start_from(model: HashModel, folder: str | Path, backbone: Backbone | None) -> str:
+    """Give the model the weights of a trained one, and return that one's fingerprint.
+
+    Raises:
+        ValueError: there is no such model, or its weights do not fit.
+    """
     said = f"start is {str(folder)!r}"
     if backbone is not None:
         raise ValueError(
             f"{said}, which is for embeddings; of images, name the tuned backbone of that folder as backbone"
         )
-    check_model_folder(folder, "start")
-    trained = load_model(folder)
+    trained = load_model(folder, name="start")
     for name in ("dim", "bits", "hidden"):
         if (theirs := getattr(trained, name)) != (ours := getattr(model, name)):
             raise ValueError(f"{said}, a model with {name} {theirs}; this training has {ours}, and it must be the same")
     model.head.load_state_dict(trained.head.state_dict())
-    model.metadata["start"] = trained.fingerprint()
+    return trained.fingerprint()
 
 
 def _check_partly(split: Split, given: TrainingArguments, backbone: Backbone | None) -> bool:
