@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 from benchmarks.code_search import (
+    columns,
     group_modules,
     linear_codes,
     permutation_groups,
@@ -210,6 +211,50 @@ def test_the_search_among_modules_wants_the_shortest_lengths() -> None:
         linear_codes.best_linear_code(n, 11).d < d == linear_codes.best_known_linear(n, 11) for n, d in wanted.items()
     )
     assert len(set(wanted.values())) == len(wanted)
+
+
+def test_the_transform_is_the_sum_over_all_words() -> None:
+    values = np.random.default_rng(0).normal(size=64).astype(np.float32)
+    signs = np.array([[(-1) ** (u & v).bit_count() for u in range(64)] for v in range(64)])
+    found = values.copy()
+    columns._transform(found, 6, np.empty_like(found))
+    np.testing.assert_allclose(found, signs @ values, atol=1e-4)
+
+
+@pytest.mark.parametrize("d", [8, 20])
+def test_the_cost_of_exchanged_columns_is_what_their_words_lack(d: int) -> None:
+    start = np.random.default_rng(0).integers(1, 2**6, 20)
+    found, cost = columns.exchanged(start, 6, d, 200, 0)
+    weights = [sum((int(v) & u).bit_count() % 2 for v in found) for u in range(1, 2**6)]
+    assert cost == sum(max(0, d - weight) ** 2 for weight in weights)
+    assert (cost == 0) == (d == 8)  # 20 would need weight 20 of every word
+    assert columns.exchanged(start, 6, d, 200, 0)[0].tolist() == found.tolist()
+
+
+def test_the_search_among_columns_finds_codes_and_is_repeatable() -> None:
+    wanted = {(24, 7): 10, (27, 7): 12}
+    found = list(columns.search(wanted, minutes=2, seed=0))
+    assert {(code.n, code.k, code.d) for code in found} <= {(23, 7, 9), (26, 7, 11), (27, 7, 12)}
+    assert all(least_weight(code.generator()) == code.d for code in found)
+    assert len(found) == 2
+    assert list(columns.search(wanted, minutes=2, seed=0)) == found
+
+
+def test_three_columns_add_two_to_the_distance() -> None:
+    code = best_linear_code(51, 9)
+    vectors = (1 << np.arange(9)) @ code.generator().astype(np.int64)
+    a, b, c = columns.lengthened(vectors, 9, 22)
+    longer = KnownCode(54, 9, 24, 2, "", "", " ".join(f"{v:x}" for v in [*vectors, a, b, c]))
+    assert c == a ^ b
+    assert least_weight(longer.generator()) == 24
+    assert columns.lengthened(np.array([1, 2, 3, 4, 5, 6, 7] * 2), 3, 8) == []  # all words have weight 8
+
+
+@pytest.mark.parametrize("words", [[3, 5], [1, 2, 3], [7, 6, 1], [5, 5, 2]])
+def test_a_vector_with_all_products_one(words: list[int]) -> None:
+    found = columns._with_products_one(words, 3)
+    every = [b for b in range(8) if all((b & word).bit_count() % 2 for word in words)]
+    assert found in every if every else found is None
 
 
 def test_codes_of_a_field_are_linear_over_it() -> None:

@@ -36,9 +36,7 @@ from lbhash.data import EmbeddingSplit, hold_out
 from lbhash.evaluation.held_out import score_codes
 from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
-from lbhash.losses import METHODS as LOSSES
-from lbhash.losses import settings_at
-from lbhash.reproduce.runs.settings import METHODS
+from lbhash.losses import METHODS, settings_at
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
 from lbhash.tuning.space import default_space, from_entry, import_optuna, starting_point, with_params
@@ -90,9 +88,11 @@ def space_of(method: str, guided: bool, bits: int) -> dict[str, Any]:
 
 def candidates(method: str, guided: bool, bits: int) -> dict[str, dict[str, Any]]:
     """Return what is tried at another length, for ``Hasher``: trainings, each with own options and with the default."""
-    found = settings_at(LOSSES[method].recommended["guided" if guided else "host"], bits)  # those that the search found
+    found = settings_at(
+        METHODS[method].recommended["guided" if guided else "host"], bits
+    )  # those that the search found
     own = {name: found.pop(name) for name in ("options", "guidance") if name in found}
-    default = {"guidance": {"weight": LOSSES[method].guidance_weight}} if guided else {}
+    default = {"guidance": {"weight": METHODS[method].guidance_weight}} if guided else {}
     trainings = {"own": found} | {str(given["batch_size"]): {**START, **given} for given in TRAININGS}
     options = {"": own, ", default options": default}
     return {a + b: {**trainings[a], **options[b]} for a, b in product(trainings, options)}
@@ -139,7 +139,7 @@ def search_cell(method: str, guided: bool, sources: list[Source], settings: argp
     base.set_params(guidance={"weight": "balanced"} if guided else None)
     start = starting_point(base, space)
     if guided:
-        start["guidance.weight"] = LOSSES[method].guidance_weight
+        start["guidance.weight"] = METHODS[method].guidance_weight
     done: list[dict[str, Any]] = []
     for number in range(settings.trials):
         file = settings.out / f"{cell_name(method, guided)}-{number:02}.json"
@@ -258,7 +258,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE")
     parser.add_argument("--last", metavar="NAME=FILE", type=Source.of)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--trials", type=int, default=24)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--bits", type=int, default=32)
