@@ -112,6 +112,7 @@ def exchanged(columns: Vectors, k: int, d: int, steps: int, seed: int) -> tuple[
     """
     np.random.seed(seed)  # noqa: NPY002 - numba's own generator
     size, columns = 1 << k, columns.copy()
+    # Short tenures are best; noise takes any column out in the place of the one that costs least.
     most_in, most_out, noise = np.random.randint(1, 4), np.random.randint(2, 6), 0.05 * np.random.random() ** 2  # noqa: NPY002
     weights, effects, other = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(size, np.float32)
     for column in columns:
