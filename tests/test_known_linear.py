@@ -247,14 +247,22 @@ def test_three_columns_add_two_to_the_distance() -> None:
     longer = KnownCode(54, 9, 24, 2, "", "", " ".join(f"{v:x}" for v in [*vectors, a, b, c]))
     assert c == a ^ b
     assert least_weight(longer.generator()) == 24
-    assert columns.lengthened(np.array([1, 2, 3, 4, 5, 6, 7] * 2), 3, 8) == []  # all words have weight 8
+    assert columns.lengthened(np.arange(1, 16), 4, 8) == []  # all words have weight 8
 
 
-@pytest.mark.parametrize("words", [[3, 5], [1, 2, 3], [7, 6, 1], [5, 5, 2]])
-def test_a_vector_with_all_products_one(words: list[int]) -> None:
-    found = columns._with_products_one(words, 3)
-    every = [b for b in range(8) if all((b & word).bit_count() % 2 for word in words)]
-    assert found in every if every else found is None
+@pytest.mark.parametrize("seed", range(30))
+def test_three_columns_are_found_if_there_are_any(seed: int) -> None:
+    vectors = np.random.default_rng(seed).integers(1, 16, 9)
+    weights = [sum((int(v) & u).bit_count() % 2 for v in vectors) for u in range(1, 16)]
+    light = [u for u, weight in enumerate(weights, 1) if weight < min(weights) + 2]
+    every = {
+        (a, b)
+        for a in range(1, 16)
+        for b in range(16)
+        if all((u & a).bit_count() % 2 or (u & b).bit_count() % 2 for u in light)
+    }
+    found = columns.lengthened(vectors, 4, min(weights))
+    assert tuple(found[:2]) in every if every else found == []
 
 
 def test_codes_of_a_field_are_linear_over_it() -> None:

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from benchmarks.code_search.group_modules import wanted_codes
 
+from lbhash.centers.constructions import linear_table
 from lbhash.centers.constructions.known_linear import KnownCode
 from lbhash.centers.constructions.linear_table import best_linear_code
 
@@ -34,10 +35,10 @@ Vectors = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.float32]
 
 MOST_CHANGED = 16
-"""Columns that are left out of a code, or added to it, at the start."""
+"""How many columns are left out of a code, or added to it, at the start, at most."""
 
 WORK = 5e8
-"""Additions of a tabu search, which has as many steps as that allows."""
+"""How many additions a tabu search may take."""
 
 
 def main() -> None:
@@ -47,8 +48,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    if not all(5 <= k <= 15 for k in given.dimension):
-        parser.error("dimension must be from 5 to 15")
+    for k in given.dimension:
+        if not 5 <= k <= 15:
+            parser.error(f"dimension is {k}; it must be from 5 to 15")
     wanted = {(n, k): d for k in given.dimension for n, d in wanted_codes(k).items()}
     for code in search(wanted, given.minutes, given.seed):
         print(",".join(map(str, code)), flush=True)
@@ -58,7 +60,7 @@ def search(wanted: dict[tuple[int, int], int], minutes: float, seed: int = 0) ->
     """Yield codes with the distances that are wanted, by length and dimension, at even distances one bit shorter.
 
     Args:
-        wanted: least minimum distance by length and dimension; each is taken away when it is found.
+        wanted: least minimum distance by length and dimension.
         minutes: when to give up.
         seed: of the random choices.
     """
@@ -67,8 +69,9 @@ def search(wanted: dict[tuple[int, int], int], minutes: float, seed: int = 0) ->
     found = set()
     while len(found) < len(wanted):
         for (n, k), d in wanted.items():
-            longer = (n + 3, k) if wanted.get((n + 3, k)) == d + 2 and (n + 3, k) not in found else None
-            if (n, k) in found and longer is None:
+            longer = n + 3, k
+            lengthens = wanted.get(longer) == d + 2 and longer not in found
+            if (n, k) in found and not lengthens:
                 continue
             if time.monotonic() > end:
                 return
@@ -81,7 +84,7 @@ def search(wanted: dict[tuple[int, int], int], minutes: float, seed: int = 0) ->
                 yield _code(columns, k, d - odd)
             found.add((n, k))
             columns = np.append(columns, np.bitwise_xor.reduce(columns)) if odd else columns
-            if longer and (three := lengthened(columns, k, d)):
+            if lengthens and (three := lengthened(columns, k, d)):
                 yield _code(np.append(columns, three), k, d + 2)
                 found.add(longer)
 
@@ -101,12 +104,12 @@ def _start(n: int, k: int, rng: np.random.Generator) -> Vectors:
 
 @numba.njit(cache=True, fastmath=True)
 def exchanged(columns: Vectors, k: int, d: int, steps: int, seed: int) -> tuple[Vectors, float]:
-    """Columns of as many, and the sum over their words of what they lack of weight d, squared: 0 if it was found.
+    """The best exchange of columns found, and the sum over its words of (d - weight)^2, for the weights below d.
 
     Args:
         columns: to start from, integers below 2^k.
         k: dimension, 4 at least.
-        d: the least weight.
+        d: the least weight that is wanted.
         steps: when to give up.
         seed: of the random choices.
     """
@@ -176,7 +179,7 @@ def _products(column: int, k: int) -> Weights:
 
 @numba.njit(cache=True, fastmath=True)
 def _transform(values: Weights, k: int, other: Weights) -> None:
-    """The Walsh-Hadamard transform in place: sum over u of values[u] (-1)^(u.v) for every v."""
+    """The Walsh-Hadamard transform in place: the sum over u of values[u] (-1)^(u.v), for every v; k is 4 at least."""
     # The last four bits are transformed with all others side by side in memory, which is faster.
     rows = (1 << k) // 16
     half = 16
@@ -201,33 +204,17 @@ def _transform(values: Weights, k: int, other: Weights) -> None:
 
 def lengthened(columns: Vectors, k: int, d: int) -> list[int]:
     """Three columns a, b, a + b that make the distance d + 2 of d, or none: no light word has u.a = u.b = 0."""
-    words = np.arange(2**k)
-    weights = sum(_products(int(column), k) for column in columns)
-    light = words[1:][weights[1:] < d + 2]  # type: ignore[index]
+    weights = linear_table._weights(_code(columns, k, d).generator())
+    light, other = (weights < d + 2).astype(np.float32), np.empty(2**k, np.float32)
+    light[0] = 0
     for a in range(1, 2**k):
-        b = _with_products_one(light[_products(a, k)[light] == 0].tolist(), k)
-        if b is not None:
+        left = light * (1 - _products(a, k))
+        count = left.sum()
+        _transform(left, k, other)
+        b = int(left.argmin())
+        if left[b] == -count:  # u.b = 1 for all that are left
             return [a, b, a ^ b]
     return []
-
-
-def _with_products_one(words: list[int], k: int) -> int | None:
-    """A vector b with u.b = 1 for all words u, by Gaussian elimination; None if there is none."""
-    rows: dict[int, int] = {}
-    for word in words:
-        row = word | 1 << k  # bit k is the product that is wanted
-        while (leading := (row & (1 << k) - 1).bit_length() - 1) >= 0 and leading in rows:
-            row ^= rows[leading]
-        if leading >= 0:
-            rows[leading] = row
-        elif row:
-            return None
-    b = 0
-    for leading in sorted(rows):
-        row = rows[leading]
-        if ((row & b).bit_count() & 1) != row >> k:
-            b |= 1 << leading
-    return b
 
 
 if __name__ == "__main__":

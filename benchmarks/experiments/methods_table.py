@@ -123,10 +123,11 @@ def main(arguments: list[str] | None = None) -> None:
     )
     for _, line in found:
         done[tuple(line[name] for name in KEY)] = line
-        write_csv(table, in_order(done.values()))
-        write(in_order(done.values()), given.page, table.with_suffix(".png"))
-    if done:
-        write(in_order(done.values()), given.page, table.with_suffix(".png"))
+        lines = in_order(done.values())
+        write_csv(table, lines)
+        write(lines, given.page, table.with_suffix(".png"))
+    if lines and not tasks:
+        write(in_order(lines), given.page, table.with_suffix(".png"))
 
 
 def in_order(lines: Iterable[Row]) -> list[Row]:

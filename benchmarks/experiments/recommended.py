@@ -88,9 +88,8 @@ def space_of(method: str, guided: bool, bits: int) -> dict[str, Any]:
 
 def candidates(method: str, guided: bool, bits: int) -> dict[str, dict[str, Any]]:
     """Return what is tried at another length, for ``Hasher``: trainings, each with own options and with the default."""
-    found = settings_at(
-        METHODS[method].recommended["guided" if guided else "host"], bits
-    )  # those that the search found
+    form = "guided" if guided else "host"
+    found = settings_at(METHODS[method].recommended[form], bits)  # those that the search found
     own = {name: found.pop(name) for name in ("options", "guidance") if name in found}
     default = {"guidance": {"weight": METHODS[method].guidance_weight}} if guided else {}
     trainings = {"own": found} | {str(given["batch_size"]): {**START, **given} for given in TRAININGS}
@@ -258,7 +257,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE")
     parser.add_argument("--last", metavar="NAME=FILE", type=Source.of)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument(
+        "--methods", nargs="+", choices=METHODS, default=[name for name, kind in METHODS.items() if kind.recommended]
+    )
     parser.add_argument("--trials", type=int, default=24)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--bits", type=int, default=32)
@@ -266,6 +267,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     settings = parser.parse_args(arguments)
+    without = [name for name in settings.methods if not METHODS[name].recommended]
+    if settings.at and without:
+        parser.error(
+            f"methods has {without[0]!r}, which has no settings to try at another length; search without --at first"
+        )
     sources = [Source.of(given) for given in settings.data]
     cells = {cell_name(m, guided): (m, guided, sources, settings) for m in settings.methods for guided in (False, True)}
     if settings.at:
