@@ -38,6 +38,8 @@ class DSH(Objective):
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar; that of a batch of one row is its quantization only."""
-        d = (logits[:, None] - logits).square().sum(dim=2)
+        inner = logits @ logits.T
+        norms = inner.diagonal()
+        d = norms[:, None] + norms - 2 * inner
         contrast = torch.where(similar(labels, labels), d, (self.margin - d).clamp(min=0)) / 2
         return pair_mean(contrast) + 2 * self.alpha * (logits.abs() - 1).abs().sum(dim=1).mean()

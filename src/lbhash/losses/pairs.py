@@ -99,10 +99,12 @@ def soft_histograms(u: Tensor, bins: int, chosen: Tensor) -> Tensor:
     how much each row counts.
     """
     bits = u.shape[1]
-    d = ((bits - u @ u.T) / 2).clamp(0, bits)
-    at = torch.linspace(0, bits, bins + 1, dtype=u.dtype, device=u.device)
-    share = (1 - (d[:, :, None] - at).abs() * (bins / bits)).clamp(min=0)
-    return (share * chosen[:, :, None]).sum(dim=1)
+    place = ((bits - u @ u.T) / 2).clamp(0, bits) * (bins / bits)
+    below = place.detach().floor().clamp(max=bins - 1)
+    at, chosen = below.long(), chosen.to(u.dtype)
+    upper = (place - below) * chosen
+    counts = u.new_zeros(len(u), bins + 1)
+    return counts.scatter_add(1, at, chosen - upper).scatter_add(1, at + 1, upper)
 
 
 class Memory(torch.nn.Module):
