@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,9 +91,9 @@ def prepare(
     kind = check_center_kind(given.centers)
     share = check_validation(given.validation, given.monitor)
     options, guidance = plain(given.options, "options"), _plain_guidance(given.guidance)
-    check_method(
-        given.method, given.guided, guidance=guidance, options=options
-    )  # before the confusion, which takes longest
+    # What can be wrong is found before the confusion, which takes longest.
+    check_method(given.method, given.guided, guidance=guidance, options=options)
+    start = _start(given, split.input_dim(backbone), backbone)
     partly = _check_partly(split, given, backbone)
     checked = labeled(split.labeled(), classes)
     split = split if partly else checked
@@ -134,8 +133,9 @@ def prepare(
     identity |= {name: getattr(given, name) for name in ("bits", "hidden", "dropout")}
     identity |= {"guided": bool(given.guided), "centers": str(given.centers)}  # as a checkpoint can store them
     identity |= {"options": options, "guidance": guidance, "validation": share}
-    if given.start is not None:
-        identity["start"] = model.metadata["start"] = _start_from(model, given.start, backbone)
+    if start is not None:
+        model.head.load_state_dict(start.head.state_dict())
+        identity["start"] = model.metadata["start"] = start.fingerprint()
     return Setup(given, model, objective, split, fitted, validation, centers, identity)
 
 
@@ -186,23 +186,24 @@ def backbone_device(device: str) -> str:
     return "cpu" if device == "cpu" else "auto"
 
 
-def _start_from(model: HashModel, folder: str | Path, backbone: Backbone | None) -> str:
-    """Give the model the weights of a trained one, and return that one's fingerprint.
+def _start(given: TrainingArguments, dim: int, backbone: Backbone | None) -> HashModel | None:
+    """Return the trained model whose weights a training begins with, if one is given.
 
     Raises:
         ValueError: there is no such model, or its weights do not fit.
     """
-    said = f"start is {str(folder)!r}"
+    if given.start is None:
+        return None
+    said = f"start is {str(given.start)!r}"
     if backbone is not None:
         raise ValueError(
             f"{said}, which is for embeddings; of images, name the tuned backbone of that folder as backbone"
         )
-    trained = load_model(folder, name="start")
-    for name in ("dim", "bits", "hidden"):
-        if (theirs := getattr(trained, name)) != (ours := getattr(model, name)):
+    trained = load_model(given.start, name="start")
+    for name, ours in (("dim", dim), ("bits", given.bits), ("hidden", given.hidden)):
+        if (theirs := getattr(trained, name)) != ours:
             raise ValueError(f"{said}, a model with {name} {theirs}; this training has {ours}, and it must be the same")
-    model.head.load_state_dict(trained.head.state_dict())
-    return trained.fingerprint()
+    return trained
 
 
 def _check_partly(split: Split, given: TrainingArguments, backbone: Backbone | None) -> bool:
