@@ -18,10 +18,12 @@ def test_a_search_goes_on_and_its_winner_was_tried_on_every_set(tmp_path, capsys
     assert (tmp_path / "csq-00.json").read_text() == first
     assert set(json.loads(first)["map"]) == {"one", "two"}
     printed = capsys.readouterr().out.splitlines()
-    tried = [json.loads((tmp_path / f"csq_d-0{number}.json").read_text())["map"] for number in range(2)]
-    means = [100 * sum(own.values()) / 2 for own in tried if len(own) == 2]
+    tried = [json.loads((tmp_path / f"csq_d-{name}.json").read_text())["map"] for name in ("00", "01")]
+    tried.append(json.loads((tmp_path / "csq_d-paper.json").read_text())["map"])
+    *means, paper = (100 * sum(own.values()) / 2 for own in tried if len(own) == 2)
     assert printed[-1].split(" | ")[0] == "| csq_d"
     assert float(printed[-1].split(" | ")[3]) == pytest.approx(max(means), abs=0.051)
+    assert float(printed[-1].split(" | ")[5]) == pytest.approx(paper, abs=0.051)
 
 
 def test_the_same_ten_settings_are_tried_at_another_length(tmp_path, capsys):

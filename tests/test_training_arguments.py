@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from dataclasses import replace
+from itertools import product
 
 import pytest
+import torch
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lbhash.cli.app import app
 from lbhash.hasher import Hasher
+from lbhash.losses import METHODS, recommended
+from lbhash.losses.base import Objective, Task
 from lbhash.training import TrainingArguments
 from lbhash.training.arguments import arguments, described
 from lbhash.training.recipes import _without_rest, with_recipe
@@ -137,14 +142,28 @@ def test_a_method_that_weighs_pairs_has_no_small_last_batch(method, batch):
     assert with_recipe(Hasher(32, method, method.endswith("_d"), recipe="tuned").checked(), 10_000).batch_size == batch
 
 
+class Custom(Objective):
+    """A method without settings of its own."""
+
+
+def test_the_settings_of_a_method_are_options_that_it_takes():
+    task = Task(32, 3, torch.arange(6) % 3, torch.ones(3, 32))
+    kinds = [(name, kind) for name, kind in METHODS.items() if kind.recommended]
+    for (name, kind), guided, bits in product(kinds, (False, True), (16, 64)):
+        found = recommended(name, guided, bits)
+        assert found["batch_size"] in (128, 256, 384, 512), name
+        kind(replace(task, bits=bits, centers=torch.ones(3, bits)), **found.get("options", {}))
+        assert guided == ("guidance" in found), name
+
+
 def test_without_a_recipe_a_method_has_its_own_settings_if_there_are_any_and_no_backbone_learns():
     assert vars(with_recipe(Hasher().checked())) == vars(with_recipe(Hasher(recipe="tuned").checked()))
     without = vars(with_recipe(Hasher().checked(), images=True))
     assert without == vars(with_recipe(Hasher(recipe="paper").checked()))
-    assert with_recipe(Hasher(method="dsh").checked()).recipe == "paper"
+    assert with_recipe(Hasher(method=Custom).checked()).recipe == "paper"
     assert with_recipe(Hasher(recipe="tuned").checked(), images=True).batch_size == 256
 
 
 def test_a_method_without_settings_of_its_own_has_no_tuned_recipe():
-    with pytest.raises(ValueError, match=r"^recipe is 'tuned', which knows hashnet, .*csq; 'dsh' has the recipe 'pap"):
-        with_recipe(Hasher(method="dsh", recipe="tuned").checked())
+    with pytest.raises(ValueError, match=r"^recipe is 'tuned', for which method 'custom' has no settings; it must be"):
+        with_recipe(Hasher(method=Custom, recipe="tuned").checked())

@@ -14,7 +14,7 @@ import argparse
 import time
 from collections.abc import Iterable
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -153,28 +153,25 @@ def write(lines: list[Row], file: Path, picture: Path) -> None:
 
 
 def page(lines: list[Row]) -> str:
-    """The tables in Markdown, one for each data set: mAP in percent, plain and guided, by length and by protocol."""
+    """The tables in Markdown, one for each data set and protocol: mAP in percent, plain and guided, by length."""
     parts = []
-    for data, at, epochs in dict.fromkeys((line["data"], line["at"], line["epochs"]) for line in lines):
+    tables = dict.fromkeys(tuple(line[name] for name in ("data", "at", "epochs", "protocol")) for line in lines)
+    for data, at, epochs, protocol in tables:
         own = {
-            (line["protocol"], int(line["bits"]), line["method"]): line
+            (int(line["bits"]), line["method"]): line
             for line in lines
-            if (line["data"], line["at"], line["epochs"]) == (data, at, epochs)
+            if (line["data"], line["at"], line["epochs"], line["protocol"]) == (data, at, epochs, protocol)
         }
-        groups = sorted({(protocol, bits) for protocol, bits, _ in own})
-        seeds = {
-            group: sorted({line["seeds"] for (*one, _), line in own.items() if tuple(one) == group}) for group in groups
-        }
-        columns, rows = ["method"], []
-        for protocol, bits in groups:
-            columns += [f"{protocol} {bits}".strip(), "guided"]
+        lengths = sorted({bits for bits, _ in own})
+        columns, rows = ["method", *chain.from_iterable((str(bits), "guided") for bits in lengths)], []
         for host in NAMES:
-            cells = [own.get((*group, host + form)) for group in groups for form in ("", "_d")]
+            cells = [own.get((bits, host + form)) for bits in lengths for form in ("", "_d")]
             if any(cells):
                 rows.append([host, *map(_percent, cells)])
-        said = ", ".join(f"{f'{name} {bits}'.strip()} bits {'/'.join(seeds[name, bits])}" for name, bits in groups)
-        title = f"**{data}**, mAP{f'@{int(at):,}' if at else ''} in percent, {epochs} epochs; seeds: {said}"
-        parts.append(f"{title}\n\n{markdown_table(columns, rows, left=0)}\n")
+        seeds = [(bits, {line["seeds"] for (own_bits, _), line in own.items() if own_bits == bits}) for bits in lengths]
+        said = ", ".join(f"{bits} bits {'/'.join(sorted(counts))}" for bits, counts in seeds)
+        what = f"**{data}**{', classes never seen' if protocol else ''}, mAP{f'@{int(at):,}' if at else ''} in percent"
+        parts.append(f"{what}, {epochs} epochs; seeds: {said}\n\n{markdown_table(columns, rows, left=0)}\n")
     return "\n".join(parts)
 
 

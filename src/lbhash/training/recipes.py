@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lbhash.losses import METHODS, find_method, method_name, recommended
+from lbhash.losses import find_method, method_name, recommended
 from lbhash.training.arguments import TrainingArguments, arguments
 from lbhash.training.schedule import Schedule
 
@@ -38,10 +38,8 @@ def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bo
     recipe = given.recipe or ("tuned" if own and not images else "paper")
     tuned = own if recipe == "tuned" else {}
     if recipe == "tuned" and not tuned:
-        known = ", ".join(name for name, kind in METHODS.items() if kind.recommended)
-        raise ValueError(
-            f"recipe is 'tuned', which knows {known}; {method_name(given.method)!r} has the recipe 'paper'"
-        )
+        name = method_name(given.method)
+        raise ValueError(f"recipe is 'tuned', for which method {name!r} has no settings; it must be 'paper'")
     if tuned and rows is not None:
         tuned["batch_size"] = max(2, min(tuned["batch_size"], rows // LEAST_STEPS))
         if getattr(find_method(given.method), "weighs_pairs", False):
