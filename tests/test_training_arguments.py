@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -15,8 +14,7 @@ from hypothesis import strategies as st
 
 from lbhash.cli.app import app
 from lbhash.hasher import Hasher
-from lbhash.losses import METHODS, recommended
-from lbhash.losses.base import Objective, Task
+from lbhash.losses import METHODS, Objective, Task, recommended
 from lbhash.training import TrainingArguments
 from lbhash.training.arguments import arguments, described
 from lbhash.training.recipes import _without_rest, with_recipe
@@ -152,7 +150,7 @@ def test_the_settings_of_a_method_are_options_that_it_takes():
     for (name, kind), guided, bits in product(kinds, (False, True), (16, 64)):
         found = recommended(name, guided, bits)
         assert found["batch_size"] in (128, 256, 384, 512), name
-        kind(replace(task, bits=bits, centers=torch.ones(3, bits)), **found.get("options", {}))
+        kind(dataclasses.replace(task, bits=bits, centers=torch.ones(3, bits)), **found.get("options", {}))
         assert guided == ("guidance" in found), name
 
 

@@ -28,8 +28,7 @@ FIRST, LAST = 15, 5
 """Epochs of the method, and of the last stage."""
 
 TRAINING = {"recipe": "paper", "batch_size": 256, "schedule": "cosine"}
-"""Of the last stage: a lower rate than that of TALR's own settings, which begin at random, and more similar rows than
-the batches of 64 of the recipe "paper" have."""
+"""Of the last stage; with the batches of 64 of the recipe "paper", few rows are similar."""
 
 
 def compared(source: Source, method: str, bits: int, seeds: int) -> list[str]:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable
 from functools import cache
 from itertools import chain, product
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -155,21 +156,18 @@ def write(lines: list[Row], file: Path, picture: Path) -> None:
 def page(lines: list[Row]) -> str:
     """The tables in Markdown, one for each data set and protocol: mAP in percent, plain and guided, by length."""
     parts = []
-    tables = dict.fromkeys(tuple(line[name] for name in ("data", "at", "epochs", "protocol")) for line in lines)
-    for data, at, epochs, protocol in tables:
-        own = {
-            (int(line["bits"]), line["method"]): line
-            for line in lines
-            if (line["data"], line["at"], line["epochs"], line["protocol"]) == (data, at, epochs, protocol)
-        }
+    table_of = itemgetter("data", "at", "epochs", "protocol")
+    for table in dict.fromkeys(map(table_of, lines)):
+        data, at, epochs, protocol = table
+        own = {(int(line["bits"]), line["method"]): line for line in lines if table_of(line) == table}
         lengths = sorted({bits for bits, _ in own})
         columns, rows = ["method", *chain.from_iterable((str(bits), "guided") for bits in lengths)], []
         for host in NAMES:
             cells = [own.get((bits, host + form)) for bits in lengths for form in ("", "_d")]
             if any(cells):
                 rows.append([host, *map(_percent, cells)])
-        seeds = [(bits, {line["seeds"] for (own_bits, _), line in own.items() if own_bits == bits}) for bits in lengths]
-        said = ", ".join(f"{bits} bits {'/'.join(sorted(counts))}" for bits, counts in seeds)
+        seeds = {bits: sorted({line["seeds"] for (one, _), line in own.items() if one == bits}) for bits in lengths}
+        said = ", ".join(f"{bits} bits {'/'.join(counts)}" for bits, counts in seeds.items())
         what = f"**{data}**{', classes never seen' if protocol else ''}, mAP{f'@{int(at):,}' if at else ''} in percent"
         parts.append(f"{what}, {epochs} epochs; seeds: {said}\n\n{markdown_table(columns, rows, left=0)}\n")
     return "\n".join(parts)

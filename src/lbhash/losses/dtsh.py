@@ -26,7 +26,6 @@ class DTSH(Objective):
     """
 
     uses_centers = False
-    weighs_pairs = True
     search_space: ClassVar = {
         "alpha": lambda bits: {"low": 0.05 * bits, "high": 1.0 * bits, "log": True},
         "eta": {"low": 1e-3, "high": 10.0, "log": True},

@@ -26,7 +26,6 @@ class QSMI(Objective):
     """
 
     uses_centers = False
-    weighs_pairs = True
     search_space: ClassVar = {"alpha": {"low": 1e-4, "high": 1e-1, "log": True}}
 
     def __init__(self, task: Task, *, alpha: float = 0.01) -> None:

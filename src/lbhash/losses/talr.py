@@ -31,7 +31,6 @@ class TALR(Objective):
     """
 
     uses_centers = False
-    weighs_pairs = True
     search_space: ClassVar = {
         "gamma": {"low": 0.1, "high": 10.0, "log": True},
         "bins": lambda bits: {"low": 1, "high": max(2, bits), "log": True},

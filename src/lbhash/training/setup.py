@@ -93,7 +93,7 @@ def prepare(
     options, guidance = plain(given.options, "options"), _plain_guidance(given.guidance)
     # What can be wrong is found before the confusion, which takes longest.
     check_method(given.method, given.guided, guidance=guidance, options=options)
-    start = _start(given, split.input_dim(backbone), backbone)
+    start = _start(given, split, backbone)
     partly = _check_partly(split, given, backbone)
     checked = labeled(split.labeled(), classes)
     split = split if partly else checked
@@ -186,7 +186,7 @@ def backbone_device(device: str) -> str:
     return "cpu" if device == "cpu" else "auto"
 
 
-def _start(given: TrainingArguments, dim: int, backbone: Backbone | None) -> HashModel | None:
+def _start(given: TrainingArguments, split: Split, backbone: Backbone | None) -> HashModel | None:
     """Return the trained model whose weights a training begins with, if one is given.
 
     Raises:
@@ -200,7 +200,7 @@ def _start(given: TrainingArguments, dim: int, backbone: Backbone | None) -> Has
             f"{said}, which is for embeddings; of images, name the tuned backbone of that folder as backbone"
         )
     trained = load_model(given.start, name="start")
-    for name, ours in (("dim", dim), ("bits", given.bits), ("hidden", given.hidden)):
+    for name, ours in (("dim", split.input_dim()), ("bits", given.bits), ("hidden", given.hidden)):
         if (theirs := getattr(trained, name)) != ours:
             raise ValueError(f"{said}, a model with {name} {theirs}; this training has {ours}, and it must be the same")
     return trained
