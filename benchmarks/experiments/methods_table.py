@@ -201,30 +201,27 @@ def draw(lines: list[Row], file: Path) -> None:
 
 
 def draw_unseen(lines: list[Row], file: Path) -> None:
-    """Draw the mAP of classes seen against that of classes never seen: of each method a line through its lengths."""
+    """Draw the mAP of classes seen against that of classes never seen, a panel for each data set and length."""
     from matplotlib.lines import Line2D
 
-    maps = {(line["protocol"], line["data"], line["method"], int(line["bits"])): float(line["map"]) for line in lines}
-    sets = list(dict.fromkeys(data for protocol, data, *_ in maps if protocol))
-    if not sets:
+    maps = {(line["protocol"], line["data"], int(line["bits"]), line["method"]): float(line["map"]) for line in lines}
+    drawn = list(dict.fromkeys((data, bits) for protocol, data, bits, _ in maps if protocol))
+    if not drawn:
         return
-    figure, panels = new_panels(len(sets), 5.2, 5.2)
+    figure, panels = new_panels(len(drawn), 5.2, 5.2)
     colors = palette(10)
-    hosts = [host for host in NAMES if any(key[0] and key[2] == host for key in maps)]
+    hosts = [host for host in NAMES if any(key[0] and key[3] == host for key in maps)]
     looks = {host: (colors[at % 10], MARKERS[at // 10]) for at, host in enumerate(hosts)}
-    for axes, data in zip(panels, sets, strict=True):
+    for axes, (data, bits) in zip(panels, drawn, strict=True):
         for (host, (color, marker)), form in product(looks.items(), ("", "_d")):
-            lengths = sorted(
-                bits for protocol, *cell, bits in maps if (protocol, cell) == (UNSEEN, [data, host + form])
-            )
-            seen, later = ([maps.get((rule, data, host + form, bits)) for bits in lengths] for rule in ("", UNSEEN))
-            face, line = (color, "-") if form else ("white", "--")
-            axes.plot(later, seen, line, color=color, marker=marker, markerfacecolor=face, linewidth=1)
-        axes.set(title=data, xlabel="mAP, classes never seen", ylabel="mAP, classes seen")
+            point = [maps.get((rule, data, bits, host + form)) for rule in (UNSEEN, "")]
+            if None not in point:
+                axes.plot(*point, color=color, marker=marker, markerfacecolor=color if form else "white", linestyle="")
+        axes.set(title=f"{data}, {bits} bits", xlabel="mAP, classes never seen", ylabel="mAP, classes seen")
     handles = [
         Line2D([], [], color=color, marker=marker, linestyle="", label=host) for host, (color, marker) in looks.items()
     ]
-    said = "hollow, dashed: plain; filled: guided; a line leads from short codes to long ones"
+    said = "hollow: plain; filled: guided"
     figure.legend(handles=handles, loc="outside lower center", ncols=9, frameon=False, fontsize=9, title=said)
     with replacing(file) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
