@@ -30,6 +30,27 @@ class DFH(Objective):
     """
 
     uses_centers = False
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 512,
+            "lr": 0.003,
+            "schedule": "cosine",
+            "dropout": 0.14,
+            "options": {"margin": 1.6, "mu": 0.99, "eta": 4.4},
+        },
+        "guided": {
+            "batch_size": 128,
+            "lr": 0.0025,
+            "schedule": "cosine",
+            "dropout": 0.51,
+            "options": {"margin": 0.3, "mu": 0.017, "eta": 3.7},
+            "guidance": {"weight": 0.41},
+        },
+    }
+    recommended_long: ClassVar = {
+        "host": {"batch_size": 128, "lr": 0.0015, "dropout": 0.0},
+        "guided": {"options": {}, "guidance": {"weight": 1.0}},
+    }
     search_space: ClassVar = {
         "margin": {"low": 0.1, "high": 10.0, "log": True},
         "mu": {"low": 1e-2, "high": 10.0, "log": True},

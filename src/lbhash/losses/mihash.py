@@ -26,6 +26,27 @@ class MIHash(Objective):
     """
 
     uses_centers = False
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 512,
+            "lr": 0.0039,
+            "schedule": "cosine",
+            "dropout": 0.21,
+            "options": {"bins": 17},
+        },
+        "guided": {
+            "batch_size": 256,
+            "lr": 0.0016,
+            "schedule": "cosine",
+            "dropout": 0.55,
+            "options": {"bins": 14},
+            "guidance": {"weight": 0.014},
+        },
+    }
+    recommended_long: ClassVar = {
+        "host": {"options": {}},
+        "guided": {"batch_size": 384, "lr": 0.0025, "dropout": 0.0, "options": {}, "guidance": {"weight": 1.0}},
+    }
     search_space: ClassVar = {"bins": {"low": 4, "high": 32, "log": True}}
 
     def __init__(self, task: Task, *, bins: int = 16) -> None:
