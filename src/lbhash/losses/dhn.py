@@ -26,6 +26,27 @@ class DHN(Objective):
     """
 
     uses_centers = False
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 128,
+            "lr": 0.0006,
+            "schedule": "cosine",
+            "dropout": 0.12,
+            "options": {"lam": 3.2},
+        },
+        "guided": {
+            "batch_size": 512,
+            "lr": 0.0061,
+            "schedule": "cosine",
+            "dropout": 0.53,
+            "options": {"lam": 0.34},
+            "guidance": {"weight": 0.76},
+        },
+    }
+    recommended_long: ClassVar = {
+        "host": {"batch_size": 256, "lr": 0.002, "dropout": 0.0},
+        "guided": {"batch_size": 128, "lr": 0.0015, "dropout": 0.0},
+    }
     search_space: ClassVar = {"lam": {"low": 1e-3, "high": 10.0, "log": True}}
 
     def __init__(self, task: Task, *, lam: float = 0.3) -> None:

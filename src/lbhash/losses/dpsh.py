@@ -25,6 +25,24 @@ class DPSH(Objective):
     """
 
     uses_centers = False
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 128,
+            "lr": 0.0018,
+            "schedule": "cosine",
+            "dropout": 0.097,
+            "options": {"eta": 0.9},
+        },
+        "guided": {
+            "batch_size": 256,
+            "lr": 0.0024,
+            "schedule": "cosine",
+            "dropout": 0.35,
+            "options": {"eta": 1.5},
+            "guidance": {"weight": 1.1},
+        },
+    }
+    recommended_long: ClassVar = {"host": {"batch_size": 256, "lr": 0.002, "dropout": 0.0}}
     search_space: ClassVar = {"eta": {"low": 1e-3, "high": 10.0, "log": True}}
 
     def __init__(self, task: Task, *, eta: float = 0.1) -> None:
