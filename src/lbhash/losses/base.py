@@ -48,8 +48,8 @@ class Objective(nn.Module):
     """Whether the method reads ``Task.centers``. If it does not, they need not be arranged."""
 
     weighs_pairs: ClassVar[bool] = False
-    """Whether similar and dissimilar pairs of a batch weigh the same in total. In a last batch of few rows one or two
-    similar pairs then weigh as much as all of another batch, and the method learns badly."""
+    """Whether the similar pairs of a batch, or its triplets, weigh the same in total however few they are. In a last
+    batch of few rows one or two then weigh as much as all of another batch, and the method learns badly."""
 
     guidance_weight: ClassVar[float] = 1.0
     """Weight of the guidance in balance with the method's own loss (``Guided(weight="balanced")``)."""

@@ -26,6 +26,23 @@ class DSH(Objective):
     """
 
     uses_centers = False
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 512,
+            "lr": 0.0089,
+            "schedule": "cosine",
+            "dropout": 0.15,
+            "options": {"alpha": 0.0068, "margin": lambda bits: 37 * bits / 32},
+        },
+        "guided": {
+            "batch_size": 256,
+            "lr": 0.002,
+            "schedule": "cosine",
+            "dropout": 0.51,
+            "options": {"alpha": 0.0085, "margin": lambda bits: 1.0 * bits},
+            "guidance": {"weight": 1.0},
+        },
+    }
     search_space: ClassVar = {
         "alpha": {"low": 1e-3, "high": 1.0, "log": True},
         "margin": lambda bits: {"low": 0.5 * bits, "high": 4.0 * bits},
