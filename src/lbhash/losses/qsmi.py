@@ -26,6 +26,25 @@ class QSMI(Objective):
     """
 
     uses_centers = False
+    weighs_pairs = True
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 128,
+            "lr": 0.0016,
+            "schedule": "cosine",
+            "dropout": 0.12,
+            "options": {"alpha": 0.015},
+        },
+        "guided": {
+            "batch_size": 256,
+            "lr": 0.0061,
+            "schedule": "cosine",
+            "dropout": 0.45,
+            "options": {"alpha": 0.00057},
+            "guidance": {"weight": 0.0015},
+        },
+    }
+    recommended_long: ClassVar = {"host": {"batch_size": 256, "lr": 0.002, "dropout": 0.0, "options": {}}}
     search_space: ClassVar = {"alpha": {"low": 1e-4, "high": 1e-1, "log": True}}
 
     def __init__(self, task: Task, *, alpha: float = 0.01) -> None:

@@ -31,6 +31,25 @@ class TALR(Objective):
     """
 
     uses_centers = False
+    weighs_pairs = True
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 512,
+            "lr": 0.0016,
+            "schedule": "cosine",
+            "dropout": 0.37,
+            "options": {"gamma": 2.1, "bins": lambda bits: max(1, round(31 * bits / 32))},
+        },
+        "guided": {
+            "batch_size": 256,
+            "lr": 0.0021,
+            "schedule": "cosine",
+            "dropout": 0.54,
+            "options": {"gamma": 1.3, "bins": lambda bits: max(1, round(bits / 32))},
+            "guidance": {"weight": 0.01},
+        },
+    }
+    recommended_long: ClassVar = {"host": {"options": {}}, "guided": {"options": {}, "guidance": {"weight": 1.0}}}
     search_space: ClassVar = {
         "gamma": {"low": 0.1, "high": 10.0, "log": True},
         "bins": lambda bits: {"low": 1, "high": max(2, bits), "log": True},
