@@ -135,7 +135,10 @@ def test_a_rest_of_few_rows_is_spread_over_the_other_batches(batch, number, rest
     assert found == batch or len(sizes) == number
 
 
-@pytest.mark.parametrize(("method", "batch"), [("dch", 257), ("hashnet", 257), ("csq", 256), ("csq_d", 256)])
+@pytest.mark.parametrize(
+    ("method", "batch"),
+    [("dch", 257), ("hashnet", 257), ("dtsh", 257), ("talr_d", 257), ("qsmi_d", 257), ("csq", 256), ("csq_d", 256)],
+)
 def test_a_method_that_weighs_pairs_has_no_small_last_batch(method, batch):
     assert with_recipe(Hasher(32, method, method.endswith("_d"), recipe="tuned").checked(), 10_000).batch_size == batch
 
