@@ -23,6 +23,24 @@ class DPN(Objective):
         margin: m.
     """
 
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 128,
+            "lr": 0.0068,
+            "schedule": "cosine",
+            "dropout": 0.54,
+            "options": {"margin": 5.6},
+        },
+        "guided": {
+            "batch_size": 256,
+            "lr": 0.004,
+            "schedule": "cosine",
+            "dropout": 0.42,
+            "options": {"margin": 2.2},
+            "guidance": {"weight": 0.37},
+        },
+    }
+    recommended_long: ClassVar = {"host": {"options": {}}, "guided": {"options": {}, "guidance": {"weight": 1.0}}}
     search_space: ClassVar = {"margin": {"low": 0.1, "high": 10.0, "log": True}}
     centers: Tensor
     tie_break: Tensor
