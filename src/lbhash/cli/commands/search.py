@@ -35,14 +35,19 @@ def search(
     ] = None,
     rerank: Annotated[
         Literal["asymmetric", "outputs", "embeddings"] | None,
-        typer.Option(help="Rank candidates again: all but asymmetric need 'index build --store-vectors'."),
+        typer.Option(
+            help="Rank candidates again, least scores first: all but asymmetric need 'index build --store-vectors'."
+        ),
     ] = None,
     candidates: Annotated[
         int | None, typer.Option(help="How many to rank again; 100 if not given.", show_default=False)
     ] = None,
     asymmetric: Annotated[
         bool,
-        typer.Option("--asymmetric", help="Compare all codes with the real outputs of the rows, not with their codes."),
+        typer.Option(
+            "--asymmetric",
+            help="Compare all codes with the real outputs of the rows, not with their codes; least scores come first.",
+        ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the neighbors as .parquet.")] = None,
     as_json: Json = False,
