@@ -31,6 +31,27 @@ class MDS(Objective):
         start: the epoch, counted from 0, from which on pairs count.
     """
 
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 256,
+            "lr": 0.0026,
+            "schedule": "cosine",
+            "dropout": 0.42,
+            "options": {"lam": 0.0075, "beta": 1.9},
+        },
+        "guided": {
+            "batch_size": 128,
+            "lr": 0.0024,
+            "schedule": "cosine",
+            "dropout": 0.57,
+            "options": {"lam": 2.1e-05, "beta": 0.24},
+            "guidance": {"weight": 0.59},
+        },
+    }
+    recommended_long: ClassVar = {
+        "host": {"batch_size": 128, "lr": 0.0015, "dropout": 0.0, "options": {}},
+        "guided": {"options": {}, "guidance": {"weight": 1.0}},
+    }
     search_space: ClassVar = {
         "lam": {"low": 1e-5, "high": 1e-1, "log": True},
         "beta": {"low": 1e-2, "high": 10.0, "log": True},

@@ -23,6 +23,23 @@ class NormSoftmax(Objective):
         tau: τ, the temperature.
     """
 
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 512,
+            "lr": 0.0062,
+            "schedule": "cosine",
+            "dropout": 0.45,
+            "options": {"tau": 0.95},
+        },
+        "guided": {
+            "batch_size": 256,
+            "lr": 0.0023,
+            "schedule": "cosine",
+            "dropout": 0.47,
+            "options": {"tau": 1.0},
+            "guidance": {"weight": 0.27},
+        },
+    }
     search_space: ClassVar = {"tau": {"low": 0.02, "high": 1.0, "log": True}}
     centers: Tensor
 
