@@ -3,9 +3,11 @@
 import sys
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from benchmarks.code_search import (
     columns,
+    divisible,
     group_modules,
     linear_codes,
     permutation_groups,
@@ -302,3 +304,43 @@ def test_command_prints_a_line_of_the_file(monkeypatch: pytest.MonkeyPatch, caps
     code = KnownCode(int(n), int(k), int(d), int(field), *texts)
     assert len(row_reduced(code.generator())) == 3
     assert least_weight(code.generator()) >= code.d >= 3
+
+
+def weights_of(columns: npt.NDArray[np.int64], k: int) -> list[int]:
+    return [sum((int(v) & u).bit_count() % 2 for v in columns) for u in range(1, 2**k)]
+
+
+@pytest.mark.parametrize("maps", [["2.3.8.c.10.20"], ["2.4.3.10.20.28"], ["2.1.8.4.10.20", "1.2.4.8.20.10"]])
+def test_columns_that_move_keep_a_group_and_weights_that_are_multiples_of_4(maps: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    images = np.array([linear_codes._images(np.array(linear_map("", text))) for text in maps])
+    group = divisible.Group("", maps, permutation_groups.closure(images))
+    flats = divisible.random_flats(group.elements, rng)
+    assert all(weight % 4 == 0 for flat in flats for weight in weights_of(flat, 6))
+    moves = 0
+    for seed in range(20):
+        columns = divisible.random_start(52, flats, rng)
+        starts, short = group.split(np.zeros(0, np.int64) if columns is None else columns)
+        if len(starts) < 4:  # there are too few to move
+            continue
+        task = short, group.elements, group.regular, group.words, group.counts, divisible._products(6)
+        found, cost = divisible.moved(starts, *task, 24, 200, 3.0, 0.3, seed)
+        texts = " ".join(f"{start:x}" for start in [*found, *group.first_of_each(short)])
+        bits = KnownCode(52, 6, 24, 2, "", " ".join(maps), texts).generator().astype(np.int64)
+        ours = (1 << np.arange(6)) @ bits
+        assert len(ours) == 52
+        weights = weights_of(ours, 6)
+        assert all(weight % 4 == 0 for weight in weights)
+        assert cost == pytest.approx(sum(max(0, (24 - weight) / 4) ** 2 for weight in weights))
+        for element in group.elements:
+            np.testing.assert_array_equal(np.sort(element[ours]), np.sort(ours))
+        moves += found.tolist() != starts.tolist()
+    assert moves > 0
+
+
+def test_the_search_among_divisible_codes_finds_codes_and_is_repeatable() -> None:
+    wanted = {28: 12, 59: 28}
+    found = list(divisible.search(7, dict(wanted), minutes=2, seed=0))
+    assert {code.n: code.d for code in found} == wanted
+    assert all(least_weight(code.generator()) >= code.d for code in found)
+    assert list(divisible.search(7, dict(wanted), minutes=2, seed=0)) == found

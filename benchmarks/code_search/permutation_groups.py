@@ -39,8 +39,8 @@ def random_subgroup(least: float, rng: np.random.Generator) -> Permutations | No
     return None
 
 
-def closure(generators: Permutations) -> Permutations:
-    """The group that permutations generate; of one with more than ``MOST_ELEMENTS`` only the identity."""
+def closure(generators: Permutations, most: int = MOST_ELEMENTS) -> Permutations:
+    """The group that permutations generate, the identity first; of one with more than ``most`` elements that alone."""
     begins = [tuple(range(generators.shape[1]))]
     found = set(begins)
     steps = generators.tolist()
@@ -50,7 +50,7 @@ def closure(generators: Permutations) -> Permutations:
             if image not in found:
                 found.add(image)
                 begins.append(image)
-        if len(begins) > MOST_ELEMENTS:
+        if len(begins) > most:
             return np.array(begins[:1])
     return np.array(begins)
 

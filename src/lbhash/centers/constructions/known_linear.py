@@ -7,8 +7,8 @@ so that a code is stored as the maps and one vector of each orbit. GF(2)^k is a 
 with hexadecimal polynomials; without ``^j`` j is 0, and without ``@`` every block stays. Quasi-cyclic codes of one
 and of several generators have one map; the multiplication by an element of GF(4) or GF(8) as the first map makes the
 code linear over that field, under the simplex code [3, 2, 2] or [7, 3, 4]. Without blocks, as for the codes of
-``benchmarks.code_search.group_modules``, a map is the images of the unit vectors, ``v_1.v_2...``. Without maps, as for
-those of ``benchmarks.code_search.columns``, all columns are stored.
+``benchmarks.code_search.group_modules`` and ``divisible``, a map is the images of the unit vectors, ``v_1.v_2...``.
+Without maps, as for those of ``benchmarks.code_search.columns``, all columns are stored.
 """
 
 from __future__ import annotations
