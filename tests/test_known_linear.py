@@ -223,12 +223,15 @@ def test_the_transform_is_the_sum_over_all_words() -> None:
     np.testing.assert_allclose(found, signs @ values, atol=1e-4)
 
 
+def weights_of(columns: npt.NDArray[np.int64], k: int) -> list[int]:
+    return [sum((int(v) & u).bit_count() % 2 for v in columns) for u in range(1, 2**k)]
+
+
 @pytest.mark.parametrize("d", [8, 20])
 def test_the_cost_of_exchanged_columns_is_what_their_words_lack(d: int) -> None:
     start = np.random.default_rng(0).integers(1, 2**6, 20)
     found, cost = columns.exchanged(start, 6, d, 200, 0)
-    weights = [sum((int(v) & u).bit_count() % 2 for v in found) for u in range(1, 2**6)]
-    assert cost == sum(max(0, d - weight) ** 2 for weight in weights)
+    assert cost == sum(max(0, d - weight) ** 2 for weight in weights_of(found, 6))
     assert (cost == 0) == (d == 8)  # 20 would need weight 20 of every word
     assert columns.exchanged(start, 6, d, 200, 0)[0].tolist() == found.tolist()
 
@@ -306,26 +309,24 @@ def test_command_prints_a_line_of_the_file(monkeypatch: pytest.MonkeyPatch, caps
     assert least_weight(code.generator()) >= code.d >= 3
 
 
-def weights_of(columns: npt.NDArray[np.int64], k: int) -> list[int]:
-    return [sum((int(v) & u).bit_count() % 2 for v in columns) for u in range(1, 2**k)]
-
-
 @pytest.mark.parametrize("maps", [["2.3.8.c.10.20"], ["2.4.3.10.20.28"], ["2.1.8.4.10.20", "1.2.4.8.20.10"]])
 def test_columns_that_move_keep_a_group_and_weights_that_are_multiples_of_4(maps: list[str]) -> None:
     rng = np.random.default_rng(0)
     images = np.array([linear_codes._images(np.array(linear_map("", text))) for text in maps])
-    group = divisible.Group("", maps, permutation_groups.closure(images))
+    group = divisible.Group.of(permutation_groups.closure(images))
+    least = group.elements.min(axis=0)
     flats = divisible.random_flats(group.elements, rng)
     assert all(weight % 4 == 0 for flat in flats for weight in weights_of(flat, 6))
     moves = 0
     for seed in range(20):
         columns = divisible.random_start(52, flats, rng)
-        starts, short = group.split(np.zeros(0, np.int64) if columns is None else columns)
-        if len(starts) < 4:  # there are too few to move
+        first = np.zeros(0, np.int64) if columns is None else columns[least[columns] == columns]
+        starts = first[group.regular[first]]
+        if columns is None or len(starts) < 4:  # there are too few to move
             continue
-        task = short, group.elements, group.regular, group.words, group.counts, divisible._products(6)
-        found, cost = divisible.moved(starts, *task, 24, 200, 3.0, 0.3, seed)
-        texts = " ".join(f"{start:x}" for start in [*found, *group.first_of_each(short)])
+        short = columns[~group.regular[columns]]
+        found, cost = divisible.moved(starts, short, group, divisible.product_table(6), 24, 200, 3.0, 0.3, seed)
+        texts = " ".join(f"{start:x}" for start in [*found, *first[~group.regular[first]]])
         bits = KnownCode(52, 6, 24, 2, "", " ".join(maps), texts).generator().astype(np.int64)
         ours = (1 << np.arange(6)) @ bits
         assert len(ours) == 52

@@ -21,19 +21,21 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from math import sqrt
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import numpy.typing as npt
+from benchmarks.code_search import columns as single
 from benchmarks.code_search import linear_codes
 from benchmarks.code_search.group_modules import wanted_codes
-from benchmarks.code_search.permutation_groups import closure
+from benchmarks.code_search.permutation_groups import Permutations, closure
 
 from lbhash.centers.constructions.known_linear import KnownCode, linear_map
 
 Vectors = npt.NDArray[np.int64]
-Elements = npt.NDArray[np.int64]
-"""``[elements, 2^k]``: the image of every vector under each element of a group, the identity first."""
+Weights = npt.NDArray[np.float32]
+Small = npt.NDArray[np.int16]
 
 MOST_ELEMENTS = 63
 FLATS = 100
@@ -41,7 +43,7 @@ FLATS = 100
 STAGES = ((1.0, 6_000, 0.8, 0.12), (0.15, 40_000, 0.4, 0.08), (0.04, 400_000, 0.4, 0.07))
 """The share of the starts that get so far, the steps at k = 9, and the temperatures at the begin and the end.
 
-A temperature counts the words of weight d - 4 that are lost or won, for each element of the group.
+A temperature counts words of weight d - 4, for each element of the group.
 """
 
 
@@ -63,113 +65,92 @@ def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0) -> Ite
     """Yield codes of dimension k with the distances that are wanted, by length.
 
     Args:
-        k: dimension, at most 12.
+        k: dimension, from 4 to 12.
         wanted: least minimum distance by length, a multiple of 4; each is taken away when it is found.
         minutes: when to give up.
         seed: of the random choices.
     """
     rng = np.random.default_rng(seed)
     end = time.monotonic() + 60 * minutes
-    costs: defaultdict[int, list[float]] = defaultdict(list)
-    best: defaultdict[int, list[tuple[float, Group]]] = defaultdict(list)  # the groups that came nearest
-    products = _products(k)
+    scale = 2.0 ** (9 - k) * sqrt(max(k - 8, 1))
+    products = product_table(k)
+    seen: defaultdict[tuple[int, int], list[float]] = defaultdict(list)  # costs of first stages, by length and order
     while wanted and time.monotonic() < end:
-        lengths, near = list(wanted), [n for n in wanted if best[n]]
-        if near and rng.random() < 0.5:
-            lengths = [near[int(rng.integers(len(near)))]]
-            at = int(min(rng.integers(0, 8, 2)))
-            group = best[lengths[0]][min(at, len(best[lengths[0]]) - 1)][1]
-        else:
-            group = random_group(k, rng)
+        blocks, maps, group = random_group(k, rng)
+        order, least = len(group.elements), group.elements.min(axis=0)
         flats = random_flats(group.elements, rng)
-        for n in 2 * lengths:
+        for n in 4 * list(wanted):
             if n not in wanted or (columns := random_start(n, flats, rng)) is None:
                 continue
-            starts, short = group.split(columns)
-            if len(starts) < 4 or len(short) > n / 5:
+            first = columns[least[columns] == columns]  # of each orbit
+            starts, short = first[group.regular[first]], columns[~group.regular[columns]]
+            if len(starts) < 4 or len(short) > n / 6:
                 continue
-            cost = np.inf
+            cost, costs = np.inf, seen[n, order]
             for share, steps, hot, cold in STAGES:
-                if share < 1 and (len(costs[n]) < 2 / share or cost > np.quantile(costs[n][-300:], share)):
+                if share < 1 and (len(costs) < 2 / share or cost > np.quantile(costs[-300:], share)):
                     break
-                task = starts, short, group.elements, group.regular, group.words, group.counts, products, wanted[n]
-                heat = hot * len(group.elements), cold * len(group.elements)
-                steps = int(steps * 2.0 ** (9 - k) * sqrt(max(k - 8, 1)))
-                found, least = moved(*task, steps, *heat, int(rng.integers(2**31)))
+                heat = hot * order, cold * order
+                found, reached = moved(
+                    starts, short, group, products, wanted[n], int(steps * scale), *heat, int(rng.integers(2**31))
+                )
                 if share == 1:
-                    costs[n].append(least)
-                if least < cost:
-                    cost, starts = least, found
-                if cost == 0:
-                    texts = " ".join(f"{start:x}" for start in [*starts, *group.first_of_each(short)])
-                    yield KnownCode(n, k, wanted.pop(n), 2, group.blocks, " ".join(group.maps), texts)
-                    break
-            best[n] = sorted([*best[n], (cost, group)], key=lambda pair: pair[0])[:16]
+                    costs.append(reached)
+                if reached < cost:
+                    cost, starts = reached, found
+            if cost == 0:
+                text = " ".join(f"{start:x}" for start in [*starts, *first[~group.regular[first]]])
+                yield KnownCode(n, k, wanted.pop(n), 2, blocks, " ".join(maps), text)
 
 
-class Group:
-    """A group of linear maps of GF(2)^k, and its orbits of words.
+class Group(NamedTuple):
+    """A group of linear maps of GF(2)^k."""
 
-    Args:
-        blocks: as in ``known_linear.csv``, as are the maps.
-        maps: that generate it.
-        elements: all of them.
-    """
+    elements: Permutations
+    """``[elements, 2^k]``; the image of every vector under each element, the identity first."""
+    regular: npt.NDArray[np.bool_]
+    """``[2^k]``; whether the orbit of a vector has as many vectors as the group has elements."""
+    words: Vectors
+    """``[elements, orbits]``; the images of a word of every orbit of words but 0."""
+    counts: Weights
+    """``[orbits]``; how many words each has."""
 
-    def __init__(self, blocks: str, maps: list[str], elements: Elements) -> None:
-        self.blocks, self.maps, self.elements = blocks, maps, elements
+    @staticmethod
+    def of(elements: Permutations) -> Group:
+        """Return the group with these elements."""
         every = np.arange(elements.shape[1])
-        self.regular = (elements[1:] != every).all(axis=0)
-        """Whether the orbit of a vector has as many vectors as the group has elements."""
-        units = 1 << np.arange(int(np.log2(len(every))))
+        units = 1 << np.arange(len(every).bit_length() - 1)
         images = np.array([linear_codes._images(linear_codes._transpose(element[units])) for element in elements])
         first = images.min(axis=0)
         kept = np.flatnonzero(first == every)[1:]
-        self.words = np.ascontiguousarray(images[:, kept])
-        """``[elements, orbits]``; the images of a word of each orbit."""
-        self.counts = np.bincount(first)[kept].astype(np.float32)
-
-    def split(self, columns: Vectors) -> tuple[Vectors, Vectors]:
-        """A vector of every orbit of as many columns as the group has elements, and the columns of the other orbits."""
-        first = self.elements.min(axis=0)[columns]
-        starts, counts = np.unique(first[self.regular[columns]], return_counts=True)
-        return np.repeat(starts, counts // len(self.elements)), columns[~self.regular[columns]]
-
-    def first_of_each(self, columns: Vectors) -> list[int]:
-        """A vector of every orbit of these columns, as often as the orbit is among them."""
-        starts = []
-        for start in np.unique(self.elements.min(axis=0)[columns]).tolist():
-            starts += [start] * int(np.count_nonzero(columns == start))
-        return starts
+        counts = np.bincount(first)[kept].astype(np.float32)
+        return Group(elements, (elements[1:] != every).all(axis=0), np.ascontiguousarray(images[:, kept]), counts)
 
 
-def random_group(k: int, rng: np.random.Generator) -> Group:
-    """A random group of 2 to 63 linear maps, three in four of a prime order."""
+def random_group(k: int, rng: np.random.Generator) -> tuple[str, list[str], Group]:
+    """A random group of 2 to 63 linear maps, most of prime orders, its blocks and maps as in ``known_linear.csv``."""
     while True:
         if rng.random() < 0.75:
-            blocks, maps = "", [_random_map(k, int(rng.choice([2, 3, 3, 3, 3, 3, 5, 5, 7, 7, 31])), rng)]
+            blocks, maps = _of_prime_order(k, int(rng.choice([2, 3, 3, 3, 3, 3, 5, 5, 7, 7, 31])), rng)
         else:
             _, blocks, maps = linear_codes.random_group(k, rng)
-        generators = [linear_codes._images(np.array(linear_map(blocks, text))) for text in maps]
-        group = Group(blocks, maps, closure(np.array(generators), MOST_ELEMENTS))
+        images = [linear_codes._images(np.array(linear_map(blocks, text))) for text in maps]
+        group = Group.of(closure(np.array(images), MOST_ELEMENTS))
         if len(group.elements) > 1 and group.regular.mean() > 0.3:
-            return group
+            return blocks, maps, group
 
 
-def _random_map(k: int, order: int, rng: np.random.Generator) -> str:
-    """A map of a prime order, which moves most or nearly most of the unit vectors."""
-    factors = {2: [0b101], 3: [0b111], 5: [0b11111], 7: [0b1011, 0b1101], 31: [0b100101, 0b111101, 0b110111]}[order]
-    size = factors[0].bit_length() - 1
-    images = [1 << i for i in range(k)]
-    blocks = k // size
-    for block in range(max(1, blocks - int(rng.integers(2)))):
-        begin, factor = block * size, int(rng.choice(factors))
-        for i in range(size):
-            images[begin + i] = 1 << begin + i + 1 if i + 1 < size else (factor ^ 1 << size) << begin
-    return ".".join(f"{image:x}" for image in images)
+def _of_prime_order(k: int, order: int, rng: np.random.Generator) -> tuple[str, list[str]]:
+    """Blocks and a map of a prime order, the multiplication by x, in all blocks that fit, or all but one."""
+    moduli = {2: [0b101], 3: [0b111], 5: [0b11111], 7: [0b1011, 0b1101], 31: [0b100101, 0b111101, 0b110111]}[order]
+    size = moduli[0].bit_length() - 1
+    moved_blocks = max(1, k // size - int(rng.integers(2)))
+    fixed = k - moved_blocks * size
+    blocks = [*rng.choice(moduli, moved_blocks).tolist(), *[0b11] * fixed]
+    return ".".join(f"{f:x}" for f in blocks), [".".join(["2"] * moved_blocks + ["1"] * fixed)]
 
 
-def random_flats(elements: Elements, rng: np.random.Generator) -> list[Vectors]:
+def random_flats(elements: Permutations, rng: np.random.Generator) -> list[Vectors]:
     """The columns of random flats, each with its images."""
     flats = [_random_flat(elements, rng) for _ in range(FLATS)]
     return [np.unique(np.sort(elements[:, flat], axis=1), axis=0).ravel() for flat in flats]
@@ -188,18 +169,17 @@ def random_start(n: int, flats: list[Vectors], rng: np.random.Generator) -> Vect
     return None
 
 
-def _random_flat(elements: Elements, rng: np.random.Generator) -> Vectors:
+def _random_flat(elements: Permutations, rng: np.random.Generator) -> Vectors:
     """A flat, as often as its weights need to be multiples of 4; many are fixed by elements of the group."""
     size = elements.shape[1]
     fixed = np.flatnonzero((elements == np.arange(size)).all(axis=0))
     one = elements[rng.integers(len(elements))]
-    some = rng.choice(np.flatnonzero(one == np.arange(size)), 1) if rng.random() < 0.2 else rng.integers(size, size=1)
-    basis = some.tolist()
+    basis = [rng.choice(np.flatnonzero(one == np.arange(size))) if rng.random() < 0.2 else rng.integers(size)]
     dimension = int(rng.choice([1, 2, 3, 3, 3, 3, 4, 4, 5]))
-    next_ones = int(rng.integers(3))
-    for _ in range(dimension - 1):
-        follows = [int(one[basis[-1]]), int(rng.integers(size)), int(rng.choice(fixed))]
-        basis.append(follows[next_ones] if rng.random() < 0.8 else follows[int(rng.integers(3))])
+    usual = rng.integers(3)
+    while len(basis) < dimension:
+        nexts = one[basis[-1]], rng.integers(size), rng.choice(fixed)
+        basis.append(nexts[usual if rng.random() < 0.8 else rng.integers(3)])
     vectors = linear_codes._images(np.array(basis))
     if rng.random() < 0.6:
         vectors = vectors ^ (rng.choice(fixed) if rng.random() < 0.5 else rng.integers(size))
@@ -208,26 +188,17 @@ def _random_flat(elements: Elements, rng: np.random.Generator) -> Vectors:
     return np.repeat(vectors, max(1, 2 ** (3 - dimension)))
 
 
-@numba.njit(cache=True)
-def _products(k: int) -> npt.NDArray[np.int16]:
+def product_table(k: int) -> Small:
     """``[2^k, 2^k]``; four times u.v for all u and v."""
-    products = np.zeros((1 << k, 1 << k), np.int16)
-    for u in range(1 << k):
-        for i in range(k):
-            for v in range(1 << i):
-                products[u, (1 << i) + v] = products[u, v] ^ (4 * (u >> i & 1))
-    return products
+    return np.array([4 * single._products(u, k) for u in range(2**k)], np.int16)
 
 
 @numba.njit(cache=True, fastmath=True)
 def moved(
     starts: Vectors,
     short: Vectors,
-    elements: Elements,
-    regular: npt.NDArray[np.bool_],
-    words: Vectors,
-    counts: npt.NDArray[np.float32],
-    products: npt.NDArray[np.int16],
+    group: Group,
+    products: Small,
     d: int,
     steps: int,
     hot: float,
@@ -239,10 +210,7 @@ def moved(
     Args:
         starts: to start from, a vector of each orbit.
         short: columns that stay, those of shorter orbits.
-        elements: of the group.
-        regular: which vectors may come in.
-        words: ``[elements, orbits]``; the images of a word of each orbit.
-        counts: how many words an orbit has.
+        group: that the columns keep.
         products: four times u.v for all u and v.
         d: the least weight that is wanted.
         steps: when to give up.
@@ -251,105 +219,123 @@ def moved(
         seed: of the random choices.
     """
     np.random.seed(seed)  # noqa: NPY002 - numba's own generator
-    size, orders, orbits = elements.shape[1], len(elements), len(counts)
+    (order, size), orbits = group.elements.shape, len(group.counts)
     starts = starts.copy()
-    weights, held = np.zeros(orbits, np.int64), np.zeros(size, np.int64)
+    held = np.zeros(size, np.int64)  # how often each vector is a column that may move
     for start in starts:
-        for g in range(orders):
-            held[elements[g, start]] += 1
+        for g in range(order):
+            held[group.elements[g, start]] += 1
+    weights = np.zeros(orbits, np.int64)
     for r in range(orbits):
-        row = products[words[0, r]]
+        row = products[group.words[0, r]]
         weights[r] = ((held * row).sum() + row[short].sum()) // 4
     lack = np.maximum(d - weights, 0)
-    best, record = starts.copy(), (lack * lack * counts).sum() / 16
-    costs, lacks = np.empty(size, np.float32), np.empty(size, np.int16)
-    changes, places, four = np.empty(orders, np.int16), np.empty(4, np.int64), np.empty(4, np.int64)
+    best, record = starts.copy(), (lack * lack * group.counts).sum() / 16
+    costs, changes = np.empty(size, np.float32), np.empty((order, orbits), np.int16)
+    places, four = np.empty(4, np.int64), np.empty(4, np.int64)
     step = 0
-    for _ in range(1000 * steps):
-        if step == steps:
+    for _ in range(1000 * steps):  # most columns that are drawn have no fourth
+        if step == steps or record == 0:
             break
         places[:3] = np.random.randint(0, len(starts), 3)  # noqa: NPY002
         if places[0] == places[1] or places[0] == places[2] or places[1] == places[2]:
             continue
         for i in range(3):
-            four[i] = elements[np.random.randint(orders), starts[places[i]]]  # noqa: NPY002
+            four[i] = group.elements[np.random.randint(order), starts[places[i]]]  # noqa: NPY002
         four[3] = four[0] ^ four[1] ^ four[2]
-        if not held[four[3]]:
-            continue
-        places[3] = -1
-        begin = np.random.randint(len(starts))  # noqa: NPY002
-        for i in range(len(starts)):
-            place = (begin + i) % len(starts)
-            if place != places[0] and place != places[1] and place != places[2]:
-                for g in range(orders):
-                    if elements[g, starts[place]] == four[3]:
-                        places[3] = place
-                if places[3] >= 0:
-                    break
+        places[3] = _place(four[3], starts, places[:3], group.elements) if held[four[3]] else -1
         if places[3] < 0:
             continue
-        temperature = np.float32(hot * (cold / hot) ** (step / steps))
+        temperature = hot * (cold / hot) ** (step / steps)
         step += 1
-        costs[:] = np.float32(0)
-        unchanged = np.float32(0)
-        for r in range(orbits):
-            lower, any_change, lacking = 0, False, d - weights[r]
-            for g in range(orders):
-                u = words[g, r]
-                ones = products[u, four[0]] + products[u, four[1]] + products[u, four[2]] + products[u, four[3]]
-                changes[g] = 4 - ones // 2
-                any_change |= changes[g] != 0
-                lower += 4 if changes[g] < 0 else 0
-            if lacking + lower <= 0:
-                continue
-            if not any_change:
-                unchanged += np.float32(lacking * lacking) * counts[r]
-                continue
-            lacks[:] = np.int16(lacking)
-            for g in range(orders):
-                row = products[words[g, r]]
-                if changes[g] > 0:
-                    for v in range(size):
-                        lacks[v] -= row[v]
-                elif changes[g] < 0:
-                    for v in range(size):
-                        lacks[v] += row[v]
-            count = counts[r]
-            for v in range(size):
-                positive = max(np.float32(lacks[v]), np.float32(0))
-                costs[v] += positive * positive * count
-        least, total, come = costs.min(), np.float32(0), 0
-        scale = np.float32(1 / 16) / temperature
-        for v in range(size):
-            if (costs[v] - least) * scale < 16:
-                total += np.exp((least - costs[v]) * scale)
-        total *= np.float32(np.random.random())  # noqa: NPY002
-        for v in range(size):
-            if (costs[v] - least) * scale < 16:
-                come = v
-                total -= np.exp((least - costs[v]) * scale)
-                if total <= 0:
-                    break
-        if come == 0 or not regular[four ^ come].all():
+        _look(four, weights, group, products, d, changes, costs)
+        v = _drawn(costs, np.float32(temperature))
+        if v == 0 or not group.regular[four ^ v].all():
             continue
         for r in range(orbits):
-            for g in range(orders):
-                u = words[g, r]
-                if products[u, come]:
-                    ones = products[u, four[0]] + products[u, four[1]] + products[u, four[2]] + products[u, four[3]]
-                    weights[r] += 4 - ones // 2
+            for g in range(order):
+                if products[group.words[g, r], v]:
+                    weights[r] += changes[g, r]
         for i in range(4):
-            for g in range(orders):
-                held[elements[g, four[i]]] -= 1
-            starts[places[i]] = four[i] ^ come
-            for g in range(orders):
-                held[elements[g, starts[places[i]]]] += 1
-        cost = (costs[come] + unchanged) / 16
-        if cost < record - 0.5:
-            record, best[:] = cost, starts
-            if cost < 0.5:
-                return best, 0.0
+            starts[places[i]] = four[i] ^ v
+            for g in range(order):
+                held[group.elements[g, four[i]]] -= 1
+                held[group.elements[g, four[i] ^ v]] += 1
+        if costs[v] < record - 0.5:
+            record, best[:] = round(costs[v]), starts
     return best, float(record)
+
+
+@numba.njit(cache=True)
+def _place(column: int, starts: Vectors, without: Vectors, elements: Permutations) -> int:
+    """Where an orbit with this column is, but for three places; -1 if nowhere."""
+    begin = np.random.randint(len(starts))  # noqa: NPY002
+    for i in range(len(starts)):
+        place = (begin + i) % len(starts)
+        if place != without[0] and place != without[1] and place != without[2]:
+            for g in range(len(elements)):
+                if elements[g, starts[place]] == column:
+                    return place
+    return -1
+
+
+@numba.njit(cache=True, fastmath=True)
+def _look(
+    four: Vectors, weights: Vectors, group: Group, products: Small, d: int, changes: Small, costs: Weights
+) -> None:
+    """Write the cost with each v added to four columns and their images, and what it changes the weights by if u.v = 1.
+
+    Args:
+        four: columns with the sum 0.
+        weights: of the orbits of words.
+        group: that the columns keep.
+        products: four times u.v for all u and v.
+        d: the least weight that is wanted.
+        changes: ``[elements, orbits]``, written; for u an image of a word.
+        costs: ``[2^k]``, written.
+    """
+    lacks = np.empty(len(costs), np.int16)
+    costs[:] = np.float32(0)
+    for r in range(len(weights)):
+        lowered = 0
+        for g in range(len(group.words)):
+            row = products[group.words[g, r]]
+            changes[g, r] = 4 - (row[four[0]] + row[four[1]] + row[four[2]] + row[four[3]]) // 2
+            lowered -= min(changes[g, r], 0)
+        lack = d - weights[r]
+        if lack + lowered <= 0:  # it stays heavy with every v
+            continue
+        lacks[:] = np.int16(lack)
+        for g in range(len(group.words)):
+            row = products[group.words[g, r]]
+            if changes[g, r] > 0:
+                for v in range(len(costs)):
+                    lacks[v] -= row[v]
+            elif changes[g, r] < 0:
+                for v in range(len(costs)):
+                    lacks[v] += row[v]
+        count = group.counts[r] * np.float32(1 / 16)
+        for v in range(len(costs)):
+            positive = max(np.float32(lacks[v]), np.float32(0))
+            costs[v] += positive * positive * count
+
+
+@numba.njit(cache=True, fastmath=True)
+def _drawn(costs: Weights, temperature: float) -> int:
+    """A vector, drawn with probabilities in proportion to exp(-cost / temperature)."""
+    least, total = costs.min(), np.float32(0)
+    limit = least + 16 * temperature
+    for cost in costs:
+        if cost < limit:
+            total += np.exp((least - cost) / temperature)
+    left, last = total * np.float32(np.random.random()), 0  # noqa: NPY002
+    for v in range(len(costs)):
+        if costs[v] < limit:
+            last = v
+            left -= np.exp((least - costs[v]) / temperature)
+            if left <= 0:
+                break
+    return last
 
 
 if __name__ == "__main__":
