@@ -309,34 +309,50 @@ def test_command_prints_a_line_of_the_file(monkeypatch: pytest.MonkeyPatch, caps
     assert least_weight(code.generator()) >= code.d >= 3
 
 
-@pytest.mark.parametrize("maps", [["2.3.8.c.10.20"], ["2.4.3.10.20.28"], ["2.1.8.4.10.20", "1.2.4.8.20.10"]])
-def test_columns_that_move_keep_a_group_and_weights_that_are_multiples_of_4(maps: list[str]) -> None:
+@pytest.mark.parametrize(("n", "d"), [(52, 24), (51, 22)])
+def test_columns_that_move_keep_a_group_and_the_divisor_of_the_weights(n: int, d: int) -> None:
     rng = np.random.default_rng(0)
-    images = np.array([linear_codes._images(np.array(linear_map("", text))) for text in maps])
-    group = divisible.Group.of(permutation_groups.closure(images))
-    least = group.elements.min(axis=0)
-    flats = divisible.random_flats(group.elements, rng)
-    assert all(weight % 4 == 0 for flat in flats for weight in weights_of(flat, 6))
-    moves = 0
-    for seed in range(20):
-        columns = divisible.random_start(52, flats, rng)
+    moves, q = 0, 4 if d % 4 == 0 else 2
+    for seed in range(30):
+        blocks, text, group = divisible.random_group(6, rng)
+        least = group.elements.min(axis=0)
+        flats = divisible.random_flats(group.elements, rng)
+        assert all(weight % 4 == 0 for flat in flats for weight in weights_of(flat, 6))
+        columns = divisible.random_start(n, flats, rng)
         first = np.zeros(0, np.int64) if columns is None else columns[least[columns] == columns]
         starts = first[group.regular[first]]
         if columns is None or len(starts) < 4:  # there are too few to move
             continue
         short = columns[~group.regular[columns]]
-        found, cost = divisible.moved(starts, short, group, divisible.product_table(6), 24, 200, 3.0, 0.3, seed)
+        found, cost = divisible.moved(starts, short, group, d, 200, 3.0, 0.3, seed)
         texts = " ".join(f"{start:x}" for start in [*found, *first[~group.regular[first]]])
-        bits = KnownCode(52, 6, 24, 2, "", " ".join(maps), texts).generator().astype(np.int64)
+        bits = KnownCode(n, 6, d, 2, blocks, text, texts).generator().astype(np.int64)
         ours = (1 << np.arange(6)) @ bits
-        assert len(ours) == 52
+        assert len(ours) == n
         weights = weights_of(ours, 6)
-        assert all(weight % 4 == 0 for weight in weights)
-        assert cost == pytest.approx(sum(max(0, (24 - weight) / 4) ** 2 for weight in weights))
+        assert all(weight % q == 0 for weight in weights)
+        assert cost == sum(max(0, (d - weight) / q) ** 2 for weight in weights)
         for element in group.elements:
             np.testing.assert_array_equal(np.sort(element[ours]), np.sort(ours))
         moves += found.tolist() != starts.tolist()
     assert moves > 0
+
+
+@pytest.mark.parametrize("d", [14, 16])
+def test_the_costs_of_moves_are_those_of_the_moved_columns(d: int) -> None:
+    rng = np.random.default_rng(d)
+    q = 4 if d % 4 == 0 else 2
+    for _ in range(20):
+        _, _, group = divisible.random_group(5, rng)
+        kept, moving = group.elements[:, rng.integers(32, size=8)], rng.integers(32, size=q)
+        if q == 4:
+            moving[3] = moving[0] ^ moving[1] ^ moving[2]
+        weights = np.array([0, *weights_of(np.append(kept, group.elements[:, moving]), 5)])
+        changes, costs, other = np.zeros(group.words.shape, np.int16), *np.zeros((2, 32), np.float32)
+        divisible._look(moving, weights[group.words[0]], group, d, changes, costs, other)
+        for v in range(32):
+            lacks = np.maximum(d - np.array(weights_of(np.append(kept, group.elements[:, moving ^ v]), 5)), 0)
+            assert costs[v] == pytest.approx((lacks**2).sum() / q**2, abs=1e-2)
 
 
 def test_the_search_among_divisible_codes_finds_codes_and_is_repeatable() -> None:

@@ -1,14 +1,17 @@
-"""Search for codes whose weights are all multiples of 4: how ``known_linear.csv`` got [126, 9, 60] and [165, 9, 80].
+"""Search for codes whose weights are all multiples of 4, or of 2, and that a linear map keeps.
 
     python -m benchmarks.code_search.divisible --dimension 9 --minutes 10 --seed 0
 
-prints such lines. Many of the best codes with a distance that is a multiple of 4 have such weights only, and few codes
-near to them do, so that searches which exchange columns seldom meet them. This one stays among them: of four columns
-with the sum 0 an even number is 1 in any word, so that adding a vector v to all four changes a weight by -4, 0 or 4.
-A step takes four such columns at random and looks at all v. It lowers the sum over the words of (d - weight)^2, for the
-weights below d, by simulated annealing: v is drawn with the probabilities of a heat bath that cools. With a group of
-linear maps, the images of the columns move with them. The start is a union of flats (subspaces without 0, and affine
-subspaces), each with its images: all weights of a flat with 7 columns or more are multiples of 4.
+prints lines of ``known_linear.csv``, which has [41, 11, 16], [126, 9, 60], [155, 9, 74] and [165, 9, 80] from it. Many
+of the best codes with a distance that is a multiple of 4 have such weights only, and few codes near to them do, so that
+searches which exchange columns seldom meet them. This one stays among them: of four columns with the sum 0 an even
+number is 1 in any word, so that adding a vector v to all four changes a weight by -4, 0 or 4. For other even distances
+it adds v to any two columns, which changes a weight by -2, 0 or 2.
+
+A step takes such columns at random and looks at all v. It lowers the sum over the words of (d - weight)^2, for the
+weights below d, by simulated annealing: v is drawn with the probabilities of a heat bath that cools. The images of the
+columns under the group that the map generates move with them. The start is a union of flats (subspaces without 0, and
+affine subspaces), each with its images: all weights of a flat with 7 columns or more are multiples of 4.
 
 Source: divisible codes, Ward, Archiv der Mathematik 36 (1981) 485-494; prescribed automorphisms, Braun, Kohnert and
 Wassermann, IEEE Trans. Inform. Theory 51 (2005) 4247-4251.
@@ -20,8 +23,7 @@ import argparse
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -29,7 +31,7 @@ import numpy.typing as npt
 from benchmarks.code_search import columns as single
 from benchmarks.code_search import linear_codes
 from benchmarks.code_search.group_modules import wanted_codes
-from benchmarks.code_search.permutation_groups import Permutations, closure
+from benchmarks.code_search.permutation_groups import Permutations
 
 from lbhash.centers.constructions.known_linear import KnownCode, linear_map
 
@@ -37,27 +39,27 @@ Vectors = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.float32]
 Small = npt.NDArray[np.int16]
 
-MOST_ELEMENTS = 63
+ORDERS = 1, 2, 3, 3, 3, 3, 5, 5, 7, 7
+"""Of the maps; as many columns move together, and a step takes 2^order additions for some of the words."""
 FLATS = 100
 
-STAGES = ((1.0, 6_000, 0.8, 0.12), (0.15, 40_000, 0.4, 0.08), (0.04, 400_000, 0.4, 0.07))
-"""The share of the starts that get so far, the steps at k = 9, and the temperatures at the begin and the end.
+STAGES = ((1.0, 6_000, 0.8, 0.12), (0.15, 40_000, 0.5, 0.1), (0.04, 400_000, 0.5, 0.1))
+"""The share of the starts that get so far, the steps, and the temperatures at the begin and the end.
 
-A temperature counts words of weight d - 4, for each element of the group.
+A temperature counts words of the weight that is next below d, for each element of the group.
 """
 
 
 def main() -> None:
     """Search, print what is found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dimension", type=int, required=True, metavar="K", help="from 4 to 12")
+    parser.add_argument("--dimension", type=int, required=True, metavar="K", help="from 4 to 15")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    if not 4 <= given.dimension <= 12:
-        parser.error(f"dimension is {given.dimension}; it must be from 4 to 12")
-    wanted = {n: d for n, d in wanted_codes(given.dimension).items() if d % 4 == 0}
-    for code in search(given.dimension, wanted, given.minutes, given.seed):
+    if not 4 <= given.dimension <= 15:
+        parser.error(f"dimension is {given.dimension}; it must be from 4 to 15")
+    for code in search(given.dimension, wanted_codes(given.dimension), given.minutes, given.seed):
         print(",".join(map(str, code)), flush=True)
 
 
@@ -65,18 +67,16 @@ def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0) -> Ite
     """Yield codes of dimension k with the distances that are wanted, by length.
 
     Args:
-        k: dimension, from 4 to 12.
-        wanted: least minimum distance by length, a multiple of 4; each is taken away when it is found.
+        k: dimension, from 4 to 15.
+        wanted: least minimum distance by length, even; each is taken away when it is found.
         minutes: when to give up.
         seed: of the random choices.
     """
     rng = np.random.default_rng(seed)
     end = time.monotonic() + 60 * minutes
-    scale = 2.0 ** (9 - k) * sqrt(max(k - 8, 1))
-    products = product_table(k)
     seen: defaultdict[tuple[int, int], list[float]] = defaultdict(list)  # costs of first stages, by length and order
     while wanted and time.monotonic() < end:
-        blocks, maps, group = random_group(k, rng)
+        blocks, text, group = random_group(k, rng)
         order, least = len(group.elements), group.elements.min(axis=0)
         flats = random_flats(group.elements, rng)
         for n in 4 * list(wanted):
@@ -91,16 +91,14 @@ def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0) -> Ite
                 if share < 1 and (len(costs) < 2 / share or cost > np.quantile(costs[-300:], share)):
                     break
                 heat = hot * order, cold * order
-                found, reached = moved(
-                    starts, short, group, products, wanted[n], int(steps * scale), *heat, int(rng.integers(2**31))
-                )
+                found, reached = moved(starts, short, group, wanted[n], steps, *heat, int(rng.integers(2**31)))
                 if share == 1:
                     costs.append(reached)
                 if reached < cost:
                     cost, starts = reached, found
             if cost == 0:
-                text = " ".join(f"{start:x}" for start in [*starts, *first[~group.regular[first]]])
-                yield KnownCode(n, k, wanted.pop(n), 2, blocks, " ".join(maps), text)
+                columns = [*starts, *first[~group.regular[first]]]
+                yield KnownCode(n, k, wanted.pop(n), 2, blocks, text, " ".join(f"{column:x}" for column in columns))
 
 
 class Group(NamedTuple):
@@ -110,7 +108,7 @@ class Group(NamedTuple):
     """``[elements, 2^k]``; the image of every vector under each element, the identity first."""
     regular: npt.NDArray[np.bool_]
     """``[2^k]``; whether the orbit of a vector has as many vectors as the group has elements."""
-    words: Vectors
+    words: Small
     """``[elements, orbits]``; the images of a word of every orbit of words but 0."""
     counts: Weights
     """``[orbits]``; how many words each has."""
@@ -124,30 +122,26 @@ class Group(NamedTuple):
         first = images.min(axis=0)
         kept = np.flatnonzero(first == every)[1:]
         counts = np.bincount(first)[kept].astype(np.float32)
-        return Group(elements, (elements[1:] != every).all(axis=0), np.ascontiguousarray(images[:, kept]), counts)
+        return Group(elements, (elements[1:] != every).all(axis=0), images[:, kept].astype(np.int16), counts)
 
 
-def random_group(k: int, rng: np.random.Generator) -> tuple[str, list[str], Group]:
-    """A random group of 2 to 63 linear maps, most of prime orders, its blocks and maps as in ``known_linear.csv``."""
-    while True:
-        if rng.random() < 0.75:
-            blocks, maps = _of_prime_order(k, int(rng.choice([2, 3, 3, 3, 3, 3, 5, 5, 7, 7, 31])), rng)
-        else:
-            _, blocks, maps = linear_codes.random_group(k, rng)
-        images = [linear_codes._images(np.array(linear_map(blocks, text))) for text in maps]
-        group = Group.of(closure(np.array(images), MOST_ELEMENTS))
-        if len(group.elements) > 1 and group.regular.mean() > 0.3:
-            return blocks, maps, group
+def random_group(k: int, rng: np.random.Generator) -> tuple[str, str, Group]:
+    """A linear map of one of the orders, as blocks and factors in ``known_linear.csv``, and the group of its powers.
 
-
-def _of_prime_order(k: int, order: int, rng: np.random.Generator) -> tuple[str, list[str]]:
-    """Blocks and a map of a prime order, the multiplication by x, in all blocks that fit, or all but one."""
-    moduli = {2: [0b101], 3: [0b111], 5: [0b11111], 7: [0b1011, 0b1101], 31: [0b100101, 0b111101, 0b110111]}[order]
+    It is the multiplication by x in all blocks that fit, or in all but one.
+    """
+    order = int(rng.choice(ORDERS))
+    moduli = {1: [0b11], 2: [0b101], 3: [0b111], 5: [0b11111], 7: [0b1011, 0b1101]}[order]
     size = moduli[0].bit_length() - 1
-    moved_blocks = max(1, k // size - int(rng.integers(2)))
-    fixed = k - moved_blocks * size
-    blocks = [*rng.choice(moduli, moved_blocks).tolist(), *[0b11] * fixed]
-    return ".".join(f"{f:x}" for f in blocks), [".".join(["2"] * moved_blocks + ["1"] * fixed)]
+    moving = 0 if order == 1 else max(1, k // size - int(rng.integers(2)))
+    fixed = k - moving * size
+    blocks = ".".join(f"{f:x}" for f in [*rng.choice(moduli, moving).tolist(), *[0b11] * fixed])
+    text = ".".join(["2"] * moving + ["1"] * fixed)
+    images = linear_codes._images(np.array(linear_map(blocks, text)))
+    elements = [np.arange(2**k)]
+    for _ in range(order - 1):
+        elements.append(images[elements[-1]])
+    return blocks, text, Group.of(np.array(elements))
 
 
 def random_flats(elements: Permutations, rng: np.random.Generator) -> list[Vectors]:
@@ -188,31 +182,19 @@ def _random_flat(elements: Permutations, rng: np.random.Generator) -> Vectors:
     return np.repeat(vectors, max(1, 2 ** (3 - dimension)))
 
 
-def product_table(k: int) -> Small:
-    """``[2^k, 2^k]``; four times u.v for all u and v."""
-    return np.array([4 * single._products(u, k) for u in range(2**k)], np.int16)
-
-
 @numba.njit(cache=True, fastmath=True)
 def moved(
-    starts: Vectors,
-    short: Vectors,
-    group: Group,
-    products: Small,
-    d: int,
-    steps: int,
-    hot: float,
-    cold: float,
-    seed: int,
+    starts: Vectors, short: Vectors, group: Group, d: int, steps: int, hot: float, cold: float, seed: int
 ) -> tuple[Vectors, float]:
-    """The best columns found, and the sum over their words of ((d - weight) / 4)^2, for the weights below d.
+    """The best columns found, and the sum over their words of ((d - weight) / q)^2, for the weights below d.
+
+    Here q is 4 if d is a multiple of 4, else 2; all weights must be multiples of q.
 
     Args:
         starts: to start from, a vector of each orbit.
         short: columns that stay, those of shorter orbits.
         group: that the columns keep.
-        products: four times u.v for all u and v.
-        d: the least weight that is wanted.
+        d: the least weight that is wanted, even.
         steps: when to give up.
         hot: the temperature at the begin.
         cold: and at the end.
@@ -222,48 +204,60 @@ def moved(
     (order, size), orbits = group.elements.shape, len(group.counts)
     starts = starts.copy()
     held = np.zeros(size, np.int64)  # how often each vector is a column that may move
+    weights = np.zeros(orbits, np.int64)
     for start in starts:
         for g in range(order):
-            held[group.elements[g, start]] += 1
-    weights = np.zeros(orbits, np.int64)
-    for r in range(orbits):
-        row = products[group.words[0, r]]
-        weights[r] = ((held * row).sum() + row[short].sum()) // 4
-    lack = np.maximum(d - weights, 0)
-    best, record = starts.copy(), (lack * lack * group.counts).sum() / 16
-    costs, changes = np.empty(size, np.float32), np.empty((order, orbits), np.int16)
-    places, four = np.empty(4, np.int64), np.empty(4, np.int64)
+            column = group.elements[g, start]
+            held[column] += 1
+            weights += _parity(group.words[0] & column)
+    for column in short:
+        weights += _parity(group.words[0] & column)
+    best, record = starts.copy(), np.inf
+    costs, other, changes = np.empty(size, np.float32), np.empty(size, np.float32), np.empty((order, orbits), np.int16)
+    together = 4 if d % 4 == 0 else 2
+    places, columns = np.zeros(together, np.int64), np.zeros(together, np.int64)
     step = 0
     for _ in range(1000 * steps):  # most columns that are drawn have no fourth
+        cost = 0.0
+        for r in range(orbits):
+            cost += max(d - weights[r], 0) ** 2 * group.counts[r] / together**2
+        if cost < record:
+            record, best[:] = cost, starts
         if step == steps or record == 0:
             break
-        places[:3] = np.random.randint(0, len(starts), 3)  # noqa: NPY002
-        if places[0] == places[1] or places[0] == places[2] or places[1] == places[2]:
-            continue
-        for i in range(3):
-            four[i] = group.elements[np.random.randint(order), starts[places[i]]]  # noqa: NPY002
-        four[3] = four[0] ^ four[1] ^ four[2]
-        places[3] = _place(four[3], starts, places[:3], group.elements) if held[four[3]] else -1
-        if places[3] < 0:
-            continue
+        while not _draw(places, columns, starts, held, group.elements):
+            pass
         temperature = hot * (cold / hot) ** (step / steps)
         step += 1
-        _look(four, weights, group, products, d, changes, costs)
+        _look(columns, weights, group, d, changes, costs, other)
         v = _drawn(costs, np.float32(temperature))
-        if v == 0 or not group.regular[four ^ v].all():
+        if v == 0 or not group.regular[columns ^ v].all():
             continue
-        for r in range(orbits):
+        for g in range(order):
+            for r in range(orbits):
+                weights[r] += changes[g, r] * _parity(group.words[g, r] & v)
+        for i in range(together):
+            starts[places[i]] = columns[i] ^ v
             for g in range(order):
-                if products[group.words[g, r], v]:
-                    weights[r] += changes[g, r]
-        for i in range(4):
-            starts[places[i]] = four[i] ^ v
-            for g in range(order):
-                held[group.elements[g, four[i]]] -= 1
-                held[group.elements[g, four[i] ^ v]] += 1
-        if costs[v] < record - 0.5:
-            record, best[:] = round(costs[v]), starts
+                held[group.elements[g, columns[i]]] -= 1
+                held[group.elements[g, columns[i] ^ v]] += 1
     return best, float(record)
+
+
+@numba.njit(cache=True)
+def _draw(places: Vectors, columns: Vectors, starts: Vectors, held: Vectors, elements: Permutations) -> bool:
+    """Draw two columns of different orbits, or four with the sum 0, and where they are; False if there were none."""
+    free = min(len(columns), 3)
+    for i in range(free):
+        places[i] = np.random.randint(len(starts))  # noqa: NPY002
+        columns[i] = elements[np.random.randint(len(elements)), starts[places[i]]]  # noqa: NPY002
+        if (places[:i] == places[i]).any():
+            return False
+    if free == 3:
+        columns[3] = columns[0] ^ columns[1] ^ columns[2]
+        places[3] = _place(columns[3], starts, places[:3], elements) if held[columns[3]] else -1
+        return places[3] >= 0
+    return True
 
 
 @numba.njit(cache=True)
@@ -281,43 +275,62 @@ def _place(column: int, starts: Vectors, without: Vectors, elements: Permutation
 
 @numba.njit(cache=True, fastmath=True)
 def _look(
-    four: Vectors, weights: Vectors, group: Group, products: Small, d: int, changes: Small, costs: Weights
+    columns: Vectors, weights: Vectors, group: Group, d: int, changes: Small, costs: Weights, other: Weights
 ) -> None:
-    """Write the cost with each v added to four columns and their images, and what it changes the weights by if u.v = 1.
+    """Write the cost with each v added to the columns and their images, and what it changes the weights by if u.v = 1.
+
+    What a word lacks depends on its m products u_i.v only, those that change its weight. It is a sum of the 2^m signs
+    (-1)^(u.v), u the sum of some of the u_i, so that one transform of all words' coefficients gives the costs of all v.
 
     Args:
-        four: columns with the sum 0.
+        columns: those to move.
         weights: of the orbits of words.
         group: that the columns keep.
-        products: four times u.v for all u and v.
         d: the least weight that is wanted.
         changes: ``[elements, orbits]``, written; for u an image of a word.
         costs: ``[2^k]``, written.
+        other: ``[2^k]``, written.
     """
-    lacks = np.empty(len(costs), np.int16)
+    lacks, sums = np.empty(2 ** len(changes), np.float32), np.empty(2 ** len(changes), np.int64)
+    changes[:] = len(columns)
+    for g in range(len(changes)):
+        for column in columns:
+            for r in range(len(weights)):
+                changes[g, r] -= 2 * _parity(group.words[g, r] & column)
     costs[:] = np.float32(0)
     for r in range(len(weights)):
-        lowered = 0
-        for g in range(len(group.words)):
-            row = products[group.words[g, r]]
-            changes[g, r] = 4 - (row[four[0]] + row[four[1]] + row[four[2]] + row[four[3]]) // 2
+        lacks[0], sums[0], many, lowered = d - weights[r], 0, 1, 0
+        for g in range(len(changes)):
             lowered -= min(changes[g, r], 0)
-        lack = d - weights[r]
-        if lack + lowered <= 0:  # it stays heavy with every v
+        if d - weights[r] + lowered <= 0:  # it stays heavy with every v
             continue
-        lacks[:] = np.int16(lack)
-        for g in range(len(group.words)):
-            row = products[group.words[g, r]]
-            if changes[g, r] > 0:
-                for v in range(len(costs)):
-                    lacks[v] -= row[v]
-            elif changes[g, r] < 0:
-                for v in range(len(costs)):
-                    lacks[v] += row[v]
-        count = group.counts[r] * np.float32(1 / 16)
-        for v in range(len(costs)):
-            positive = max(np.float32(lacks[v]), np.float32(0))
-            costs[v] += positive * positive * count
+        for g in range(len(changes)):
+            if changes[g, r]:
+                for i in range(many):
+                    lacks[many + i], sums[many + i] = lacks[i] - changes[g, r], sums[i] ^ group.words[g, r]
+                many *= 2
+        factor = group.counts[r] / np.float32(len(columns) ** 2 * many)
+        for i in range(many):
+            lack = max(lacks[i], np.float32(0))
+            lacks[i] = factor * lack * lack
+        half = 1
+        while half < many:
+            for i in range(many):
+                if not i & half:
+                    lacks[i], lacks[i | half] = lacks[i] + lacks[i | half], lacks[i] - lacks[i | half]
+            half *= 2
+        for i in range(many):
+            costs[sums[i]] += lacks[i]
+    single._transform(costs, int(np.log2(len(costs)) + 0.5), other)
+
+
+@numba.njit(cache=True)
+def _parity(vector: Any) -> Any:
+    """How many bits of a vector below 2^16 are 1, modulo 2."""
+    vector ^= vector >> 8
+    vector ^= vector >> 4
+    vector ^= vector >> 2
+    return (vector ^ (vector >> 1)) & 1
 
 
 @numba.njit(cache=True, fastmath=True)
