@@ -1,4 +1,4 @@
-"""All methods with labels, plain and guided, under one protocol: mAP, unseen classes, k-NN and seconds.
+"""All methods with labels, plain and guided, and coders, under one protocol: mAP, unseen classes, k-NN and seconds.
 
     python -m benchmarks.experiments.methods_table --data clinc=FILE --data tiny-imagenet@1000=FILE --bits 32
 
@@ -24,7 +24,7 @@ from benchmarks.experiments.page import check_part, markdown_table, read_csv, re
 
 from lbhash.losses import METHODS
 from lbhash.reproduce.results import Interval, plots
-from lbhash.training.coders import CODERS
+from lbhash.training.coders import CODERS, LABEL_FREE
 from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress
 from lbhash.utils.plotting import new_panels, palette
@@ -35,13 +35,14 @@ UNSEEN = "unseen"
 MARKERS = "os^"  # one for each ten methods
 KEY = ("data", "at", "protocol", "method", "bits", "epochs")
 
-NAMES = [*METHODS, *(name for name, kind in CODERS.items() if kind.needs_labels)]
+WITHOUT_LABELS = "itq", LABEL_FREE  # the usual one, and the default
+NAMES = [*METHODS, *(name for name, kind in CODERS.items() if kind.needs_labels), *WITHOUT_LABELS]
 
 Row = dict[str, str]
 
 
 def forms() -> list[str]:
-    """Return the methods, each host and then its guided form, and the coders with labels, which are not guided."""
+    """Return the methods, each host and then its guided form, and the coders, which are not guided."""
     return [host + form for host in NAMES for form in ("", "_d") if not form or host in METHODS]
 
 
