@@ -29,6 +29,24 @@ class IDHN(Objective):
     """
 
     uses_centers = False
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 128,
+            "lr": 0.0016,
+            "schedule": "cosine",
+            "dropout": 0.092,
+            "options": {"alpha": 0.005, "beta": 2.5, "gamma": 0.044},
+        },
+        "guided": {
+            "batch_size": 128,
+            "lr": 0.0016,
+            "schedule": "cosine",
+            "dropout": 0.55,
+            "options": {"alpha": 0.071, "beta": 3.5, "gamma": 0.24},
+            "guidance": {"weight": 0.014},
+        },
+    }
+    recommended_long: ClassVar = {"host": {"options": {}}, "guided": {"options": {}, "guidance": {"weight": 1.0}}}
     search_space: ClassVar = {
         "alpha": {"low": 1e-3, "high": 1.0, "log": True},
         "beta": {"low": 1.0, "high": 50.0, "log": True},
