@@ -52,12 +52,3 @@ def test_between_settings_that_are_near_the_best_mean_the_first_set_decides():
     maps = {"a": {"x": 0.30, "y": 0.72}, "b": {"x": 0.31, "y": 0.702}, "c": {"x": 0.5, "y": 0.4}}
     assert recommended.best_of(maps) == "b"
     assert recommended.best_of({**maps, "d": {"x": 0.30, "y": 0.74}}) == "d"
-
-
-def test_a_method_without_settings_is_not_tried_at_another_length(tmp_path, capsys):
-    given = ["--at", "16", "--data", "one=digits", "--methods", "dch", "hyp2", "--out", str(tmp_path / "runs")]
-    with pytest.raises(SystemExit) as stopped:
-        recommended.main(given)
-    assert stopped.value.code == 2
-    assert "methods has 'hyp2', which has no settings" in capsys.readouterr().err
-    assert not (tmp_path / "runs").exists()

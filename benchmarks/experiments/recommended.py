@@ -268,9 +268,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE")
     parser.add_argument("--last", metavar="NAME=FILE", type=Source.of)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument(
-        "--methods", nargs="+", choices=METHODS, default=[name for name, kind in METHODS.items() if kind.recommended]
-    )
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--trials", type=int, default=24)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--bits", type=int, default=32)
@@ -278,11 +276,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     settings = parser.parse_args(arguments)
-    without = [name for name in settings.methods if not METHODS[name].recommended]
-    if settings.at and without:
-        parser.error(
-            f"methods has {without[0]!r}, which has no settings to try at another length; search without --at first"
-        )
     sources = [Source.of(given) for given in settings.data]
     cells = {cell_name(m, guided): (m, guided, sources, settings) for m in settings.methods for guided in (False, True)}
     if settings.at:

@@ -35,15 +35,14 @@ class GreedyHash(Objective):
             "options": {"alpha": 0.65},
         },
         "guided": {
-            "batch_size": 512,
-            "lr": 8.6e-3,
-            "schedule": "cosine",
-            "dropout": 0.6,
-            "options": {"alpha": 0.0015},
-            "guidance": {"weight": 2.1},
+            "batch_size": 64,
+            "lr": 0.001,
+            "schedule": "step",
+            "dropout": 0.5,
+            "options": {},
+            "guidance": {"weight": 1.0},
         },
     }
-    recommended_long: ClassVar = {"guided": {"options": {}, "guidance": {"weight": 1.0}}}
     search_space: ClassVar = {"alpha": {"low": 1e-3, "high": 1.0, "log": True}}
 
     def __init__(self, task: Task, *, alpha: float = 0.1) -> None:

@@ -27,6 +27,24 @@ class HyP2(Objective):
             authors take the best known linear code's from a table.
     """
 
+    recommended: ClassVar = {
+        "host": {
+            "batch_size": 64,
+            "lr": 0.001,
+            "schedule": "step",
+            "dropout": 0.5,
+            "options": {},
+        },
+        "guided": {
+            "batch_size": 512,
+            "lr": 0.0038,
+            "schedule": "cosine",
+            "dropout": 0.49,
+            "options": {"beta": 0.12},
+            "guidance": {"weight": 2.4},
+        },
+    }
+    recommended_long: ClassVar = {"guided": {"options": {}, "guidance": {"weight": 1.0}}}
     search_space: ClassVar = {"beta": {"low": 0.05, "high": 5.0, "log": True}}
 
     def __init__(self, task: Task, *, beta: float = 0.5, zeta: float | None = None) -> None:

@@ -36,15 +36,14 @@ class JMLH(Objective):
             "options": {"lam": 0.062},
         },
         "guided": {
-            "batch_size": 512,
-            "lr": 0.0086,
-            "schedule": "cosine",
-            "dropout": 0.59,
-            "options": {"lam": 0.0058},
-            "guidance": {"weight": 1.1},
+            "batch_size": 64,
+            "lr": 0.001,
+            "schedule": "step",
+            "dropout": 0.5,
+            "options": {},
+            "guidance": {"weight": 1.0},
         },
     }
-    recommended_long: ClassVar = {"guided": {"batch_size": 128, "lr": 0.0015, "dropout": 0.0}}
     search_space: ClassVar = {"lam": {"low": 1e-3, "high": 1.0, "log": True}}
 
     def __init__(self, task: Task, *, lam: float = 0.1) -> None:

@@ -35,15 +35,14 @@ class OrthoHash(Objective):
             "options": {"margin": 0.26, "scale": 3.2, "kind": "cosine"},
         },
         "guided": {
-            "batch_size": 512,
-            "lr": 0.0025,
-            "schedule": "cosine",
-            "dropout": 0.34,
-            "options": {"margin": 0.4, "scale": 6.6, "kind": "cosine"},
-            "guidance": {"weight": 0.037},
+            "batch_size": 64,
+            "lr": 0.001,
+            "schedule": "step",
+            "dropout": 0.5,
+            "options": {},
+            "guidance": {"weight": 1.0},
         },
     }
-    recommended_long: ClassVar = {"guided": {"options": {}, "guidance": {"weight": 1.0}}}
     search_space: ClassVar = {
         "margin": {"low": 0.0, "high": 0.5},
         "scale": {"low": 2.0, "high": 32.0, "log": True},
