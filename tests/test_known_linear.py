@@ -315,17 +315,14 @@ def test_columns_that_move_keep_a_group_and_the_divisor_of_the_weights(n: int, d
     moves, q = 0, 4 if d % 4 == 0 else 2
     for seed in range(30):
         blocks, text, group = divisible.random_group(6, rng)
-        least = group.elements.min(axis=0)
         flats = divisible.random_flats(group.elements, rng)
         assert all(weight % 4 == 0 for flat in flats for weight in weights_of(flat, 6))
         columns = divisible.random_start(n, flats, rng)
-        first = np.zeros(0, np.int64) if columns is None else columns[least[columns] == columns]
-        starts = first[group.regular[first]]
-        if columns is None or len(starts) < 4:  # there are too few to move
+        starts, firsts, short = group.split(np.zeros(0, np.int64) if columns is None else columns)
+        if len(starts) < 4:  # there are too few to move
             continue
-        short = columns[~group.regular[columns]]
         found, cost = divisible.moved(starts, short, group, d, 200, 3.0, 0.3, seed)
-        texts = " ".join(f"{start:x}" for start in [*found, *first[~group.regular[first]]])
+        texts = " ".join(f"{start:x}" for start in [*found, *firsts])
         bits = KnownCode(n, 6, d, 2, blocks, text, texts).generator().astype(np.int64)
         ours = (1 << np.arange(6)) @ bits
         assert len(ours) == n
@@ -336,6 +333,13 @@ def test_columns_that_move_keep_a_group_and_the_divisor_of_the_weights(n: int, d
             np.testing.assert_array_equal(np.sort(element[ours]), np.sort(ours))
         moves += found.tolist() != starts.tolist()
     assert moves > 0
+
+
+def test_columns_of_which_no_four_have_the_sum_0_stay() -> None:
+    group, starts = divisible.Group.of(np.arange(2**6)[None]), 1 << np.arange(6)
+    found, cost = divisible.moved(starts, starts[:0], group, 4, 5, 1.0, 0.1, 0)
+    assert found.tolist() == starts.tolist()
+    assert cost == sum(max(0, (4 - weight) / 4) ** 2 for weight in weights_of(starts, 6))
 
 
 @pytest.mark.parametrize("d", [14, 16])

@@ -151,7 +151,7 @@ def test_the_settings_of_a_method_are_options_that_it_takes():
     task = Task(32, 3, torch.arange(6) % 3, torch.ones(3, 32))
     for (name, kind), guided, bits in product(METHODS.items(), (False, True), (16, 64)):
         found = recommended(name, guided, bits)
-        assert found["batch_size"] in (64, 128, 256, 384, 512), name
+        assert with_recipe(Hasher(bits, name, guided).checked()).batch_size in (64, 128, 256, 384, 512), name
         kind(dataclasses.replace(task, bits=bits, centers=torch.ones(3, bits)), **found.get("options", {}))
         assert guided == ("guidance" in found), name
 
@@ -162,6 +162,15 @@ def test_without_a_recipe_a_method_has_its_own_settings_if_there_are_any_and_no_
     assert without == vars(with_recipe(Hasher(recipe="paper").checked()))
     assert with_recipe(Hasher(method=Custom).checked()).recipe == "paper"
     assert with_recipe(Hasher(recipe="tuned").checked(), images=True).batch_size == 256
+
+
+def test_what_a_method_does_not_name_is_as_in_the_recipe_paper():
+    named = type("Named", (Custom,), {"recommended": {"host": {"lr": 0.002}}})
+    assert vars(with_recipe(Hasher(method=named, guided=False).checked(), 1000)) == {
+        **vars(with_recipe(Hasher(method=named, guided=False, recipe="paper").checked())),
+        "recipe": "tuned",
+        "lr": 0.002,
+    }
 
 
 def test_a_method_without_settings_of_its_own_has_no_tuned_recipe():

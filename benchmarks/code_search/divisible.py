@@ -31,7 +31,7 @@ import numpy.typing as npt
 from benchmarks.code_search import columns as single
 from benchmarks.code_search import linear_codes
 from benchmarks.code_search.group_modules import wanted_codes
-from benchmarks.code_search.permutation_groups import Permutations
+from benchmarks.code_search.permutation_groups import Permutations, closure
 
 from lbhash.centers.constructions.known_linear import KnownCode, linear_map
 
@@ -77,13 +77,12 @@ def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0) -> Ite
     seen: defaultdict[tuple[int, int], list[float]] = defaultdict(list)  # costs of first stages, by length and order
     while wanted and time.monotonic() < end:
         blocks, text, group = random_group(k, rng)
-        order, least = len(group.elements), group.elements.min(axis=0)
+        order = len(group.elements)
         flats = random_flats(group.elements, rng)
         for n in 4 * list(wanted):
             if n not in wanted or (columns := random_start(n, flats, rng)) is None:
                 continue
-            first = columns[least[columns] == columns]  # of each orbit
-            starts, short = first[group.regular[first]], columns[~group.regular[columns]]
+            starts, firsts, short = group.split(columns)
             if len(starts) < 4 or len(short) > n / 6:
                 continue
             cost, costs = np.inf, seen[n, order]
@@ -97,8 +96,8 @@ def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0) -> Ite
                 if reached < cost:
                     cost, starts = reached, found
             if cost == 0:
-                columns = [*starts, *first[~group.regular[first]]]
-                yield KnownCode(n, k, wanted.pop(n), 2, blocks, text, " ".join(f"{column:x}" for column in columns))
+                columns = " ".join(f"{column:x}" for column in [*starts, *firsts])
+                yield KnownCode(n, k, wanted.pop(n), 2, blocks, text, columns)
 
 
 class Group(NamedTuple):
@@ -124,6 +123,11 @@ class Group(NamedTuple):
         counts = np.bincount(first)[kept].astype(np.float32)
         return Group(elements, (elements[1:] != every).all(axis=0), images[:, kept].astype(np.int16), counts)
 
+    def split(self, columns: Vectors) -> tuple[Vectors, Vectors, Vectors]:
+        """Return a column of each regular orbit, one of each shorter orbit, and all columns of the shorter ones."""
+        first, regular = self.elements[:, columns].min(axis=0) == columns, self.regular[columns]
+        return columns[first & regular], columns[first & ~regular], columns[~regular]
+
 
 def random_group(k: int, rng: np.random.Generator) -> tuple[str, str, Group]:
     """A linear map of one of the orders, as blocks and factors in ``known_linear.csv``, and the group of its powers.
@@ -138,10 +142,7 @@ def random_group(k: int, rng: np.random.Generator) -> tuple[str, str, Group]:
     blocks = ".".join(f"{f:x}" for f in [*rng.choice(moduli, moving).tolist(), *[0b11] * fixed])
     text = ".".join(["2"] * moving + ["1"] * fixed)
     images = linear_codes._images(np.array(linear_map(blocks, text)))
-    elements = [np.arange(2**k)]
-    for _ in range(order - 1):
-        elements.append(images[elements[-1]])
-    return blocks, text, Group.of(np.array(elements))
+    return blocks, text, Group.of(closure(images[None]))
 
 
 def random_flats(elements: Permutations, rng: np.random.Generator) -> list[Vectors]:
@@ -212,21 +213,16 @@ def moved(
             weights += _parity(group.words[0] & column)
     for column in short:
         weights += _parity(group.words[0] & column)
-    best, record = starts.copy(), np.inf
+    best, record = starts.copy(), _cost(weights, group.counts, d)
     costs, other, changes = np.empty(size, np.float32), np.empty(size, np.float32), np.empty((order, orbits), np.int16)
     together = 4 if d % 4 == 0 else 2
     places, columns = np.zeros(together, np.int64), np.zeros(together, np.int64)
     step = 0
     for _ in range(1000 * steps):  # most columns that are drawn have no fourth
-        cost = 0.0
-        for r in range(orbits):
-            cost += max(d - weights[r], 0) ** 2 * group.counts[r] / together**2
-        if cost < record:
-            record, best[:] = cost, starts
         if step == steps or record == 0:
             break
-        while not _draw(places, columns, starts, held, group.elements):
-            pass
+        if not _draw(places, columns, starts, held, group.elements):
+            continue
         temperature = hot * (cold / hot) ** (step / steps)
         step += 1
         _look(columns, weights, group, d, changes, costs, other)
@@ -241,7 +237,19 @@ def moved(
             for g in range(order):
                 held[group.elements[g, columns[i]]] -= 1
                 held[group.elements[g, columns[i] ^ v]] += 1
-    return best, float(record)
+        cost = _cost(weights, group.counts, d)
+        if cost < record:
+            record, best[:] = cost, starts
+    return best, record / together**2
+
+
+@numba.njit(cache=True)
+def _cost(weights: Vectors, counts: Weights, d: int) -> float:
+    """The sum over the words of (d - weight)^2, for the weights below d."""
+    cost = 0.0
+    for r in range(len(weights)):
+        cost += max(d - weights[r], 0) ** 2 * counts[r]
+    return cost
 
 
 @numba.njit(cache=True)

@@ -39,8 +39,8 @@ def random_subgroup(least: float, rng: np.random.Generator) -> Permutations | No
     return None
 
 
-def closure(generators: Permutations, most: int = MOST_ELEMENTS) -> Permutations:
-    """The group that permutations generate, the identity first; of one with more than ``most`` elements that alone."""
+def closure(generators: Permutations) -> Permutations:
+    """The group that permutations generate, the identity first; of one with too many elements that alone."""
     begins = [tuple(range(generators.shape[1]))]
     found = set(begins)
     steps = generators.tolist()
@@ -50,7 +50,7 @@ def closure(generators: Permutations, most: int = MOST_ELEMENTS) -> Permutations
             if image not in found:
                 found.add(image)
                 begins.append(image)
-        if len(begins) > most:
+        if len(begins) > MOST_ELEMENTS:
             return np.array(begins[:1])
     return np.array(begins)
 

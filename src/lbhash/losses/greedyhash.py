@@ -34,14 +34,8 @@ class GreedyHash(Objective):
             "dropout": 0.52,
             "options": {"alpha": 0.65},
         },
-        "guided": {
-            "batch_size": 64,
-            "lr": 0.001,
-            "schedule": "step",
-            "dropout": 0.5,
-            "options": {},
-            "guidance": {"weight": 1.0},
-        },
+        # The rest is as in the recipe "paper", which was better than the best that the search found.
+        "guided": {"options": {}, "guidance": {"weight": 1.0}},
     }
     search_space: ClassVar = {"alpha": {"low": 1e-3, "high": 1.0, "log": True}}
 

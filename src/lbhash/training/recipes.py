@@ -40,12 +40,13 @@ def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bo
     if recipe == "tuned" and not tuned:
         name = method_name(given.method)
         raise ValueError(f"recipe is 'tuned', for which method {name!r} has no settings; it must be 'paper'")
+    found = {**PAPER, **tuned}
     if tuned and rows is not None:
-        tuned["batch_size"] = max(2, min(tuned["batch_size"], rows // LEAST_STEPS))
+        found["batch_size"] = max(2, min(found["batch_size"], rows // LEAST_STEPS))
         if getattr(find_method(given.method), "weighs_pairs", False):
-            tuned["batch_size"] = _without_rest(tuned["batch_size"], rows)
+            found["batch_size"] = _without_rest(found["batch_size"], rows)
     values: dict[str, Any] = {"recipe": recipe}
-    for name, value in {**PAPER, **tuned}.items():
+    for name, value in found.items():
         said = getattr(given, name)
         if said is None:
             values[name] = value
