@@ -434,6 +434,9 @@ def test_without_labels_the_default_is_one_that_needs_none(data):
     assert (hasher.method, hasher.method_, hasher.name) == (None, "sne", "sne")
     np.testing.assert_array_equal(hasher.encode(x), Hasher(bits=5, method="sne").fit(x).encode(x))
     assert len(hasher.classes_) == 0
+    (again,) = Hasher(bits=5).fit_seeds(EmbeddingSplit(x, np.arange(90), None), 0, [0])
+    assert again.method_ == "sne"
+    np.testing.assert_array_equal(again.encode(x), hasher.encode(x))
     for what in (lambda: hasher.predict(x), lambda: hasher.score(x, np.zeros(90))):
         with pytest.raises(ValueError, match=r"needs labels of the training rows, and the hasher was"):
             what()

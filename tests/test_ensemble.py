@@ -76,6 +76,7 @@ def test_seeds_differ_and_the_generator_is_left_alone(blobs):
     torch.manual_seed(5)
     before = torch.get_rng_state()
     one, two = Hasher(16, epochs=1, hidden=8).fit_seeds(part_of(blobs.x, blobs.y), 4, [0, 1])
+    assert one.method_ == two.method_ == "csq"
     assert torch.equal(torch.get_rng_state(), before)
     assert not torch.equal(one.model_.head[0].weight, two.model_.head[0].weight)
 

@@ -101,7 +101,7 @@ def test_the_table_of_methods(tmp_path, monkeypatch, capsys):
                 assert float(found[name]) == pytest.approx(float(whole[name]), abs=3e-5)
     with pytest.raises(SystemExit):
         methods_table.main(["--data", "digits@x=digits", "--page", str(page)])
-    assert "data is 'digits@x=digits'; it must be NAME=FILE or NAME@R=FILE" in capsys.readouterr().err
+    assert "data is 'digits@x=digits'; its R must be an integer of at least 1" in capsys.readouterr().err
 
 
 def test_the_table_of_distances():

@@ -127,7 +127,9 @@ def test_a_memory_mapped_base_and_one_that_comes_in_parts(tmp_path):
     codes, labels = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("codes", "labels"))
     mapped = RankHistogram.from_codes(pack(q), ql, codes, labels, chunk=100)
     parts = ((pack(b[start : start + 7]), bl[start : start + 7]) for start in range(0, len(b), 7))
-    streamed = RankHistogram.from_chunks(pack(q), ql, parts)
+    streamed = RankHistogram(pack(q), ql)
+    for part in parts:
+        streamed.update(*part)
     for other in (mapped, streamed):
         assert (other.total == whole.total).all()
         assert (other.relevant == whole.relevant).all()
@@ -136,7 +138,9 @@ def test_a_memory_mapped_base_and_one_that_comes_in_parts(tmp_path):
 def test_parts_whose_lists_of_labels_name_other_classes():
     codes = pack([[1, 1, 1]] * 2)
     parts = [(codes, [[0], [2]]), (codes, [[7], [1, 2]])]
-    found = RankHistogram.from_chunks(codes[:1], [[0, 2]], parts)
+    found = RankHistogram(codes[:1], [[0, 2]])
+    for part in parts:
+        found.update(*part)
     assert found.graded[0, :, 0].tolist() == [3, 0]
     assert found.base == 4
 

@@ -117,7 +117,7 @@ class Group(NamedTuple):
         """Return the group with these elements."""
         every = np.arange(elements.shape[1])
         units = 1 << np.arange(len(every).bit_length() - 1)
-        images = np.array([linear_codes._images(linear_codes._transpose(element[units])) for element in elements])
+        images = np.array([linear_codes.all_images(linear_codes.transpose(element[units])) for element in elements])
         first = images.min(axis=0)
         kept = np.flatnonzero(first == every)[1:]
         counts = np.bincount(first)[kept].astype(np.float32)
@@ -141,7 +141,7 @@ def random_group(k: int, rng: np.random.Generator) -> tuple[str, str, Group]:
     fixed = k - moving * size
     blocks = ".".join(f"{f:x}" for f in [*rng.choice(moduli, moving).tolist(), *[0b11] * fixed])
     text = ".".join(["2"] * moving + ["1"] * fixed)
-    images = linear_codes._images(np.array(linear_map(blocks, text)))
+    images = linear_codes.all_images(np.array(linear_map(blocks, text)))
     return blocks, text, Group.of(closure(images[None]))
 
 
@@ -175,7 +175,7 @@ def _random_flat(elements: Permutations, rng: np.random.Generator) -> Vectors:
     while len(basis) < dimension:
         nexts = one[basis[-1]], rng.integers(size), rng.choice(fixed)
         basis.append(nexts[usual if rng.random() < 0.8 else rng.integers(3)])
-    vectors = linear_codes._images(np.array(basis))
+    vectors = linear_codes.all_images(np.array(basis))
     if rng.random() < 0.6:
         vectors = vectors ^ (rng.choice(fixed) if rng.random() < 0.5 else rng.integers(size))
     else:

@@ -75,13 +75,11 @@ def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0, most: 
         images = [np.array(linear_map(blocks, text)) for text in texts]
         if not images:
             continue
-        vectors, begins = linear_codes.orbits(np.array([linear_codes._images(matrix) for matrix in images]))
+        vectors, begins = linear_codes.orbits(np.array([linear_codes.all_images(matrix) for matrix in images]))
         if not 6 <= len(begins) - 2 <= most:
             continue
-        transposed = [linear_codes._images(linear_codes._transpose(matrix)) for matrix in images]
-        words, ends = linear_codes.orbits(np.array(transposed))
-        weights = linear_codes._weight_matrix(words[ends[1:-1]], vectors, begins)[1:].T.copy()
-        lengths, counts = np.diff(begins)[1:], np.diff(ends)[1:].astype(np.float32)
+        weights, counts = linear_codes.orbit_weights(images, vectors, begins)
+        weights, lengths, counts = weights[1:].T.copy(), np.diff(begins)[1:], counts.astype(np.float32)
         for n, d in list(wanted.items()):
             task = weights, lengths, counts, n, d
             chosen, cost = chosen_orbits(*task, STEPS, int(rng.integers(2**31)))

@@ -26,7 +26,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import islice
 from math import gcd, lcm
@@ -99,19 +99,18 @@ def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0, most: 
     while wanted and time.monotonic() < end:
         field, blocks, maps = random_group(k, rng)
         images = [np.array(linear_map(blocks, text)) for text in maps]
-        vectors, begins = orbits(np.array([_images(matrix) for matrix in images]))
+        vectors, begins = orbits(np.array([all_images(matrix) for matrix in images]))
         if not 6 <= len(begins) - 1 <= most:
             continue
         lengths = np.diff(begins)
-        words, ends = orbits(np.array([_images(_transpose(matrix)) for matrix in images]))
-        weights = _weight_matrix(words[ends[1:-1]], vectors, begins)
+        weights, counts = orbit_weights(images, vectors, begins)
         steps = np.clip(np.array([3e5, 1e7]) / weights.size, 20, 3000).astype(int).tolist()
         for n, d in list(wanted.items()):
             for bits, distance in ((n, d), (n - 1, d - 1))[: 1 + (d % 2 == 0)]:
                 parts = _random_lengths(bits, lengths, rng)
                 if parts is None or n not in wanted:
                     continue
-                task = weights, lengths, parts, np.diff(ends)[1:], distance
+                task = weights, lengths, parts, counts, distance
                 chosen, cost = _tabu(*task, steps[0], int(rng.integers(2**31)))
                 seen[n].append(cost)
                 if cost > 0 and cost <= np.quantile(seen[n][-100:], 0.1):  # a promising group
@@ -225,7 +224,7 @@ def _random_lengths(n: int, lengths: Vectors, rng: np.random.Generator) -> Vecto
     return np.array(parts) if sum(parts) == n and len(parts) <= MAX_PARTS else None
 
 
-def _images(matrix: Vectors) -> Vectors:
+def all_images(matrix: Vectors) -> Vectors:
     """The image of every vector 0, 1, ..., 2^k - 1 under a matrix given by its columns."""
     images = np.zeros(1, np.int64)
     for column in matrix:
@@ -233,8 +232,20 @@ def _images(matrix: Vectors) -> Vectors:
     return images
 
 
-def _transpose(matrix: Vectors) -> Vectors:
+def transpose(matrix: Vectors) -> Vectors:
+    """The transpose of a square matrix given by its columns, by its columns."""
     return ((matrix >> np.arange(len(matrix))[:, None] & 1) << np.arange(len(matrix))).sum(axis=1)
+
+
+def orbit_weights(
+    matrices: Iterable[Vectors], vectors: Vectors, begins: Vectors
+) -> tuple[npt.NDArray[np.float32], Vectors]:
+    """``[columns, words]``: how many vectors v of an orbit of columns have u.v = 1, for one u of each orbit of words.
+
+    And how many words each of these orbits has; that of 0 is left out.
+    """
+    words, ends = orbits(np.array([all_images(transpose(matrix)) for matrix in matrices]))
+    return _weight_matrix(words[ends[1:-1]], vectors, begins), np.diff(ends)[1:]
 
 
 @numba.njit(cache=True)

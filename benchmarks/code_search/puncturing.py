@@ -30,7 +30,7 @@ from lbhash.centers.constructions import linear_table
 from lbhash.centers.constructions.known_linear import KnownPuncturing, known_puncturings
 from lbhash.centers.constructions.linear import Generator, span
 from lbhash.centers.constructions.linear_table import LinearCode, best_linear_code
-from lbhash.codes import hamming_distances, unpack
+from lbhash.codes import unpack
 
 Vectors = npt.NDArray[np.int64]
 
@@ -74,7 +74,7 @@ def checked(steps: int) -> Iterator[KnownPuncturing]:
     for line in known_puncturings():
         whole = linear_table._table()[line.n, line.k].generator()
         bits, seed = line.bits, 0
-        while int(_weights(np.delete(whole, bits, axis=1))[1:].min()) < line.d and seed < 9:
+        while int(linear_table._weights(np.delete(whole, bits, axis=1))[1:].min()) < line.d and seed < 9:
             bits = chosen_bits(whole, len(bits), line.d, steps, seed) or bits
             seed += 1
         if seed < 9:
@@ -96,18 +96,14 @@ def _wholes(n: int, k: int, d: int) -> Iterator[LinearCode]:
     for longer in range(n + 2, min(n + MOST_BITS, linear_table.MAX_LENGTH) + 1):
         code, shorter = best_linear_code(longer, k), best_linear_code(longer - 1, k)
         slack = code.d - d - (longer - n) / 2
-        if code.d % 2 == 0 and shorter.d < code.d and slack >= 0.4 and not _has_chosen_bits(code):
+        if code.d % 2 == 0 and shorter.d < code.d and slack >= 0.4 and not code.is_made_by("chosen bits"):
             found.append((longer - n - 4 * slack, code))
     yield from (code for _, code in sorted(found, key=lambda pair: pair[0])[:6])
 
 
-def _has_chosen_bits(code: LinearCode) -> bool:
-    return "chosen bits" in code.name or any(map(_has_chosen_bits, code.parts))
-
-
 def chosen_bits(generator: Generator, count: int, d: int, steps: int, seed: int) -> tuple[int, ...]:
     """Return bits without which the code has distance d; none if the search does not find them."""
-    weights = _weights(generator)
+    weights = linear_table._weights(generator)
     low = np.flatnonzero((weights > 0) & (weights < d + count))
     if weights[low].min(initial=d) < d:
         return ()
@@ -137,11 +133,6 @@ def _flat(generator: Generator, dimension: int, rng: np.random.Generator, tries:
         bits = np.flatnonzero(np.isin(columns, subspace))
         most = bits if len(bits) > len(most) else most
     return [int(bit) for bit in most]
-
-
-def _weights(generator: Generator) -> Vectors:
-    words = span(generator)
-    return hamming_distances(words, words[:1])[:, 0].astype(np.int64)
 
 
 @numba.njit(cache=True, fastmath=True)

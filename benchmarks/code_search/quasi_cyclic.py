@@ -64,16 +64,16 @@ def search(
     rng = np.random.default_rng(seed)
     end = time.monotonic() + 60 * minutes
     found: dict[tuple[int, int], int] = {}
-    for blocks, order, k in _shuffled(list(_maps(dimensions, orders, most)), rng):
+    maps = list(_maps(dimensions, orders, most))
+    for blocks, order, k in (maps[i] for i in rng.permutation(len(maps))):
         if time.monotonic() > end:
             return
         wanted = {n: d for n in range(2 * order, TABLE_BITS + 1) if (d := _missing(n, k, found))}
         text, map_text = ".".join(f"{f:x}" for f in blocks), ".".join("2" * len(blocks))
         images = np.array(linear_map(text, map_text))
-        vectors, begins = linear_codes.orbits(np.array([linear_codes._images(images)]))
-        words, ends = linear_codes.orbits(np.array([linear_codes._images(linear_codes._transpose(images))]))
-        weights = linear_codes._weight_matrix(words[ends[1:-1]], vectors, begins)
-        lengths, counts = np.diff(begins), np.diff(ends)[1:]
+        vectors, begins = linear_codes.orbits(np.array([linear_codes.all_images(images)]))
+        weights, counts = linear_codes.orbit_weights([images], vectors, begins)
+        lengths = np.diff(begins)
         for chosen in _choices(weights, lengths, counts, order, wanted, _first(blocks, vectors, begins), effort, rng):
             n, d = int(lengths[chosen].sum()), int(weights[chosen].sum(axis=0).min())
             if d > found.get((n, k), 0) and n <= TABLE_BITS and d > _ours(n, k):
@@ -139,10 +139,6 @@ def _products(factors: list[int], degree: int, most: int) -> Iterator[tuple[int,
         if f.bit_length() - 1 <= degree:
             for others in _products(factors[i:], degree - f.bit_length() + 1, most - 1):
                 yield (f, *others)
-
-
-def _shuffled(maps: list, rng: np.random.Generator) -> list:
-    return [maps[i] for i in rng.permutation(len(maps))]
 
 
 def _first(blocks: tuple[int, ...], vectors: Vectors, begins: Vectors) -> int:

@@ -73,12 +73,8 @@ def _wanted(code: LinearCode) -> Iterator[tuple[int, int, int]]:
 
 def _comes_later(code: LinearCode) -> bool:
     """Whether a code is found just now, or derived from a code over a chosen subcode when all of these are there."""
-    derived = "chosen subcode" not in code.name
-    return (not code.parts and not derived) or (derived and any(map(_has_subcode, code.parts)))
-
-
-def _has_subcode(code: LinearCode) -> bool:
-    return "chosen subcode" in code.name or any(map(_has_subcode, code.parts))
+    found = "chosen subcode" in code.name
+    return not code.parts if found else code.is_made_by("chosen subcode")
 
 
 @numba.njit(cache=True)

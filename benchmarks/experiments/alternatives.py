@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from benchmarks.experiments.data import Data
 from benchmarks.experiments.page import check_part, markdown_table, replace_part
 
 from lbhash.data import Dataset, EmbeddingSplit, hold_out
 from lbhash.data.protocols import trained_classes
-from lbhash.utils.files import existing_file, replacing, write_text
+from lbhash.utils.files import replacing, write_text
 from lbhash.utils.parallel import run_missing
 
 if TYPE_CHECKING:
@@ -43,14 +44,6 @@ PART = "alternatives"
 """Of the page, between two comments."""
 
 
-class Data(NamedTuple):
-    """A data set of the page."""
-
-    name: str
-    file: str
-    at: int | None  # R; None for the whole base
-
-
 class Run(NamedTuple):
     """The contenders of one number of bits, or with ``None`` those that have a size of their own."""
 
@@ -62,12 +55,11 @@ class Run(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the run's file."""
-        name = self.data.name if self.data.at is None else f"{self.data.name}@{self.data.at}"
+        """The name of the run's file."""
         if self.bits is None:
-            return f"{name}-{self.queries or 'all'}queries-fixed-seed{self.seed}"
+            return f"{self.data}-{self.queries or 'all'}queries-fixed-seed{self.seed}"
         asked = f"{self.queries or 'all'}queries"
-        return f"{name}-{asked}-{self.bits}bits-{self.epochs}epochs-seed{self.seed}"
+        return f"{self.data}-{asked}-{self.bits}bits-{self.epochs}epochs-seed{self.seed}"
 
 
 class Line(NamedTuple):
@@ -147,9 +139,10 @@ def measure(
         at: R of the mAP; ``None`` for the whole base.
         wanted: each query's nearest base rows by cosine, nearest first (``Work.nearest``).
     """
-    from benchmarks.experiments.scored import expected_recall, ranking_of
+    from benchmarks.experiments.scored import expected_recall
 
     from lbhash.evaluation.metrics import average_precision
+    from lbhash.evaluation.ranking import ranking_of
 
     wanted = _nearest(work) if wanted is None else wanted
     averages: dict[bool, list[npt.NDArray[np.float64]]] = {True: [], False: []}
@@ -211,7 +204,7 @@ def main() -> None:
         if given.seeds < 1:
             raise ValueError(f"seeds is {given.seeds}; it must be at least 1")
         bits = parse_bits(given.bits)
-        sets = [parse_data(text) for text in given.data]
+        sets = [Data.of(text) for text in given.data]
         if len({data.name for data in sets}) < len(sets):
             raise ValueError("data has two sets of one name; give each a name of its own")
         check_part(given.out, PART)
@@ -235,19 +228,6 @@ def main() -> None:
             draw({run: result for run, result in table.items() if run.data in some}, images[-1])
     write_text(given.csv, listed(table))
     replace_part(given.out, PART, page(table, [image.name for image in images]))
-
-
-def parse_data(text: str) -> Data:
-    """A data set as it is typed, ``NAME=FILE`` or ``NAME@R=FILE``."""
-    name, _, file = text.partition("=")
-    name, several, rank = name.partition("@")
-    if not name or not file or "/" in name:
-        raise ValueError(f"data is {text!r}; it must be NAME=FILE or NAME@R=FILE")
-    if several and not (rank.isdecimal() and int(rank) > 0):
-        raise ValueError(f"data is {text!r}; its R must be an integer of at least 1")
-    if file != "digits":
-        existing_file(file, "data")
-    return Data(name, file, int(rank) if several else None)
 
 
 def parse_bits(text: str) -> list[int]:
@@ -342,7 +322,7 @@ def _labels(line: Line) -> str:
 
 
 def _table(lines: Sequence[Line]) -> str:
-    """With the highest figure of each number of bytes in bold."""
+    """Return the lines as a table, the highest figure of each number of bytes in bold."""
     ranks = RECALLS[: len(lines[0].recalls)]
     heads = ["bytes", "method", "labels", "seen mAP", "unseen mAP", *(f"recall@{k}" for k in ranks)]
     rows = []

@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def arrangements(hasher: Hasher, source: Source, seeds: range) -> list[Arrangement]:
-    """Of each seed."""
+    """Return the arrangement of each seed."""
     parts = [source.training(seed)[0] for seed in seeds]
     made = []
     for trained, part in zip(hasher.fit_seeds(parts, source.classes(), seeds), parts, strict=True):
@@ -125,7 +125,7 @@ def draw(found: dict[str, Arrangement]) -> Figure:
 def _matrix(
     figure: Figure, axes: Axes, values: npt.NDArray, title: str, colors: str, limits: tuple[float, float | None]
 ) -> None:
-    """Of pairs of classes."""
+    """Draw a matrix of values of pairs of classes."""
     values = values.astype(np.float64)
     np.fill_diagonal(values, np.nan)
     image = axes.imshow(values, cmap=colors, vmin=limits[0], vmax=limits[1])

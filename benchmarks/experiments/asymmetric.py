@@ -13,12 +13,13 @@ import argparse
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.experiments.scored import Scores, expected_recall, ranking_of
+from benchmarks.experiments.scored import Scores, expected_recall
 
 from lbhash.codes import hamming_distances, pack
 from lbhash.data import hold_out
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.neighbors import nearest_by_cosine
+from lbhash.evaluation.ranking import ranking_of
 from lbhash.hasher import Hasher
 from lbhash.index.asymmetric import agreeing
 from lbhash.reproduce.runs.sources import Source

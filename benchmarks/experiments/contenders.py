@@ -423,7 +423,7 @@ def _rotated(x: Floats, bits: int, seed: int) -> Floats:
 
 
 def _probabilities(work: Work) -> tuple[Floats, Floats]:
-    """Of the queries and the base rows, ``[n, classes]``, by the C that does best on rows held out."""
+    """Return class probabilities of queries and base rows, ``[n, classes]``, by the C that is best on rows held out."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
     from sklearn.pipeline import make_pipeline

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from benchmarks.experiments.data import typed
 from benchmarks.experiments.page import markdown_table
 
 from lbhash.codes import pack
@@ -26,8 +27,8 @@ from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
 from lbhash.models.hash_model import HashModel
 from lbhash.training.neighborhood import neighborhood
-from lbhash.utils.files import replacing, write_json
-from lbhash.utils.parallel import read_run
+from lbhash.utils.files import replacing
+from lbhash.utils.parallel import read_run, write_run
 
 POINTS = (0.0, 0.25, 0.5, 0.6, 0.7, 0.8, 1.0)
 HEADS = ("CSQ_D", "CSQ_D, joined")
@@ -92,7 +93,7 @@ def draw_curves(results: Mapping[str, Mapping[str, npt.NDArray]], file: Path) ->
 def main() -> None:
     """Run what is missing, print the table, and draw the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", action="append", required=True, help="NAME=FILE, or NAME@R=FILE for the mAP at R")
+    parser.add_argument("--data", action="append", required=True, metavar="NAME[@R]=FILE")
     parser.add_argument("--bits", type=int, default=64)
     parser.add_argument("--draws", type=int, default=2, help="seeds 0, 1, …")
     parser.add_argument("--epochs", type=int, default=15)
@@ -101,20 +102,18 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/frontier"))
     given = parser.parse_args()
     results: dict[str, dict[str, Any]] = {}
-    for spec in given.data:
-        named, file = spec.split("=", 1)
-        name, _, top = named.partition("@")
+    for source in typed(parser, given.data):
         draws = []
         for draw in range(given.draws):
             kind = "queries" if given.queries else "held-out"
-            cell = given.runs / f"{named}-{kind}-{given.bits}bits-{given.epochs}epochs-draw{draw}.json"
+            cell = given.runs / f"{source}-{kind}-{given.bits}bits-{given.epochs}epochs-draw{draw}.json"
             if not cell.exists():
-                data = load_dataset(file)
+                data = load_dataset(source.file)
                 data = data if given.queries else validation_dataset(data)
-                write_json(cell, execute(data, int(top) if top else None, given.bits, draw, given.epochs))
+                write_run(cell, execute(data, source.at, given.bits, draw, given.epochs))
             draws.append(read_run(cell))
             print(cell.name, draws[-1], flush=True)
-        results[name] = {key: np.mean([one[key] for one in draws], axis=0) for key in draws[0]}
+        results[source.name] = {key: np.mean([one[key] for one in draws], axis=0) for key in draws[0]}
     heads = ["method", "unseen", *(f"{name}, {what}" for name in results for what in ("seen", "never seen"))]
     rows = []
     for key in next(iter(results.values())):

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.experiments.data import typed
 from benchmarks.experiments.page import markdown_table
 
 from lbhash.codes import pack
 from lbhash.data import Dataset, EmbeddingSplit, load_dataset, validation_dataset
 from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
-from lbhash.utils.files import write_json
-from lbhash.utils.parallel import read_run
+from lbhash.utils.parallel import read_run, write_run
 
 HEADS = ("bits", "ridge", "logistic", "joined")
 
@@ -64,7 +64,7 @@ def _map(hasher: Hasher, data: Dataset[EmbeddingSplit], at: int | None) -> float
 def main() -> None:
     """Run what is missing, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", action="append", required=True, help="NAME=FILE, or NAME@R=FILE for the mAP at R")
+    parser.add_argument("--data", action="append", required=True, metavar="NAME[@R]=FILE")
     parser.add_argument("--bits", type=lambda text: [int(one) for one in text.split(",")], default=[16, 32, 64, 128])
     parser.add_argument("--hosts", default="csq_d", help="csq, csq_d or both, with a comma")
     parser.add_argument("--seeds", type=int, default=3)
@@ -74,17 +74,15 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/joined-head"))
     given = parser.parse_args()
     rows = []
-    for spec in given.data:
-        named, file = spec.split("=", 1)
-        name, _, top = named.partition("@")
+    for source in typed(parser, given.data):
         for bits in given.bits:
             for host in given.hosts.split(","):
                 kind = f"{given.protocol or 'own'}-{'queries' if given.queries else 'held-out'}"
-                cell = f"{named}-{kind}-{host}-{bits}bits-{given.epochs}epochs-{given.seeds}seeds.json"
+                cell = f"{source}-{kind}-{host}-{bits}bits-{given.epochs}epochs-{given.seeds}seeds.json"
                 if not (given.runs / cell).exists():
-                    data = dataset(file, given.protocol, given.queries)
-                    at = min(int(top), len(data.base)) if top else None
-                    write_json(given.runs / cell, execute(data, at, host == "csq_d", bits, given))
+                    data = dataset(source.file, given.protocol, given.queries)
+                    at = None if source.at is None else min(source.at, len(data.base))
+                    write_run(given.runs / cell, execute(data, at, host == "csq_d", bits, given))
                 result = read_run(given.runs / cell)
                 maps = [np.asarray(result["map"][head]) for head in HEADS]
                 best = max(one.mean() for one in maps)
@@ -92,7 +90,7 @@ def main() -> None:
                 cells = [f"**{text}**" if one.mean() == best else text for one, text in zip(maps, cells, strict=True)]
                 chosen = result["choice"]
                 cells += [f"{chosen['weight']:g}", f"{chosen['dither']:g}"]
-                rows.append([name, str(bits), host, *cells])
+                rows.append([source.name, str(bits), host, *cells])
                 print(*rows[-1], flush=True)
     print(markdown_table(["data", "bits", "host", *HEADS, "λ", "s"], rows, left=1))
 

@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the cell's file."""
+        """The name of the cell's file."""
         sizes = "+".join(map(str, self.sizes))
         return f"{self.data}-{self.method.replace(' ', '-').replace(',', '')}-{sizes}bytes-seed{self.seed}"
 

@@ -65,7 +65,7 @@ class Cell:
         return dict(zip(KEY, made, strict=True))
 
     def file(self, guided: bool, folder: Path) -> Path:
-        """Where the precision of its host or of its guided form is kept."""
+        """Return the file that keeps the precision of its host or of its guided form."""
         form = self.method + "_d" * guided
         return folder / f"{self.source.name}-{self.recipe}-{form}-{self.bits}bits-{self.epochs}epochs.npz"
 

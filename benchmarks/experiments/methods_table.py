@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from benchmarks.experiments.data import Data
 from benchmarks.experiments.page import check_part, markdown_table, read_csv, replace_part, write_csv
 
 from lbhash.losses import METHODS
@@ -106,18 +107,14 @@ def main(arguments: list[str] | None = None) -> None:
         lines = read_csv(table)
         done = {tuple(line[name] for name in KEY): line for line in lines}
         wanted = [name for name in forms() if name.removesuffix("_d") in given.methods]
-        for one, bits, protocol, method in product(given.data, given.bits, given.protocols, wanted):
-            head, _, file = one.partition("=")
-            name, _, at = head.partition("@")
-            if not (name and file) or not (at or "1").isdigit():
-                raise ValueError(f"data is {one!r}; it must be NAME=FILE or NAME@R=FILE")
+        for source, bits, protocol, method in product(map(Data.of, given.data), given.bits, given.protocols, wanted):
             rule = UNSEEN if protocol == UNSEEN else ""
-            _dataset(file, rule or None)
-            cell = (name, at, rule, method, str(bits), str(given.epochs))
+            _dataset(source.file, rule or None)
+            cell = (source.name, str(source.at or ""), rule, method, str(bits), str(given.epochs))
             before = done.get(cell)
             if before is None or int(before["seeds"]) < given.seeds:
                 task = dict(zip(KEY, cell, strict=True)) | {"seeds": str(given.seeds)}
-                tasks[" ".join(filter(None, cell))] = file, task, before
+                tasks[" ".join(filter(None, cell))] = source.file, task, before
     except (TypeError, ValueError) as error:
         parser.error(str(error))
     found = print_progress(

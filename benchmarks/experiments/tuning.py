@@ -57,7 +57,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def ratio_name(percentile: float, inter: float) -> str:
-    """Of the ratio at these percentiles of D_intra and D_inter."""
+    """Return the name of the ratio at these percentiles of D_intra and D_inter."""
     return f"{percentile:g}/{inter:g}"
 
 
@@ -81,7 +81,7 @@ class Cell:
 
     @property
     def hasher(self) -> Hasher:
-        """With the default settings."""
+        """A hasher with the default settings."""
         from lbhash.hasher import Hasher
 
         return Hasher(self.bits, self.method, self.guided, recipe="paper", centers="best", device="cpu")
@@ -127,7 +127,7 @@ class Run:
     seed: int
 
     def name(self) -> str:
-        """Of the run's file."""
+        """Return the name of the run's file."""
         cell, source = self.cell, self.cell.data
         mark = f"{zlib.crc32(json.dumps(self.settings, sort_keys=True).encode()):08x}"
         name = f"{source.name}-{cell.title}-{cell.bits}bits-{self.epochs}epochs-seed{self.seed}"
@@ -258,7 +258,7 @@ class Choices:
 
     @classmethod
     def of(cls, results: Sequence[Mapping[str, Any]]) -> Choices:
-        """Of the results of a cell, in the order of their numbers."""
+        """Return the choices of a cell's results, in the order of their numbers."""
         values = {"map": np.array([result["held_out_map"] for result in results])}
         for name in results[0]["ratio"]:
             values[name] = np.array([result["ratio"][name] for result in results])

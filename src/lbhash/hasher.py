@@ -39,6 +39,7 @@ from lbhash.training.trainer import Trained, train
 from lbhash.utils.arrays import as_array, as_matrix, check_unmasked
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import UNLABELED, check_labels, has_label, is_class_column, missing_labels
+from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -212,7 +213,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
 
     @property
     def _device(self) -> str:
-        """The device of a backbone that does not learn."""
+        """The device that a backbone is opened on."""
         return backbone_device(self.device)
 
     def fit_seeds(
@@ -246,7 +247,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
                 )
         hashers = [clone(self).set_params(seed=seed) for seed in seeds]
         given = splits_of_seeds(split, len(seeds))
-        if coder_of(self.method) is not None:
+        method = fitted_method(self.method, given[0].labels is not None)
+        if coder_of(method) is not None:
             return [hasher.fit_split(own, classes) for hasher, own in zip(hashers, given, strict=True)]
         checked = {id(own): labeled(own, classes) for own in given}
         confusions = {key: cache(partial(confusion, own, classes)) for key, own in checked.items()}
@@ -264,6 +266,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             after_epoch=after_epoch,
         )
         choices = {key: cache(partial(self._choice, own, classes)) for key, own in checked.items()}
+        for hasher in hashers:
+            hasher.method_ = method
         return [
             hasher._finish_setup(setup, classes, choices[id(own)])
             for hasher, setup, own in zip(hashers, setups, given, strict=True)
@@ -350,7 +354,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         """Return labels ``[n]`` by a vote of the k nearest training codes (single-label only)."""
         codes = self.encode(X)
         held, labels = self._labeled_memory("predict")
-        return self.classes_[knn_predict(codes, held, labels, k=min(k, len(held)))]
+        return self.classes_[knn_predict(codes, held, labels, k=min(check_int(k, "k", 1), len(held)))]
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """Return the mAP of ``X`` as queries, with the training rows as base, in expectation over ties."""
@@ -444,7 +448,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         hasher = cls(bits=model.bits, hidden=model.hidden, dropout=model.dropout.probability, **known)
         hasher.model_, hasher._folder, hasher._backbone = model, str(directory), None
         hasher.classes_ = np.asarray(model.metadata.get("classes", []))
-        hasher.n_features_in_ = model.dim
+        hasher.method_, hasher.n_features_in_ = hasher.method, model.dim
         return hasher
 
     def _labeled_memory(self, what: str) -> tuple[PackedCodes, npt.NDArray]:
@@ -538,4 +542,5 @@ def _positions(y: npt.NDArray, classes: npt.NDArray) -> npt.NDArray[np.int64]:
     unknown = ~np.isin(y, classes)
     if unknown.any():
         raise ValueError(f"y holds the label {y[unknown].tolist()[0]!r}, which was not in the training rows")
-    return np.searchsorted(classes, y)
+    order = np.argsort(classes)  # a data set's class names have any order
+    return order[np.searchsorted(classes, y, sorter=order)]

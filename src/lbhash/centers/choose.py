@@ -25,11 +25,11 @@ _EXCHANGES = 2000
 _SAMPLES = 1000
 
 
-def choose_balanced(words: Centers, count: int, seed: int = 0) -> Centers:
+def choose_balanced(words: Centers, count: int) -> Centers:
     """Choose ``count`` of the distinct words ``[n, bits]`` so that their bits are balanced, tried in a random order."""
     if count == len(words):
         return words.copy()
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     opposite = _opposites(words)
     if opposite is None:
         return words[_exchange(words, rng.permutation(len(words)), count)]
@@ -38,7 +38,7 @@ def choose_balanced(words: Centers, count: int, seed: int = 0) -> Centers:
     return words[np.stack([first, opposite[first]], axis=1).ravel()[:count]]
 
 
-def choose_one_sided(words: Centers, count: int, seed: int = 0) -> Centers:
+def choose_one_sided(words: Centers, count: int) -> Centers:
     """Choose balanced words of which no two are opposite, if there are enough: one of every pair {w, -w}.
 
     The best of several random choices is the one with the least |S|², and among equals, as all are for orthogonal
@@ -46,8 +46,8 @@ def choose_one_sided(words: Centers, count: int, seed: int = 0) -> Centers:
     """
     opposite = _opposites(words)
     if opposite is None or 2 * count > len(words):
-        return choose_balanced(words, count, seed)
-    rng = np.random.default_rng(seed)
+        return choose_balanced(words, count)
+    rng = np.random.default_rng(0)
     one = words[rng.permutation(np.flatnonzero(np.arange(len(words)) < opposite))[:count]]
     signs = rng.choice(np.array([-1, 1], np.int8), (_SAMPLES, count))
     totals = signs.astype(np.float32) @ one.astype(np.float32)

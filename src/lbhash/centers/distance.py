@@ -32,14 +32,14 @@ def check_size(classes: int, bits: int) -> tuple[int, int]:
     return classes, bits
 
 
-def check_centers(centers: npt.ArrayLike, name: str = "centers") -> Centers:
+def check_centers(centers: npt.ArrayLike) -> Centers:
     """Return centers as ``int8 [C, bits]``; raises ``ValueError`` if they are not a matrix of -1 and +1."""
-    array = as_array(centers, name)
+    array = as_array(centers, "centers")
     if array.ndim != 2 or len(array) == 0:
-        raise ValueError(f"{name} has shape {array.shape}; it must be [classes, bits] with at least one class")
-    check_bits(array.shape[1], f"the number of columns of {name}")
+        raise ValueError(f"centers has shape {array.shape}; it must be [classes, bits] with at least one class")
+    check_bits(array.shape[1], "the number of columns of centers")
     if not ((array == 1) | (array == -1)).all():
-        raise ValueError(f"{name} holds values other than -1 and +1; centers are ±1 codes (see lbhash.codes.unpack)")
+        raise ValueError("centers holds values other than -1 and +1; centers are ±1 codes (see lbhash.codes.unpack)")
     return array.astype(np.int8, copy=False)
 
 

@@ -14,7 +14,7 @@ from lbhash.utils.labels import check_labels
 FILES = ("tst_binary", "tst_label", "trn_binary", "trn_label")
 
 
-def read_deephash(folder: str | Path, name: str = "deephash") -> tuple[CodeTable, CodeTable]:
+def read_deephash(folder: str | Path) -> tuple[CodeTable, CodeTable]:
     """Read the queries (``tst``) and the base (``trn``) of a run of DeepHash-pytorch.
 
     The folder has the files ``tst_binary.npy`` and ``trn_binary.npy`` (±1, ``[n, bits]``; a 0 counts as +1) and
@@ -24,19 +24,21 @@ def read_deephash(folder: str | Path, name: str = "deephash") -> tuple[CodeTable
     """
     path = Path(folder)
     if not path.is_dir():
-        raise ValueError(f"{name} is {str(folder)!r}, and there is no such folder")
+        raise ValueError(f"deephash is {str(folder)!r}, and there is no such folder")
     found = sorted(file.name.removesuffix("tst_binary.npy") for file in path.glob("*tst_binary.npy"))
     if len(found) != 1:
         what = f"{len(found)} files that end" if found else "no file that ends"
-        raise ValueError(f"{name} is {str(folder)!r}, which has {what} in tst_binary.npy; it must have one")
-    arrays = {kind: read_array(path / f"{found[0]}{kind}.npy", f"{kind} of {name}") for kind in FILES}
+        raise ValueError(f"deephash is {str(folder)!r}, which has {what} in tst_binary.npy; it must have one")
+    arrays = {kind: read_array(path / f"{found[0]}{kind}.npy", f"{kind} of deephash") for kind in FILES}
     tables = []
     single = all(_one_hot(arrays[f"{split}_label"]) for split in ("tst", "trn"))
     for split in ("tst", "trn"):
-        codes, bits = as_packed(arrays[f"{split}_binary"], name=f"{split}_binary of {name}")
-        labels = check_labels(arrays[f"{split}_label"], f"{split}_label of {name}")
+        codes, bits = as_packed(arrays[f"{split}_binary"], name=f"{split}_binary of deephash")
+        labels = check_labels(arrays[f"{split}_label"], f"{split}_label of deephash")
         if len(labels) != len(codes):
-            raise ValueError(f"{name} has {len(codes)} codes in {split}_binary and {len(labels)} rows in {split}_label")
+            raise ValueError(
+                f"deephash has {len(codes)} codes in {split}_binary and {len(labels)} rows in {split}_label"
+            )
         labels = labels.argmax(axis=1).astype(np.int64) if single else labels
         tables.append(CodeTable(codes, bits, np.arange(len(codes)), labels))
     return tables[0], tables[1]

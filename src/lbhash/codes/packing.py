@@ -143,7 +143,7 @@ def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes"
     return np.packbits(given >= 0 if negative else given > 0, axis=1, bitorder="little"), length
 
 
-def code_from_hex(text: str, bits: int, name: str = "code") -> PackedCodes:
+def code_from_hex(text: str, bits: int) -> PackedCodes:
     """Return the packed code ``uint8 [bytes]`` of hexadecimal digits, two for each byte in the order of the bytes.
 
     >>> code_from_hex("ff03", bits=10).tolist()
@@ -152,9 +152,9 @@ def code_from_hex(text: str, bits: int, name: str = "code") -> PackedCodes:
     digits = 2 * code_bytes(bits)
     if re.fullmatch(f"[0-9a-fA-F]{{{digits}}}", text) is None:
         shown = text if len(text) <= 2 * code_bytes(MAX_BITS) else f"{text[:64]}…"
-        raise ValueError(f"{name} is {shown!r}; it must be {digits} hexadecimal digits, for {bits} bits")
+        raise ValueError(f"code is {shown!r}; it must be {digits} hexadecimal digits, for {bits} bits")
     code = np.frombuffer(bytes.fromhex(text), np.uint8)
-    check_width(code[None], bits, name)
+    check_width(code[None], bits, "code")
     return code
 
 

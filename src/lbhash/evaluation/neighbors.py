@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width, hamming_distances
 from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.metrics import average_precision, recall_at
-from lbhash.evaluation.ranking import RankHistogram, Ranking
+from lbhash.evaluation.ranking import Ranking, distance_counts
 from lbhash.utils.validation import check_int
 
 NEIGHBORS = (10, 100)
@@ -49,7 +49,7 @@ def evaluate_neighbors(
     query_embeddings: npt.ArrayLike,
     base_codes: npt.ArrayLike,
     base_embeddings: npt.ArrayLike,
-    k: Sequence[int] = NEIGHBORS,
+    k: Sequence[int] | None = None,
     bits: int | None = None,
 ) -> NeighborReport:
     """Return recall@k and mAP with the k nearest by cosine as relevant, in expectation over tied codes.
@@ -59,7 +59,8 @@ def evaluate_neighbors(
         query_embeddings: the rows that were encoded, ``[n, dim]``.
         base_codes: packed, ``uint8 [m, bytes]``.
         base_embeddings: the rows that were encoded, ``[m, dim]``.
-        k: numbers of neighbors, each at most the size of the base; among equal cosines any may count.
+        k: numbers of neighbors, each at most the size of the base; by default 10 and 100, or all of a smaller base.
+            Among equal cosines any may count.
         bits: the length of a code; by default 8 · bytes.
 
     Raises:
@@ -72,15 +73,16 @@ def evaluate_neighbors(
     if rows[0].shape[1] != rows[1].shape[1]:
         widths = f"{rows[0].shape[1]} numbers a row and base_embeddings {rows[1].shape[1]}"
         raise ValueError(f"query_embeddings has {widths}; they must be equal")
+    k = sorted({min(count, len(base)) for count in NEIGHBORS}) if k is None else k
     if not len(k):
         raise ValueError("k is empty; it must hold a number of neighbors at least")
     for count in k:
         check_int(count, "k", 1, len(base), "the size of the base")
     nearest = nearest_by_cosine(*rows, max(k))
-    counted = RankHistogram.from_codes(query, np.zeros(len(query), int), base, np.zeros(len(base), int), length)
+    total = distance_counts(query, base, length)
     pairs = zip(query, nearest, strict=True)
     distances = np.stack([hamming_distances(code[None], base[found])[0] for code, found in pairs])
-    rankings = [Ranking(counted.total, _counts(distances[:, :count], length)[:, None]) for count in k]
+    rankings = [Ranking(total, _counts(distances[:, :count], length)[:, None]) for count in k]
     return NeighborReport(
         tuple(k),
         tuple(float(recall_at(ranking, count).mean()) for ranking, count in zip(rankings, k, strict=True)),

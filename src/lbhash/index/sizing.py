@@ -61,24 +61,24 @@ def size_of(
     return Size(bits, count, row, row * count, width * count, shards)
 
 
-def parse_bytes(text: str, name: str = "memory") -> int:
+def parse_bytes(text: str) -> int:
     """Return a number of bytes from text such as 16GiB, 64 GB or 1048576; 16G is 16GiB, as for Java's ``-Xmx``."""
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{name} is {text!r}; it must be a number of bytes, or one with KB … TB or KiB … TiB")
+        raise ValueError(f"memory is {text!r}; it must be a number of bytes, or one with KB … TB or KiB … TiB")
     number, letter, binary, byte = found.groups()
     base = 1000 if byte and not binary else 1024
     return round(float(number) * base ** " KMGT".index((letter or " ").upper()))
 
 
-def parse_count(text: str, name: str = "count") -> int:
+def parse_count(text: str) -> int:
     """Return a whole number from text such as 1e9 or 250,000."""
     try:
         value = float(text.replace(",", "").replace("_", ""))
         if value != int(value) or value < 1:
             raise ValueError
     except (ValueError, OverflowError):
-        raise ValueError(f"{name} is {text!r}; it must be a whole number of at least 1, such as 1e9") from None
+        raise ValueError(f"count is {text!r}; it must be a whole number of at least 1, such as 1e9") from None
     return int(value)
 
 

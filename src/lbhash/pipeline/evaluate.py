@@ -13,7 +13,7 @@ import numpy as np
 from lbhash.codes.deephash import read_deephash
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data import load_table
-from lbhash.evaluation.neighbors import NEIGHBORS, NeighborReport, evaluate_neighbors
+from lbhash.evaluation.neighbors import NeighborReport, evaluate_neighbors
 from lbhash.evaluation.report import Report, evaluate, evaluate_parts
 from lbhash.pipeline import runs
 from lbhash.pipeline.cluster import Engine, check_engine, sharing
@@ -52,7 +52,6 @@ def evaluate_file_neighbors(
             said = f"{name} has a code of row {codes.rows.max()}, and {table.name} has {len(table)} rows"
             raise ValueError(f"{said}; give the file that was encoded")
         found.append(table.split(codes.rows).take(slice(None)))
-    k = sorted({min(count, len(right.codes)) for count in NEIGHBORS}) if k is None else k
     return evaluate_neighbors(left.codes, found[0], right.codes, found[1], k, left.bits)
 
 

@@ -186,7 +186,8 @@ def _find(
     vectors = queries.embeddings if by == "embeddings" else queries.outputs
     if vectors is None:
         raise ValueError("rerank needs rows of the data as queries; a code has no real numbers")
-    nearest = index.search(queries.codes, min(index.check_k(k) and candidates, len(index)), where=where)
+    index.check_k(k)
+    nearest = index.search(queries.codes, min(candidates, len(index)), where=where)
     if not nearest.ids.size:
         return zip(*nearest, strict=True)
     best = rerank(index, nearest, vectors, min(k, nearest.ids.shape[1]), by)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lbhash.data import Dataset
-from lbhash.evaluation.neighbors import NEIGHBORS, NeighborReport, evaluate_neighbors
+from lbhash.evaluation.neighbors import NeighborReport, evaluate_neighbors
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import Report, evaluate
 from lbhash.pipeline.columns import label_columns
@@ -228,8 +228,7 @@ def _neighbors(hasher: Hasher, dataset: Dataset, query: PackedCodes, base: Packe
     asked = np.sort(np.random.default_rng(0).permutation(len(query))[:most])
     sampled = dataset.query.with_rows(dataset.query.rows[asked], None).embedded().take(slice(None))
     rows = dataset.base.embedded().take(slice(None))
-    k = sorted({min(count, len(base)) for count in NEIGHBORS})
-    return evaluate_neighbors(query[asked], sampled, base, rows, k, hasher.bits)
+    return evaluate_neighbors(query[asked], sampled, base, rows, bits=hasher.bits)
 
 
 def _of_images(rate: float | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from lbhash.data import Dataset, EmbeddingSplit
 from lbhash.data.protocols import trained_classes
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.neighbors import recall_within_classes
-from lbhash.evaluation.ranking import Ranking
+from lbhash.evaluation.ranking import ranking_of
 from lbhash.evaluation.report import Report, evaluate
 from lbhash.index.asymmetric import agreeing
 from lbhash.pipeline.search import soft_outputs
@@ -149,12 +149,6 @@ def asymmetric_map(
     for start in range(0, len(outputs), _QUERIES):
         some = slice(start, start + _QUERIES)
         found = agreeing(outputs[some], pack(outputs[some]), codes, len(codes))
-        # Codes of equal scores are a group, as those of one distance are.
-        group = np.pad(np.diff(found.scores, axis=1) > 0, ((0, 0), (1, 0))).cumsum(axis=1)
-        places = int(group.max()) + 1
-        cells = group + places * np.arange(len(group))[:, None]
-        relevant = labels[found.ids] == wanted[some, None]
-        total, hits = (np.bincount(of.ravel(), minlength=group.shape[0] * places) for of in (cells, cells[relevant]))
-        shape = len(group), places
-        values.append(average_precision(Ranking(total.reshape(shape), hits.reshape(shape)[:, None]), top_k))
+        ranking = ranking_of(found.scores, labels[found.ids] == wanted[some, None])
+        values.append(average_precision(ranking, top_k))
     return float(np.nanmean(np.concatenate(values)))

@@ -20,6 +20,7 @@ from lbhash.utils.formatting import one_line
 DATABASE = "study.db"
 
 _SETTINGS, _TRIAL = "lbhash settings", "lbhash trial"
+_ARGUMENTS = {"at": "top_k", "inter percentile": "inter_percentile", "held out": "held_out", "search seed": "seed"}
 _STARTUP = 5  # random trials, before there is something to learn from them or a median to fall below
 
 
@@ -67,7 +68,7 @@ class Study:
         for name, value in settings.items():
             if stored.get(name, value) != value:  # a study of an older version does not have every setting
                 made = f"the search in {str(folder)!r} was made with {stored[name]}"
-                shown = f"{'top_k' if name == 'at' else name} is {value}"
+                shown = f"{_ARGUMENTS.get(name, name)} is {value}"
                 raise ValueError(f"{shown}, and {made}; resume with the same settings, or give another folder")
         self._study.set_user_attr(_SETTINGS, with_checksum({**stored, **settings}))
         for trial in self._trials(self._states.RUNNING):

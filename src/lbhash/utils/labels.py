@@ -126,19 +126,16 @@ def has_label(labels: Labels) -> npt.NDArray[np.bool_]:
     return labels != UNLABELED if labels.ndim == 1 else np.ones(len(labels), bool)
 
 
-def numbered_together(
-    labels: Any, others: Any, name: str = "query_labels", other_name: str = "base_labels"
-) -> tuple[Any, Any]:
+def numbered_together(query_labels: Any, base_labels: Any) -> tuple[Any, Any]:
     """Return two sets of labels that are strings with one number a class, and any others unchanged.
 
     >>> numbered_together(["dog"], ["cat", "dog"])
     (array([1]), array([0, 1]))
     """
-    if not (_are_strings(labels) or _are_strings(others)):
-        return labels, others
-    return in_one_order(
-        named_labels(labels, name), named_labels(others, other_name), f"{name} are {{}} and {other_name} are {{}}"
-    )
+    if not (_are_strings(query_labels) or _are_strings(base_labels)):
+        return query_labels, base_labels
+    named = named_labels(query_labels, "query_labels"), named_labels(base_labels, "base_labels")
+    return in_one_order(*named, "query_labels are {} and base_labels are {}")
 
 
 def in_one_order(
@@ -176,20 +173,19 @@ def renumbered(labels: Labels, names: Sequence[str], order: Sequence[str]) -> La
     return hot
 
 
-def check_label_pair(
-    labels: Any, others: Any, name: str = "query_labels", other_name: str = "base_labels"
-) -> tuple[Labels, Labels]:
-    """Check two sets of labels that are compared with each other, for example those of queries and of the base.
+def check_label_pair(query_labels: Any, base_labels: Any) -> tuple[Labels, Labels]:
+    """Check the labels of queries and of the base, which are compared with each other.
 
     Two lists of lists get the same number of classes, that of the larger.
     """
-    left, right = check_labels(labels, name), check_labels(others, other_name)
+    left, right = check_labels(query_labels, "query_labels"), check_labels(base_labels, "base_labels")
     if left.ndim != right.ndim:
         kinds = {1: "single-label (class numbers)", 2: "multi-label"}
-        raise ValueError(f"{name} is {kinds[left.ndim]} and {other_name} is {kinds[right.ndim]}; both must be the same")
+        both = f"query_labels is {kinds[left.ndim]} and base_labels is {kinds[right.ndim]}"
+        raise ValueError(f"{both}; both must be the same")
     if left.ndim == 2 and left.shape[1] != right.shape[1]:
-        if not (_is_list_of_lists(labels, name) and _is_list_of_lists(others, other_name)):
-            columns = f"{name} has {left.shape[1]} label columns and {other_name} has {right.shape[1]}"
+        if not (_is_list_of_lists(query_labels, "query_labels") and _is_list_of_lists(base_labels, "base_labels")):
+            columns = f"query_labels has {left.shape[1]} label columns and base_labels has {right.shape[1]}"
             raise ValueError(f"{columns}; they must be equal")
         wide = max(left.shape[1], right.shape[1])
         left, right = (np.pad(side, ((0, 0), (0, wide - side.shape[1]))) for side in (left, right))

@@ -27,7 +27,7 @@ from lbhash.codes.popcount import popcount
 MAX_COSETS = 2048  # of more, a random choice is searched; the graph takes their square in bytes
 
 
-def coset_search(generator: Generator, classes: int, distance: int, steps: int, seed: int = 0) -> Centers | None:
+def coset_search(generator: Generator, classes: int, distance: int, steps: int) -> Centers | None:
     """Return a union of cosets with at least ``classes`` words, ``int8 [n, bits]`` of -1 and +1, or None.
 
     The generator ``[r, bits]`` is that of L, whose words have an even weight of at least ``distance``, which is even.
@@ -35,7 +35,7 @@ def coset_search(generator: Generator, classes: int, distance: int, steps: int, 
     without its parity bit. ``steps`` is how many times a node is added, exchanged or dropped.
     """
     bits = generator.shape[1]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     kernel = span(generator)
     leaders, zero = _leaders(generator, rng), kernel[:1]
     far = _far_apart(as_words(leaders), as_words(zero), as_words(kernel), distance)[:, 0]

@@ -80,6 +80,10 @@ class LinearCode(NamedTuple):
             start += f" of {inside if len(inside) <= _MAX_NAME else 'codes joined in turn'}"
         return ", ".join([start, *(times(step, len(list(same))) for step, same in groupby(steps))])
 
+    def is_made_by(self, step: str) -> bool:
+        """Return whether the name of this code, or of one that it was made of, has this text."""
+        return step in self.name or any(part.is_made_by(step) for part in self.parts)
+
     def _joined(self) -> Iterator[LinearCode]:
         """Yield the parts; within a juxtaposition, the parts of a juxtaposition take its place."""
         for part in self.parts:

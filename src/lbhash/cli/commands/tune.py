@@ -74,7 +74,7 @@ def tune(
     searched = None if space is None else read_space(space)
     loaded, metadata = open_embedded(data, **source)
     if top_k is not None:
-        check_int(top_k, "top_k", 1, len(loaded.base), "the size of the base")
+        check_int(top_k, "top_k", 1, len(loaded.base.labeled()), "the size of the base")
     own = method_options(option or [])
     hasher = Hasher(bits, method, guided, epochs, seed, options=own, recipe=recipe, device=device, threads=threads)
     options: dict[str, Any] = {"by": by, "percentile": percentile, "inter_percentile": inter_percentile, "top_k": top_k}

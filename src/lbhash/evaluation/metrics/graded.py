@@ -85,6 +85,6 @@ def weighted_average_precision(hist: Ranking, top_k: int | None = None, normaliz
     return average_of_grades(hist, sum_of_grades(hist), top_k, "expected", normalize)
 
 
-def sum_of_grades(hist: Ranking) -> Floats:
+def sum_of_grades(hist: Ranking) -> npt.NDArray[np.int64]:
     """Return the sum of the grades of each query's base codes in each group, ``int64 [queries, groups]``."""
     return np.einsum("qgd,g->qd", hist.graded, np.arange(1, hist.graded.shape[1] + 1))

@@ -1,6 +1,16 @@
-"""Rankings by Hamming distance, stored as a few histograms for each query."""
+"""Rankings by Hamming distance or any other score, stored as a few histograms for each query."""
 
 from lbhash.evaluation.ranking.histogram import CHUNK, RankHistogram, Ranking, Relevance, check_lengths, distance_counts
+from lbhash.evaluation.ranking.scores import ranking_of
 from lbhash.evaluation.ranking.stable import stable_rankings
 
-__all__ = ["CHUNK", "RankHistogram", "Ranking", "Relevance", "check_lengths", "distance_counts", "stable_rankings"]
+__all__ = [
+    "CHUNK",
+    "RankHistogram",
+    "Ranking",
+    "Relevance",
+    "check_lengths",
+    "distance_counts",
+    "ranking_of",
+    "stable_rankings",
+]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,21 +130,6 @@ class RankHistogram(Ranking):
         check_lengths(codes, base_labels, "base")
         for start in range(0, max(len(codes), 1), chunk):
             histogram.update(codes[start : start + chunk], base_labels[start : start + chunk])
-        return histogram
-
-    @classmethod
-    def from_chunks(
-        cls,
-        query_codes: npt.ArrayLike,
-        query_labels: Any,
-        chunks: Iterable[tuple[npt.ArrayLike, Any]],
-        bits: int | None = None,
-        relevance: Relevance | None = None,
-    ) -> RankHistogram:
-        """Count a base that comes in chunks, pairs of codes and labels as ``update`` takes them."""
-        histogram = cls(query_codes, query_labels, bits, relevance)
-        for codes, labels in chunks:
-            histogram.update(codes, labels)
         return histogram
 
     def update(self, base_codes: npt.ArrayLike, base_labels: Any) -> RankHistogram:

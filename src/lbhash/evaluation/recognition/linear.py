@@ -21,14 +21,13 @@ def linear_probe_predict(
     base_codes: npt.ArrayLike,
     base_labels: Any,
     bits: int | None = None,
-    strength: float = 1.0,
 ) -> npt.NDArray[np.int64]:
     """Predict the class of each query by a linear probe: a logistic regression on the bits of the base codes.
 
     It tells how well a linear classifier can read the classes off the codes (Alain and Bengio, "Understanding
     intermediate layers using linear classifier probes", ICLR 2017). Equal codes of one class are fitted as one row with
     a weight, which has the same optimum and, with short codes, takes a fraction of the time. Codes are packed, and
-    labels are numbers of at least two classes; ``strength`` is C, the inverse of the ridge's weight.
+    labels are numbers of at least two classes.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -44,7 +43,7 @@ def linear_probe_predict(
     rows, counts = np.unique(rows, axis=0, return_counts=True)
     x = unpack(np.ascontiguousarray(rows[:, : base.shape[1]]), length).astype(np.float32)
     y = np.ascontiguousarray(rows[:, base.shape[1] :]).view("<i8").ravel()
-    probe = LogisticRegression(C=strength, max_iter=1000, tol=1e-3).fit(x, y, sample_weight=counts)
+    probe = LogisticRegression(max_iter=1000, tol=1e-3).fit(x, y, sample_weight=counts)
     return classes[_by_chunks(queries, lambda chunk: probe.predict(unpack(chunk, length).astype(np.float32)))]
 
 
