@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from benchmarks.experiments import recommended
 
+from lbhash.utils.parallel import read_run
+
 pytest.importorskip("optuna")
 
 
@@ -26,22 +28,23 @@ def test_a_search_goes_on_and_its_winner_was_tried_on_every_set(tmp_path, capsys
     assert float(printed[-1].split(" | ")[5]) == pytest.approx(paper, abs=0.051)
 
 
-def test_the_same_ten_settings_are_tried_at_another_length(tmp_path, capsys):
+def test_the_same_settings_are_tried_at_another_length(tmp_path, capsys):
     given = ["--at", "16", "--data", "one=digits", "--methods", "dch", "--epochs", "1", "--workers", "1"]
     recommended.main([*given, "--out", str(tmp_path)])
     host, guided = (recommended.candidates("dch", guided, 16) for guided in (False, True))
     assert list(host) == list(guided)
-    assert len(host) == 10
+    assert len(host) == 11
     assert host["own"]["options"]["gamma"] == 10 * 16 / 32  # in bits of distance, found at 32 bits
     assert host["512"] == {**recommended.START, "options": host["own"]["options"]}
     assert "options" not in host["own, default options"]
     assert host["512, default options"] == recommended.START
+    assert host["paper"] == {}  # what the recipe has
     assert guided["128"]["guidance"] == guided["own"]["guidance"]
-    tried = json.loads((tmp_path / "dch-16bits.json").read_text())
+    tried = read_run(tmp_path / "dch-16bits.json")
     assert len({maps["one"] for maps in tried.values()}) > 3  # without the options of the recipe
     printed = capsys.readouterr().out.splitlines()
     for line, name in zip(printed[-2:], ("dch", "dch_d"), strict=True):
-        tried = json.loads((tmp_path / f"{name}-16bits.json").read_text())
+        tried = read_run(tmp_path / f"{name}-16bits.json")
         means = [100 * np.mean(list(maps.values())) for maps in tried.values()]
         shown = [float(cell.strip("* ")) for cell in line.split("|")[2:-2]]
         assert shown == pytest.approx(means, abs=0.051)

@@ -21,6 +21,7 @@ from lbhash.codes import pack, unpack
 from lbhash.data import EmbeddingSplit
 from lbhash.losses import CSQ, METHODS, Objective
 from lbhash.models.surrogate import Surrogate
+from lbhash.utils.labels import UNLABELED
 
 SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
 
@@ -120,6 +121,14 @@ def test_string_labels(blobs):
     assert hasher.score(blobs.query_x, names[blobs.query_y]) > 0.4
     with pytest.raises(ValueError, match="y holds the label 'eel', which was not in the training rows"):
         hasher.score(blobs.query_x, ["eel"] * 40)
+
+
+def test_class_names_in_any_order(blobs):
+    names = np.array(["dog", "ant", "cat", "bee"])
+    hasher = Hasher(**SMALL).fit(blobs.x, blobs.y)
+    by_number = hasher.score(blobs.query_x, blobs.query_y)
+    hasher.classes_ = names  # as tune leaves those of a data set
+    assert hasher.score(blobs.query_x, names[blobs.query_y]) == by_number
 
 
 def test_labels_that_do_not_count_from_zero(blobs):
@@ -252,7 +261,7 @@ def test_saving_keeps_codes_and_parameters(blobs, tmp_path):
     assert loaded.get_params() == hasher.get_params() | {"schedule": "step"}  # the recipe's
     np.testing.assert_array_equal(loaded.encode(blobs.query_x), hasher.encode(blobs.query_x))
     assert loaded.classes_.tolist() == [0, 1, 2, 3]
-    assert loaded.n_features_in_ == 12
+    assert (loaded.n_features_in_, loaded.method_) == (12, "dsdh")
     np.testing.assert_array_equal(clone(loaded).fit(blobs.x, blobs.y).train_codes_, hasher.train_codes_)
     for what in ("predict", "score"):
         arguments = (blobs.query_x,) if what == "predict" else (blobs.query_x, blobs.query_y)
@@ -378,6 +387,8 @@ def test_bad_rows(blobs):
     for call in (lambda: hasher.encode(holed), lambda: Hasher(**SMALL).fit(holed, blobs.y)):
         with pytest.raises(ValueError, match="contains NaN"):
             call()
+    with pytest.raises(TypeError, match=r"^k is '5'; it must be an integer"):
+        hasher.predict(blobs.x, k="5")
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         Hasher(**SMALL).fit(blobs.x, blobs.y[:-1])
     with pytest.raises(ValueError, match="y is 3 in row 0"):
@@ -425,6 +436,7 @@ class NoObjective(torch.nn.Module):
 
 
 @pytest.mark.parametrize("guided", [True, False])
+@pytest.mark.parametrize("unlabeled", [0, 20])
 @pytest.mark.parametrize(
     ("method", "error", "message"),
     [
@@ -434,9 +446,11 @@ class NoObjective(torch.nn.Module):
         (NoObjective, TypeError, "method is .*NoObjective.*, which made a NoObjective; it must make an Objective"),
     ],
 )
-def test_methods_of_ones_own_that_are_none(blobs, method, error, message, guided):
+def test_methods_of_ones_own_that_are_none(blobs, method, error, message, unlabeled, guided):
+    labels = np.where(np.arange(len(blobs.y)) < unlabeled, UNLABELED, blobs.y)
+    split = EmbeddingSplit(blobs.x, np.arange(len(blobs.y)), labels)
     with pytest.raises(error, match=message):
-        Hasher(bits=8, method=method, guided=guided, hidden=0, epochs=1).fit(blobs.x, blobs.y)
+        Hasher(bits=8, method=method, guided=guided, hidden=0, epochs=1).fit_split(split, 4)
 
 
 def test_a_name_that_is_no_folder_is_not_looked_up():

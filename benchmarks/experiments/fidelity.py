@@ -21,7 +21,8 @@ from lbhash.data import hold_out
 from lbhash.evaluation.held_out import score_codes
 from lbhash.hasher import Hasher
 from lbhash.losses import CSQ, DBDH, DCH, DSDH, GreedyHash, Guided, HashNet, Objective, Task
-from lbhash.losses.pairs import likelihood_loss, one_hot, pair_mean, similar
+from lbhash.losses.classes import one_hot
+from lbhash.losses.pairs import likelihood_loss, pair_mean, similar
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.schedule import Schedule
 from lbhash.utils.parallel import in_processes, print_progress

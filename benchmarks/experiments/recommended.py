@@ -14,7 +14,7 @@ interrupted goes on.
     python -m benchmarks.experiments.recommended --at 64 --data tiny-imagenet=FILE --data clinc=FILE \
         --data cifar10=FILE --data mosaic=FILE --out FOLDER
 
-asks whether these settings are good at another length too, and where training rows are in the base: the same ten
+asks whether these settings are good at another length too, and where training rows are in the base: the same eleven
 settings for every form, on all sets, by train, base and query that are cut from the training rows (``candidates``,
 ``lbhash.data.validation_dataset``).
 """
@@ -41,8 +41,7 @@ from lbhash.losses import METHODS, settings_at
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
 from lbhash.tuning.space import default_space, from_entry, import_optuna, starting_point, with_params
-from lbhash.utils.files import write_json
-from lbhash.utils.parallel import in_processes, print_progress, read_run
+from lbhash.utils.parallel import in_processes, print_progress, read_run, write_run
 
 HELD_OUT = 0.2
 
@@ -88,14 +87,18 @@ def space_of(method: str, guided: bool, bits: int) -> dict[str, Any]:
 
 
 def candidates(method: str, guided: bool, bits: int) -> dict[str, dict[str, Any]]:
-    """Return what is tried at another length, for ``Hasher``: trainings, each with own options and with the default."""
+    """Return what is tried at another length, for ``Hasher``: trainings, each with own options and with the default.
+
+    The last is the recipe "paper".
+    """
     form = "guided" if guided else "host"
-    found = settings_at(METHODS[method].recommended[form], bits)  # those that the search found
+    given = METHODS[method].recommended[form]  # what the search found
+    found = {} if given == "paper" else settings_at(given, bits)
     own = {name: found.pop(name) for name in ("options", "guidance") if name in found}
     default = {"guidance": {"weight": METHODS[method].guidance_weight}} if guided else {}
     trainings = {"own": found} | {str(given["batch_size"]): {**START, **given} for given in TRAININGS}
     options = {"": own, ", default options": default}
-    return {a + b: {**trainings[a], **options[b]} for a, b in product(trainings, options)}
+    return {a + b: {**trainings[a], **options[b]} for a, b in product(trainings, options)} | {"paper": {}}
 
 
 def try_length(method: str, guided: bool, sources: list[Source], settings: argparse.Namespace) -> dict[str, Any]:
@@ -107,7 +110,7 @@ def try_length(method: str, guided: bool, sources: list[Source], settings: argpa
             given = {"epochs": settings.epochs, "seed": settings.seed, "recipe": "paper", "device": "cpu"}
             hasher = Hasher(settings.at, method, guided, **given, **setting)  # with no options but the setting's
             found[name] = {source.name: _asked_map(hasher, source) for source in sources}
-            write_json(file, found)
+            write_run(file, found)
     return found
 
 
@@ -144,9 +147,7 @@ def search_cell(method: str, guided: bool, sources: list[Source], settings: argp
     for number in range(settings.trials):
         file = settings.out / f"{cell_name(method, guided)}-{number:02}.json"
         if not file.exists():
-            write_json(
-                file, _try(_asked(space, start, done, number, settings.seed, len(sources)), base, space, sources)
-            )
+            write_run(file, _try(_asked(space, start, done, number, settings.seed, len(sources)), base, space, sources))
         done.append(read_run(file))
     if settings.last is not None:
         _finish(done, base, len(sources), settings)
@@ -159,7 +160,7 @@ def try_paper(method: str, guided: bool, sources: list[Source], settings: argpar
     if not file.exists():
         hasher = Hasher(settings.bits, method, guided, settings.epochs, seed=settings.seed, recipe="paper")
         every = [*sources, *([settings.last] if settings.last is not None else [])]
-        write_json(file, {"map": {source.name: _score(hasher, source) for source in every}})
+        write_run(file, {"map": {source.name: _score(hasher, source) for source in every}})
     return read_run(file)
 
 
@@ -171,7 +172,7 @@ def _finish(done: list[dict[str, Any]], base: Hasher, sets: int, settings: argpa
         number, source = done.index(trial), settings.last
         if source.name not in trial["map"]:
             trial["map"][source.name] = _score(with_params(base, trial["params"]), source)
-            write_json(settings.out / f"{cell_name(base.method, base.guided)}-{number:02}.json", trial)
+            write_run(settings.out / f"{cell_name(base.method, base.guided)}-{number:02}.json", trial)
 
 
 def mean_map(trial: dict[str, Any], sets: int | None = None) -> float:

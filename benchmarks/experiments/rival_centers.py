@@ -200,7 +200,7 @@ class Rows:
 
     def hyp2(self, seed: int) -> Words:
         """Return the signs of the class means of a HyP² model's outputs, in the place of its proxies."""
-        hasher = Hasher(self.bits, "hyp2", guided=False, epochs=self.epochs, recipe="paper", seed=seed, device="cpu")
+        hasher = Hasher(self.bits, "hyp2", guided=False, epochs=self.epochs, seed=seed, device="cpu")
         return np.where(self._means(hasher.fit_split(self.split, self.classes)) >= 0, 1, -1).astype(np.int8)
 
     def mds(self, seed: int) -> Words:
@@ -246,7 +246,7 @@ def run(source: Source, cell: dict[str, str]) -> dict[str, str]:
     words = [KINDS[kind](rows, seed) for seed in range(seeds)]
     GivenCenters.WORDS[kind] = words
     own = recommended("csq", False, bits)
-    options = own.pop("options") | {"words": kind, "reassign": kind == "reassigned"}
+    options = own.pop("options", {}) | {"words": kind, "reassign": kind == "reassigned"}
     hasher = Hasher(
         bits, GivenCenters, guided=False, epochs=epochs, centers="best-ratio", options=options, device="cpu", **own
     )

@@ -264,7 +264,6 @@ def method_rows() -> list[dict[str, Any]]:
     """
     from lbhash.losses import METHODS, recommended
     from lbhash.training.coders import CODERS
-    from lbhash.training.recipes import PAPER
 
     kinds: dict[str, Any] = {**METHODS, **CODERS}
     return [
@@ -276,7 +275,7 @@ def method_rows() -> list[dict[str, Any]]:
             "summary": (kind.__doc__ or "").split(".")[0],
             "source": " ".join((import_module(kind.__module__).__doc__ or "").split()),
             "recommended": {
-                form: {str(bits): {**PAPER, **recommended(kind, form == "guided", bits)} for bits in (32, 64)}
+                form: {str(bits): recommended(kind, form == "guided", bits) for bits in (32, 64)}
                 for form in getattr(kind, "recommended", {})
             },
         }

@@ -103,13 +103,18 @@ LONG = 48
 """Bits from which on ``Objective.recommended_long`` holds: the searches were at 32 and at 64."""
 
 
+PAPER: Mapping[str, Any] = {"batch_size": 64, "lr": 1e-3, "schedule": "step", "dropout": 0.5}
+"""The paper's settings of a training, the recipe "paper"."""
+
+
 def recommended(method: Any, guided: bool, bits: int) -> dict[str, Any]:
     """Return what the recipe "tuned" sets for codes of a method, plain or guided; a custom one may have none."""
     kind, form = find_method(method), "guided" if guided else "host"
-    found = dict(getattr(kind, "recommended", {}).get(form, {}))
-    if bits >= LONG:
-        found |= getattr(kind, "recommended_long", {}).get(form, {})
-    return settings_at(found, bits)
+    found: dict[str, Any] = {}
+    for name in ("recommended", "recommended_long") if bits >= LONG else ("recommended",):
+        given = getattr(kind, name, {}).get(form, {})
+        found = dict(PAPER) if given == "paper" else {**found, **given}
+    return {**PAPER, **settings_at(found, bits)} if found else {}
 
 
 def settings_at(found: Mapping[str, Any], bits: int) -> dict[str, Any]:
@@ -132,7 +137,7 @@ def method_name(method: Any) -> str:
 def stored_method(method: Any) -> str:
     """Return what finds a method again: its name, or ``module:Class`` of a custom class that can be imported."""
     if isinstance(method, str):
-        return str(_host_name(method))
+        return _host_name(method)
     module, name = getattr(method, "__module__", "__main__"), getattr(method, "__name__", "")
     importable = module != "__main__" and getattr(sys.modules.get(module), name, None) is method
     custom = isinstance(method, type) and method not in METHODS.values()

@@ -54,14 +54,15 @@ class Objective(nn.Module):
     guidance_weight: ClassVar[float] = 1.0
     """Weight of the guidance in balance with the method's own loss (``Guided(weight="balanced")``)."""
 
-    recommended: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    recommended: ClassVar[Mapping[str, Mapping[str, Any] | str]] = {}
     """What the recipe "tuned" sets for the "host" and for its "guided" form, where the user says nothing.
 
     Settings of a training (``batch_size``, ``lr``, ``schedule``, ``dropout``), and ``options`` and ``guidance``, each
-    a dict whose values may be functions of ``bits``. What is not named is as in the recipe "paper".
+    a dict whose values may be functions of ``bits``. What is not named is as in the recipe "paper", and so is all of a
+    form whose settings are "paper".
     """
 
-    recommended_long: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    recommended_long: ClassVar[Mapping[str, Mapping[str, Any] | str]] = {}
     """What takes the place of these settings for codes of 48 bits and more (``LONG``)."""
 
     search_space: ClassVar[Mapping[str, Any]] = {}

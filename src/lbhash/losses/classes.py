@@ -9,6 +9,11 @@ from torch import Tensor
 from lbhash.losses.base import Task
 
 
+def one_hot(labels: Tensor, classes: int) -> Tensor:
+    """Return Y, ``float [n, C]``, of integer or multi-hot labels."""
+    return F.one_hot(labels, classes).float() if labels.ndim == 1 else labels.float()
+
+
 def cosines(u: Tensor, vectors: Tensor) -> Tensor:
     """Return cos(u_i, v_k), ``[n, m]``; a row of zeros, whose direction is none, has 0."""
     return F.normalize(u, dim=1, eps=1e-3) @ F.normalize(vectors, dim=1, eps=1e-3).T
@@ -19,6 +24,13 @@ def cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
     count = y.sum(dim=1)
     each = -(y * scores.log_softmax(dim=1)).sum(dim=1) / count.clamp(min=1)
     return each.sum() / (count > 0).sum().clamp(min=1)
+
+
+def class_loss(scores: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean cross-entropy a row by scores ``[n, C]``; of several labels a row, summed over the classes."""
+    if labels.ndim == 1:
+        return F.cross_entropy(scores, labels)
+    return F.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype), reduction="sum") / len(labels)
 
 
 def tie_break(task: Task) -> Tensor:

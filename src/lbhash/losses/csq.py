@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lbhash.losses.base import Objective, Task
 from lbhash.losses.classes import labeled_mean, majority, tie_break
+from lbhash.losses.pairs import quantization
 from lbhash.utils.validation import check_float
 
 
@@ -44,7 +45,7 @@ class CSQ(Objective):
             "guidance": {"weight": 0.0012},
         },
     }
-    recommended_long: ClassVar = {"host": {"options": {}}}
+    recommended_long: ClassVar = {"host": "paper"}
     search_space: ClassVar = {"lam": {"low": 1e-5, "high": 1e-1, "log": True}}
     centers: Tensor
     tie_break: Tensor
@@ -64,4 +65,4 @@ class CSQ(Objective):
         else:
             each = F.binary_cross_entropy_with_logits(2 * logits, ones, reduction="none").mean(dim=1)
             bce = labeled_mean(each, labels)
-        return bce + self.lam * (logits.tanh().abs() - 1).square().mean()
+        return bce + self.lam * quantization(logits.tanh())

@@ -43,7 +43,7 @@ class DBDH(Objective):
             "guidance": {"weight": 0.76},
         },
     }
-    recommended_long: ClassVar = {"host": {"options": {}}}
+    recommended_long: ClassVar = {"host": {"options": {}}, "guided": "paper"}
     search_space: ClassVar = {"alpha": {"low": 1e-3, "high": 1.0, "log": True}}
 
     def __init__(self, task: Task, *, alpha: float = 0.1) -> None:

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.pairs import one_hot, pair_mean, similar
+from lbhash.losses.classes import one_hot
+from lbhash.losses.pairs import pair_mean, similar
 from lbhash.utils.validation import check_float
 
 

@@ -45,7 +45,7 @@ class DHN(Objective):
     }
     recommended_long: ClassVar = {
         "host": {"batch_size": 256, "lr": 0.002, "dropout": 0.0},
-        "guided": {"batch_size": 128, "lr": 0.0015, "dropout": 0.0},
+        "guided": "paper",
     }
     search_space: ClassVar = {"lam": {"low": 1e-3, "high": 10.0, "log": True}}
 

@@ -42,7 +42,7 @@ class DPSH(Objective):
             "guidance": {"weight": 1.1},
         },
     }
-    recommended_long: ClassVar = {"host": {"batch_size": 256, "lr": 0.002, "dropout": 0.0}}
+    recommended_long: ClassVar = {"host": {"batch_size": 256, "lr": 0.002, "dropout": 0.0}, "guided": "paper"}
     search_space: ClassVar = {"eta": {"low": 1e-3, "high": 10.0, "log": True}}
 
     def __init__(self, task: Task, *, eta: float = 0.1) -> None:

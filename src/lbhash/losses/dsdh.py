@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.pairs import Memory, one_hot
+from lbhash.losses.classes import one_hot
+from lbhash.losses.pairs import Memory
 from lbhash.utils.validation import check_float, check_int
 
 
@@ -49,7 +50,7 @@ class DSDH(Objective):
     }
     recommended_long: ClassVar = {
         "host": {"batch_size": 128, "lr": 1.5e-3, "dropout": 0.0, "options": {}},
-        "guided": {"options": {}, "guidance": {"weight": 1.0}},
+        "guided": "paper",
     }
     search_space: ClassVar = {name: {"low": 1e-2, "high": 10.0, "log": True} for name in ("mu", "nu", "eta")}
     targets: Tensor

@@ -43,6 +43,7 @@ class DSH(Objective):
             "guidance": {"weight": 1.0},
         },
     }
+    recommended_long: ClassVar = {"guided": "paper"}
     search_space: ClassVar = {
         "alpha": {"low": 1e-3, "high": 1.0, "log": True},
         "margin": lambda bits: {"low": 0.5 * bits, "high": 4.0 * bits},

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.pairs import quantization, similar
+from lbhash.losses.pairs import other_rows, quantization, similar
 from lbhash.utils.validation import check_float
 
 
@@ -57,7 +57,7 @@ class DTSH(Objective):
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar; that of a batch without a triplet is its quantization only."""
         theta, s = logits @ logits.T / 2, similar(labels, labels)
-        others = ~torch.eye(len(labels), dtype=torch.bool, device=s.device)
+        others = other_rows(labels)
         i, p = (s & others).nonzero(as_tuple=True)
         negative = (~s & others)[i]  # n of each pair (i, p)
         likelihood = F.softplus(theta[i] - theta[i, p][:, None] + self.alpha)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.classes import cosines
-from lbhash.losses.pairs import one_hot, pair_mean, similar
+from lbhash.losses.classes import cosines, one_hot
+from lbhash.losses.pairs import pair_mean, similar
 from lbhash.utils.validation import check_float
 
 
@@ -28,8 +28,7 @@ class HyP2(Objective):
     """
 
     recommended: ClassVar = {
-        # The rest is as in the recipe "paper", which was better than the best that the search found.
-        "host": {"options": {}},
+        "host": "paper",
         "guided": {
             "batch_size": 512,
             "lr": 0.0038,
@@ -39,7 +38,7 @@ class HyP2(Objective):
             "guidance": {"weight": 2.4},
         },
     }
-    recommended_long: ClassVar = {"guided": {"options": {}, "guidance": {"weight": 1.0}}}
+    recommended_long: ClassVar = {"guided": "paper"}
     search_space: ClassVar = {"beta": {"low": 0.05, "high": 5.0, "log": True}}
 
     def __init__(self, task: Task, *, beta: float = 0.5, zeta: float | None = None) -> None:

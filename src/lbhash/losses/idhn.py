@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.pairs import likelihood_loss, one_hot, pair_mean
+from lbhash.losses.classes import one_hot
+from lbhash.losses.pairs import likelihood_loss, pair_mean
 from lbhash.utils.validation import check_float
 
 
@@ -46,7 +47,7 @@ class IDHN(Objective):
             "guidance": {"weight": 0.014},
         },
     }
-    recommended_long: ClassVar = {"host": {"options": {}}, "guided": {"options": {}, "guidance": {"weight": 1.0}}}
+    recommended_long: ClassVar = {"host": {"options": {}}, "guided": "paper"}
     search_space: ClassVar = {
         "alpha": {"low": 1e-3, "high": 1.0, "log": True},
         "beta": {"low": 1.0, "high": 50.0, "log": True},

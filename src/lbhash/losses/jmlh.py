@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.pairs import one_hot, straight_through
+from lbhash.losses.classes import class_loss
+from lbhash.losses.pairs import straight_through
 from lbhash.utils.validation import check_float
 
 
@@ -35,8 +36,7 @@ class JMLH(Objective):
             "dropout": 0.54,
             "options": {"lam": 0.062},
         },
-        # The rest is as in the recipe "paper", which was better than the best that the search found.
-        "guided": {"options": {}, "guidance": {"weight": 1.0}},
+        "guided": "paper",
     }
     search_space: ClassVar = {"lam": {"low": 1e-3, "high": 1.0, "log": True}}
 
@@ -50,14 +50,9 @@ class JMLH(Objective):
         p = logits.sigmoid()
         codes = torch.where(torch.rand_like(p) < p.detach(), 1.0, -1.0)
         scores = self.classifier(straight_through(codes, 2 * p))
-        if labels.ndim == 1:
-            loss = F.cross_entropy(scores, labels)
-        else:
-            each = F.binary_cross_entropy_with_logits(scores, one_hot(labels, scores.shape[1]), reduction="none")
-            loss = each.sum(dim=1).mean()
         # Σ over both sides of p log 2p; logsigmoid keeps it finite where p rounds to 0.
         kl = p * F.logsigmoid(logits) + (1 - p) * F.logsigmoid(-logits) + math.log(2)
-        return loss + self.lam * kl.sum(dim=1).mean()
+        return class_loss(scores, labels) + self.lam * kl.sum(dim=1).mean()
 
     def class_scores(self, signs: Tensor) -> Tensor:
         """Return W b, ``[n, C]``."""

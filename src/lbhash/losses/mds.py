@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.classes import cosines
-from lbhash.losses.pairs import one_hot, quantization, similar
+from lbhash.losses.classes import cosines, one_hot
+from lbhash.losses.pairs import quantization, similar
 from lbhash.utils.validation import check_float, check_int
 
 
@@ -50,7 +50,7 @@ class MDS(Objective):
     }
     recommended_long: ClassVar = {
         "host": {"batch_size": 128, "lr": 0.0015, "dropout": 0.0, "options": {}},
-        "guided": {"options": {}, "guidance": {"weight": 1.0}},
+        "guided": "paper",
     }
     search_space: ClassVar = {
         "lam": {"low": 1e-5, "high": 1e-1, "log": True},

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.pairs import similar, soft_histograms
+from lbhash.losses.pairs import other_rows, similar, soft_histograms
 from lbhash.utils.validation import check_int
 
 
@@ -43,10 +42,7 @@ class MIHash(Objective):
             "guidance": {"weight": 0.014},
         },
     }
-    recommended_long: ClassVar = {
-        "host": {"options": {}},
-        "guided": {"batch_size": 384, "lr": 0.0025, "dropout": 0.0, "options": {}, "guidance": {"weight": 1.0}},
-    }
+    recommended_long: ClassVar = {"host": {"options": {}}, "guided": "paper"}
     search_space: ClassVar = {"bins": {"low": 4, "high": 32, "log": True}}
 
     def __init__(self, task: Task, *, bins: int = 16) -> None:
@@ -55,7 +51,7 @@ class MIHash(Objective):
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar; that of a batch of one row is 0."""
-        u, others = (logits / 2).tanh(), ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+        u, others = (logits / 2).tanh(), other_rows(labels)
         s = similar(labels, labels)
         near, far = soft_histograms(u, self.bins, s & others), soft_histograms(u, self.bins, ~s & others)
         share = near.sum(dim=1) / max(len(labels) - 1, 1)

@@ -7,8 +7,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.classes import cosines, cross_entropy
-from lbhash.losses.pairs import one_hot
+from lbhash.losses.classes import cosines, cross_entropy, one_hot
 from lbhash.utils.validation import check_float
 
 
@@ -40,6 +39,7 @@ class NormSoftmax(Objective):
             "guidance": {"weight": 0.27},
         },
     }
+    recommended_long: ClassVar = {"host": "paper", "guided": "paper"}
     search_space: ClassVar = {"tau": {"low": 0.02, "high": 1.0, "log": True}}
     centers: Tensor
 

@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.classes import cosines, cross_entropy
-from lbhash.losses.pairs import one_hot
+from lbhash.losses.classes import cosines, cross_entropy, one_hot
 from lbhash.utils.validation import check_choice, check_float
 
 
@@ -34,9 +33,9 @@ class OrthoHash(Objective):
             "dropout": 0.57,
             "options": {"margin": 0.26, "scale": 3.2, "kind": "cosine"},
         },
-        # The rest is as in the recipe "paper", which was better than the best that the search found.
-        "guided": {"options": {}, "guidance": {"weight": 1.0}},
+        "guided": "paper",
     }
+    recommended_long: ClassVar = {"host": "paper"}
     search_space: ClassVar = {
         "margin": {"low": 0.0, "high": 0.5},
         "scale": {"low": 2.0, "high": 32.0, "log": True},

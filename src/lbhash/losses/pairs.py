@@ -9,9 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-NEIGHBOR_WIDTH = 0.2
-"""τ of ``neighbor_loss`` in standard deviations of a batch's cosines."""
-
 
 def similar(a: Tensor, b: Tensor) -> Tensor:
     """Return s_ij, whether row i of ``a`` and row j of ``b``, class numbers or multi-hot, share a label, ``[n, m]``."""
@@ -20,37 +17,14 @@ def similar(a: Tensor, b: Tensor) -> Tensor:
     return a.float() @ b.float().T > 0
 
 
-def one_hot(labels: Tensor, classes: int) -> Tensor:
-    """Return Y, ``float [n, C]``, of integer or multi-hot labels."""
-    return F.one_hot(labels, classes).float() if labels.ndim == 1 else labels.float()
-
-
 def straight_through(values: Tensor, logits: Tensor) -> Tensor:
     """Return exactly ``values``, whose gradient goes to ``logits`` as it is (the straight-through estimator)."""
     return values + (logits - logits.detach())
 
 
-def neighbor_loss(logits: Tensor, rows: Tensor, sharpness: Tensor) -> Tensor:
-    """Return how far the neighbors of a batch by code are from those by cosine, of rows without labels.
-
-    L = −mean_i Σ_j p_ij log q_ij over i ≠ j, with p_i = softmax_j(cos(x_i, x_j) / τ),
-    q_i = softmax_j(β ⟨b_i, b_j⟩ / h), τ ``NEIGHBOR_WIDTH`` standard deviations of the batch's cosines, and b = sign ℓ,
-    which has the gradient of tanh ℓ: stochastic neighbor embedding (Hinton and Roweis, NIPS 2002), with codes for the
-    embedding.
-
-    Args:
-        logits: ℓ, ``[n, bits]``.
-        rows: the embeddings x, ``[n, dim]``.
-        sharpness: log β, a scalar.
-    """
-    b = straight_through(torch.where(logits >= 0, 1.0, -1.0), logits.tanh())
-    own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
-    cosines = F.normalize(rows) @ F.normalize(rows).T
-    tau = NEIGHBOR_WIDTH * cosines[~own].std().clamp(min=1e-6)
-    p = (cosines / tau).masked_fill(own, -torch.inf).softmax(dim=1)
-    products = sharpness.exp() * (b @ b.T) / b.shape[1]
-    log_q = products.masked_fill(own, -torch.inf).log_softmax(dim=1)
-    return -(p * log_q.masked_fill(own, 0)).sum(dim=1).mean()
+def other_rows(rows: Tensor) -> Tensor:
+    """Return which pairs of a batch are of two rows, ``bool [n, n]``: all i ≠ j."""
+    return ~torch.eye(len(rows), dtype=torch.bool, device=rows.device)
 
 
 def balanced_mean(values: Tensor, labels: Tensor) -> Tensor:
@@ -60,7 +34,7 @@ def balanced_mean(values: Tensor, labels: Tensor) -> Tensor:
     the same in total: c_ij·|S| / |S₁| for similar and |S| / |S₀| for dissimilar pairs. S are all pairs, and c_ij is the
     Jaccard similarity of the labels (1 where there is one label a row). Pairs of one kind only weigh 1.
     """
-    pairs = ~torch.eye(len(labels), dtype=torch.bool, device=values.device)
+    pairs = other_rows(values)
     s = similar(labels, labels) & pairs
     d = ~s & pairs
     size, size1, size0 = pairs.sum(), s.sum(), d.sum()
@@ -75,7 +49,7 @@ def balanced_mean(values: Tensor, labels: Tensor) -> Tensor:
 
 def pair_mean(values: Tensor, chosen: Tensor | None = None) -> Tensor:
     """Return the mean of ``values`` ``[n, n]`` over the pairs i ≠ j, all or those that are chosen; 0 without any."""
-    pairs = ~torch.eye(len(values), dtype=torch.bool, device=values.device)
+    pairs = other_rows(values)
     if chosen is not None:
         pairs &= chosen
     return torch.where(pairs, values, 0).sum() / pairs.sum().clamp(min=1)
@@ -108,7 +82,7 @@ def soft_histograms(u: Tensor, bins: int, chosen: Tensor) -> Tensor:
 
 
 class Memory(torch.nn.Module):
-    """The latest outputs of the whole training set, which DBDH and DSDH pair the batch with.
+    """The latest outputs of the whole training set, which DBDH and DSDH pair the batch with (MDS has moving averages).
 
     The outputs of a row that has not been seen yet are 0, and so is its θ, so that it pulls nothing.
     """

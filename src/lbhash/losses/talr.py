@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task
-from lbhash.losses.pairs import similar, soft_histograms
+from lbhash.losses.pairs import other_rows, similar, soft_histograms
 from lbhash.utils.validation import check_choice, check_float, check_int
 
 
@@ -49,7 +49,7 @@ class TALR(Objective):
             "guidance": {"weight": 0.01},
         },
     }
-    recommended_long: ClassVar = {"host": {"options": {}}, "guided": {"options": {}, "guidance": {"weight": 1.0}}}
+    recommended_long: ClassVar = {"host": {"options": {}}, "guided": "paper"}
     search_space: ClassVar = {
         "gamma": {"low": 0.1, "high": 10.0, "log": True},
         "bins": lambda bits: {"low": 1, "high": max(2, bits), "log": True},
@@ -65,7 +65,7 @@ class TALR(Objective):
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar; it is 1 where no two rows are similar."""
-        u, others = (self.gamma * logits).tanh(), ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+        u, others = (self.gamma * logits).tanh(), other_rows(labels)
         positive = similar(labels, labels) & others
         score = self._ndcg(u, labels, others) if self.measure == "ndcg" else self._precision(u, positive, others)
         asking = positive.any(dim=1)

@@ -6,7 +6,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, get_args
+from typing import Any
 
 import lightning as L
 import numpy as np
@@ -15,11 +15,9 @@ from lightning.pytorch.accelerators import CUDAAccelerator
 from lightning.pytorch.plugins.precision import MixedPrecision
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-from lbhash.training.arguments import Precision
 from lbhash.training.distributed import distributed_strategy
 from lbhash.utils.validation import check_int
 
-PRECISIONS: tuple[str, ...] = get_args(Precision)
 _LIGHTNINGS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
 

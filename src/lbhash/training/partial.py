@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.losses import Objective
-from lbhash.losses.pairs import neighbor_loss
+from lbhash.losses.base import check_loss
+from lbhash.training.neighbors import first_sharpness, neighbor_loss
 from lbhash.training.posterior import guessed_labels
 from lbhash.utils.labels import has_label
 
@@ -26,7 +27,7 @@ class WithNeighbors(Objective):
     def __init__(self, host: Objective, rows: EmbeddingSplit) -> None:
         super().__init__()
         self.host, self.rows = host, rows
-        self.sharpness = nn.Parameter(torch.tensor(15.0).log())
+        self.sharpness = first_sharpness()
 
     def begin_epoch(self, epoch: int) -> None:
         """Begin the host's epoch."""
@@ -43,7 +44,9 @@ class WithNeighbors(Objective):
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar."""
         x = torch.from_numpy(self.rows.take(index.cpu().numpy())).to(logits.device)
-        return self.host(logits, labels, index) + WEIGHT * neighbor_loss(logits, x, self.sharpness)
+        return check_loss(self.host(logits, labels, index), self.host, logits) + WEIGHT * neighbor_loss(
+            logits, x, self.sharpness
+        )
 
 
 def with_guesses(rows: EmbeddingSplit, classes: int) -> EmbeddingSplit:

@@ -22,6 +22,7 @@ from torch import Tensor
 from lbhash.codes import pack
 from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.held_out import leave_one_out_map
+from lbhash.losses.classes import class_loss
 from lbhash.models.posterior import TURNS, ClassPosterior
 
 HELD_OUT = 0.2
@@ -74,7 +75,7 @@ def choose(
     losses: list[tuple[float, float, ClassPosterior]] = []
     for strength, model in _fits(fitted.subsample(_MOST_CHOSEN_BY), centers, STRENGTHS):
         with torch.inference_mode():
-            losses.append((float(_loss(model.scores(x), y)), strength, model))
+            losses.append((float(class_loss(model.scores(x), y)), strength, model))
         if len(losses) > 1 and losses[-1][0] > losses[-2][0]:
             break
     _, strength, model = min(losses, key=lambda one: one[0])
@@ -163,20 +164,13 @@ def _minimize(z: Tensor, y: Tensor, weight: Tensor, bias: Tensor, penalty: Tenso
 
     def closure() -> float:
         optimizer.zero_grad()
-        loss = _loss(F.linear(z, *learned), y) + (penalty * learned[0].square()).sum()
+        loss = class_loss(F.linear(z, *learned), y) + (penalty * learned[0].square()).sum()
         loss.backward()
         return float(loss.detach())
 
     with torch.enable_grad():
         optimizer.step(closure)
     return learned[0].detach(), learned[1].detach()
-
-
-def _loss(scores: Tensor, y: Tensor) -> Tensor:
-    """Return the mean cross-entropy a row; of several labels it is the sum over all of them."""
-    if y.ndim == 1:
-        return F.cross_entropy(scores, y)
-    return F.binary_cross_entropy_with_logits(scores, y, reduction="sum") / len(y)
 
 
 def _rows(split: EmbeddingSplit) -> tuple[Tensor, Tensor]:

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from lbhash.losses import find_method, method_name, recommended
-from lbhash.training.arguments import TrainingArguments, arguments
-from lbhash.training.schedule import Schedule
-
-PAPER: Mapping[str, Any] = {
-    "batch_size": Schedule.batch_size,
-    "lr": Schedule.lr,
-    "schedule": Schedule.schedule,
-    "dropout": 0.5,
-}
-"""The paper's settings of a training, the recipe "paper"."""
+from lbhash.losses import PAPER, find_method, method_name, recommended
+from lbhash.training.arguments import TrainingArguments
 
 LEAST_STEPS = 8
 """Steps of an epoch that "tuned" leaves: its batches were found on thousands of rows, and hundreds need smaller."""
@@ -40,7 +32,7 @@ def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bo
     if recipe == "tuned" and not tuned:
         name = method_name(given.method)
         raise ValueError(f"recipe is 'tuned', for which method {name!r} has no settings; it must be 'paper'")
-    found = {**PAPER, **tuned}
+    found = dict(tuned or PAPER)
     if tuned and rows is not None:
         found["batch_size"] = max(2, min(found["batch_size"], rows // LEAST_STEPS))
         if getattr(find_method(given.method), "weighs_pairs", False):
@@ -52,7 +44,7 @@ def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bo
             values[name] = value
         elif isinstance(said, Mapping):
             values[name] = {**value, **said}
-    return TrainingArguments(**{one.name: getattr(given, one.name) for one in arguments()} | values)
+    return replace(given, **values)
 
 
 def _without_rest(batch: int, rows: int) -> int:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import get_args
 
+from lbhash.losses import PAPER
 from lbhash.training.arguments import ScheduleName, TrainingArguments, check_warmup
 from lbhash.utils.validation import check_choice, check_float, check_int
 
@@ -35,11 +36,11 @@ class Schedule:
     """
 
     epochs: int = 30
-    batch_size: int = 64
-    lr: float = 1e-3
+    batch_size: int = PAPER["batch_size"]
+    lr: float = PAPER["lr"]
     decay: float = 0.1
     decay_every: int = 10
-    schedule: ScheduleName = "step"
+    schedule: ScheduleName = PAPER["schedule"]
     warmup: float = 0.0
     backbone_lr: float | None = None
 

@@ -182,7 +182,7 @@ def open_backbone(settings: TrainingArguments) -> Backbone:
 
 
 def backbone_device(device: str) -> str:
-    """Return the device of a backbone that does not learn."""
+    """Return the device that a backbone is opened on."""
     return "cpu" if device == "cpu" else "auto"
 
 

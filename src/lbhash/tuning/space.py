@@ -15,9 +15,9 @@ from sklearn.base import clone
 
 from lbhash.centers.targets import check_center_kind
 from lbhash.hasher import Hasher
-from lbhash.losses import Guided, Objective, Task, build_objective, find_method
+from lbhash.losses import PAPER, Guided, Objective, Task, build_objective, find_method
 from lbhash.models.hash_model import HashModel
-from lbhash.training.recipes import PAPER, with_recipe
+from lbhash.training.recipes import with_recipe
 from lbhash.utils.files import existing_file
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_float

@@ -6,17 +6,17 @@ import torch
 from torch import Tensor, nn
 
 from lbhash.data.split import EmbeddingSplit
-from lbhash.losses.pairs import neighbor_loss
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders.batches import BatchCoder
 from lbhash.training.coders.itq import ITQ
+from lbhash.training.neighbors import first_sharpness, neighbor_loss
 
 
 class SNE(BatchCoder):
     """A linear map, of ITQ at first, whose codes have the neighbors that the embeddings have in a batch.
 
-    The loss is ``lbhash.losses.pairs.neighbor_loss``, whose β is learned. The paper has a temperature for each row, and
-    places the rows in a plane.
+    The loss is ``lbhash.training.neighbors.neighbor_loss``, whose β is learned. The paper has a temperature for each
+    row, and places the rows in a plane.
     """
 
     hidden, batch, steps, lr = 0, 512, 400, 1e-2
@@ -34,7 +34,7 @@ class SNE(BatchCoder):
             unit = weight.square().mean().sqrt()
             model.head.weight.div_(unit)  # type: ignore[operator]
             model.scale.fill_(size / unit)
-        self.sharpness = nn.Parameter(torch.tensor(15.0).log())
+        self.sharpness = first_sharpness()
         return [*model.parameters(), self.sharpness]
 
     def loss(self, model: HashModel, x: Tensor) -> Tensor:
