@@ -34,7 +34,7 @@ class Data(NamedTuple):
         return self.name if self.at is None else f"{self.name}@{self.at}"
 
 
-def typed(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[Data]:
+def parsed(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[Data]:
     """Return the data sets that were typed; one that is none ends the program with a line that says why."""
     try:
         return [Data.of(text) for text in given]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.experiments.data import typed
+from benchmarks.experiments.data import parsed
 from benchmarks.experiments.page import markdown_table
 
 from lbhash.codes import pack
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/frontier"))
     given = parser.parse_args()
     results: dict[str, dict[str, Any]] = {}
-    for source in typed(parser, given.data):
+    for source in parsed(parser, given.data):
         draws = []
         for draw in range(given.draws):
             kind = "queries" if given.queries else "held-out"

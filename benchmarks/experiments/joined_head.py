@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.experiments.data import typed
+from benchmarks.experiments.data import parsed
 from benchmarks.experiments.page import markdown_table
 
 from lbhash.codes import pack
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/joined-head"))
     given = parser.parse_args()
     rows = []
-    for source in typed(parser, given.data):
+    for source in parsed(parser, given.data):
         for bits in given.bits:
             for host in given.hosts.split(","):
                 kind = f"{given.protocol or 'own'}-{'queries' if given.queries else 'held-out'}"

@@ -113,6 +113,9 @@ def recommended(method: Any, guided: bool, bits: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in ("recommended", "recommended_long") if bits >= LONG else ("recommended",):
         given = getattr(kind, name, {}).get(form, {})
+        if isinstance(given, str) and given != "paper":
+            name = f"{name} of method {method_name(method)!r}"
+            raise ValueError(f"{name} has {given!r} for {form!r}; it must be a dict of settings, or 'paper'")
         found = dict(PAPER) if given == "paper" else {**found, **given}
     return {**PAPER, **settings_at(found, bits)} if found else {}
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from lbhash.data.split import TrainingRows
+from lbhash.data.split import Split, TrainingRows
 
 
-def labels_of(rows: TrainingRows) -> Tensor:
+def labels_of(rows: TrainingRows | Split) -> Tensor:
     """Return the labels of rows as a tensor: ``int64 [n]``, or multi-hot ``float [n, C]``."""
     if rows.labels is None:
         raise ValueError("split has no labels; training needs one for each row")

@@ -18,7 +18,7 @@ from lbhash.losses import Objective
 from lbhash.losses.base import check_loss
 from lbhash.models.dropout import keep_mask
 from lbhash.models.hash_model import HashModel
-from lbhash.training.batches import ShuffledBatches
+from lbhash.training.batches import ShuffledBatches, labels_of
 from lbhash.training.hardware import cpu_settings, draw_from
 from lbhash.training.schedule import Schedule
 from lbhash.utils.validation import check_int
@@ -114,10 +114,8 @@ def _rows(split: EmbeddingSplit, models: Sequence[HashModel]) -> tuple[Tensor, T
     mean, deviation = split.standardization()
     for model in models:
         model.set_standardization(mean, deviation)
-    assert split.labels is not None
-    labels = torch.from_numpy(split.labels)
     inputs = (torch.from_numpy(split.take(slice(None))) - models[0].mean) / models[0].scale
-    return inputs, labels if labels.ndim == 1 else labels.float()
+    return inputs, labels_of(split)
 
 
 class StackedHeads(nn.Module):

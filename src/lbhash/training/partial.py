@@ -44,9 +44,8 @@ class WithNeighbors(Objective):
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar."""
         x = torch.from_numpy(self.rows.take(index.cpu().numpy())).to(logits.device)
-        return check_loss(self.host(logits, labels, index), self.host, logits) + WEIGHT * neighbor_loss(
-            logits, x, self.sharpness
-        )
+        loss = check_loss(self.host(logits, labels, index), self.host, logits)
+        return loss + WEIGHT * neighbor_loss(logits, x, self.sharpness)
 
 
 def with_guesses(rows: EmbeddingSplit, classes: int) -> EmbeddingSplit:

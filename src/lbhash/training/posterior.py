@@ -24,6 +24,7 @@ from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.held_out import leave_one_out_map
 from lbhash.losses.classes import class_loss
 from lbhash.models.posterior import TURNS, ClassPosterior
+from lbhash.training.batches import labels_of
 
 HELD_OUT = 0.2
 """Share of each class's rows by which penalty, λ and s are chosen."""
@@ -174,6 +175,4 @@ def _minimize(z: Tensor, y: Tensor, weight: Tensor, bias: Tensor, penalty: Tenso
 
 
 def _rows(split: EmbeddingSplit) -> tuple[Tensor, Tensor]:
-    assert split.labels is not None
-    y = torch.from_numpy(split.labels)
-    return torch.from_numpy(split.take(slice(None))), y if y.ndim == 1 else y.float()
+    return torch.from_numpy(split.take(slice(None))), labels_of(split)

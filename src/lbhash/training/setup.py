@@ -25,6 +25,7 @@ from lbhash.models.backbone import Backbone
 from lbhash.models.hash_model import HashModel, load_model
 from lbhash.models.surrogate import Surrogate
 from lbhash.training.arguments import TrainingArguments, arguments
+from lbhash.training.batches import labels_of
 from lbhash.training.coders import coder_of
 from lbhash.training.confusion import MOST_ROWS, confusion
 from lbhash.training.distributed import is_main_process
@@ -242,9 +243,7 @@ def full_name(method: Any, guided: bool) -> str:
 
 
 def _task(given: TrainingArguments, split: Split, classes: int, centers: npt.NDArray[np.int8]) -> Task:
-    labels = torch.from_numpy(split.labels)
-    labels = labels if labels.ndim == 1 else labels.float()
-    return Task(given.bits, classes, labels, torch.from_numpy(centers).float(), given.epochs, given.seed)
+    return Task(given.bits, classes, labels_of(split), torch.from_numpy(centers).float(), given.epochs, given.seed)
 
 
 def model_metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
