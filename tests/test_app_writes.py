@@ -186,6 +186,18 @@ def test_stored_vectors_are_added_too(digits_service, tmp_path, rows, kept):
         assert best["score"] == pytest.approx(0, abs=1e-3)
 
 
+def test_codes_without_classes_are_ranked_again_by_the_cosine_alone(tmp_path, rows):
+    x = np.array(rows[:50], np.float32)
+    hasher = Hasher(16, "itq").fit(x)
+    hasher.save_pretrained(tmp_path / "m")
+    table = CodeTable(hasher.encode(x), 16, np.arange(50), None, hasher.model_.fingerprint())
+    build_index(table, tmp_path / "i", vectors=x, store_vectors="embeddings")
+    with TestClient(create_app(Settings(tmp_path / "m", tmp_path / "i")), base_url=HOME) as client:
+        found = nearest(client, rows[60], 50, rerank="embeddings", candidates=50)
+    cosines = x @ rows[60] / np.linalg.norm(x, axis=1) / np.linalg.norm(rows[60])
+    assert [one["score"] for one in found] == pytest.approx(np.sort(1 - cosines), abs=1e-3)
+
+
 def test_a_full_disk_is_told_and_changes_nothing(client, settings, rows, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -167,6 +167,23 @@ def test_bihalf_splits_a_batch_in_half_and_pairs_its_halves():
     torch.testing.assert_close(logits.grad, codes.grad + 6 * (logits - codes).detach() / 30, check_dtype=False)
 
 
+def test_greedyhash_without_labels_pairs_the_halves_of_a_batch():
+    logits, x = batch(6).requires_grad_(), batch(6, 4, seed=1)
+    loss = CODERS["greedyhash-u"](5).loss(lambda rows: logits, x)
+    b = [[1.0 if value >= 0 else -1.0 for value in row] for row in logits.tolist()]
+    wanted = [cosine(*pair) for pair in halves(x.tolist())]
+    kept = sum((cosine(*pair) - of_x) ** 2 for pair, of_x in zip(halves(b), wanted, strict=True)) / 3
+    penalty = sum(abs(abs(value) - 1) ** 3 for row in logits.tolist() for value in row) / 30
+    assert loss.item() == pytest.approx(kept + 0.1 * penalty, rel=1e-5)
+    loss.backward()
+    codes, free = torch.tensor(b, requires_grad=True), logits.detach().clone().requires_grad_()
+    first, second = codes.chunk(2)
+    cosines = (first * second).sum(1) / first.norm(dim=1) / second.norm(dim=1)
+    ((cosines - torch.tensor(wanted)) ** 2).mean().backward()
+    (0.1 * ((free.abs() - 1).abs() ** 3).mean()).backward()
+    torch.testing.assert_close(logits.grad, codes.grad + free.grad, check_dtype=False)
+
+
 def test_bihalf_codes_split_the_rows_in_half(data):
     found = CODERS["bihalf"](6).fit(rows_of(data[0]))
     assert (np.abs((found.outputs(data[0]) >= 0).mean(axis=0) - 0.5) < 0.02).all()
@@ -258,7 +275,7 @@ def test_cibhash_makes_the_views_alike():
     assert logits.grad[2, 1].item() == pytest.approx((slow(moved, fixed) - slow(fixed, fixed)) / 1e-5, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["sne", "bihalf", "sdc", "cibhash"])
+@pytest.mark.parametrize("name", ["sne", "greedyhash-u", "bihalf", "sdc", "cibhash"])
 def test_what_learns_by_batches_refuses_rows_that_tell_nothing(name):
     with pytest.raises(ValueError, match=r"^the rows are all equal; there is nothing to tell them apart by"):
         CODERS[name](4).fit(rows_of(np.ones((5, 3), np.float32)))

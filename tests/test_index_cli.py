@@ -189,6 +189,18 @@ def test_the_second_stage(inside, command, by):
     assert_refused(command("search", *arguments, "--candidates", 4), "candidates is 4; it must be at least k (5)")
 
 
+def test_the_second_stage_of_codes_without_classes_is_by_the_cosine_alone(inside, command):
+    data = load_dataset("digits")
+    base, asked = data.base.take(slice(None)), data.base.embeddings[1500:1501].astype(np.float32)
+    Hasher(12, "itq").fit(data.train.take(slice(None))).save_pretrained(inside / "itq")
+    build(command, inside / "i", "--model", inside / "itq", "--data", "digits", "--store-vectors", "embeddings")
+    arguments = ("--model", inside / "itq", "--index", inside / "i", "--data", "digits", "--row", 1500, "-k", 5)
+    arguments += ("--rerank", "embeddings", "--candidates", 1597, "--json")
+    (query,) = json_of(command("search", *arguments))["queries"]
+    scores = 1 - base @ asked[0] / np.linalg.norm(base, axis=1) / np.linalg.norm(asked)
+    np.testing.assert_allclose([hit["score"] for hit in query["neighbors"]], np.sort(scores)[:5], atol=2e-3)
+
+
 def test_real_outputs_of_a_row_against_all_codes(inside, command):
     build(command, inside / "i")
     for where in (inside / "i", "base.parquet"):  # an index, and a file of codes

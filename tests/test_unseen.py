@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from lbhash import Hasher
 from lbhash.codes import hamming_distances, pack, unpack
-from lbhash.data import Dataset, EmbeddingSplit
+from lbhash.data import Dataset, EmbeddingSplit, load_dataset
 from lbhash.data.protocols import PROTOCOLS, trained_classes
 from lbhash.evaluation.neighbors import recall_within_classes
 from lbhash.pipeline.unseen import evaluate_unseen
@@ -118,8 +118,8 @@ def test_map_looks_at_top_k_rows():
 
 
 def test_the_command_trains_and_prints_a_table(command):
-    given = ("evaluate", "--protocol", "unseen", "--data", "digits", "--bits", 12, "--draws", 2, "--epochs", 1)
-    found = json_of(command(*given, "--method", "itq", "--method", "csq", "--json"))["methods"]
+    given = ("evaluate", "--protocol", "unseen", "--data", "digits", "--bits", 12, "--draws", 2)
+    found = json_of(command(*given, "--epochs", 1, "--method", "itq", "--method", "csq", "--json"))["methods"]
     assert [(one["method"], one["bits"], len(one["draws"]["seen_map"])) for one in found] == [
         ("itq", 12, 2),
         ("csq_d", 12, 2),
@@ -134,6 +134,15 @@ def test_the_command_trains_and_prints_a_table(command):
         assert line.endswith(f"{found[0][name]:.3f} ± {np.std(found[0]['draws'][name]):.3f}")
 
 
+def test_share_and_the_settings_of_a_network_reach_it(command):
+    given = ("evaluate", "--protocol", "unseen", "--data", "digits", "--bits", 8, "--draws", 1, "--share", 0.3)
+    given += ("--epochs", 1, "--head", "joined", "--method", "csq", "--method", "itq")
+    network, coder = json_of(command(*given, "--json"))["methods"]
+    for found, settings in ((network, {"method": "csq_d", "epochs": 1, "head": "joined"}), (coder, {"method": "itq"})):
+        data = load_dataset("digits")
+        assert found == evaluate_unseen(data, Hasher(8, **settings), draws=1, share=0.3).as_dict()
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -145,6 +154,11 @@ def test_the_command_trains_and_prints_a_table(command):
         (["--queries", "q.npz", "--base", "b.npz", "--draws", 3], "draws is given without protocol"),
         (["--protocol", "unseen", "--data", "digits", "--draws", 0], "draws is 0; it must be at least 1"),
         (["--protocol", "unseen", "--data", "digits", "--method", "sth"], "method is 'sth'"),
+        (["--protocol", "unseen", "--data", "digits", "--share", 0.9], "share is 0.9, which takes 9 of 10 classes"),
+        (
+            ["--protocol", "unseen", "--data", "digits", "--method", "itq", "--unseen", 0.5],
+            "unseen is 0.5, and no method given trains a network; leave it out, or add csq_d",
+        ),
     ],
 )
 def test_what_the_protocol_cannot_take_is_refused(command, given, message):

@@ -109,7 +109,12 @@ def execute(run: Run) -> dict[str, Any]:
 
     work = of.Work(halved(_dataset(run.data.file), run.seed, run.queries), run.seed)
     if run.bits is None:
-        every: Iterable[Iterator[Contender]] = (of.exact(work), of.one_bit_a_dimension(work), of.classifier(work))
+        every: Iterable[Iterator[Contender]] = (
+            of.exact(work),
+            of.one_bit_a_dimension(work),
+            of.classifier(work),
+            of.rabitq(work),
+        )
     else:
         every = (
             of.lbhash_codes(work, run.bits, run.seed, run.epochs),

@@ -190,14 +190,16 @@ def _coded(name: str, work: Work, model: Any, bits: int, soft: Any = None) -> It
 
 
 def linear_coders(work: Work, bits: int, seed: int) -> Iterator[Contender]:
-    """The library's coders with labels, and ITQ."""
+    """The library's coders with labels, and three without."""
     from lbhash.hasher import Hasher
+    from lbhash.training.coders import CODERS
 
     names = {"logistic": "logistic onto centers", "ridge": "ridge onto centers", "cca-itq": "CCA-ITQ", "sdh": "SDH"}
-    for method, name in (names | {"wccn-itq": "WCCN-ITQ", "itq": "ITQ"}).items():
+    names |= {"wccn-itq": "WCCN-ITQ", "itq": "ITQ", "pca": "PCA, turned at random", "sne": "sne"}
+    for method, name in names.items():
         hasher = Hasher(bits, method, seed=seed).fit_split(work.dataset.train, work.classes)
         query, base = (hasher.encode_split(part) for part in (work.dataset.query, work.base_part))
-        yield _binary(name, method != "itq", query, base, bits)
+        yield _binary(name, CODERS[method].needs_labels, query, base, bits)
 
 
 def additive_quantization(work: Work, bits: int, seed: int) -> Iterator[Contender]:
@@ -226,18 +228,21 @@ def _after_components(work: Work, index: Any, dim: int) -> Any:
     return faiss.IndexPreTransform(faiss.PCAMatrix(work.dim, dim), index)
 
 
-def rabitq(work: Work, bits: int) -> Iterator[Contender]:
-    """FAISS's RaBitQ of 1 to 4 bits a dimension: of as many principal components, turned at random, as fit.
+def rabitq(work: Work, bits: int | None = None) -> Iterator[Contender]:
+    """FAISS's RaBitQ of 1 to 4 bits a dimension: of all, turned at random, or of as many principal components as fit.
 
     Beside them a row has numbers of 8 bytes, or of 20 from 2 bits a dimension on.
     """
     import faiss
 
     for each in (1, 2, 3, 4):
-        dimensions = min((bits - (64 if each == 1 else 160)) // each, work.dim, len(work.train) - 1)
-        if dimensions < 8:
-            continue
-        index: Any = faiss.index_factory(work.dim, f"PCAR{dimensions},RaBitQ{'' if each == 1 else each}")
+        first = f"RR{work.dim}"
+        if bits is not None:
+            dimensions = min((bits - (64 if each == 1 else 160)) // each, work.dim, len(work.train) - 1)
+            if dimensions < 8:
+                continue
+            first = f"PCAR{dimensions}"
+        index: Any = faiss.index_factory(work.dim, f"{first},RaBitQ{'' if each == 1 else each}")
         index.train(work.train)
         index.add(work.base)
         name = "FAISS RaBitQ" + ("" if each == 1 else f", {each} bits")

@@ -94,8 +94,8 @@ def _itq(work: Any, size: int, seed: int) -> Any:
     return _of_contender("FAISS ITQ", iterative_quantization, work, 8 * size, seed)
 
 
-def _pq(work: Any, size: int, seed: int) -> Any:
-    return _of_contender("FAISS PQ", product_quantization, work, 8 * size, seed)
+def _pq(name: str, work: Any, size: int, seed: int) -> Any:
+    return _of_contender(name, product_quantization, work, 8 * size, seed)
 
 
 def _first(work: Any, size: int, seed: int) -> Any:
@@ -119,7 +119,12 @@ def _rabitq(work: Any, size: int, seed: int) -> Any:
     return scores
 
 
-SCORES = {"FAISS ITQ": _itq, "FAISS PQ": _pq, "FAISS RaBitQ": _rabitq, "first dimensions, signs": _first}
+SCORES: dict[str, Callable[[Any, int, int], Any]] = {
+    "FAISS ITQ": _itq,
+    **{name: partial(_pq, name) for name in ("FAISS PQ", "FAISS OPQ + PQ")},
+    "FAISS RaBitQ": _rabitq,
+    "first dimensions, signs": _first,
+}
 """What is set beside the coders: functions of rows, bytes and seed that return scores."""
 
 
@@ -127,7 +132,7 @@ def main() -> None:
     """Run what is missing, and write the part of the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE", help="may be given often")
-    parser.add_argument("--bytes", nargs="+", type=int, default=[4, 8, 16, 32])
+    parser.add_argument("--bytes", nargs="+", type=int, default=[2, 4, 8, 16, 32])
     parser.add_argument("--methods", nargs="+", choices=[*FREE, *SCORES], default=[*FREE, *SCORES])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--out", type=Path, default=Path("docs/training.md"))

@@ -2,7 +2,8 @@
 
 A search by codes returns many equal distances. The real numbers of a query, before their signs are taken, tell more.
 Codes that have learned classes know those better than any vector does: the cosine with stored vectors alone would put
-rows of other classes in front, and so the distance keeps a weight beside it.
+rows of other classes in front, and so the distance keeps a weight beside it. Codes without classes stand for the
+vectors themselves, which alone are better.
 """
 
 from __future__ import annotations

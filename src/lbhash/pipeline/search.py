@@ -18,17 +18,20 @@ from lbhash.data.table import Table
 from lbhash.hasher import Hasher, load_hasher
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
 from lbhash.index.milvus.address import shown_address
-from lbhash.index.rerank import By
+from lbhash.index.rerank import DISTANCE_WEIGHT, By
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.index import ids_of
-from lbhash.training.coders import coder_of
+from lbhash.training.coders import coder_of, learns_classes
 from lbhash.utils.files import fetched
 from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import write_parquet
 
 
 class Queries(NamedTuple):
-    """What is searched for: codes ``[n, ceil(bits / 8)]``; of rows of data labels, ℓ, embeddings, soft outputs."""
+    """What is searched for: codes ``[n, ceil(bits / 8)]``; of rows of data labels, ℓ, embeddings, soft outputs.
+
+    ``weight`` is that of the distance in a second stage.
+    """
 
     codes: npt.NDArray[np.uint8]
     rows: Sequence[int | None]
@@ -36,6 +39,7 @@ class Queries(NamedTuple):
     outputs: npt.NDArray[np.float32] | None = None
     embeddings: npt.NDArray | None = None
     soft: npt.NDArray[np.float32] | None = None
+    weight: float = DISTANCE_WEIGHT
 
 
 def search(
@@ -140,7 +144,8 @@ def _encode_rows(hasher: Hasher, data: str | None, rows: Sequence[int]) -> Queri
     codes, embeddings = hasher.encode_split(embedded), embedded.take(slice(None))
     labels = [None if table.labels is None else label_value(table.labels[row], table.class_names) for row in rows]
     outputs = hasher.model_.outputs(embeddings)
-    return Queries(codes, list(rows), labels, outputs, embeddings, soft_outputs(hasher, outputs))
+    weight = DISTANCE_WEIGHT * learns_classes(hasher.model_.metadata.get("method"))
+    return Queries(codes, list(rows), labels, outputs, embeddings, soft_outputs(hasher, outputs), weight)
 
 
 def soft_outputs(hasher: Hasher, outputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -190,7 +195,7 @@ def _find(
     nearest = index.search(queries.codes, min(candidates, len(index)), where=where)
     if not nearest.ids.size:
         return zip(*nearest, strict=True)
-    best = rerank(index, nearest, vectors, min(k, nearest.ids.shape[1]), by)
+    best = rerank(index, nearest, vectors, min(k, nearest.ids.shape[1]), by, queries.weight)
     return zip(best.distances, best.ids, best.scores, strict=True)
 
 

@@ -68,21 +68,38 @@ class UnseenReport:
 
 
 def evaluate_unseen_files(
-    data: str, methods: Sequence[str] = (), *, bits: int | None = None, epochs: int | None = None, **options: Any
+    data: str,
+    methods: Sequence[str] = (),
+    *,
+    bits: int | None = None,
+    epochs: int | None = None,
+    head: str | None = None,
+    unseen: float | None = None,
+    **options: Any,
 ) -> list[UnseenReport]:
     """Return what ``evaluate_unseen`` finds for each method on a file of embeddings, as ``lbhash train`` takes both.
 
-    Without methods they are CSQ_D and ITQ. ``bits``, and ``epochs`` of those that train a network, are settings of
-    ``Hasher``, with its defaults; the options are those of ``evaluate_unseen``.
+    Without methods they are CSQ_D and ITQ. ``bits`` is a setting of ``Hasher``, and so are ``epochs``, ``head`` and
+    ``unseen``, which go to the methods that train a network, one at least; the options are those of
+    ``evaluate_unseen``.
+
+    Raises:
+        TypeError, ValueError: a setting of a network is given and no method trains one, or what ``evaluate_unseen``
+            refuses.
     """
     from lbhash.hasher import Hasher
     from lbhash.training.coders import coder_of
 
+    methods = methods or ("csq_d", "itq")
+    settings = {"epochs": epochs, "head": head, "unseen": unseen}
+    network: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    if network and all(coder_of(method) for method in methods):
+        name, value = next(iter(network.items()))
+        raise ValueError(f"{name} is {value!r}, and no method given trains a network; leave it out, or add csq_d")
     dataset, _ = open_embedded(data)
     hashers = []
-    for method in methods or ("csq_d", "itq"):
-        given = {"bits": bits, "epochs": None if coder_of(method) else epochs}
-        known = {name: value for name, value in given.items() if value is not None}
+    for method in methods:
+        known = ({} if bits is None else {"bits": bits}) | ({} if coder_of(method) else network)
         hashers.append(Hasher(method=method, progress=False).set_params(**known))
     return [evaluate_unseen(dataset, hasher, **options) for hasher in hashers]
 

@@ -18,6 +18,7 @@ from PIL.Image import Image
 from lbhash.codes import PackedCodes, code_from_hex, pack
 from lbhash.index import DamagedIndexError, Index, LocalIndex, Neighbors, check_model, open_index, rerank
 from lbhash.index.base import attribute_rows, describe_neighbors
+from lbhash.index.rerank import DISTANCE_WEIGHT
 from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import check_backbone
 from lbhash.models.folder import own_backbone
@@ -44,6 +45,7 @@ from lbhash.service.schemas import (
     SearchRequest,
 )
 from lbhash.service.settings import MAX_BATCH, MAX_JSON, MAX_K, Settings
+from lbhash.training.coders import learns_classes
 from lbhash.utils.files import LockedError
 from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import json_value
@@ -67,6 +69,7 @@ class Engine:
         self.settings, self.decoder = settings, decoder
         self.model = load_model(settings.model)
         self.fingerprint = self.model.fingerprint()
+        self._weight = DISTANCE_WEIGHT * learns_classes(self.model.metadata.get("method"))
         self.rows: Rows | None = None
         if settings.data is not None:
             self.rows = open_rows(settings.data, **self.model.columns_of(settings.data))
@@ -124,7 +127,7 @@ class Engine:
                 "within": within,
             }
             for place, (code, (found, within)) in enumerate(
-                zip(codes, _neighbors(index, codes, vectors, options), strict=True)
+                zip(codes, _neighbors(index, codes, vectors, options, self._weight), strict=True)
             )
         ]
         ended = time.perf_counter()
@@ -342,7 +345,7 @@ class Engine:
 
 
 def _neighbors(
-    index: Index, codes: PackedCodes, vectors: Mapping[str, npt.NDArray], options: Options
+    index: Index, codes: PackedCodes, vectors: Mapping[str, npt.NDArray], options: Options, weight: float
 ) -> list[tuple[tuple[npt.NDArray, ...], int | None]]:
     """Return for each query ids, distances and scores of its neighbors, and how many codes are within the radius.
 
@@ -361,11 +364,17 @@ def _neighbors(
             return [((ids[:k], distances[:k]), len(ids)) for distances, ids in each]
         candidates = k if by is None else min(max(k, options.candidates), size)
         found = index.search(codes, candidates, where=options.where)
-        return [(_best(index, found, place, vectors, k, options), None) for place in range(len(codes))]
+        return [(_best(index, found, place, vectors, k, options, weight), None) for place in range(len(codes))]
 
 
 def _best(
-    index: Index, found: Neighbors, place: int, vectors: Mapping[str, npt.NDArray], k: int, options: Options
+    index: Index,
+    found: Neighbors,
+    place: int,
+    vectors: Mapping[str, npt.NDArray],
+    k: int,
+    options: Options,
+    weight: float,
 ) -> tuple[npt.NDArray, ...]:
     """Return ids, distances and, if they are ranked again, scores of the neighbors of the query at ``place``."""
     found, by = Neighbors(found.distances[place], found.ids[place]), options.rerank
@@ -378,7 +387,7 @@ def _best(
     if held is None:
         raise ServiceError(422, f"rerank is {by!r}, which needs a query by embedding, row or image")
     one = Neighbors(found.distances[None], found.ids[None])
-    best = rerank(index, one, held[place, None], min(k, found.ids.size), by)
+    best = rerank(index, one, held[place, None], min(k, found.ids.size), by, weight)
     return best.ids[0], best.distances[0], best.scores[0]
 
 

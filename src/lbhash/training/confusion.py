@@ -76,8 +76,9 @@ def _posteriors(split: EmbeddingSplit, classes: int) -> Iterator[tuple[Indicator
     found = ridge.without_own_row(z, y, penalty)
     single = split.labels is not None and split.labels.ndim == 1
     scale = _temperature(found, y) if single else _logistic(found, y)
-    for x, y in _chunks(split, classes):
-        found = ridge.without_own_row(ridge.rotated(x), y, penalty)
+    parts = [(z, y)] if chosen is split else ((ridge.rotated(x), y) for x, y in _chunks(split, classes))
+    for z, y in parts:
+        found = ridge.without_own_row(z, y, penalty)
         found[:, ridge.share == 0] = -np.inf
         yield y, softmax(scale[0] * found, axis=1) if single else expit(scale[0] * found + scale[1])
 
@@ -141,10 +142,10 @@ class _Ridge:
 
     def without_own_row(self, z: Floats, y: Indicators, penalty: float) -> Floats:
         """Return ŷ₋ᵢ for rows that are ``rotated``, ``[m, C]``."""
-        shrunk = z / (self.values + penalty)
-        leverage = (shrunk * z).sum(axis=1, keepdims=True) + 1 / self.rows
-        residual = y - self.share - shrunk @ self.weights
-        return y - residual / np.maximum(1 - leverage, 1e-6)  # 0 where there is no other row to learn from
+        inverse = 1 / (self.values + penalty)
+        leverage = np.square(z) @ inverse + 1 / self.rows
+        residual = y - self.share - z @ (inverse[:, None] * self.weights)
+        return y - residual / np.maximum(1 - leverage, 1e-6)[:, None]  # 0 where there is no other row to learn from
 
 
 def _projected(x: Floats, directions: Floats | scipy.sparse.csr_matrix | None) -> Floats:

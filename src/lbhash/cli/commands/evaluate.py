@@ -16,6 +16,9 @@ _WHY = {
 }
 """Why an evaluation of each kind cannot take an option of another."""
 
+TRAINING = {"method", "draws", "share", "epochs", "head", "unseen"}
+"""The options of ``--protocol`` alone."""
+
 
 def evaluate(
     context: typer.Context,
@@ -69,7 +72,7 @@ def evaluate(
     ] = None,
     protocol: Annotated[
         Literal["unseen"] | None,
-        typer.Option(help="Evaluate methods and no codes: train them on half of the classes of --data, ask about all."),
+        typer.Option(help="Evaluate methods and no codes: train them on some of the classes of --data, ask about all."),
     ] = None,
     data: Annotated[str | None, typer.Option(help="Embeddings with labels, as 'lbhash train' takes them.")] = None,
     method: Annotated[
@@ -77,7 +80,14 @@ def evaluate(
         typer.Option(help="A method of --protocol; may be given several times. csq_d and itq by default."),
     ] = None,
     draws: Annotated[int, typer.Option(help="How often --protocol draws classes and trains anew.")] = 3,
+    share: Annotated[
+        float, typer.Option(help="The share of the classes that --protocol leaves out of the training.")
+    ] = 0.5,
     epochs: Annotated[int | None, typer.Option(help="Epochs of each training of --protocol.")] = None,
+    head: Annotated[str | None, typer.Option(help="--head of 'lbhash train', for the networks of --protocol.")] = None,
+    unseen: Annotated[
+        float | None, typer.Option(help="--unseen of 'lbhash train', for the networks of --protocol.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate codes: mAP with its range over ties, precision, recall, recognition and the bound."""
@@ -86,10 +96,20 @@ def evaluate(
     if protocol or data:
         if not (protocol and data):
             raise ValueError("protocol and data go together: methods are trained on data, and codes take neither")
-        _only(context, "protocol", {"data", "method", "draws", "epochs", "bits", "top_k"})
+        _only(context, "protocol", {*TRAINING, "data", "bits", "top_k"})
         from lbhash.pipeline.unseen import evaluate_unseen_files
 
-        reports = evaluate_unseen_files(data, method or (), bits=bits, epochs=epochs, draws=draws, top_k=top_k)
+        reports = evaluate_unseen_files(
+            data,
+            method or (),
+            bits=bits,
+            epochs=epochs,
+            head=head,
+            unseen=unseen,
+            draws=draws,
+            share=share,
+            top_k=top_k,
+        )
         if as_json:
             print_json({"methods": [report.as_dict() for report in reports]})
         else:
@@ -112,7 +132,7 @@ def evaluate(
         else:
             tables.print_neighbor_report(found)
         return
-    if trains := _given(context) & {"method", "draws", "epochs"}:
+    if trains := _given(context) & TRAINING:
         raise ValueError(f"{min(trains)} is given without protocol, which alone trains; leave it out or add --protocol")
     from lbhash.pipeline.evaluate import evaluate_files
 

@@ -8,6 +8,7 @@ from lbhash.training.coders.base import Coder, LinearMap
 from lbhash.training.coders.bihalf import BiHalf
 from lbhash.training.coders.cca_itq import CCAITQ
 from lbhash.training.coders.cibhash import CIBHash
+from lbhash.training.coders.greedyhash import UnsupervisedGreedyHash
 from lbhash.training.coders.itq import ITQ
 from lbhash.training.coders.ksh import KSH
 from lbhash.training.coders.logistic import Logistic
@@ -26,6 +27,7 @@ CODERS: dict[str, type[Coder]] = {
     "itq": ITQ,
     "sne": SNE,
     "spectral": SpectralHashing,
+    "greedyhash-u": UnsupervisedGreedyHash,
     "bihalf": BiHalf,
     "sdc": SDC,
     "cibhash": CIBHash,
@@ -47,6 +49,12 @@ def coder_of(method: Any) -> type[Coder] | None:
     return CODERS.get(method.lower()) if isinstance(method, str) else None
 
 
+def learns_classes(method: Any) -> bool:
+    """Return whether codes of a method know classes: of all methods but the coders that need no labels."""
+    coder = coder_of(method)
+    return coder is None or coder.needs_labels
+
+
 __all__ = [
     "CCAITQ",
     "CODERS",
@@ -66,5 +74,7 @@ __all__ = [
     "Logistic",
     "Ridge",
     "SpectralHashing",
+    "UnsupervisedGreedyHash",
     "coder_of",
+    "learns_classes",
 ]

@@ -6,7 +6,6 @@ from functools import cache
 
 import torch
 import torch.nn.functional as F
-from scipy.stats import beta
 from torch import Tensor, nn
 
 from lbhash.data.split import EmbeddingSplit
@@ -51,5 +50,7 @@ class SDC(BatchCoder):
 @cache
 def targets(pairs: int) -> Tensor:
     """Return t_r of r = 1, 2 … ``pairs``."""
+    from scipy.stats import beta  # which takes longer to import than all else here
+
     share = (torch.arange(1, pairs + 1) - 0.5) / pairs
     return torch.from_numpy(2 * beta.ppf(share.numpy(), SHAPE, SHAPE) - 1).float()
