@@ -9,6 +9,7 @@ from benchmarks.code_search import (
     columns,
     divisible,
     group_modules,
+    growing,
     linear_codes,
     permutation_groups,
     puncturing,
@@ -19,6 +20,7 @@ from benchmarks.code_search import (
 
 from lbhash.centers.constructions import linear_table
 from lbhash.centers.constructions.anticode import anticode_generator
+from lbhash.centers.constructions.galois_field import divide, multiply
 from lbhash.centers.constructions.known_linear import (
     KnownCode,
     KnownPuncturing,
@@ -365,3 +367,66 @@ def test_the_search_among_divisible_codes_finds_codes_and_is_repeatable() -> Non
     assert {code.n: code.d for code in found} == wanted
     assert all(least_weight(code.generator()) >= code.d for code in found)
     assert list(divisible.search(7, dict(wanted), minutes=2, seed=0)) == found
+
+
+def test_cycles_move_words_as_they_move_bits() -> None:
+    cycles = growing.Cycles(17, 3, 5)
+    assert np.sort(cycles.images).tolist() == list(range(17))
+    assert cycles.images[15:].tolist() == [15, 16]
+    for word in np.random.default_rng(0).integers(2**17, size=20).tolist():
+        once, twice = (
+            sum(1 << int(images[i]) for i in range(17) if word >> i & 1)
+            for images in (cycles.images, cycles.images[cycles.images])
+        )
+        assert cycles.applied(0b110, word) == once ^ twice
+        assert cycles.applied(0b1001, word) == 0
+
+
+@pytest.mark.parametrize("order", [3, 5, 7])
+def test_the_factors_of_a_permutation(order: int) -> None:
+    product = 1
+    for factor in growing.factors(order):
+        assert all(divide(factor, smaller)[1] for smaller in range(2, 1 << factor.bit_length() - 1))
+        product = multiply(product, factor)
+    assert product == 1 << order | 1
+
+
+def with_images(code: frozenset[int], cycles: growing.Cycles, word: int) -> frozenset[int]:
+    """The sums of a code's words with those of the images of another."""
+    for j in range(cycles.order):
+        code |= {other ^ cycles.applied(1 << j, word) for other in code}
+    return code
+
+
+@pytest.mark.parametrize(("r", "d"), [(1, 4), (2, 4), (2, 8), (3, 8)])
+@pytest.mark.parametrize(("order", "count", "n"), [(3, 4, 14), (5, 2, 13)])
+@pytest.mark.parametrize("words", [[], [0b11111111], [0b11111111, 0b111111110000]])
+def test_what_fits_a_code_is_all_that_does(
+    words: list[int], order: int, count: int, n: int, r: int, d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing, "TRIED", 20)  # so that all are tried
+    cycles = growing.Cycles(n, order, count)
+    code = frozenset([0])
+    for word in words:
+        code = with_images(code, cycles, word)
+    pivots: dict[int, int] = {}
+    basis = [word for word in sorted(code) if growing._reduce(word, pivots)]
+    if any(word.bit_count() % 2**r for word in code):
+        return
+    for factor in growing.factors(order):
+        wanted = {with_images(code, cycles, word) for word in range(2**n) if not cycles.applied(factor, word)}
+        wanted.discard(code)
+        fits = {each for each in wanted if all(not w.bit_count() % 2**r and w.bit_count() >= d for w in each - code)}
+        found = growing.fitting_words(basis, cycles, factor, d, r, np.random.default_rng(0), most=2**14)
+        assert {with_images(code, cycles, word) for word in found} == fits
+
+
+def test_the_search_by_growing_finds_codes_and_is_repeatable() -> None:
+    wanted = {45: 16, 72: 32, 50: 22}
+    found = list(growing.search(8, dict(wanted), minutes=2, seed=0))
+    assert {code.n: code.d for code in found} == {45: 16, 72: 32}  # 22 is no multiple of 8
+    for code in found:
+        assert least_weight(code.generator()) == code.d
+        words = span(code.generator())
+        assert not (hamming_distances(words, words[:1]) % 8).any()
+    assert list(growing.search(8, dict(wanted), minutes=2, seed=0)) == found

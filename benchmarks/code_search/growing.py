@@ -1,0 +1,339 @@
+"""Search for codes whose weights are all multiples of 8 or 16, by adding what fits a code to it.
+
+    python -m benchmarks.code_search.growing --dimension 11 --minutes 10 --seed 0
+
+prints lines of ``known_linear.csv``, which has [72, 11, 32] and [77, 12, 32] from it.
+
+All weights of a code are multiples of 2^r where j of its words have a multiple of 2^(r + 1 - j) ones in common, for j
+from 1 to r. So what is added to a code is orthogonal to the products of r - 1 of its words, or fewer, and there is not
+much of it: to a code of length 72 and dimension 9, with r = 3, 2^18 classes of words, which are all tried.
+
+A permutation of the bits, with cycles of one length and some fixed bits, keeps the code, so that the words of an orbit
+have one weight and fewer weights must be right. The code grows by irreducible modules of the permutation: a word and
+its images under it, whose space is that of the polynomials modulo a factor f of x^p - 1. (x^p - 1) / f, of the
+permutation, makes words of such modules of any words.
+
+Source: triply even codes, Betsumiya and Munemasa, J. London Math. Soc. 86 (2012) 1-16; prescribed automorphisms, Braun,
+Kohnert and Wassermann, IEEE Trans. Inform. Theory 51 (2005) 4247-4251.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import combinations
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from benchmarks.code_search.group_modules import wanted_codes
+
+from lbhash.centers.constructions.galois_field import divide, multiply
+from lbhash.centers.constructions.known_linear import KnownCode
+from lbhash.codes.popcount import popcount
+
+Words = npt.NDArray[np.uint64]
+"""``[n, ceil(bits / 64)]``; beside it, words are integers, with bit i for position i."""
+
+ORDERS = 3, 3, 5, 7
+TRIED = 18
+"""Of 2^18 words at random a module to be added is chosen, where more would do."""
+BRANCHES = 3
+"""How many of the modules that fit are tried in turn."""
+
+
+def main() -> None:
+    """Search, print what is found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dimension", type=int, required=True, metavar="K", help="from 4 to 15")
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    if not 4 <= given.dimension <= 15:
+        parser.error(f"dimension is {given.dimension}; it must be from 4 to 15")
+    for code in search(given.dimension, wanted_codes(given.dimension), given.minutes, given.seed):
+        print(",".join(map(str, code)), flush=True)
+
+
+def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0) -> Iterator[KnownCode]:
+    """Yield codes of dimension k with those of the distances wanted that are multiples of 8, by length.
+
+    Args:
+        k: dimension.
+        wanted: least minimum distance by length.
+        minutes: when to give up.
+        seed: of the random choices.
+    """
+    rng = np.random.default_rng(seed)
+    end = time.monotonic() + 60 * minutes
+    wanted = {n: d for n, d in wanted.items() if d % 8 == 0}
+    while wanted and time.monotonic() < end:
+        n = int(rng.choice(list(wanted)))
+        r = int(rng.integers(3, 5 if wanted[n] % 16 == 0 else 4))
+        order = int(rng.choice(ORDERS))
+        cycles = Cycles(n, order, n // order - int(rng.choice([0, 0, 0, 1, 1, 2])))
+        words = grown([], cycles, random_factors(k, order, rng), wanted[n], r, end, rng)
+        if words:
+            columns = " ".join(f"{sum((word >> i & 1) << j for j, word in enumerate(words)):x}" for i in range(n))
+            yield KnownCode(n, k, wanted.pop(n), 2, "", "", columns)
+
+
+class Cycles(NamedTuple):
+    """A permutation of n bits: ``count`` cycles, each of every ``count``-th of the first bits; the others are fixed."""
+
+    n: int
+    order: int
+    count: int
+
+    @property
+    def images(self) -> npt.NDArray[np.int64]:
+        """Where each bit goes, ``[n]``."""
+        moving = self.order * self.count
+        return np.where(np.arange(self.n) < moving, (np.arange(self.n) + self.count) % moving, np.arange(self.n))
+
+    def applied(self, polynomial: int, word: int) -> int:
+        """The sum of the images of a word under the powers of the permutation that a polynomial has."""
+        moving, total = self.order * self.count, 0
+        while polynomial:
+            total ^= word if polynomial & 1 else 0
+            polynomial >>= 1
+            first = word & ((1 << moving) - 1)
+            around = first << self.count
+            word ^= first ^ (around & ((1 << moving) - 1)) ^ (around >> moving)
+        return total
+
+
+@cache
+def factors(order: int) -> list[int]:
+    """The irreducible factors of x^p - 1, for p an odd prime; x - 1 is the first."""
+    left, found = divide(1 << order | 1, 0b11)[0], [0b11]
+    f = 0b101
+    while left > 1:
+        quotient, remainder = divide(left, f)
+        if remainder == 0:
+            left = quotient
+            found.append(f)
+        else:
+            f += 2
+    return found
+
+
+def random_factors(k: int, order: int, rng: np.random.Generator) -> list[int]:
+    """Factors of x^p - 1, in random order, whose degrees add up to k; x - 1 is seldom one of them."""
+    chosen: list[int] = []
+    while k:
+        fits = [f for f in factors(order) if f.bit_length() - 1 <= k]
+        shares = np.array([0.3 if f == 0b11 else 1.0 for f in fits])
+        chosen.append(fits[rng.choice(len(fits), p=shares / shares.sum())])
+        k -= chosen[-1].bit_length() - 1
+    return [chosen[i] for i in rng.permutation(len(chosen))]
+
+
+def grown(
+    words: list[int], cycles: Cycles, modules: Sequence[int], d: int, r: int, end: float, rng: np.random.Generator
+) -> list[int]:
+    """A basis of a code that has a module of each of the factors beside the words; empty if none was found."""
+    if not modules:
+        return words
+    fitting = fitting_words(words, cycles, modules[0], d, r, rng)
+    for i in rng.permutation(len(fitting))[: BRANCHES if words else 1]:
+        if time.monotonic() > end:
+            break
+        module = [cycles.applied(1 << j, fitting[i]) for j in range(modules[0].bit_length() - 1)]
+        if found := grown([*words, *module], cycles, modules[1:], d, r, end, rng):
+            return found
+    return []
+
+
+def fitting_words(
+    words: list[int], cycles: Cycles, factor: int, d: int, r: int, rng: np.random.Generator, most: int = 256
+) -> list[int]:
+    """Words whose modules may be added to a code: all of its weights stay multiples of 2^r, and at least d."""
+    shared = {
+        j: [int(np.bitwise_and.reduce(np.array(some, object))) for some in combinations(words, j)] for j in range(1, r)
+    }
+    orthogonal = null_space([word for some in shared.values() for word in some], cycles.n)
+    cofactor = divide(1 << cycles.order | 1, factor)[0]
+    pivots: dict[int, int] = {}
+    for word in words:
+        _reduce(word, pivots)
+    room = [
+        word
+        for word in (cycles.applied(cofactor, orthogonal[i]) for i in rng.permutation(len(orthogonal)))
+        if _reduce(word, pivots)
+    ]
+    if not room:
+        return []
+    start, steps = 0, room
+    if len(room) > TRIED:
+        start, *steps = (_random_sum(room, rng) for _ in range(TRIED + 1))
+    many = [(word, 2 ** (r - j)) for j in range(1, r - 1) for word in shared[j]]
+    code = all_sums(packed(words, cycles.n))[rng.permutation(2 ** len(words))]
+    found = np.zeros((most, code.shape[1]), np.uint64)
+    count = _tried(
+        packed([start], cycles.n)[0],
+        packed(steps, cycles.n),
+        packed([word for word, _ in many], cycles.n),
+        np.array([times for _, times in many], np.int64),
+        code,
+        cycles.images,
+        factor.bit_length() - 1,
+        orbits_of(factor),
+        d,
+        2**r,
+        found,
+    )
+    return [int.from_bytes(row.tobytes(), "little") for row in found[:count]]
+
+
+def null_space(words: Sequence[int], n: int) -> list[int]:
+    """A basis of the words of n bits that have an even number of ones in common with each of these."""
+    pivots: dict[int, int] = {}
+    for word in words:
+        _reduce(word, pivots)
+    for i in sorted(pivots):
+        for j in pivots:
+            if j != i and pivots[j] >> i & 1:
+                pivots[j] ^= pivots[i]
+    free = [i for i in range(n) if i not in pivots]
+    return [1 << i | sum(1 << j for j, row in pivots.items() if row >> i & 1) for i in free]
+
+
+def _reduce(word: int, pivots: dict[int, int]) -> bool:
+    """Add a word to rows by their leading bits, unless it is a sum of them; return whether it was added."""
+    while word and (lead := word.bit_length() - 1) in pivots:
+        word ^= pivots[lead]
+    if word:
+        pivots[lead] = word
+    return word != 0
+
+
+def _random_sum(words: Sequence[int], rng: np.random.Generator) -> int:
+    total = 0
+    for word, taken in zip(words, rng.integers(2, size=len(words)), strict=True):
+        total ^= word if taken else 0
+    return total
+
+
+def packed(words: Sequence[int], n: int) -> Words:
+    """The words as arrays, ``[len(words), ceil(n / 64)]``."""
+    size = -(-n // 64)
+    return np.frombuffer(b"".join(word.to_bytes(8 * size, "little") for word in words), np.uint64).reshape(-1, size)
+
+
+def all_sums(words: Words) -> Words:
+    """All sums of words, ``[2^k, …]``."""
+    sums = np.zeros((1, words.shape[1]), np.uint64)
+    for word in words:
+        sums = np.concatenate([sums, sums ^ word])
+    return sums
+
+
+@cache
+def orbits_of(factor: int) -> npt.NDArray[np.int64]:
+    """A polynomial of each orbit, under the multiplication by x, of those modulo an irreducible one, but 0."""
+    left, found = set(range(1, 1 << factor.bit_length() - 1)), []
+    while left:
+        polynomial = min(left)
+        found.append(polynomial)
+        while polynomial in left:
+            left.remove(polynomial)
+            polynomial = divide(multiply(polynomial, 0b10), factor)[1]
+    return np.array(found)
+
+
+@numba.njit(cache=True)
+def _tried(
+    word: Words,
+    steps: Words,
+    many: Words,
+    times: npt.NDArray[np.int64],
+    code: Words,
+    images: npt.NDArray[np.int64],
+    degree: int,
+    orbits: npt.NDArray[np.int64],
+    d: int,
+    q: int,
+    found: Words,
+) -> int:
+    """Write those of all sums of a word and steps whose modules fit a code, and return how many there are.
+
+    Args:
+        word: the first.
+        steps: ``[m, …]``; 2^m words are tried, until ``found`` is full.
+        many: what must have a multiple of so many ones in common with a word.
+        times: how many.
+        code: all its words.
+        images: the permutation of the bits.
+        degree: of the module.
+        orbits: sums of the images of a word whose images are all of its module, as polynomials.
+        d: the least weight.
+        q: that all weights must be multiples of.
+        found: ``[most, …]``, written.
+    """
+    word, size, count = word.copy(), len(word), 0
+    module, total = np.zeros((degree, size), np.uint64), np.zeros(size, np.uint64)
+    for i in range(1 << len(steps)):
+        if i:
+            which = 0
+            while not i >> which & 1:
+                which += 1
+            for x in range(size):
+                word[x] ^= steps[which, x]
+        if _common(word, word) % q:
+            continue
+        fits = True
+        for j in range(len(many)):
+            if _common(word, many[j]) % times[j]:
+                fits = False
+                break
+        if not fits:
+            continue
+        module[0] = word
+        for j in range(1, degree):
+            _move(module[j - 1], images, module[j])
+        for orbit in orbits:
+            total[:] = 0
+            for j in range(degree):
+                if orbit >> j & 1:
+                    total ^= module[j]
+            for j in range(len(code)):
+                weight = 0
+                for x in range(size):
+                    weight += popcount(total[x] ^ code[j, x])
+                if weight < d or weight % q:
+                    fits = False
+                    break
+            if not fits:
+                break
+        if fits:
+            found[count] = word
+            count += 1
+            if count == len(found):
+                break
+    return count
+
+
+@numba.njit(cache=True)
+def _common(left: Words, right: Words) -> int:
+    """How many ones two words have in common."""
+    ones = 0
+    for x in range(len(left)):
+        ones += popcount(left[x] & right[x])
+    return ones
+
+
+@numba.njit(cache=True)
+def _move(word: Words, images: npt.NDArray[np.int64], moved: Words) -> None:
+    """Write the image of a word."""
+    moved[:] = 0
+    for i in range(len(images)):
+        if word[i >> 6] >> np.uint64(i & 63) & np.uint64(1):
+            moved[images[i] >> 6] |= np.uint64(1) << np.uint64(images[i] & 63)
+
+
+if __name__ == "__main__":
+    main()
