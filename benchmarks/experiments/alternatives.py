@@ -357,6 +357,7 @@ DRAWN = {
     "CCA-ITQ": "v-",
     "WCCN-ITQ": "P-",
     "ITQ": "o--",
+    "sne": "s--",
     "FAISS OPQ + PQ": "^--",
     "FAISS residual quantizer": "v--",
     "logistic regression, class by query's probability": "X",

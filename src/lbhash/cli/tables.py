@@ -59,16 +59,20 @@ def print_training(training: Mapping[str, Any]) -> None:
 
 def print_unlabeled(metrics: Mapping[str, Any]) -> None:
     """Say what was fitted to data without labels, what its codes keep of the neighbors, and what labels would add."""
+    from lbhash.training.coders import LABEL_FREE
+
+    best = ", the best of those in docs/training.md," if metrics["method"] == LABEL_FREE else ""
     lines = [
-        f"{metrics['data']} has no labels: fitted {metrics['method']}, {metrics['bits']} bits, which keeps the "
-        f"neighbors of the embeddings, in {metrics['train_seconds']} s",
+        f"{metrics['data']} has no labels: fitted {metrics['method']}{best} in {metrics['train_seconds']} s; its "
+        f"{metrics['bits']} bits keep the neighbors of the embeddings",
         *(
             f"of the {k:,} nearest by cosine, {recall:.1%} are among the {k:,} nearest codes "
             f"({metrics['queries']:,} queries that were not fitted)"
             for k, recall in zip(metrics["neighbors"], metrics["neighbor_recall"], strict=True)
         ),
         *(["more bits find more of them: --bits 256"] if metrics["bits"] < 256 else []),
-        "with labels (--labels FILE or --label-column NAME) the codes would learn which rows belong together",
+        "with labels (--labels FILE or --label-column NAME) the codes would learn which rows belong together: "
+        "docs/search.md says what that is worth",
     ]
     Console().print(*lines, sep="\n", soft_wrap=True, highlight=False)
 
