@@ -1,4 +1,7 @@
-"""The losses from their equations, a pair and a bit at a time, in Python's floats."""
+"""The losses from their equations, a pair and a bit at a time, in Python's floats.
+
+The weights in an equation are the objective's own options.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +48,8 @@ def pair_weights(sets):
 
 def slow_hashnet(objective, task, rows, sets, index):
     u = [[math.tanh(objective.beta * x) for x in row] for row in rows]
-    alpha = 10 / task.bits
     weights = pair_weights(sets)
-    return mean(w * nll(alpha * inner(u[i], u[j]), bool(sets[i] & sets[j])) for (i, j), w in weights.items())
+    return mean(w * nll(objective.alpha * inner(u[i], u[j]), bool(sets[i] & sets[j])) for (i, j), w in weights.items())
 
 
 def slow_memory(u, sets, index, task):
@@ -63,7 +65,7 @@ def slow_memory(u, sets, index, task):
 def slow_dbdh(objective, task, rows, sets, index):
     u = [[min(max(x, -1.0), 1.0) for x in row] for row in rows]
     balance = mean(abs(mean(row[k] for row in u)) for k in range(task.bits))
-    return slow_memory(u, sets, index, task) + 0.1 * balance
+    return slow_memory(u, sets, index, task) + objective.alpha * balance
 
 
 def slow_dsdh(objective, task, rows, sets, index):
@@ -76,11 +78,12 @@ def slow_dsdh(objective, task, rows, sets, index):
         for c in range(CLASSES)
     )
     pull = mean((x - y) ** 2 for row, code in zip(rows, b, strict=True) for x, y in zip(row, code, strict=True))
-    return loss + classification + mean(x * x for row in w for x in row) + pull
+    ridge = mean(x * x for row in w for x in row)
+    return loss + objective.mu * classification + objective.nu * ridge + objective.eta * pull
 
 
 def slow_dch(objective, task, rows, sets, index):
-    h, gamma = task.bits, 20.0
+    h, gamma = task.bits, objective.gamma
 
     def distance(a, b):
         return max(h / 2 * (1 - inner(a, b) / math.sqrt(inner(a, a) * inner(b, b))), 0)
@@ -91,7 +94,7 @@ def slow_dch(objective, task, rows, sets, index):
         s = bool(sets[i] & sets[j])
         total.append(w * (s * math.log(d / gamma) + math.log(1 + gamma / d)))
     quantization = mean(math.log(1 + distance([abs(x) for x in row], [1.0] * h) / gamma) for row in rows)
-    return mean(total) + 0.1 * quantization
+    return mean(total) + objective.lam * quantization
 
 
 def slow_greedyhash(objective, task, rows, sets, index):
@@ -104,7 +107,7 @@ def slow_greedyhash(objective, task, rows, sets, index):
             losses.append(sum(nll(scores[c], c in labels) for c in range(CLASSES)))
         else:
             losses.append(math.log(sum(math.exp(x) for x in scores)) - scores[min(labels)])
-    return mean(losses) + 0.1 * mean(abs(abs(x) - 1) ** 3 for row in rows for x in row)
+    return mean(losses) + objective.alpha * mean(abs(abs(x) - 1) ** 3 for row in rows for x in row)
 
 
 def slow_csq(objective, task, rows, sets, index):
@@ -118,7 +121,7 @@ def slow_csq(objective, task, rows, sets, index):
             if labels:
                 total.append(-math.log(p if one else 1 - p))
             quantization.append((abs(math.tanh(x)) - 1) ** 2)
-    return mean(total) + 1e-4 * mean(quantization)
+    return mean(total) + objective.lam * mean(quantization)
 
 
 def cosine(a, b):
@@ -144,30 +147,31 @@ def class_loss(scores, sets):
 
 
 def slow_dpsh(objective, task, rows, sets, index):
-    return mean(nll(inner(rows[i], rows[j]) / 2, s) for i, j, s in pairs_of(sets)) + 0.1 * to_signs(rows)
+    total = mean(nll(inner(rows[i], rows[j]) / 2, s) for i, j, s in pairs_of(sets))
+    return total + objective.eta * to_signs(rows)
 
 
 def slow_dsh(objective, task, rows, sets, index):
     total = []
     for i, j, s in pairs_of(sets):
         d = sum((x - y) ** 2 for x, y in zip(rows[i], rows[j], strict=True))
-        total.append(d / 2 if s else max(2 * task.bits - d, 0) / 2)
-    return mean(total) + 2 * 0.01 * mean(sum(abs(abs(x) - 1) for x in row) for row in rows)
+        total.append(d / 2 if s else max(objective.margin - d, 0) / 2)
+    return mean(total) + 2 * objective.alpha * mean(sum(abs(abs(x) - 1) for x in row) for row in rows)
 
 
 def slow_dhn(objective, task, rows, sets, index):
     u = tanh(rows)
     total = mean(nll(inner(u[i], u[j]), s) for i, j, s in pairs_of(sets))
-    return total + 0.3 * mean(math.log(math.cosh(abs(x) - 1)) for row in u for x in row)
+    return total + objective.lam * mean(math.log(math.cosh(abs(x) - 1)) for row in u for x in row)
 
 
 def slow_dtsh(objective, task, rows, sets, index):
     total = []
     for i, p, n in itertools.permutations(range(len(rows)), 3):
         if sets[i] & sets[p] and not sets[i] & sets[n]:
-            gap = inner(rows[i], rows[p]) / 2 - inner(rows[i], rows[n]) / 2 - task.bits / 2
+            gap = inner(rows[i], rows[p]) / 2 - inner(rows[i], rows[n]) / 2 - objective.alpha
             total.append(nll(-gap, 0))
-    return mean(total) + to_signs(rows)
+    return mean(total) + objective.eta * to_signs(rows)
 
 
 def slow_dpn(objective, task, rows, sets, index):
@@ -175,23 +179,25 @@ def slow_dpn(objective, task, rows, sets, index):
     for row, labels in zip(rows, sets, strict=True):
         if labels:
             votes = [sum(task.centers[c, k].item() for c in labels) or ties[k] for k in range(task.bits)]
-            total.append(sum(max(1 - x * math.copysign(1, vote), 0) for x, vote in zip(row, votes, strict=True)))
+            total.append(
+                sum(max(objective.margin - x * math.copysign(1, vote), 0) for x, vote in zip(row, votes, strict=True))
+            )
     return mean(total)
 
 
 def slow_orthohash(objective, task, rows, sets, index):
-    scores = []
+    s, m, scores = objective.scale, objective.margin, []
     for row, labels in zip(rows, sets, strict=True):
         z = [cosine(row, task.centers[c].tolist()) for c in range(CLASSES)]
         if objective.kind == "angular":
-            scores.append([8 * (math.cos(math.acos(z[c]) + 0.2) if c in labels else z[c]) for c in range(CLASSES)])
+            scores.append([s * (math.cos(math.acos(z[c]) + m) if c in labels else z[c]) for c in range(CLASSES)])
         else:
-            scores.append([8 * (z[c] - 0.2 * (c in labels)) for c in range(CLASSES)])
+            scores.append([s * (z[c] - m * (c in labels)) for c in range(CLASSES)])
     return class_loss(scores, sets)
 
 
 def slow_normsoftmax(objective, task, rows, sets, index):
-    scores = [[cosine(row, task.centers[c].tolist()) / 0.2 for c in range(CLASSES)] for row in rows]
+    scores = [[cosine(row, task.centers[c].tolist()) / objective.tau for c in range(CLASSES)] for row in rows]
     return class_loss(scores, sets)
 
 
@@ -202,39 +208,33 @@ def slow_idhn(objective, task, rows, sets, index):
         s = len(sets[i] & sets[j]) / math.sqrt(both) if both else 0
         product = inner(u[i], u[j])
         if sets[i] == sets[j] != set() or not sets[i] & sets[j]:
-            total.append(nll(5 * product / h, round(s)))
+            total.append(nll(objective.beta * product / h, round(s)))
         else:
-            total.append(0.1 * h * ((product + h) / (2 * h) - s) ** 2)
-    return mean(total) + 0.1 * mean(abs(abs(x) - 1) for row in u for x in row)
+            total.append(objective.gamma * h * ((product + h) / (2 * h) - s) ** 2)
+    return mean(total) + objective.alpha * mean(abs(abs(x) - 1) for row in u for x in row)
 
 
 def slow_hyp2(objective, task, rows, sets, index):
-    u, proxies = tanh(rows), objective.proxies.tolist()
-    centers = task.centers.tolist()
-    zeta = max(1 - 2 * sum(x != y for x, y in zip(a, b, strict=True)) / task.bits for a, b in pairs_in(centers))
+    u, proxies, zeta = tanh(rows), objective.proxies.tolist(), objective.zeta
     cos = [[cosine(row, proxy) for proxy in proxies] for row in u]
     own = mean(1 - cos[i][c] for i in range(len(u)) for c in sets[i])
     foreign = mean(max(cos[i][c] - zeta, 0) for i in range(len(u)) for c in set(range(CLASSES)) - sets[i])
     several = [(i, j) for i, j, s in pairs_of(sets) if not s and min(len(sets[i]), len(sets[j])) > 1]
-    return own + foreign + 0.5 * mean(max(cosine(u[i], u[j]) - zeta, 0) for i, j in several)
-
-
-def pairs_in(items):
-    return itertools.combinations(items, 2)
+    return own + foreign + objective.beta * mean(max(cosine(u[i], u[j]) - zeta, 0) for i, j in several)
 
 
 def slow_dfh(objective, task, rows, sets, index):
     h, v = task.bits, objective.vectors.tolist()
-    total = [nll(3 + (-1) ** s * inner(rows[i], rows[j]) / 2, 0) for i, j, s in pairs_of(sets)]
+    total = [nll(objective.margin + (-1) ** s * inner(rows[i], rows[j]) / 2, 0) for i, j, s in pairs_of(sets)]
     pull, fit = [], []
     for row, labels in zip(rows, sets, strict=True):
         for k, x in enumerate(row):
             vector = sum(v[c][k] for c in labels)
-            b = 1 if 0.1 * vector + x >= 0 else -1
+            b = 1 if objective.mu * vector + x >= 0 else -1
             pull.append((b - x) ** 2)
             fit.append((vector - b) ** 2)
     apart = mean((inner(v[a], v[c]) - (h if a == c else -h)) ** 2 for a in range(CLASSES) for c in range(CLASSES))
-    return mean(total) + 0.5 * mean(pull) + mean(fit) + apart + to_signs(v)
+    return mean(total) + objective.eta * mean(pull) + mean(fit) + apart + to_signs(v)
 
 
 def slow_histograms(u, sets, bins, i):
@@ -256,7 +256,7 @@ def slow_entropy(counts):
 def slow_mihash(objective, task, rows, sets, index):
     u, information = tanh(rows, 0.5), []
     for i in range(len(u)):
-        near, far = slow_histograms(u, sets, 16, i)
+        near, far = slow_histograms(u, sets, objective.bins, i)
         share = sum(near) / max(len(u) - 1, 1)
         both = slow_entropy([a + b for a, b in zip(near, far, strict=True)])
         information.append(both - share * slow_entropy(near) - (1 - share) * slow_entropy(far))
@@ -264,9 +264,11 @@ def slow_mihash(objective, task, rows, sets, index):
 
 
 def slow_talr(objective, task, rows, sets, index):
-    u, precisions = tanh(rows), []
+    if objective.measure == "ndcg":
+        return slow_ndcg(objective, task, rows, sets)
+    u, precisions = tanh(rows, objective.gamma), []
     for i in range(len(u)):
-        near, far = slow_histograms(u, sets, max(task.bits // 2, 1), i)
+        near, far = slow_histograms(u, sets, objective.bins, i)
         relevant = sum(bool(sets[i] & sets[j]) for j in range(len(u)) if j != i)
         if relevant:
             total = passed_near = passed = 0.0
@@ -277,9 +279,8 @@ def slow_talr(objective, task, rows, sets, index):
     return 1 - mean(precisions)
 
 
-def slow_ndcg(objective, task, rows, sets, index):
-    u, found = tanh(rows), []
-    bins = max(task.bits // 2, 1)
+def slow_ndcg(objective, task, rows, sets):
+    u, bins, found = tanh(rows, objective.gamma), objective.bins, []
     for i in range(len(u)):
         others = [j for j in range(len(u)) if j != i]
         gains = {j: 2 ** len(sets[i] & sets[j]) - 1 for j in others}
@@ -312,7 +313,7 @@ def slow_jmlh(objective, task, rows, sets, index):
         else:
             loss = class_loss([scores], [labels])
         divergence = sum(q * math.log(2 * q) + (1 - q) * math.log(2 * (1 - q)) for q in p)
-        losses.append(loss + 0.1 * divergence)
+        losses.append(loss + objective.lam * divergence)
     return mean(losses)
 
 
@@ -323,7 +324,7 @@ def slow_qsmi(objective, task, rows, sets, index):
     m = n * n / sum(map(sum, s))
     similar = sum((z[i][j] - 1) ** 2 for i in range(n) for j in range(n) if s[i][j])
     total = similar + sum(x * x for row in z for x in row) / m
-    return (total + 0.01 * sum(abs(abs(x) - 1) for row in rows for x in row)) / n**2
+    return (total + objective.alpha * sum(abs(abs(x) - 1) for row in rows for x in row)) / n**2
 
 
 def slow_mds(objective, task, rows, sets, index):
@@ -332,12 +333,12 @@ def slow_mds(objective, task, rows, sets, index):
         scores = [math.sqrt(task.bits) * cosine(row, task.centers[c].tolist()) for c in range(CLASSES)]
         p = [math.exp(x) / sum(map(math.exp, scores)) for x in scores]
         total += [-math.log(p[c] if c in labels else 1 - p[c]) for c in range(CLASSES)]
-    loss = mean(total) + 1e-4 * to_signs(u)
-    if objective.epoch < 10:
+    loss = mean(total) + objective.lam * to_signs(u)
+    if objective.epoch < objective.start:
         return loss
     seen = dict(zip(index, u, strict=True))  # for the first time: a tenth of u, which has the same direction
     labels = label_sets(task.labels)
-    return loss + mean(
+    return loss + objective.beta * mean(
         math.log1p(math.exp((1 - cosine(row, v)) / 2))
         for row, own in zip(u, sets, strict=True)
         for j, v in seen.items()

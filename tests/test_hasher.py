@@ -273,6 +273,23 @@ def test_saving_keeps_codes_and_parameters(blobs, tmp_path):
     )
 
 
+@pytest.mark.parametrize("multi", [False, True])
+@pytest.mark.parametrize("guided", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_loaded_as_it_was_saved(blobs, tmp_path, method, guided, multi):
+    x, labels = blobs.x[:40], (blobs.hot if multi else blobs.y)[:40]
+    hasher = Hasher(method=method, guided=guided, **{**SMALL, "epochs": 1}).fit(x, labels)
+    hasher.save_pretrained(tmp_path)
+    loaded = Hasher.from_pretrained(tmp_path)
+    np.testing.assert_array_equal(loaded.encode(blobs.query_x), hasher.encode(blobs.query_x))
+    found, saved = loaded.model_.state_dict(), hasher.model_.state_dict()
+    assert found.keys() == saved.keys()
+    assert ("classifier.weight" in found) == (method in ("dsdh", "greedyhash", "jmlh"))
+    assert all(torch.equal(tensor, saved[name]) for name, tensor in found.items())
+    assert (loaded.name, loaded.guided, loaded.classes_.tolist()) == (hasher.name, guided, [0, 1, 2, 3])
+    np.testing.assert_array_equal(loaded.fit(x, labels).train_codes_, hasher.train_codes_)  # the settings are stored
+
+
 def test_numpys_numbers_are_saved_as_numbers(blobs, tmp_path):
     hasher = Hasher(bits=np.int64(12), hidden=np.int32(16), epochs=np.int64(1), seed=np.int64(2), lr=np.float64(0.01))
     hasher.fit(blobs.x, blobs.y).save_pretrained(tmp_path)
