@@ -78,6 +78,7 @@ def ways(dataset: Any, base: Rows, bits: int, k: int, epochs: int) -> dict[str, 
     made = {
         "CSQ_D": Hasher(bits, epochs=epochs, device="cpu"),
         "CSQ_D, joined": Hasher(bits, epochs=epochs, head="joined", device="cpu"),
+        "ridge onto centers": Hasher(bits, "ridge"),
         "logistic onto centers": Hasher(bits, "logistic"),
         "ITQ": Hasher(bits, "itq"),
     }
