@@ -146,8 +146,15 @@ def test_sizes_and_labels(work, csq):
     expected = {name + what: (size, True) for name in kinds for what, size in sizes.items()}
     assert {name: (one.bytes, one.supervised) for name, one in csq.items()} == expected
     coders = {one.name: one.supervised for one in contenders.linear_coders(work, 16, 0)}
-    names = ["logistic onto centers", "ridge onto centers", "CCA-ITQ", "SDH", "WCCN-ITQ", "ITQ"]
-    assert coders == dict.fromkeys(names, True) | {"ITQ": False}
+    names = ["logistic onto centers", "ridge onto centers", "CCA-ITQ", "SDH", "WCCN-ITQ"]
+    assert coders == dict.fromkeys(names, True) | dict.fromkeys(["ITQ", "PCA, turned at random", "sne"], False)
+    sizes = {one.name: one.bytes for one in contenders.rabitq(work)}
+    assert sizes == {
+        "FAISS RaBitQ": 10,
+        "FAISS RaBitQ, 2 bits": 24,
+        "FAISS RaBitQ, 3 bits": 25,
+        "FAISS RaBitQ, 4 bits": 27,
+    }
     bits, soft = contenders.one_bit_a_dimension(work)
     assert (bits.bytes, bits.supervised) == (soft.bytes, soft.supervised) == (2, False)
     signs = np.where(work.base >= work.train.mean(axis=0), 1, -1)

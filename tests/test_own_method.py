@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from lbhash import Hasher
-from lbhash.losses import CSQ, METHODS, build_objective, find_method, method_name, stored_method
+from lbhash.losses import CSQ, METHODS, Objective, build_objective, find_method, method_name, stored_method
+from lbhash.tuning.space import default_space
 
 PAGE = (Path(__file__).parent.parent / "docs" / "methods.md").read_text(encoding="utf-8")
 SMALL = {"bits": 8, "epochs": 1, "hidden": 0, "centers": "best"}
@@ -26,7 +27,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     monkeypatch.chdir(tmp_path)
     yield tmp_path
-    for name in ("soft_margin", "broken"):
+    for name in ("soft_margin", "broken", "needy"):
         sys.modules.pop(name, None)
 
 
@@ -82,21 +83,126 @@ def test_a_guided_name(blobs):
         ("absent:Mine", "whose module 'absent' could not be imported: No module named 'absent'; it must be in the"),
         ("soft_margin.py:SoftMargin", "whose module 'soft_margin.py' could not be imported: .* written without .py"),
         ("broken:Mine", "whose module 'broken' could not be imported: half a method"),
-        (":Mine", "whose module '' could not be imported: "),
-        ("soft_margin:Missing", "and the module has no such class; it must be a subclass of lbhash.losses.Objective"),
-        ("soft_margin:Task", "and the module has Task as something else; it must be a subclass of lbhash.losses.Obj"),
-        ("os:system", "and the module has system as something else; it must be a subclass of lbhash.losses.Objective"),
+        (":Mine", "a module is written without its folder and .py, as in my_method:Mine"),
+        ("./soft_margin.py:SoftMargin", "a module is written without its folder and .py, as in my_method:Mine"),
+        ("needy:Mine", "whose module 'needy' could not be imported: No module named 'absent'$"),
+        (
+            "soft_margin:Missing",
+            r"and the module has no such class \(.*soft_margin.py\); it must be a subclass of lbhash",
+        ),
+        ("soft_margin:Task", r"and the module has Task as something else \(.*\); it must be a subclass of lbhash.loss"),
+        (
+            "os:system",
+            r"and the module has system as something else \(.*os.py\); it must be a subclass of lbhash.losses",
+        ),
     ],
 )
 def test_what_is_no_method(folder, method, message):
     (folder / "broken.py").write_text("raise RuntimeError('half\\na method')", encoding="utf-8")
-    with pytest.raises(ValueError, match=rf"^method is '{method}', {message}") as raised:
+    (folder / "needy.py").write_text("import absent", encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"^method is '{method}'[,;] {message}") as raised:
         build_objective(method, None)
     assert "\n" not in str(raised.value)
     with pytest.raises(
         ValueError, match=f"^{re.escape(str(raised.value))}$"
     ):  # and not the library's own methods behind it
         Hasher(method=method).fit(np.eye(4), range(4))
+
+
+class Own(Objective):
+    """A method with an option of each type."""
+
+    def __init__(self, task, *, margin=1.0, soft=True, kind="a"):
+        super().__init__()
+
+    def forward(self, logits, labels, index):
+        return logits.square().mean()
+
+
+class NeedsMore(Own):
+    def __init__(self, task, *, scale):
+        super().__init__(task)
+
+
+class TakesNoTask(Own):
+    def __init__(self):
+        super().__init__(None)
+
+
+class TakesNoIndex(Own):
+    def forward(self, logits, labels):
+        return logits.square().mean()
+
+
+class HasNoLoss(Objective):
+    def __init__(self, task):
+        super().__init__()
+
+
+class ForgetsTheModule(Own):
+    def __init__(self, task):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        (Own(None), {}, r"^method is an object, Own\(…\); give its class, and what it takes as options$"),
+        (NeedsMore, {}, "^method needsmore cannot be made: missing a required argument: 'scale'; it must be __init__"),
+        (TakesNoTask, {}, "^method takesnotask cannot be made: too many positional arguments; it must be __init__"),
+        (
+            TakesNoIndex,
+            {},
+            "^method takesnoindex has a forward that cannot be called: too many positional arguments; it",
+        ),
+        (HasNoLoss, {}, "^method hasnoloss has no forward"),
+        (
+            ForgetsTheModule,
+            {},
+            r"^method forgetsthemodule has a constructor that does not call super\(\).__init__\(\)$",
+        ),
+        (Own, {"margin": "wide"}, "^options has 'margin' with 'wide'; method own takes a number there$"),
+        (Own, {"margin": True}, "^options has 'margin' with True; method own takes a number there$"),
+        (Own, {"soft": 0}, "^options has 'soft' with 0; method own takes true or false there$"),
+        (Own, {"kind": None}, "^options has 'kind' with None; method own takes a text there$"),
+    ],
+)
+def test_classes_that_are_not_as_they_must_be_are_told_how(blobs, method, options, message):
+    with pytest.raises(TypeError, match=message):
+        Hasher(**SMALL, method=method, options=options).fit(blobs.x, blobs.y)
+    assert Hasher(**SMALL, method=Own, options={"margin": 2, "soft": False, "kind": "b"}).fit(blobs.x, blobs.y)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("recommended", "paper", "is 'paper'; it must be a dict with 'host', 'guided' or both"),
+        ("recommended", {"lr": 0.003}, "is {'lr': 0.003}; it must be a dict with 'host', 'guided' or both"),
+        ("recommended", {"host": 3}, "has 3 for 'host'; it must be a dict of settings, or 'paper'"),
+        (
+            "recommended",
+            {"host": {"hidden": 0}},
+            "has 'hidden' for 'host'; it may have batch_size, lr, schedule, dropout, o",
+        ),
+        (
+            "recommended_long",
+            {"guided": {"margin": 1}},
+            "has 'margin' for 'guided'; it may have batch_size, lr, schedule",
+        ),
+    ],
+)
+def test_settings_that_a_method_may_not_recommend(blobs, name, given, message):
+    kind = type("Mine", (Own,), {name: given})
+    with pytest.raises(ValueError, match=f"^{name} of method 'mine' {message}"):
+        Hasher(**SMALL | {"bits": 64}, method=kind).fit(blobs.x, blobs.y)
+
+
+def test_a_space_that_a_method_may_not_have():
+    kind = type("Mine", (Own,), {"search_space": {"margin": [1, 2]}})
+    with pytest.raises(
+        ValueError, match=r"^search_space of method 'mine' has 'options.margin' with \[1, 2\]; it must be"
+    ):
+        default_space(kind, True, 64)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ much of it: to a code of length 72 and dimension 9, with r = 3, 2^18 classes of 
 A permutation of the bits, with cycles of one length and some fixed bits, keeps the code, so that the words of an orbit
 have one weight and fewer weights must be right. The code grows by irreducible modules of the permutation: a word and
 its images under it, whose space is that of the polynomials modulo a factor f of x^p - 1. (x^p - 1) / f, of the
-permutation, makes words of such modules of any words.
+permutation, makes words of such modules of any words. The last words, two at most, may be any that fit.
 
 Source: triply even codes, Betsumiya and Munemasa, J. London Math. Soc. 86 (2012) 1-16; prescribed automorphisms, Braun,
 Kohnert and Wassermann, IEEE Trans. Inform. Theory 51 (2005) 4247-4251.
@@ -74,8 +74,9 @@ def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0) -> Ite
         n = int(rng.choice(list(wanted)))
         r = int(rng.integers(3, 5 if wanted[n] % 16 == 0 else 4))
         order = int(rng.choice(ORDERS))
-        cycles = Cycles(n, order, n // order - int(rng.choice([0, 0, 0, 1, 1, 2])))
-        words = grown([], cycles, random_factors(k, order, rng), wanted[n], r, end, rng)
+        cycles, loose = Cycles(n, order, n // order - int(rng.choice([0, 0, 0, 1, 1, 2]))), int(rng.integers(3))
+        modules = [(cycles, factor) for factor in random_factors(k - loose, order, rng)]
+        words = grown([], modules + loose * [(Cycles(n, 1, n), 0b11)], wanted[n], r, end, rng)
         if words:
             columns = " ".join(f"{sum((word >> i & 1) << j for j, word in enumerate(words)):x}" for i in range(n))
             yield KnownCode(n, k, wanted.pop(n), 2, "", "", columns)
@@ -133,17 +134,23 @@ def random_factors(k: int, order: int, rng: np.random.Generator) -> list[int]:
 
 
 def grown(
-    words: list[int], cycles: Cycles, modules: Sequence[int], d: int, r: int, end: float, rng: np.random.Generator
+    words: list[int],
+    modules: Sequence[tuple[Cycles, int]],
+    d: int,
+    r: int,
+    end: float,
+    rng: np.random.Generator,
 ) -> list[int]:
-    """A basis of a code that has a module of each of the factors beside the words; empty if none was found."""
+    """A basis of a code that has a module of each permutation and factor beside the words; empty if none was found."""
     if not modules:
         return words
-    fitting = fitting_words(words, cycles, modules[0], d, r, rng)
+    (cycles, factor), *others = modules
+    fitting = fitting_words(words, cycles, factor, d, r, rng)
     for i in rng.permutation(len(fitting))[: BRANCHES if words else 1]:
         if time.monotonic() > end:
             break
-        module = [cycles.applied(1 << j, fitting[i]) for j in range(modules[0].bit_length() - 1)]
-        if found := grown([*words, *module], cycles, modules[1:], d, r, end, rng):
+        module = [cycles.applied(1 << j, fitting[i]) for j in range(factor.bit_length() - 1)]
+        if found := grown([*words, *module], others, d, r, end, rng):
             return found
     return []
 

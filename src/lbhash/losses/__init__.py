@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
 from lbhash.losses.base import Objective, Task
 from lbhash.losses.csq import CSQ
+from lbhash.losses.custom import check_custom, import_method
 from lbhash.losses.dbdh import DBDH
 from lbhash.losses.dch import DCH
 from lbhash.losses.dfh import DFH
@@ -32,7 +31,6 @@ from lbhash.losses.normsoftmax import NormSoftmax
 from lbhash.losses.orthohash import OrthoHash
 from lbhash.losses.qsmi import QSMI
 from lbhash.losses.talr import TALR
-from lbhash.utils.formatting import one_line
 
 _OF_THE_PAPER = (HashNet, DBDH, DSDH, DCH, GreedyHash, CSQ)
 _OF_PAIRS = (DSH, DHN, DPSH, DTSH, MIHash, TALR, IDHN, QSMI)
@@ -60,6 +58,8 @@ def build_objective(
     host = check_method(method, guided, guidance=guidance, options=options)(task, **(options or {}))
     if not isinstance(host, Objective):
         raise TypeError(f"method is {method!r}, which made a {type(host).__name__}; it must make an Objective")
+    if "_modules" not in vars(host):
+        raise TypeError(f"method {method_name(method)} has a constructor that does not call super().__init__()")
     return Guided(host, task, **(guidance or {})) if guided else host
 
 
@@ -76,13 +76,15 @@ def check_method(
         raise ValueError(f"method is {method!r}, which is guided, and guided is False; leave one of the two out")
     _check_names(options, "options", kind, 1, f"method {method_name(method)}")
     _check_names(guidance, "guidance", Guided, 2, "the guidance")
+    if kind not in METHODS.values():
+        check_custom(kind, options or {}, method_name(method))
     return kind
 
 
 def find_method(method: Any) -> Callable[..., Any]:
     """Return the class or function of a method, as ``build_objective`` takes it; ``ValueError`` if there is none."""
     if isinstance(method, str) and ":" in method:
-        return _import_method(method)
+        return import_method(method)
     kind: Any = METHODS.get(_host_name(method)) if isinstance(method, str) else method
     if not callable(kind):
         known = ", ".join(METHODS)
@@ -109,15 +111,26 @@ PAPER: Mapping[str, Any] = {"batch_size": 64, "lr": 1e-3, "schedule": "step", "d
 
 def recommended(method: Any, guided: bool, bits: int) -> dict[str, Any]:
     """Return what the recipe "tuned" sets for codes of a method, plain or guided; a custom one may have none."""
-    kind, form = find_method(method), "guided" if guided else "host"
     found: dict[str, Any] = {}
     for name in ("recommended", "recommended_long") if bits >= LONG else ("recommended",):
-        given = getattr(kind, name, {}).get(form, {})
-        if isinstance(given, str) and given != "paper":
-            name = f"{name} of method {method_name(method)!r}"
-            raise ValueError(f"{name} has {given!r} for {form!r}; it must be a dict of settings, or 'paper'")
+        given = _forms(method, name).get("guided" if guided else "host", {})
         found = dict(PAPER) if given == "paper" else {**found, **given}
     return {**PAPER, **settings_at(found, bits)} if found else {}
+
+
+def _forms(method: Any, name: str) -> Mapping[str, Any]:
+    """Return an attribute of a method that has settings of its forms; ``ValueError`` if it is not as it must be."""
+    forms = getattr(find_method(method), name, {})
+    whose, settings = f"{name} of method {method_name(method)!r}", (*PAPER, "options", "guidance")
+    if not isinstance(forms, Mapping) or not set(forms) <= {"host", "guided"}:
+        raise ValueError(f"{whose} is {forms!r}; it must be a dict with 'host', 'guided' or both")
+    for form, given in forms.items():
+        if given != "paper" and not isinstance(given, Mapping):
+            raise ValueError(f"{whose} has {given!r} for {form!r}; it must be a dict of settings, or 'paper'")
+        for key in given if given != "paper" else ():
+            if key not in settings:
+                raise ValueError(f"{whose} has {key!r} for {form!r}; it may have {', '.join(settings)}")
+    return forms
 
 
 def settings_at(found: Mapping[str, Any], bits: int) -> dict[str, Any]:
@@ -155,26 +168,6 @@ def _host_name(method: str) -> str:
     """Return the name of the host: of ``csq_d`` and ``CSQ_D`` it is ``csq``."""
     name = method.lower()[:-2] if _is_guided_name(method) else method.lower()
     return name if name in METHODS else str(method)
-
-
-def _import_method(method: str) -> type[Objective]:
-    """Import the class ``module:Class`` of an objective, from the current folder if it is not installed."""
-    module, _, name = method.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # behind all others, so that no file of the folder hides a package
-    try:
-        kind = getattr(import_module(module), name, None)
-    except Exception as error:  # whatever a module may raise while it is loaded
-        what = f"method is {method!r}, whose module {module!r} could not be imported: {one_line(error)}"
-        raise ValueError(
-            f"{what}; it must be in the current folder, or installed, and is written without .py"
-        ) from error
-    if not (isinstance(kind, type) and issubclass(kind, Objective)):
-        what = "has no such class" if kind is None else f"has {name} as something else"
-        raise ValueError(
-            f"method is {method!r}, and the module {what}; it must be a subclass of lbhash.losses.Objective"
-        )
-    return kind
 
 
 def _check_names(given: Any, argument: str, kind: Callable[..., Any], leading: int, whose: str) -> None:

@@ -16,6 +16,7 @@ from lbhash.data import Dataset
 from lbhash.evaluation.neighbors import NeighborReport, evaluate_neighbors
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import Report, evaluate
+from lbhash.losses import PAPER
 from lbhash.pipeline.columns import label_columns
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.splits import check_images_alone, open_embedded
@@ -163,7 +164,8 @@ def train_model(
     if not is_main_process():
         return {}
     training = None if hasher.trained_ is None else asdict(hasher.trained_)
-    if training and hasher.recipe is None and hasher.model_.metadata["recipe"] == "paper" and not part.needs_backbone:
+    unsaid = hasher.recipe is None and any(getattr(hasher, name) is None for name in PAPER)
+    if training and unsaid and hasher.model_.metadata["recipe"] == "paper" and not part.needs_backbone:
         print(f"{hasher.name} has no settings of its own: trained with those of --recipe paper", file=sys.stderr)
     # Without it a resumed run has the metrics of one that was never interrupted.
     rate = None if training is None else training.pop("rows_per_second")

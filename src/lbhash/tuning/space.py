@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from lbhash.centers.targets import check_center_kind
 from lbhash.hasher import Hasher
-from lbhash.losses import PAPER, Guided, Objective, Task, build_objective, find_method
+from lbhash.losses import PAPER, Guided, Objective, Task, build_objective, find_method, method_name
 from lbhash.models.hash_model import HashModel
 from lbhash.training.recipes import with_recipe
 from lbhash.utils.files import existing_file
@@ -53,7 +53,7 @@ def default_space(method: Any, guided: bool, bits: int) -> dict[str, BaseDistrib
         space["guidance.weight"] = {"low": 0.001, "high": 3.0, "log": True}
     for name, entry in getattr(find_method(method), "search_space", {}).items():
         space[f"options.{name}"] = entry(bits) if callable(entry) else entry
-    return {name: from_entry(entry) for name, entry in space.items()}
+    return _from_entries(space, f"search_space of method {method_name(method)!r}")
 
 
 def read_space(file: str | Path) -> dict[str, BaseDistribution]:
@@ -69,12 +69,16 @@ def read_space(file: str | Path) -> dict[str, BaseDistribution]:
         raise ValueError(f"space is {str(file)!r}, which is not JSON: {error}") from None
     if not isinstance(entries, dict) or not entries:
         raise ValueError(f"space is {str(file)!r}; it must be an object of names, each with {_ENTRY}")
+    return _from_entries(entries, "space")
+
+
+def _from_entries(entries: Mapping[str, Any], whose: str) -> dict[str, BaseDistribution]:
     space = {}
     for name, entry in entries.items():
         try:
             space[name] = from_entry(entry)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"space has {name!r} with {json.dumps(entry)}; {error}") from None
+            raise type(error)(f"{whose} has {name!r} with {json.dumps(entry, default=repr)}; {error}") from None
     return space
 
 
