@@ -19,7 +19,6 @@ Wassermann, IEEE Trans. Inform. Theory 51 (2005) 4247-4251.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from benchmarks.code_search import columns as single
 from benchmarks.code_search import linear_codes
-from benchmarks.code_search.group_modules import wanted_codes
+from benchmarks.code_search.group_modules import print_found
 from benchmarks.code_search.permutation_groups import Permutations, closure
 
 from lbhash.centers.constructions.known_linear import KnownCode, linear_map
@@ -52,15 +51,7 @@ A temperature counts words of the weight that is next below d, for each element 
 
 def main() -> None:
     """Search, print what is found."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dimension", type=int, required=True, metavar="K", help="from 4 to 15")
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    if not 4 <= given.dimension <= 15:
-        parser.error(f"dimension is {given.dimension}; it must be from 4 to 15")
-    for code in search(given.dimension, wanted_codes(given.dimension), given.minutes, given.seed):
-        print(",".join(map(str, code)), flush=True)
+    print_found(__doc__, search)
 
 
 def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0) -> Iterator[KnownCode]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numba
 import numpy as np
@@ -43,6 +43,19 @@ def main() -> None:
     if not 2 <= given.dimension <= 16:
         parser.error("dimension must be from 2 to 16")
     for code in search(given.dimension, wanted_codes(given.dimension), given.minutes, given.seed, given.orbits):
+        print(",".join(map(str, code)), flush=True)
+
+
+def print_found(doc: str | None, search: Callable[[int, dict[int, int], float, int], Iterator[KnownCode]]) -> None:
+    """Run a search as a command, with a dimension, minutes and a seed, and print the codes."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dimension", type=int, required=True, metavar="K", help="from 4 to 15")
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    if not 4 <= given.dimension <= 15:
+        parser.error(f"dimension is {given.dimension}; it must be from 4 to 15")
+    for code in search(given.dimension, wanted_codes(given.dimension), given.minutes, given.seed):
         print(",".join(map(str, code)), flush=True)
 
 

@@ -19,17 +19,18 @@ Kohnert and Wassermann, IEEE Trans. Inform. Theory 51 (2005) 4247-4251.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, reduce
 from itertools import combinations
+from operator import and_
 from typing import NamedTuple
 
 import numba
 import numpy as np
 import numpy.typing as npt
-from benchmarks.code_search.group_modules import wanted_codes
+from benchmarks.code_search import linear_codes
+from benchmarks.code_search.group_modules import print_found
 
 from lbhash.centers.constructions.galois_field import divide, multiply
 from lbhash.centers.constructions.known_linear import KnownCode
@@ -47,15 +48,7 @@ BRANCHES = 3
 
 def main() -> None:
     """Search, print what is found."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dimension", type=int, required=True, metavar="K", help="from 4 to 15")
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    if not 4 <= given.dimension <= 15:
-        parser.error(f"dimension is {given.dimension}; it must be from 4 to 15")
-    for code in search(given.dimension, wanted_codes(given.dimension), given.minutes, given.seed):
-        print(",".join(map(str, code)), flush=True)
+    print_found(__doc__, search)
 
 
 def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0) -> Iterator[KnownCode]:
@@ -159,9 +152,7 @@ def fitting_words(
     words: list[int], cycles: Cycles, factor: int, d: int, r: int, rng: np.random.Generator, most: int = 256
 ) -> list[int]:
     """Words whose modules may be added to a code: all of its weights stay multiples of 2^r, and at least d."""
-    shared = {
-        j: [int(np.bitwise_and.reduce(np.array(some, object))) for some in combinations(words, j)] for j in range(1, r)
-    }
+    shared = {j: [reduce(and_, some) for some in combinations(words, j)] for j in range(1, r)}
     orthogonal = null_space([word for some in shared.values() for word in some], cycles.n)
     cofactor = divide(1 << cycles.order | 1, factor)[0]
     pivots: dict[int, int] = {}
@@ -178,7 +169,7 @@ def fitting_words(
     if len(room) > TRIED:
         start, *steps = (_random_sum(room, rng) for _ in range(TRIED + 1))
     many = [(word, 2 ** (r - j)) for j in range(1, r - 1) for word in shared[j]]
-    code = all_sums(packed(words, cycles.n))[rng.permutation(2 ** len(words))]
+    code = linear_codes.all_images(packed(words, cycles.n))[rng.permutation(2 ** len(words))]
     found = np.zeros((most, code.shape[1]), np.uint64)
     count = _tried(
         packed([start], cycles.n)[0],
@@ -229,14 +220,6 @@ def packed(words: Sequence[int], n: int) -> Words:
     """The words as arrays, ``[len(words), ceil(n / 64)]``."""
     size = -(-n // 64)
     return np.frombuffer(b"".join(word.to_bytes(8 * size, "little") for word in words), np.uint64).reshape(-1, size)
-
-
-def all_sums(words: Words) -> Words:
-    """All sums of words, ``[2^k, …]``."""
-    sums = np.zeros((1, words.shape[1]), np.uint64)
-    for word in words:
-        sums = np.concatenate([sums, sums ^ word])
-    return sums
 
 
 @cache

@@ -225,8 +225,8 @@ def _random_lengths(n: int, lengths: Vectors, rng: np.random.Generator) -> Vecto
 
 
 def all_images(matrix: Vectors) -> Vectors:
-    """The image of every vector 0, 1, ..., 2^k - 1 under a matrix given by its columns."""
-    images = np.zeros(1, np.int64)
+    """The image of every vector 0, 1, ..., 2^k - 1 under a matrix given by its columns, ``[k, …]``."""
+    images = np.zeros((1, *matrix.shape[1:]), matrix.dtype)
     for column in matrix:
         images = np.concatenate([images, images ^ column])
     return images

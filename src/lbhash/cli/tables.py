@@ -61,9 +61,9 @@ def print_unlabeled(metrics: Mapping[str, Any]) -> None:
     """Say what was fitted to data without labels, what its codes keep of the neighbors, and what labels would add."""
     from lbhash.training.coders import LABEL_FREE
 
-    best = ", the best of those in docs/training.md," if metrics["method"] == LABEL_FREE else ""
+    why = ", the default by the tables of docs/training.md," if metrics["method"] == LABEL_FREE else ""
     lines = [
-        f"{metrics['data']} has no labels: fitted {metrics['method']}{best} in {metrics['train_seconds']} s; its "
+        f"{metrics['data']} has no labels: fitted {metrics['method']}{why} in {metrics['train_seconds']} s; its "
         f"{metrics['bits']} bits keep the neighbors of the embeddings",
         *(
             f"of the {k:,} nearest by cosine, {recall:.1%} are among the {k:,} nearest codes "

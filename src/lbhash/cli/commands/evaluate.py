@@ -16,7 +16,7 @@ _WHY = {
 }
 """Why an evaluation of each kind cannot take an option of another."""
 
-TRAINING = {"method", "draws", "share", "epochs", "head", "unseen"}
+_TRAINING = {"method", "draws", "share", "epochs", "head", "unseen"}
 """The options of ``--protocol`` alone."""
 
 
@@ -96,7 +96,7 @@ def evaluate(
     if protocol or data:
         if not (protocol and data):
             raise ValueError("protocol and data go together: methods are trained on data, and codes take neither")
-        _only(context, "protocol", {*TRAINING, "data", "bits", "top_k"})
+        _only(context, "protocol", {*_TRAINING, "data", "bits", "top_k"})
         from lbhash.pipeline.unseen import evaluate_unseen_files
 
         reports = evaluate_unseen_files(
@@ -132,7 +132,7 @@ def evaluate(
         else:
             tables.print_neighbor_report(found)
         return
-    if trains := _given(context) & TRAINING:
+    if trains := _given(context) & _TRAINING:
         raise ValueError(f"{min(trains)} is given without protocol, which alone trains; leave it out or add --protocol")
     from lbhash.pipeline.evaluate import evaluate_files
 

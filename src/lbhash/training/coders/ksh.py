@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.training.coders.base import Coder, Floats, LinearMap, principal_axes, projected, signs
@@ -25,6 +24,8 @@ class KSH(Coder):
 
     def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> LinearMap:
         """Return the map."""
+        from scipy.optimize import minimize  # which no other coder needs, and takes longest to import
+
         mean, axes = principal_axes(rows, FEATURES)
         rows = rows.subsample(MOST_PAIRED)
         k = projected(rows, mean, axes).astype(float)
