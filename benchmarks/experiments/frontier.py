@@ -1,24 +1,25 @@
 """mAP of classes seen against mAP of classes never seen, along the setting ``unseen`` and beside other methods.
 
-    python -m benchmarks.experiments.frontier --data clinc=FILE --data tiny-imagenet@1000=FILE
+    python -m benchmarks.experiments.frontier --data clinc=FILE --data cifar10=FILE --data tiny-imagenet@1000=FILE
 
 Half of the classes are trained on, in several draws. Train, base and queries are cut from the train rows, unless
 ``--queries`` asks those of the data. A network is trained once for a draw: ``unseen`` changes only what is fitted after
-it. Each draw leaves a JSON file under ``--runs``; an interrupted run goes on. The table is printed, and the picture
-written.
+it. Each draw leaves a JSON file under ``--runs``; an interrupted run goes on. A table a length is printed, and a CSV
+file of all and the picture are written.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from benchmarks.experiments.data import parsed
-from benchmarks.experiments.page import markdown_table
+from benchmarks.experiments.page import markdown_table, write_csv
 
 from lbhash.codes import pack
 from lbhash.data import Dataset, EmbeddingSplit, load_dataset, validation_dataset
@@ -33,6 +34,9 @@ from lbhash.utils.parallel import read_run, write_run
 POINTS = (0.0, 0.25, 0.5, 0.6, 0.7, 0.8, 1.0)
 HEADS = ("CSQ_D", "CSQ_D, joined")
 OTHERS = {"HashNet": "hashnet", "ITQ": "itq", "WCCN-ITQ": "wccn-itq"}
+
+Cell = tuple[str, int]
+"""A data set's name, and bits."""
 
 
 def execute(data: Dataset[EmbeddingSplit], at: int | None, bits: int, draw: int, epochs: int) -> dict[str, list[float]]:
@@ -69,13 +73,14 @@ def _map(
     return float(evaluate(query, parts[0].labels, base, parts[1].labels, most, bits=model.bits).map)
 
 
-def draw_curves(results: Mapping[str, Mapping[str, npt.NDArray]], file: Path) -> None:
-    """A panel a data set: a curve for each head along ``unseen``, a point for each other method."""
-    from lbhash.utils.plotting import new_panels, palette
+def draw_curves(results: Mapping[Cell, Mapping[str, npt.NDArray]], file: Path) -> None:
+    """A row of panels a data set, a panel a length: a curve for each head along ``unseen``, a point for the others."""
+    from lbhash.utils.plotting import new_grid, palette
 
-    figure, panels = new_panels(len(results), 5.6, 4.6)
+    names, lengths = (list(dict.fromkeys(part)) for part in zip(*results, strict=True))
+    figure, grid = new_grid(len(names), len(lengths), 4.4, 3.8)
     colors = palette(len(HEADS) + len(OTHERS))
-    for axes, (name, found) in zip(panels, results.items(), strict=True):
+    for axes, ((name, bits), found) in zip(grid.ravel(), results.items(), strict=True):
         for color, head in zip(colors, HEADS, strict=False):
             seen, unseen = np.array([found[f"{head}, {point:g}"] for point in POINTS]).T
             axes.plot(seen, unseen, "o-", color=color, label=f"{head}, along unseen")
@@ -83,44 +88,69 @@ def draw_curves(results: Mapping[str, Mapping[str, npt.NDArray]], file: Path) ->
                 axes.annotate(text, (seen[place], unseen[place]), (6, 6), textcoords="offset points", fontsize=9)
         for color, marker, other in zip(colors[len(HEADS) :], "sD^", OTHERS, strict=True):
             axes.plot(*found[other], marker, color=color, markersize=9, label=other)
-        axes.set(title=name, xlabel="mAP, classes seen", ylabel="mAP, classes never seen")
+        axes.set(title=f"{name}, {bits} bits", xlabel="mAP, classes seen", ylabel="mAP, classes never seen")
         axes.margins(0.08)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     with replacing(file) as temporary:
-        figure.savefig(temporary, format="png", dpi=130)
+        figure.savefig(temporary, format="png", dpi=110)
+
+
+def table(results: Mapping[Cell, Mapping[str, npt.NDArray]], bits: int) -> str:
+    """Return the table of a length in Markdown."""
+    own = {name: found for (name, length), found in results.items() if length == bits}
+    columns = ["method", "unseen", *(f"{name}, {what}" for name in own for what in ("seen", "never seen"))]
+    rows = [
+        [*_method(key), *(f"{value:.4f}" for found in own.values() for value in found[key])]
+        for key in next(iter(own.values()))
+    ]
+    return markdown_table(columns, rows, left=0)
+
+
+def _method(key: str) -> tuple[str, str]:
+    """Return method and ``unseen``, "" where it has none."""
+    head, _, point = key.rpartition(", ")
+    return (head, point) if head in HEADS else (key, "")
 
 
 def main() -> None:
-    """Run what is missing, print the table, and draw the picture."""
+    """Run what is missing, print the tables, write the CSV file, and draw the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", required=True, metavar="NAME[@R]=FILE")
-    parser.add_argument("--bits", type=int, default=64)
+    parser.add_argument("--bits", nargs="+", type=int, default=[16, 32, 64, 128])
     parser.add_argument("--draws", type=int, default=2, help="seeds 0, 1, …")
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--queries", action="store_true", help="ask the queries of the data")
-    parser.add_argument("--image", type=Path, default=Path("docs/frontier.png"))
+    parser.add_argument("--image", type=Path, default=Path("docs/frontier.png"), help="beside it, the CSV file")
     parser.add_argument("--runs", type=Path, default=Path("runs/frontier"))
     given = parser.parse_args()
-    results: dict[str, dict[str, Any]] = {}
-    for source in parsed(parser, given.data):
+    results: dict[Cell, dict[str, Any]] = {}
+    for source, bits in product(parsed(parser, given.data), given.bits):
         draws = []
         for draw in range(given.draws):
             kind = "queries" if given.queries else "held-out"
-            cell = given.runs / f"{source}-{kind}-{given.bits}bits-{given.epochs}epochs-draw{draw}.json"
+            cell = given.runs / f"{source}-{kind}-{bits}bits-{given.epochs}epochs-draw{draw}.json"
             if not cell.exists():
                 data = load_dataset(source.file)
                 data = data if given.queries else validation_dataset(data)
-                write_run(cell, execute(data, source.at, given.bits, draw, given.epochs))
+                write_run(cell, execute(data, source.at, bits, draw, given.epochs))
             draws.append(read_run(cell))
             print(cell.name, draws[-1], flush=True)
-        results[source.name] = {key: np.mean([one[key] for one in draws], axis=0) for key in draws[0]}
-    heads = ["method", "unseen", *(f"{name}, {what}" for name in results for what in ("seen", "never seen"))]
-    rows = []
-    for key in next(iter(results.values())):
-        head, _, point = key.rpartition(", ")
-        name, point = (head, point) if head in HEADS else (key, "")
-        rows.append([name, point, *(f"{value:.4f}" for found in results.values() for value in found[key])])
-    print(markdown_table(heads, rows, left=0))
+        results[source.name, bits] = {key: np.mean([one[key] for one in draws], axis=0) for key in draws[0]}
+    for bits in given.bits:
+        print(f"\n{bits} bits\n\n{table(results, bits)}")
+    lines = [
+        {
+            "data": name,
+            "bits": bits,
+            "method": method,
+            "unseen": point,
+            "seen": f"{seen:.4f}",
+            "never seen": f"{new:.4f}",
+        }
+        for (name, bits), found in results.items()
+        for (method, point), (seen, new) in zip(map(_method, found), found.values(), strict=True)
+    ]
+    write_csv(given.image.with_suffix(".csv"), lines)
     draw_curves(results, given.image)
 
 

@@ -27,7 +27,7 @@ from lbhash.models.hash_model import HashModel, check_model_folder, load_model
 from lbhash.training.arguments import METHOD, TrainingArguments, arguments, described, stored_arguments
 from lbhash.training.checkpoints import has_checkpoint
 from lbhash.training.closed_form import fit_coder, fitted_method
-from lbhash.training.coders import coder_of
+from lbhash.training.coders import coder_of, learns_classes
 from lbhash.training.confusion import confusion
 from lbhash.training.distributed import is_main_process
 from lbhash.training.hardware import cpu_settings
@@ -128,6 +128,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
     ) -> Hasher:
         """Learn from images: fine-tune ``backbone``, with a head on its embeddings.
 
+        The method "cibhash" leaves it as it is, and needs no labels.
+
         Args:
             images: a table of images (``lbhash.data.images.load_images``), PIL images, or bytes of image files.
             y: labels as ``fit`` takes them. If None, the table's own.
@@ -142,11 +144,13 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         if not isinstance(images, ImageTable):
             images = ImageTable(ListedImages(list(images)), None, "images")
         labels = images.labels if y is None else y
-        if labels is None:
+        known, classes = None, np.arange(0)
+        if labels is not None:
+            labels = _dense(labels)
+            _check_present(labels)
+            known, classes = _encode_labels(labels)
+        elif learns_classes(self.method or METHOD):
             raise ValueError(f"y is not given, and {images.name} has no labels; training needs one for each image")
-        labels = _dense(labels)
-        _check_present(labels)
-        known, classes = _encode_labels(labels)
         check_images(images, workers=self.workers, progress=self.progress)
         self.fit_split(ImageSplit(images, np.arange(len(images)), known), len(classes), **training)
         self.classes_ = classes

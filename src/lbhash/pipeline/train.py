@@ -49,7 +49,7 @@ def train_files(
     threads: int | None = None,
     **training: Any,
 ) -> dict[str, Any]:
-    """Open data, and train on it as ``train_model`` does; on images, their backbone is fine-tuned.
+    """Open data, and train on it as ``train_model`` does; on images, a method that is no coder fine-tunes the backbone.
 
     The arguments are the options of ``lbhash train``. If ``freeze``, images are embedded once, and the backbone is not
     fine-tuned. If None, ``threads`` are 1 for embeddings, and all cores for images that are trained on.
@@ -228,8 +228,9 @@ def _neighbors(hasher: Hasher, dataset: Dataset, query: PackedCodes, base: Packe
     """Return what the codes of some queries keep of the neighbors in the embeddings."""
     most = min(MOST_QUERIES, len(query))
     asked = np.sort(np.random.default_rng(0).permutation(len(query))[:most])
-    sampled = dataset.query.with_rows(dataset.query.rows[asked], None).embedded().take(slice(None))
-    rows = dataset.base.embedded().take(slice(None))
+    backbone = hasher.backbone_ if dataset.base.needs_backbone else None
+    sampled = dataset.query.with_rows(dataset.query.rows[asked], None).embedded(backbone).take(slice(None))
+    rows = dataset.base.embedded(backbone).take(slice(None))
     return evaluate_neighbors(query[asked], sampled, base, rows, bits=hasher.bits)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,20 +12,27 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from lbhash.centers.targets import check_center_kind, task_centers
+from lbhash.data.images import ImageSplit
 from lbhash.data.split import EmbeddingSplit, Split
 from lbhash.losses import METHODS, find_method, method_name
 from lbhash.models.hash_model import HashModel
 from lbhash.models.posterior import ClassPosterior
 from lbhash.training.arguments import METHOD, TrainingArguments, arguments
 from lbhash.training.coders import CODERS, LABEL_FREE, coder_of
-from lbhash.training.coders.base import MOST_ROWS, LinearMap
+from lbhash.training.coders.base import MOST_ROWS, MOST_TRAINED, LinearMap
 from lbhash.training.confusion import confusion
 from lbhash.training.hardware import cpu_settings
-from lbhash.training.setup import labeled, model_metadata
+from lbhash.training.setup import augmentation_of, labeled, model_metadata, open_backbone
 from lbhash.utils.serialization import plain
+
+if TYPE_CHECKING:
+    from lbhash.models.backbone import Backbone
 
 _USED = {"bits", "method", "seed", "device", "threads", "workers", "progress"}
 """The settings that a coder uses, or that say only how the machine works."""
+
+_OF_IMAGES = {"backbone", "augment"}
+"""Those that a coder of images uses besides."""
 
 
 def fitted_method(method: Any, has_labels: bool) -> Any:
@@ -63,32 +70,40 @@ def fit_coder(
     Args:
         settings: as they were given; the coder has no use for those of a network.
         method: the coder's name.
-        split: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot, if the coder needs any.
+        split: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot, if the coder needs any; or images, if it
+            takes them. Their backbone stays as it is.
         classes: C.
 
     Returns:
         The model, and the class centers ``int8 [C, bits]`` if the coder uses them, else None.
 
     Raises:
-        TypeError, ValueError: a setting is not as it must be, or one of a network; or the rows are images.
+        TypeError, ValueError: a setting is not as it must be, or one of a network; or the rows are images,
+            and the coder takes none.
     """
     given, kind = settings.checked(), CODERS[method]
+    if split.needs_backbone and not kind.takes_images:
+        raise ValueError(
+            f"method is {method!r}, which takes embeddings and trains no backbone; embed the images first (on the "
+            "command line, --freeze)"
+        )
+    used = _USED | _OF_IMAGES if split.needs_backbone else _USED
     for one in arguments():
         value = getattr(given, one.name)
-        if one.name in _USED or (one.name == "centers" and kind.uses_centers):
+        if one.name in used or (one.name == "centers" and kind.uses_centers):
             continue
         if value != one.default and value != 0:
             why = "" if settings.method is not None else "there are no labels, so that "
             what = f"the method is {method!r}, which has its own settings"
             raise ValueError(f"{one.name} is {value!r} and {why}{what}; leave {one.name} out")
-    if split.needs_backbone or not isinstance(split, EmbeddingSplit):
-        raise ValueError(
-            f"method is {method!r}, which takes embeddings and trains no backbone; embed the images first (on the "
-            "command line, --freeze)"
-        )
     if not len(split):
         raise ValueError("split has no row; training needs at least one")
-    rows = split.subsample(MOST_ROWS, given.seed)
+    coder, backbone = kind(given.bits, given.seed), None
+    if isinstance(split, ImageSplit):
+        backbone = open_backbone(given)
+        rows, coder.views = _with_views(given, split.subsample(MOST_TRAINED, given.seed), backbone)
+    else:
+        rows = split.subsample(MOST_ROWS, given.seed).embedded()
     with threadpool_limits(given.threads), cpu_settings(given.threads):
         centers = None
         if kind.needs_labels:
@@ -96,10 +111,24 @@ def fit_coder(
         if kind.uses_centers:
             wanted = check_center_kind(given.centers)
             centers = task_centers(wanted, classes, given.bits, given.seed, partial(confusion, rows, classes))
-        found = kind(given.bits, given.seed).fit(rows, classes, centers)
-    model = found if isinstance(found, HashModel) else _model(found, split.dim, given.bits)
+        found = coder.fit(rows, classes, centers)
+    model = found if isinstance(found, HashModel) else _model(found, rows.dim, given.bits)
     model.metadata = plain(model_metadata(given, len(split)) | {"method": method, "guided": False}, "metadata")
+    if backbone is not None:
+        model.metadata["backbone"] = backbone.metadata()
     return model.eval(), centers
+
+
+def _with_views(
+    given: TrainingArguments, split: ImageSplit, backbone: Backbone
+) -> tuple[EmbeddingSplit, npt.NDArray[np.float32] | None]:
+    """Return the embeddings of images, and those of their views if they are to be augmented."""
+    from lbhash.training.images import embedded_views
+
+    augmentation = augmentation_of(given)
+    settings: dict[str, Any] = {"workers": given.workers, "progress": "embedding" if given.progress else ""}
+    rows = split.embedded(backbone, **settings)
+    return rows, embedded_views(split, backbone, augmentation, given.seed, **settings) if augmentation else None
 
 
 def _model(found: LinearMap | ClassPosterior, dim: int, bits: int) -> HashModel:

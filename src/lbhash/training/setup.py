@@ -38,7 +38,7 @@ from lbhash.utils.serialization import plain
 from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
-    from lbhash.training.images import FineTuning
+    from lbhash.training.images import Augmentation, FineTuning
 
 
 @dataclass(frozen=True)
@@ -148,12 +148,9 @@ def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> Fi
         backbone: its model is trained in place.
         standardize: whether to set the head's standardization; a resumed run has it from its checkpoint.
     """
-    from lbhash.training.images import Augmentation, fine_tuning
+    from lbhash.training.images import fine_tuning
 
-    given = setup.arguments
-    augment = Augmentation() if given.augment is True else given.augment
-    if augment is not False and not isinstance(augment, Augmentation):
-        raise TypeError(f"augment is {augment!r}; it must be True, False or an Augmentation")
+    given, augment = setup.arguments, augmentation_of(setup.arguments)
     said = {"image_size": given.image_size, "batch_norm": given.batch_norm}
     said |= {"augment": plain(asdict(augment), "augment") if augment else False}
     setup.model.metadata |= said
@@ -163,7 +160,7 @@ def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> Fi
         setup.model,
         setup.fitted,
         setup.validation,
-        augmentation=augment or None,
+        augmentation=augment,
         batch_norm=given.batch_norm,
         seed=given.seed,
         standardize=standardize,
@@ -172,8 +169,18 @@ def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> Fi
     )
 
 
+def augmentation_of(settings: TrainingArguments) -> Augmentation | None:
+    """Return how training images are augmented; None if they are not."""
+    from lbhash.training.images import Augmentation
+
+    augment = Augmentation() if settings.augment is True else settings.augment
+    if augment is not False and not isinstance(augment, Augmentation):
+        raise TypeError(f"augment is {augment!r}; it must be True, False or an Augmentation")
+    return augment or None
+
+
 def open_backbone(settings: TrainingArguments) -> Backbone:
-    """Return the backbone that is to be fine-tuned, as it is before it learns."""
+    """Return the backbone of images, as it is before it learns."""
     from lbhash.training.images import resized
 
     if settings.backbone is None:

@@ -48,8 +48,8 @@ class ImageReader:
         return pixels, np.array(read, np.int64), tuple(damaged)
 
 
-def in_workers(reader: ImageReader, batches: Iterable[npt.NDArray[np.int64]], workers: int) -> Iterator[Any]:
-    """Yield what a reader makes of batches of rows, in their order; processes read a few batches ahead."""
+def in_workers(reader: Any, batches: Iterable[npt.NDArray[np.int64]], workers: int) -> Iterator[Any]:
+    """Yield ``reader[rows]`` of batches of rows, in their order; processes read a few batches ahead."""
     from torch.utils.data import DataLoader
 
     settings: Any = {"dataset": reader, "sampler": batches, "batch_size": None, "num_workers": workers}

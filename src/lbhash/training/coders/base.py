@@ -54,6 +54,12 @@ class Coder(ABC):
     network: ClassVar[bool] = False
     """Whether the coder trains a network with a hidden layer."""
 
+    takes_images: ClassVar[bool] = False
+    """Whether the coder learns from images, too: from ``views`` of them, if it is given these."""
+
+    views: npt.NDArray[np.float32] | None = None
+    """Embeddings ``[n, views, dim]`` of augmented images, of each row of the split that is fitted."""
+
     def __init__(self, bits: int, seed: int = 0) -> None:
         self.bits = bits
         self.rng = np.random.default_rng(seed)

@@ -37,6 +37,10 @@ class BatchCoder(Coder):
         """Prepare the head, whose input is standardized and whose weights are random, and return what is trained."""
         return list(model.parameters())
 
+    def inputs(self, rows: EmbeddingSplit) -> Tensor:
+        """Return what batches are drawn from, ``[n, ...]``: the embeddings."""
+        return torch.from_numpy(rows.subsample(MOST_TRAINED).take(slice(None)))
+
     def finish(self, model: HashModel, x: Tensor) -> None:
         """Set what follows from the trained head and the rows ``[n, dim]``."""
 
@@ -51,7 +55,7 @@ class BatchCoder(Coder):
             raise ValueError("the rows have embeddings that are NaN or infinite; every number must be finite")
         if not deviation.any():
             raise ValueError("the rows are all equal; there is nothing to tell them apart by")
-        x = torch.from_numpy(rows.subsample(MOST_TRAINED).take(slice(None)))
+        x = self.inputs(rows)
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(int(self.rng.integers(2**63)))
             model = HashModel(rows.dim, self.bits, self.hidden, dropout=0.0)

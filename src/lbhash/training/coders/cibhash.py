@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lbhash.data.split import EmbeddingSplit
 from lbhash.losses.pairs import straight_through
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders.batches import BatchCoder
@@ -20,19 +21,31 @@ class CIBHash(BatchCoder):
     L = NT-Xent(z, z') + β mean ½ [KL(p ‖ p') + KL(p' ‖ p)], with p = σ(ℓ) of one view and p' of the other, z = ±1
     the side of ½ on which p is, with the gradient of p. NT-Xent is the cross-entropy of finding the other
     view among the 2n − 1 other codes of the batch by their cosines / τ; KL sums over bits and has no gradient for its
-    second argument. A view is here the standardized embedding with a share of its numbers dropped; the authors' are
-    two croppings and colorings of an image.
+    second argument. Two views of an image are two of its ``views``; of an embedding they are the embedding,
+    standardized, with a share of its numbers dropped.
     """
 
     network = True
+    takes_images = True
+
+    def inputs(self, rows: EmbeddingSplit) -> Tensor:
+        """Return the views of images, ``[n, views, dim]``, or the embeddings ``[n, dim]``."""
+        return super().inputs(rows) if self.views is None else torch.from_numpy(self.views)
 
     def loss(self, model: HashModel, x: Tensor) -> Tensor:
         """Return the loss of a batch, with views drawn anew."""
-        standardized = (x - model.mean) / model.scale
-        logits = model.head(F.dropout(torch.cat([standardized, standardized]), DROPPED))
+        both = torch.cat([x, x]) if x.ndim == 2 else two_views(x)
+        standardized = (both - model.mean) / model.scale
+        logits = model.head(F.dropout(standardized, DROPPED) if x.ndim == 2 else standardized)
         p = logits.sigmoid()
         z = straight_through(torch.where(logits >= 0, 1.0, -1.0), p)
         return contrast(z) + WEIGHT * divergence(logits)
+
+
+def two_views(x: Tensor) -> Tensor:
+    """Return two different views of each row, drawn from ``[n, views, dim]``: ``[2n, dim]``, second ones behind."""
+    chosen = torch.rand(x.shape[:2]).argsort(dim=1)[:, :2]
+    return x[torch.arange(len(x))[:, None], chosen].transpose(0, 1).flatten(0, 1)
 
 
 def contrast(z: Tensor) -> Tensor:

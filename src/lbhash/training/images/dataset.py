@@ -34,8 +34,6 @@ class ImageRows:
     def __init__(
         self, split: ImageSplit, backbone: Backbone, *, augmentation: Augmentation | None = None, seed: int = 0
     ) -> None:
-        if split.labels is None:
-            raise ValueError("split has no labels; training needs one for each row")
         self.split, self.augmentation, self.seed = split, augmentation, seed
         self.labels = split.labels
         self._processor, self._name = backbone.processor, backbone.name  # and no model, for processes that read
