@@ -191,7 +191,7 @@ def train(model, objective, *given, **more):
     return done
 lbhash.hasher.train = train
 Hasher(bits=16, epochs=1, hidden=8, guided={guided}, device="cpu").fit(Blobs().x, Blobs().y)
-print("same" if centers[0].equal(centers[1]) else "changed")
+print("same " if centers[0].equal(centers[1]) else "changed ", end="")  # in one write: both processes have one pipe
 """
     file = tmp_path / "script.py"
     file.write_text(script)
