@@ -401,10 +401,7 @@ def with_images(code: frozenset[int], cycles: growing.Cycles, word: int) -> froz
 @pytest.mark.parametrize(("r", "d"), [(1, 4), (2, 4), (2, 8), (3, 8)])
 @pytest.mark.parametrize(("order", "count", "n"), [(3, 4, 14), (5, 2, 13)])
 @pytest.mark.parametrize("words", [[], [0b11111111], [0b11111111, 0b111111110000]])
-def test_what_fits_a_code_is_all_that_does(
-    words: list[int], order: int, count: int, n: int, r: int, d: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(growing, "TRIED", 20)  # so that all are tried
+def test_what_fits_a_code_is_all_that_does(words: list[int], order: int, count: int, n: int, r: int, d: int) -> None:
     cycles = growing.Cycles(n, order, count)
     code = frozenset([0])
     for word in words:
@@ -417,16 +414,43 @@ def test_what_fits_a_code_is_all_that_does(
         wanted = {with_images(code, cycles, word) for word in range(2**n) if not cycles.applied(factor, word)}
         wanted.discard(code)
         fits = {each for each in wanted if all(not w.bit_count() % 2**r and w.bit_count() >= d for w in each - code)}
-        found = growing.fitting_words(basis, cycles, factor, d, r, np.random.default_rng(0), most=2**14)
+        found = growing.fitting_words(basis, cycles, factor, d, r, np.random.default_rng(0), 2**14, tried=n)
         assert {with_images(code, cycles, word) for word in found} == fits
+
+
+@pytest.mark.parametrize(("r", "d"), [(2, 4), (2, 8), (3, 8)])
+@pytest.mark.parametrize(("first", "second"), [(0b11, 0b111), (0b111, 0b111), (0b111, 0b11), (0b11, 0b11)])
+@pytest.mark.parametrize("words", [[], [0b11111111]])
+def test_a_pair_is_found_where_there_is_one(words: list[int], first: int, second: int, r: int, d: int) -> None:
+    cycles = growing.Cycles(13, 3, 4)
+    code = frozenset([0])
+    for word in words:
+        code = with_images(code, cycles, word)
+
+    def fits(code: frozenset[int], factor: int) -> set[frozenset[int]]:
+        every = {with_images(code, cycles, word) for word in range(2**13) if not cycles.applied(factor, word)} - {code}
+        return {each for each in every if all(not w.bit_count() % 2**r and w.bit_count() >= d for w in each - {0})}
+
+    pivots: dict[int, int] = {}
+    basis = [word for word in sorted(code) if growing._reduce(word, pivots)]
+    found = growing.with_pair(basis, (cycles, first), (cycles, second), d, r, np.random.default_rng(0))
+    there_are = any(fits(larger, second) for larger in fits(code, first))
+    assert bool(found) == there_are
+    if found:
+        made = frozenset([0])
+        for word in found:
+            made |= {other ^ word for other in made}
+        assert len(made) == len(code) * 2 ** (first.bit_length() + second.bit_length() - 2)
+        assert all(with_images(made, cycles, word) == made for word in found)
+        assert all(not w.bit_count() % 2**r and w.bit_count() >= d for w in made - {0})
 
 
 def test_the_search_by_growing_finds_codes_and_is_repeatable() -> None:
     wanted = {45: 16, 72: 32, 50: 22}
     found = list(growing.search(8, dict(wanted), minutes=2, seed=0))
-    assert {code.n: code.d for code in found} == {45: 16, 72: 32}  # 22 is no multiple of 8
+    assert {code.n: code.d for code in found} == {45: 16, 72: 32}  # 22 is no multiple of 4
     for code in found:
         assert least_weight(code.generator()) == code.d
         words = span(code.generator())
-        assert not (hamming_distances(words, words[:1]) % 8).any()
+        assert not (hamming_distances(words, words[:1]) % 4).any()
     assert list(growing.search(8, dict(wanted), minutes=2, seed=0)) == found
