@@ -85,6 +85,7 @@ def test_images_without_labels(folder, tmp_path):
     assert not (tmp_path / "model" / "backbone").exists()
     loaded = Hasher.from_pretrained(tmp_path / "model")
     np.testing.assert_array_equal(loaded.encode([stored(image) for image in images]), codes)
+    assert loaded.augment == STRONG
     np.testing.assert_array_equal(Hasher(**settings, augment=STRONG).fit_images(images, labels).train_codes_, codes)
     assert (Hasher(**settings).fit_images(images).train_codes_ != codes).any()  # the augmentation matters
     embeddings = hasher.backbone_.embed(images)
@@ -123,6 +124,8 @@ def test_the_commands(folder, tmp_path, command, monkeypatch):
     assert status == 0, err
     metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
     assert metrics["method"] == "cibhash"
+    about = json.loads((tmp_path / "model" / "config.json").read_text())["metadata"]
+    assert about["augment"]["crop"] == [0.3, 1.0]
     assert 0 < metrics["neighbor_recall"][0] <= 1
     assert command("encode", "--model", "model", "--data", "images.parquet", "--out", "codes.parquet")[0] == 0
     status, _, err = command(*train, "--out", "other")

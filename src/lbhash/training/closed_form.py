@@ -22,7 +22,7 @@ from lbhash.training.coders import CODERS, LABEL_FREE, coder_of
 from lbhash.training.coders.base import MOST_ROWS, MOST_TRAINED, LinearMap
 from lbhash.training.confusion import confusion
 from lbhash.training.hardware import cpu_settings
-from lbhash.training.setup import augmentation_of, labeled, model_metadata, open_backbone
+from lbhash.training.setup import augmentation_of, labeled, model_metadata, open_backbone, stored_augmentation
 from lbhash.utils.serialization import plain
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def fit_coder(
     model = found if isinstance(found, HashModel) else _model(found, rows.dim, given.bits)
     model.metadata = plain(model_metadata(given, len(split)) | {"method": method, "guided": False}, "metadata")
     if backbone is not None:
-        model.metadata["backbone"] = backbone.metadata()
+        model.metadata |= {"backbone": backbone.metadata(), "augment": stored_augmentation(given)}
     return model.eval(), centers
 
 

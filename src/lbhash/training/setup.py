@@ -150,9 +150,8 @@ def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> Fi
     """
     from lbhash.training.images import fine_tuning
 
-    given, augment = setup.arguments, augmentation_of(setup.arguments)
-    said = {"image_size": given.image_size, "batch_norm": given.batch_norm}
-    said |= {"augment": plain(asdict(augment), "augment") if augment else False}
+    given = setup.arguments
+    said = {"image_size": given.image_size, "batch_norm": given.batch_norm, "augment": stored_augmentation(given)}
     setup.model.metadata |= said
     setup.identity.update(said, backbone=backbone.fingerprint())
     return fine_tuning(
@@ -160,7 +159,7 @@ def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> Fi
         setup.model,
         setup.fitted,
         setup.validation,
-        augmentation=augment,
+        augmentation=augmentation_of(given),
         batch_norm=given.batch_norm,
         seed=given.seed,
         standardize=standardize,
@@ -177,6 +176,12 @@ def augmentation_of(settings: TrainingArguments) -> Augmentation | None:
     if augment is not False and not isinstance(augment, Augmentation):
         raise TypeError(f"augment is {augment!r}; it must be True, False or an Augmentation")
     return augment or None
+
+
+def stored_augmentation(settings: TrainingArguments) -> Any:
+    """Return how training images are augmented, as a model stores it; False if they are not."""
+    augment = augmentation_of(settings)
+    return plain(asdict(augment), "augment") if augment else False
 
 
 def open_backbone(settings: TrainingArguments) -> Backbone:
