@@ -418,31 +418,29 @@ def test_what_fits_a_code_is_all_that_does(words: list[int], order: int, count: 
         assert {with_images(code, cycles, word) for word in found} == fits
 
 
-@pytest.mark.parametrize(("r", "d"), [(2, 4), (2, 8), (3, 8)])
-@pytest.mark.parametrize(("first", "second"), [(0b11, 0b111), (0b111, 0b111), (0b111, 0b11), (0b11, 0b11)])
-@pytest.mark.parametrize("words", [[], [0b11111111]])
-def test_a_pair_is_found_where_there_is_one(words: list[int], first: int, second: int, r: int, d: int) -> None:
+@pytest.mark.parametrize(("r", "d"), [(2, 4), (2, 8), (3, 8), (1, 6)])
+@pytest.mark.parametrize("factors", [[0b111, 0b11], [0b111, 0b111], [0b11, 0b11, 0b11], [0b111, 0b11, 0b11]])
+def test_a_code_is_grown_where_there_is_one(factors: list[int], r: int, d: int) -> None:
     cycles = growing.Cycles(13, 3, 4)
+
+    def fits(code: frozenset[int]) -> bool:
+        return all(not word.bit_count() % 2**r and word.bit_count() >= d for word in code - {0})
+
+    def there_is(code: frozenset[int], factors: list[int]) -> bool:
+        if not factors:
+            return True
+        words = (word for word in range(1, 2**13) if word not in code and not cycles.applied(factors[0], word))
+        larger = {with_images(code, cycles, word) for word in words if word.bit_count() >= d}
+        return any(there_is(each, factors[1:]) for each in larger if fits(each))
+
+    found = growing.grown([(cycles, factor) for factor in factors], d, r, np.inf, np.random.default_rng(0))
+    assert bool(found) == there_is(frozenset([0]), factors)
     code = frozenset([0])
-    for word in words:
-        code = with_images(code, cycles, word)
-
-    def fits(code: frozenset[int], factor: int) -> set[frozenset[int]]:
-        every = {with_images(code, cycles, word) for word in range(2**13) if not cycles.applied(factor, word)} - {code}
-        return {each for each in every if all(not w.bit_count() % 2**r and w.bit_count() >= d for w in each - {0})}
-
-    pivots: dict[int, int] = {}
-    basis = [word for word in sorted(code) if growing._reduce(word, pivots)]
-    found = growing.with_pair(basis, (cycles, first), (cycles, second), d, r, np.random.default_rng(0))
-    there_are = any(fits(larger, second) for larger in fits(code, first))
-    assert bool(found) == there_are
-    if found:
-        made = frozenset([0])
-        for word in found:
-            made |= {other ^ word for other in made}
-        assert len(made) == len(code) * 2 ** (first.bit_length() + second.bit_length() - 2)
-        assert all(with_images(made, cycles, word) == made for word in found)
-        assert all(not w.bit_count() % 2**r and w.bit_count() >= d for w in made - {0})
+    for word in found:
+        code |= {other ^ word for other in code}
+    assert fits(code)
+    assert all(with_images(code, cycles, word) == code for word in found)
+    assert len(code) == 2 ** (sum(factor.bit_length() - 1 for factor in factors) if found else 0)
 
 
 def test_the_search_by_growing_finds_codes_and_is_repeatable() -> None:

@@ -13,8 +13,8 @@ have one weight and fewer weights must be right. The code grows by irreducible m
 its images under it, whose space is that of the polynomials modulo a factor f of x^p - 1. (x^p - 1) / f, of the
 permutation, makes words of such modules of any words. The last words, two at most, may be any that fit.
 
-Of the last two modules, thousands fit the code, and nearly none of them fit each other. All pairs are tried, of which
-most are refused by the first few words: a hundred million in some seconds.
+Modules are added at random until those that fit the code can be listed. What fits it with one of them, too, is listed
+already, and found in no time: most are refused by the first few words. So the list is searched to all depths.
 
 Source: triply even codes, Betsumiya and Munemasa, J. London Math. Soc. 86 (2012) 1-16; prescribed automorphisms, Braun,
 Kohnert and Wassermann, IEEE Trans. Inform. Theory 51 (2005) 4247-4251.
@@ -43,12 +43,10 @@ Words = npt.NDArray[np.uint64]
 """``[n, ceil(bits / 64)]``; beside it, words are integers, with bit i for position i."""
 
 ORDERS = 3, 3, 5, 7
-TRIED = 18
-"""Of 2^18 words at random a module to be added is chosen, where more would do."""
-BRANCHES = 3
-"""How many of the modules that fit are tried in turn."""
-PAIRED, TRIED_LAST = 2**14, 21
-"""Of the last two modules so many that fit, of 2^21 words, are tried with each other."""
+TRIED, LISTED = 22, 2**15
+"""Of 2^22 words at random, so many that fit a code are listed."""
+SECONDS = 10
+"""How long what is listed for a code is searched."""
 
 
 def main() -> None:
@@ -74,7 +72,7 @@ def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0) -> Ite
         order = int(rng.choice(ORDERS))
         cycles, loose = Cycles(n, order, n // order - int(rng.choice([0, 0, 0, 1, 1, 2]))), int(rng.integers(3))
         modules = [(cycles, factor) for factor in random_factors(k - loose, order, rng)]
-        words = grown([], modules + loose * [(Cycles(n, 1, n), 0b11)], wanted[n], r, end, rng)
+        words = grown(modules + loose * [(Cycles(n, 1, n), 0b11)], wanted[n], r, end, rng)
         if words:
             columns = " ".join(f"{sum((word >> i & 1) << j for j, word in enumerate(words)):x}" for i in range(n))
             yield KnownCode(n, k, wanted.pop(n), 2, "", "", columns)
@@ -125,37 +123,71 @@ def factors(order: int) -> list[int]:
 
 
 def random_factors(k: int, order: int, rng: np.random.Generator) -> list[int]:
-    """Factors of x^p - 1, in random order, whose degrees add up to k; x - 1 is seldom one of them."""
+    """Factors of x^p - 1, those of large degree first, whose degrees add up to k; x - 1 is seldom one of them."""
     chosen: list[int] = []
     while k:
         fits = [f for f in factors(order) if f.bit_length() - 1 <= k]
         shares = np.array([0.3 if f == 0b11 else 1.0 for f in fits])
         chosen.append(fits[rng.choice(len(fits), p=shares / shares.sum())])
         k -= chosen[-1].bit_length() - 1
-    return [chosen[i] for i in rng.permutation(len(chosen))]
+    return sorted(chosen, reverse=True)
 
 
-def grown(
+def grown(modules: Sequence[Module], d: int, r: int, end: float, rng: np.random.Generator) -> list[int]:
+    """A basis of a code that has a module of each permutation and factor; empty if none was found."""
+    words: list[int] = []
+    for at, module in enumerate(modules):
+        n = module[0].n
+        fitting = {other: fitting_words(words, *other, d, r, rng) for other in dict.fromkeys(modules[at:])}
+        if not all(fitting.values()):
+            break
+        if at == len(modules) - 1 or max(map(len, fitting.values())) < LISTED:
+            code = linear_codes.all_images(packed(words, n))
+            listed = {
+                other: np.stack([packed(_sums(_basis(*other, word)), n) for word in found])
+                for other, found in fitting.items()
+            }
+            return deepened(words, code, modules[at:], listed, d, 2**r, min(end, time.monotonic() + SECONDS), rng)
+        words += _basis(*module, fitting[module][rng.integers(len(fitting[module]))])
+    return []
+
+
+def deepened(
     words: list[int],
+    code: Words,
     modules: Sequence[Module],
+    listed: dict[Module, Words],
     d: int,
-    r: int,
+    q: int,
     end: float,
     rng: np.random.Generator,
 ) -> list[int]:
-    """A basis of a code that has a module of each permutation and factor beside the words; empty if none was found."""
+    """A basis of a code that has a listed module of each permutation and factor beside the words, or an empty one.
+
+    Args:
+        words: a basis of the code so far.
+        code: all its words.
+        modules: what is to be added.
+        listed: of each of these, the words but 0 of all modules that fit the code, ``[m, words, ...]``.
+        d: the least weight.
+        q: that all weights must be multiples of.
+        end: when to give up.
+        rng: of the order.
+    """
     if not modules:
         return words
-    (cycles, factor), *others = modules
-    if len(others) == 1:
-        return with_pair(words, (cycles, factor), others[0], d, r, rng)
-    fitting = fitting_words(words, cycles, factor, d, r, rng)
-    for i in rng.permutation(len(fitting))[: BRANCHES if words else 1]:
+    module, *others = modules
+    rows = rng.permutation(listed[module])
+    for i, sums in enumerate(rows):
         if time.monotonic() > end:
             break
-        found = grown([*words, *_basis(cycles, factor, fitting[i])], others, d, r, end, rng)
-        if found:
-            return found
+        left = {other: rows[i + 1 :] if other == module else listed[other] for other in dict.fromkeys(others)}
+        left = {other: found[_fitting(sums, found, code, d, q)] for other, found in left.items()}
+        if all(map(len, left.values())):
+            larger = rng.permutation(np.concatenate([code, *(code ^ word for word in sums)]))
+            basis = [int.from_bytes(sums[2**j - 1].tobytes(), "little") for j in range(module[1].bit_length() - 1)]
+            if found := deepened([*words, *basis], larger, others, left, d, q, end, rng):
+                return found
     return []
 
 
@@ -164,26 +196,8 @@ def _basis(cycles: Cycles, factor: int, word: int) -> list[int]:
     return [cycles.applied(1 << j, word) for j in range(factor.bit_length() - 1)]
 
 
-def with_pair(words: list[int], first: Module, second: Module, d: int, r: int, rng: np.random.Generator) -> list[int]:
-    """A basis of a code that has a module of each of two beside the words; empty if none was found.
-
-    Of those that fit the words, each of the first is tried with each of the second.
-    """
-    left, right = (fitting_words(words, *module, d, r, rng, PAIRED, TRIED_LAST) for module in (first, second))
-    if not left or not right:
-        return []
-    n = first[0].n
-    sums = [
-        np.stack([packed(_sums(_basis(*module, word)), n) for word in fitting])
-        for module, fitting in ((first, left), (second, right))
-    ]
-    code = linear_codes.all_images(packed(words, n))[rng.permutation(2 ** len(words))]
-    i, j = _fitting_pair(*sums, code, d, 2**r)
-    return [*words, *_basis(*first, left[i]), *_basis(*second, right[j])] if i >= 0 else []
-
-
 def _sums(basis: Sequence[int]) -> list[int]:
-    """All sums of words but 0."""
+    """All sums of words but 0; of the j-th alone at 2^j - 1."""
     found = [0]
     for word in basis:
         found += [word ^ other for other in found]
@@ -197,7 +211,7 @@ def fitting_words(
     d: int,
     r: int,
     rng: np.random.Generator,
-    most: int = 256,
+    most: int = LISTED,
     tried: int = TRIED,
 ) -> list[int]:
     """Words whose modules may be added to a code: all of its weights stay multiples of 2^r, and at least d."""
@@ -357,38 +371,34 @@ def _tried(
 
 
 @numba.njit(cache=True)
-def _fitting_pair(left: Words, right: Words, code: Words, d: int, q: int) -> tuple[int, int]:
-    """Return which of the left and of the right modules fit each other and a code, or -1 and -1.
+def _fitting(sums: Words, listed: Words, code: Words, d: int, q: int) -> npt.NDArray[np.bool_]:
+    """Return which of the modules that fit a code still fit it with another one.
 
     Args:
-        left: the words of each module but 0, ``[m, words, ...]``.
-        right: the same of the other.
+        sums: the words of the other one but 0.
+        listed: those of the modules, ``[m, words, ...]``.
         code: all its words.
         d: the least weight.
         q: that all weights must be multiples of.
     """
-    total = np.zeros(code.shape[1], np.uint64)
-    for i in range(len(left)):
-        for j in range(len(right)):
-            fits = True
-            for a in range(left.shape[1]):
-                for b in range(right.shape[1]):
+    total, found = np.zeros(code.shape[1], np.uint64), np.ones(len(listed), np.bool_)
+    for i in range(len(listed)):
+        for a in range(len(sums)):
+            for b in range(listed.shape[1]):
+                for x in range(len(total)):
+                    total[x] = sums[a, x] ^ listed[i, b, x]
+                for c in range(len(code)):
+                    weight = 0
                     for x in range(len(total)):
-                        total[x] = left[i, a, x] ^ right[j, b, x]
-                    for c in range(len(code)):
-                        weight = 0
-                        for x in range(len(total)):
-                            weight += popcount(total[x] ^ code[c, x])
-                        if weight < d or weight % q:
-                            fits = False
-                            break
-                    if not fits:
+                        weight += popcount(total[x] ^ code[c, x])
+                    if weight < d or weight % q:
+                        found[i] = False
                         break
-                if not fits:
+                if not found[i]:
                     break
-            if fits:
-                return i, j
-    return -1, -1
+            if not found[i]:
+                break
+    return found
 
 
 @numba.njit(cache=True)
