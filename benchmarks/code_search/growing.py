@@ -2,8 +2,8 @@
 
     python -m benchmarks.code_search.growing --dimension 11 --minutes 10 --seed 0
 
-prints lines of ``known_linear.csv``, which has [37, 14, 12], [47, 15, 16], [72, 11, 32], [77, 12, 32], [82, 15, 32] and
-[93, 12, 40] from it.
+prints lines of ``known_linear.csv``, which has [37, 14, 12], [47, 15, 16], [72, 11, 32], [77, 12, 32], [82, 15, 32],
+[93, 12, 40] and [109, 12, 48] from it.
 
 All weights of a code are multiples of 2^r where j of its words have a multiple of 2^(r + 1 - j) ones in common, for j
 from 1 to r. So what is added to a code is orthogonal to the products of r - 1 of its words, or fewer, and there is not
