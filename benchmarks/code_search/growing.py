@@ -354,14 +354,8 @@ def _tried(
             for j in range(degree):
                 if orbit >> j & 1:
                     total ^= module[j]
-            for j in range(len(code)):
-                weight = 0
-                for x in range(size):
-                    weight += popcount(total[x] ^ code[j, x])
-                if weight < d or weight % q:
-                    fits = False
-                    break
-            if not fits:
+            if not _right(total, code, d, q):
+                fits = False
                 break
         if fits:
             found[count] = word
@@ -388,18 +382,24 @@ def _fitting(sums: Words, listed: Words, code: Words, d: int, q: int) -> npt.NDA
             for b in range(listed.shape[1]):
                 for x in range(len(total)):
                     total[x] = sums[a, x] ^ listed[i, b, x]
-                for c in range(len(code)):
-                    weight = 0
-                    for x in range(len(total)):
-                        weight += popcount(total[x] ^ code[c, x])
-                    if weight < d or weight % q:
-                        found[i] = False
-                        break
-                if not found[i]:
+                if not _right(total, code, d, q):
+                    found[i] = False
                     break
             if not found[i]:
                 break
     return found
+
+
+@numba.njit(cache=True)
+def _right(word: Words, code: Words, d: int, q: int) -> bool:
+    """Whether all sums of a word and a code's words have a weight of at least d, a multiple of q."""
+    for i in range(len(code)):
+        weight = 0
+        for x in range(len(word)):
+            weight += popcount(word[x] ^ code[i, x])
+        if weight < d or weight % q:
+            return False
+    return True
 
 
 @numba.njit(cache=True)

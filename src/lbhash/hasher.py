@@ -176,8 +176,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         """
         self.method_ = fitted_method(self.method, split.labels is not None)
         if coder_of(self.method_) is not None:
-            model, centers = fit_coder(self, self.method_, split, classes)
-            self.trained_ = self._folder = self._backbone = None
+            model, centers, self._backbone = fit_coder(self, self.method_, split, classes)
+            self.trained_ = self._folder = None
             return self._finish(model, split, centers, classes)
         if self.head == "joined" and split.needs_backbone:
             raise ValueError("head is 'joined', which is for embeddings; images that fine-tune a backbone take 'bits'")

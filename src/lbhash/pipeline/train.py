@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from lbhash.data import Dataset
+from lbhash.data import Dataset, EmbeddingSplit
 from lbhash.evaluation.neighbors import NeighborReport, evaluate_neighbors
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import Report, evaluate
@@ -27,7 +27,6 @@ from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:
     from lbhash.codes import PackedCodes
-    from lbhash.hasher import Hasher
 
 MOST_QUERIES = 1000
 """The most queries of data without labels whose neighbors are looked for."""
@@ -170,9 +169,13 @@ def train_model(
     # Without it a resumed run has the metrics of one that was never interrupted.
     rate = None if training is None else training.pop("rows_per_second")
     asked, held = dataset.query.labeled(), dataset.base.labeled()
+    if unlabeled:  # whose neighbors the embeddings tell
+        backbone = hasher.backbone_ if held.needs_backbone else None
+        bar = "embedding" if progress else ""
+        asked, held = (part.embedded(backbone, workers=hasher.workers, progress=bar) for part in (asked, held))
     query, base = hasher.encode_split(asked), hasher.encode_split(held)
     if unlabeled:
-        report: Report | NeighborReport = _neighbors(hasher, dataset, query, base)
+        report: Report | NeighborReport = _neighbors(asked, query, held, base, hasher.bits)
     else:
         k = None
         if not dataset.multi_label:  # more voters than a class has rows would outvote it with others
@@ -224,14 +227,13 @@ def _all_equal(split: Any) -> bool:
     return all((chunk == first).all() for chunk in split.chunks())
 
 
-def _neighbors(hasher: Hasher, dataset: Dataset, query: PackedCodes, base: PackedCodes) -> NeighborReport:
+def _neighbors(
+    asked: EmbeddingSplit, query: PackedCodes, held: EmbeddingSplit, base: PackedCodes, bits: int
+) -> NeighborReport:
     """Return what the codes of some queries keep of the neighbors in the embeddings."""
     most = min(MOST_QUERIES, len(query))
-    asked = np.sort(np.random.default_rng(0).permutation(len(query))[:most])
-    backbone = hasher.backbone_ if dataset.base.needs_backbone else None
-    sampled = dataset.query.with_rows(dataset.query.rows[asked], None).embedded(backbone).take(slice(None))
-    rows = dataset.base.embedded(backbone).take(slice(None))
-    return evaluate_neighbors(query[asked], sampled, base, rows, bits=hasher.bits)
+    chosen = np.sort(np.random.default_rng(0).permutation(len(query))[:most])
+    return evaluate_neighbors(query[chosen], asked.take(chosen), base, held.take(slice(None)), bits=bits)
 
 
 def _of_images(rate: float | None) -> dict[str, Any]:

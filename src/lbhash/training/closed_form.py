@@ -64,7 +64,7 @@ def fitted_method(method: Any, has_labels: bool) -> Any:
 
 def fit_coder(
     settings: TrainingArguments, method: str, split: Split, classes: int
-) -> tuple[HashModel, npt.NDArray[np.int8] | None]:
+) -> tuple[HashModel, npt.NDArray[np.int8] | None, Backbone | None]:
     """Fit a coder.
 
     Args:
@@ -75,7 +75,7 @@ def fit_coder(
         classes: C.
 
     Returns:
-        The model, and the class centers ``int8 [C, bits]`` if the coder uses them, else None.
+        The model; the class centers ``int8 [C, bits]`` if the coder uses them, else None; and the backbone of images.
 
     Raises:
         TypeError, ValueError: a setting is not as it must be, or one of a network; or the rows are images,
@@ -116,7 +116,7 @@ def fit_coder(
     model.metadata = plain(model_metadata(given, len(split)) | {"method": method, "guided": False}, "metadata")
     if backbone is not None:
         model.metadata |= {"backbone": backbone.metadata(), "augment": stored_augmentation(given)}
-    return model.eval(), centers
+    return model.eval(), centers, backbone
 
 
 def _with_views(
