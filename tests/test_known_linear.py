@@ -10,14 +10,14 @@ from benchmarks.code_search import (
     divisible,
     group_modules,
     growing,
-    linear_codes,
+    linear_groups,
     permutation_groups,
     puncturing,
-    quasi_cyclic,
     random_modules,
     subcodes,
 )
 
+from lbhash.centers.bounds.best_linear import best_known_linear
 from lbhash.centers.constructions import linear_table
 from lbhash.centers.constructions.anticode import anticode_generator
 from lbhash.centers.constructions.galois_field import divide, multiply
@@ -119,41 +119,36 @@ def test_a_map_multiplies_squares_and_exchanges() -> None:
     assert linear_map("", "2.1f.4.8") == [2, 31, 4, 8]
 
 
-def test_the_search_finds_a_code_and_it_is_repeatable() -> None:
-    found = list(linear_codes.search(7, {24: 10, 28: 12}, minutes=2, seed=3))
-    assert [(code.n, code.d) in {(24, 10), (23, 9), (28, 12), (27, 11)} for code in found] == [True, True]
-    assert all(least_weight(code.generator()) >= code.d for code in found)
-    assert list(linear_codes.search(7, {24: 10, 28: 12}, minutes=2, seed=3)) == found
+def test_cyclic_groups_have_their_dimension_and_are_as_small_as_that() -> None:
+    groups = list(linear_groups.cyclic_groups(6, 20))
+    assert ("43", "2") in groups  # of order 63, by x^6 + x + 1
+    for blocks, power in groups:
+        images = linear_map(blocks, power)
+        assert len(images) == 6
+        assert max(len(orbit(start, [images])) for start in range(1, 2**6)) >= 2**6 / 20
 
 
-def test_the_search_gives_up() -> None:
-    assert list(linear_codes.search(4, {7: 4}, minutes=0.005)) == []  # [7, 4, 3] is the best
-
-
-def test_cyclic_maps_have_the_order_and_the_dimension() -> None:
-    for blocks, order, k in quasi_cyclic._maps([6, 7], range(7, 22), 64):
-        images = linear_map(".".join(f"{f:x}" for f in blocks), ".".join("2" * len(blocks)))
-        assert len(images) == k
-        assert len(orbit(sum(1 << i for i in range(k)), [images])) <= order
-        assert max(len(orbit(start, [images])) for start in range(1, 2**k)) == order
-
-
-def test_the_search_among_cyclic_maps_finds_what_the_table_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quasi_cyclic, "_ours", lambda n, k: 0 if n != 21 else 8)
-    found = list(quasi_cyclic.search([6], range(7, 8), minutes=2))
-    assert (14, 4) in {(code.n, code.d) for code in found}  # of two circulants all are tried
-    assert all(least_weight(code.generator()) == code.d and code.n != 21 for code in found)
+def test_what_an_orbit_adds_to_the_weights_of_words_is_counted() -> None:
+    group = group_modules.Group(2, "7.b", ("2.2",))
+    images = linear_map(group.blocks, *group.maps)
+    weights, lengths, starts = group_modules.orbits_of(group)
+    columns = [orbit(int(start), [images]) for start in starts]
+    assert lengths.tolist() == [len(vectors) for vectors in columns]
+    assert sorted(v for vectors in columns for v in vectors) == list(range(1, 2**5))
+    counted = {tuple(sum((u & v).bit_count() % 2 for v in vectors) for vectors in columns) for u in range(1, 2**5)}
+    assert {tuple(row) for row in weights.astype(int).tolist()} == counted
 
 
 def test_orbits_of_any_length_are_chosen() -> None:
     # All points of GF(2)^3 alone: the simplex code [7, 3, 4]; no [6, 3, 4] code is there.
     points = np.arange(1, 8)
     weights = np.array([[(u & v).bit_count() % 2 for v in points] for u in points], np.float32)
-    lengths, counts = np.ones(7, np.int64), np.ones(7, np.float32)
-    chosen, cost = group_modules.chosen_orbits(weights, lengths, counts, 7, 4, 1000, 0)
-    assert (sorted(chosen), cost) == (list(range(7)), 0)
-    chosen, cost = group_modules.chosen_orbits(weights, lengths, counts, 6, 4, 1000, 0)
-    assert len(chosen) == 0 < cost
+    lengths = np.ones(7, np.int64)
+    for seed in range(20):  # any chance, any tenure
+        chosen, cost = group_modules.chosen_orbits(weights, lengths, 7, 4, 1000, seed)
+        assert (sorted(chosen), cost) == (list(range(7)), 0)
+        chosen, cost = group_modules.chosen_orbits(weights, lengths, 6, 4, 1000, seed)
+        assert len(chosen) == 0 < cost == 4  # the four words that the missing point adds to are of weight 3
 
 
 def test_random_modules_are_of_the_group_and_of_the_dimension() -> None:
@@ -202,18 +197,20 @@ def test_groups_have_their_orders(group: list[list[int]], order: int) -> None:
     assert (np.sort(elements, axis=1) == np.arange(elements.shape[1])).all()
 
 
-def test_the_search_among_modules_finds_codes_and_is_repeatable() -> None:
+def test_the_search_among_groups_finds_codes_and_is_repeatable() -> None:
     found = list(group_modules.search(7, {24: 10, 28: 12}, minutes=2, seed=1))
-    assert {(code.n <= 24, code.d) for code in found} == {(True, 10), (False, 12)}
+    assert [(code.n, code.d) in {(24, 10), (23, 9), (28, 12), (27, 11)} for code in found] == [True, True]
     assert all(least_weight(code.generator()) >= code.d for code in found)
     assert list(group_modules.search(7, {24: 10, 28: 12}, minutes=2, seed=1)) == found
 
 
-def test_the_search_among_modules_wants_the_shortest_lengths() -> None:
+def test_the_search_among_groups_gives_up() -> None:
+    assert list(group_modules.search(4, {7: 4}, minutes=0.005)) == []  # [7, 4, 3] is the best
+
+
+def test_the_search_among_groups_wants_the_shortest_lengths() -> None:
     wanted = group_modules.wanted_codes(11)
-    assert all(
-        linear_codes.best_linear_code(n, 11).d < d == linear_codes.best_known_linear(n, 11) for n, d in wanted.items()
-    )
+    assert all(best_linear_code(n, 11).d < d == best_known_linear(n, 11) for n, d in wanted.items())
     assert len(set(wanted.values())) == len(wanted)
 
 
@@ -274,40 +271,36 @@ def test_three_columns_are_found_if_there_are_any(seed: int) -> None:
 
 def test_codes_of_a_field_are_linear_over_it() -> None:
     rng = np.random.default_rng(0)
-    for field, blocks, maps in (linear_codes.random_group(12, rng) for _ in range(60)):
+    for field, blocks, maps in (linear_groups.random_group(12, rng) for _ in range(60)):
         cycle = orbit(1, [linear_map(blocks, maps[0])])
         if field > 2:
             assert {a ^ b for a in [0, *cycle] for b in cycle} == {0, *cycle}
             assert len(cycle) == field - 1
 
 
-def test_wanted_codes_are_neither_there_nor_derived() -> None:
-    for n, d in linear_codes.wanted_codes(10):
-        assert d % 2 == 0
-        assert linear_codes.best_linear_code(n, 10).d < d <= linear_codes.best_known_linear(n, 10)
-
-
 def test_periods_and_scalars() -> None:
-    assert linear_codes._period(0b111) == 3
-    assert linear_codes._primitive(3) == [0b1011, 0b1101]
-    assert linear_codes._scalar(2, 0b10011) in (0b110, 0b111)  # the cube roots of 1 in GF(16)
+    assert linear_groups._period(0b111) == 3
+    assert linear_groups._primitive(3) == [0b1011, 0b1101]
+    assert linear_groups._scalar(2, 0b10011) in (0b110, 0b111)  # the cube roots of 1 in GF(16)
 
 
-@pytest.mark.parametrize("arguments", ["--dimension 1", "--dimension 7 --length 24"])
-def test_arguments_are_checked(arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["linear_codes", *arguments.split()])
+def test_arguments_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["group_modules", "--dimension", "1"])
     with pytest.raises(SystemExit) as stopped:
-        linear_codes.main()
+        group_modules.main()
     assert stopped.value.code == 2
 
 
 def test_command_prints_a_line_of_the_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = "--dimension 3 --length 7 --distance 4 --minutes 2"
-    monkeypatch.setattr(sys, "argv", ["linear_codes", *arguments.split()])
-    linear_codes.main()
+    monkeypatch.setattr(group_modules, "wanted_codes", lambda k: {7: 4})
+    monkeypatch.setattr(sys, "argv", ["group_modules", "--dimension", "4", "--minutes", "0.005"])
+    group_modules.main()
+    assert capsys.readouterr().out == ""  # [7, 4, 3] is the best
+    monkeypatch.setattr(group_modules, "wanted_codes", lambda k: {8: 4})
+    group_modules.main()
     n, k, d, field, *texts = capsys.readouterr().out.strip().split(",")
     code = KnownCode(int(n), int(k), int(d), int(field), *texts)
-    assert len(row_reduced(code.generator())) == 3
+    assert len(row_reduced(code.generator())) == 4
     assert least_weight(code.generator()) >= code.d >= 3
 
 

@@ -28,7 +28,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 from benchmarks.code_search import columns as single
-from benchmarks.code_search import linear_codes
+from benchmarks.code_search import linear_groups
 from benchmarks.code_search.group_modules import print_found
 from benchmarks.code_search.permutation_groups import Permutations, closure
 
@@ -108,7 +108,7 @@ class Group(NamedTuple):
         """Return the group with these elements."""
         every = np.arange(elements.shape[1])
         units = 1 << np.arange(len(every).bit_length() - 1)
-        images = np.array([linear_codes.all_images(linear_codes.transpose(element[units])) for element in elements])
+        images = np.array([linear_groups.all_images(linear_groups.transpose(element[units])) for element in elements])
         first = images.min(axis=0)
         kept = np.flatnonzero(first == every)[1:]
         counts = np.bincount(first)[kept].astype(np.float32)
@@ -132,7 +132,7 @@ def random_group(k: int, rng: np.random.Generator) -> tuple[str, str, Group]:
     fixed = k - moving * size
     blocks = ".".join(f"{f:x}" for f in [*rng.choice(moduli, moving).tolist(), *[0b11] * fixed])
     text = ".".join(["2"] * moving + ["1"] * fixed)
-    images = linear_codes.all_images(np.array(linear_map(blocks, text)))
+    images = linear_groups.all_images(np.array(linear_map(blocks, text)))
     return blocks, text, Group.of(closure(images[None]))
 
 
@@ -166,7 +166,7 @@ def _random_flat(elements: Permutations, rng: np.random.Generator) -> Vectors:
     while len(basis) < dimension:
         nexts = one[basis[-1]], rng.integers(size), rng.choice(fixed)
         basis.append(nexts[usual if rng.random() < 0.8 else rng.integers(3)])
-    vectors = linear_codes.all_images(np.array(basis))
+    vectors = linear_groups.all_images(np.array(basis))
     if rng.random() < 0.6:
         vectors = vectors ^ (rng.choice(fixed) if rng.random() < 0.5 else rng.integers(size))
     else:

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import numpy.typing as npt
-from benchmarks.code_search import linear_codes
+from benchmarks.code_search import linear_groups
 from benchmarks.code_search.group_modules import print_found
 
 from lbhash.centers.constructions.galois_field import divide, multiply
@@ -143,7 +143,7 @@ def grown(modules: Sequence[Module], d: int, r: int, end: float, rng: np.random.
         if not all(fitting.values()):
             break
         if at == len(modules) - 1 or max(map(len, fitting.values())) < LISTED:
-            code = linear_codes.all_images(packed(words, n))
+            code = linear_groups.all_images(packed(words, n))
             listed = {
                 other: np.stack([packed(_sums(_basis(*other, word)), n) for word in found])
                 for other, found in fitting.items()
@@ -233,7 +233,7 @@ def fitting_words(
     if len(room) > tried:
         start, *steps = (_random_sum(room, rng) for _ in range(tried + 1))
     many = [(word, 2 ** (r - j)) for j in range(1, r - 1) for word in shared[j]]
-    code = linear_codes.all_images(packed(words, cycles.n))[rng.permutation(2 ** len(words))]
+    code = linear_groups.all_images(packed(words, cycles.n))[rng.permutation(2 ** len(words))]
     found = np.zeros((most, code.shape[1]), np.uint64)
     count = _tried(
         packed([start], cycles.n)[0],

@@ -1,14 +1,14 @@
 """Binary linear codes that no simple construction gives, found by search and stored by their symmetry.
 
-``benchmarks.code_search.linear_codes`` finds them, prints the lines of ``known_linear.csv`` and tells the method. The
+``benchmarks.code_search.group_modules`` finds them, prints the lines of ``known_linear.csv`` and tells the method. The
 columns of a generator ``[k, n]`` are vectors of GF(2)^k, and here they come in whole orbits of a group of linear maps,
 so that a code is stored as the maps and one vector of each orbit. GF(2)^k is a product of rings GF(2)[x] / f(x), its
 ``blocks``; a map takes the element y of block b to s_b y^(2^j) in block t_b, and is written ``s_1.s_2...^j@t_1.t_2...``
 with hexadecimal polynomials; without ``^j`` j is 0, and without ``@`` every block stays. Quasi-cyclic codes of one
 and of several generators have one map; the multiplication by an element of GF(4) or GF(8) as the first map makes the
-code linear over that field, under the simplex code [3, 2, 2] or [7, 3, 4]. Without blocks, as for the codes of
-``benchmarks.code_search.group_modules`` and ``divisible``, a map is the images of the unit vectors, ``v_1.v_2...``.
-Without maps, as for those of ``benchmarks.code_search.columns``, all columns are stored.
+code linear over that field, under the simplex code [3, 2, 2] or [7, 3, 4]. Without blocks a map is the images of the
+unit vectors, ``v_1.v_2...``. Without maps, as for the codes of ``benchmarks.code_search.columns`` and ``growing``, all
+columns are stored.
 """
 
 from __future__ import annotations
