@@ -15,6 +15,7 @@ from benchmarks.code_search import (
     puncturing,
     random_modules,
     subcodes,
+    wanted,
 )
 
 from lbhash.centers.bounds.best_linear import best_known_linear
@@ -131,8 +132,8 @@ def test_cyclic_groups_have_their_dimension_and_are_as_small_as_that() -> None:
 def test_what_an_orbit_adds_to_the_weights_of_words_is_counted() -> None:
     group = group_modules.Group(2, "7.b", ("2.2",))
     images = linear_map(group.blocks, *group.maps)
-    weights, lengths, starts = group_modules.orbits_of(group)
-    columns = [orbit(int(start), [images]) for start in starts]
+    weights, lengths, columns = group_modules.orbits_of(group)
+    assert [set(vectors) for vectors in columns] == [set(orbit(int(vectors[0]), [images])) for vectors in columns]
     assert lengths.tolist() == [len(vectors) for vectors in columns]
     assert sorted(v for vectors in columns for v in vectors) == list(range(1, 2**5))
     counted = {tuple(sum((u & v).bit_count() % 2 for v in vectors) for vectors in columns) for u in range(1, 2**5)}
@@ -145,10 +146,25 @@ def test_orbits_of_any_length_are_chosen() -> None:
     weights = np.array([[(u & v).bit_count() % 2 for v in points] for u in points], np.float32)
     lengths = np.ones(7, np.int64)
     for seed in range(20):  # any chance, any tenure
-        chosen, cost = group_modules.chosen_orbits(weights, lengths, 7, 4, 1000, seed)
+        start = np.arange(seed % 6)
+        chosen, cost = group_modules.chosen_orbits(start, weights, lengths, 7, 4, 1000, seed)
         assert (sorted(chosen), cost) == (list(range(7)), 0)
-        chosen, cost = group_modules.chosen_orbits(weights, lengths, 6, 4, 1000, seed)
-        assert len(chosen) == 0 < cost == 4  # the four words that the missing point adds to are of weight 3
+        chosen, cost = group_modules.chosen_orbits(start, weights, lengths, 6, 4, 1000, seed)
+        assert len(set(chosen)) == 6
+        assert cost == 4  # the four words that the missing point adds to have weight 3
+
+
+def test_a_subgroup_has_the_orbits_cut_up() -> None:
+    rng = np.random.default_rng(0)
+    for blocks, power in list(linear_groups.cyclic_groups(6, 30))[::4]:
+        group = group_modules.Group(2, blocks, (power,))
+        smaller = group_modules.subgroup(group, rng)
+        if smaller:
+            large, small = group_modules.orbits_of(group), group_modules.orbits_of(smaller)
+            assert len(small.lengths) > len(large.lengths)
+            columns = np.concatenate([large.vectors[0], large.vectors[-1], large.vectors[-1]])
+            parts = group_modules.orbits_in(columns, small)
+            assert sorted(np.concatenate([small.vectors[j] for j in parts])) == sorted(columns)
 
 
 def test_random_modules_are_of_the_group_and_of_the_dimension() -> None:
@@ -209,9 +225,9 @@ def test_the_search_among_groups_gives_up() -> None:
 
 
 def test_the_search_among_groups_wants_the_shortest_lengths() -> None:
-    wanted = group_modules.wanted_codes(11)
-    assert all(best_linear_code(n, 11).d < d == best_known_linear(n, 11) for n, d in wanted.items())
-    assert len(set(wanted.values())) == len(wanted)
+    codes = wanted.wanted_codes(11)
+    assert all(best_linear_code(n, 11).d < d == best_known_linear(n, 11) for n, d in codes.items())
+    assert len(set(codes.values())) == len(codes)
 
 
 def test_the_transform_is_the_sum_over_all_words() -> None:
@@ -292,11 +308,11 @@ def test_arguments_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_command_prints_a_line_of_the_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(group_modules, "wanted_codes", lambda k: {7: 4})
+    monkeypatch.setattr(wanted, "wanted_codes", lambda k: {7: 4})
     monkeypatch.setattr(sys, "argv", ["group_modules", "--dimension", "4", "--minutes", "0.005"])
     group_modules.main()
     assert capsys.readouterr().out == ""  # [7, 4, 3] is the best
-    monkeypatch.setattr(group_modules, "wanted_codes", lambda k: {8: 4})
+    monkeypatch.setattr(wanted, "wanted_codes", lambda k: {8: 4})
     group_modules.main()
     n, k, d, field, *texts = capsys.readouterr().out.strip().split(",")
     code = KnownCode(int(n), int(k), int(d), int(field), *texts)

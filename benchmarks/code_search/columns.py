@@ -25,7 +25,7 @@ from collections.abc import Iterator
 import numba
 import numpy as np
 import numpy.typing as npt
-from benchmarks.code_search.group_modules import wanted_codes
+from benchmarks.code_search.wanted import wanted_codes
 
 from lbhash.centers.constructions import linear_table
 from lbhash.centers.constructions.known_linear import KnownCode

@@ -29,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 from benchmarks.code_search import columns as single
 from benchmarks.code_search import linear_groups
-from benchmarks.code_search.group_modules import print_found
 from benchmarks.code_search.permutation_groups import Permutations, closure
+from benchmarks.code_search.wanted import print_found
 
 from lbhash.centers.constructions.known_linear import KnownCode, linear_map
 

@@ -6,8 +6,11 @@ prints such lines. The columns are taken in whole orbits of a group of linear ma
 cyclic group, a random one of a product of rings, or a random module of a group of permutations (``random_modules.py``).
 A tabu search lets an orbit go, the one that is missed least or any, and fills up with those that do most good, of any
 length; what it lowers is the sum over the words of (d - weight)^2, for the weights below d. Every group is tried for a
-moment, and those that came near are tried again and again. For d even the search is for length n - 1 and distance
-d - 1, too. Most of the best codes have a group with 100 to 900 orbits, of order 5 to 30.
+moment. Those that came near are tried again, and so are their subgroups, from where they came to: a subgroup has more
+orbits to choose from. Most of the best codes have a group of order 5 to 30, with 100 to 900 orbits.
+
+For d even the search is for length n - 1 and distance d - 1, too, and for codes of length n - 3 and distance d - 2 that
+three columns lengthen (``columns.py``).
 
 Source: Braun, Kohnert and Wassermann, IEEE Trans. Inform. Theory 51 (2005) 4247-4251; tabu search for codes, Gulliver
 and Bhargava, IEEE Trans. Inform. Theory 37 (1991) 552-555.
@@ -15,9 +18,9 @@ and Bhargava, IEEE Trans. Inform. Theory 37 (1991) 552-555.
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -26,11 +29,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 from benchmarks.code_search import linear_groups
+from benchmarks.code_search.columns import lengthened
 from benchmarks.code_search.random_modules import random_module
+from benchmarks.code_search.wanted import print_found
 
-from lbhash.centers.bounds.best_linear import TABLE_BITS, best_known_linear
-from lbhash.centers.constructions.known_linear import KnownCode, linear_map
-from lbhash.centers.constructions.linear_table import best_linear_code
+from lbhash.centers.constructions.known_linear import KnownCode, _image, linear_map
 
 Weights = npt.NDArray[np.float32]
 Vectors = npt.NDArray[np.int64]
@@ -49,29 +52,6 @@ def main() -> None:
     print_found(__doc__, search)
 
 
-def print_found(doc: str | None, search: Callable[[int, dict[int, int], float, int], Iterator[KnownCode]]) -> None:
-    """Run a search as a command, with a dimension, minutes and a seed, and print the codes."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dimension", type=int, required=True, metavar="K", help="from 4 to 15")
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    if not 4 <= given.dimension <= 15:
-        parser.error(f"dimension is {given.dimension}; it must be from 4 to 15")
-    for code in search(given.dimension, wanted_codes(given.dimension), given.minutes, given.seed):
-        print(",".join(map(str, code)), flush=True)
-
-
-def wanted_codes(k: int) -> dict[int, int]:
-    """The even distances of the best codes known that the library's codes lack, by the first length that has them."""
-    wanted = {}
-    for n in range(k + 2, TABLE_BITS + 1):
-        d = best_known_linear(n, k) or 0
-        if d % 2 == 0 and d > max(best_linear_code(n, k).d, best_known_linear(n - 1, k) or 0):  # type: ignore[union-attr]
-            wanted[n] = d
-    return wanted
-
-
 class Group(NamedTuple):
     """A group of linear maps, as ``known_linear.csv`` has it."""
 
@@ -81,11 +61,31 @@ class Group(NamedTuple):
 
 
 class Orbits(NamedTuple):
-    """What orbits of columns add to the weights of words, ``[words, orbits]``, their lengths, and a vector of each."""
+    """What orbits of columns add to the weights of words, ``[words, orbits]``, their lengths, and all their vectors."""
 
     weights: Weights
     lengths: Vectors
-    starts: Vectors
+    vectors: list[Vectors]
+
+
+class Reached(NamedTuple):
+    """What a group came to: the cost, in units of the group that it is a subgroup of, and the columns."""
+
+    cost: float
+    unit: float
+    columns: Vectors
+
+
+@dataclass
+class Goal:
+    """A code that is wanted, or a shorter one that may be lengthened to it, and what groups came to."""
+
+    n: int
+    d: int
+    wanted: int
+    lengthens: bool
+    drawn: int = 0
+    reached: dict[Group, Reached] = field(default_factory=dict)
 
 
 def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0) -> Iterator[KnownCode]:
@@ -100,29 +100,57 @@ def search(k: int, wanted: dict[int, int], minutes: float, seed: int = 0) -> Ite
     rng = np.random.default_rng(seed)
     end = time.monotonic() + 60 * minutes
     groups, drawn = list[Group](), random_groups(k, rng)
-    goals = [(n - odd, d - odd, n) for n, d in wanted.items() for odd in range(1 + (d % 2 == 0))]
-    costs: list[dict[Group, float]] = [{} for _ in goals]
+    goals = [
+        Goal(n - shorter - odd, d - shorter // 3 * 2 - odd, n, shorter > 0)
+        for n, d in wanted.items()
+        for shorter in (0, 3)
+        for odd in range(1 + (d % 2 == 0))
+        if n - shorter - odd > k and d - shorter // 3 * 2 - odd > 0
+    ]
     while wanted:
-        for (n, d, longest), reached in zip(goals, costs, strict=True):
-            if longest not in wanted:
+        for goal in goals:
+            if goal.wanted not in wanted:
                 continue
             if time.monotonic() > end:
                 return
-            fresh = len(reached) < FIRST_GROUPS or rng.random() < 1 / 3
-            if fresh and len(reached) == len(groups):
+            if goal.drawn == len(groups):
                 groups += islice(drawn, 1)
-            if fresh and len(reached) < len(groups):
-                group, steps = groups[len(reached)], STEPS
-            else:
-                best = sorted(reached, key=reached.__getitem__)
-                group, steps = best[rng.integers(max(1, len(best) // int(rng.choice([5, 20, 100]))))], MORE_STEPS
-            orbits = orbits_of(group)
-            chosen, cost = chosen_orbits(orbits.weights, orbits.lengths, n, d, steps, int(rng.integers(2**31)))
-            reached[group] = min(cost, reached.get(group, cost))
-            if len(chosen):
-                starts = " ".join(f"{start:x}" for start in orbits.starts[chosen])
-                yield KnownCode(int(orbits.lengths[chosen].sum()), k, d, *group[:2], " ".join(group.maps), starts)
-                del wanted[longest]
+            found = _tried(goal, groups, k, rng)
+            if found:
+                yield found
+                del wanted[goal.wanted]
+
+
+def _tried(goal: Goal, groups: list[Group], k: int, rng: np.random.Generator) -> KnownCode | None:
+    """The code of a try for a goal: with the next group, or one that came near, or a subgroup of it."""
+    steps, unit, start = STEPS, 1.0, np.zeros(0, np.int64)
+    if goal.drawn < len(groups) and (goal.drawn < FIRST_GROUPS or rng.random() < 1 / 3):
+        group = groups[goal.drawn]
+        goal.drawn += 1
+    else:
+        near = sorted(goal.reached, key=lambda group: goal.reached[group].cost)
+        group, steps = near[rng.integers(max(1, len(near) // int(rng.choice([5, 20, 100]))))], MORE_STEPS
+        came_to = goal.reached[group]
+        unit = came_to.unit
+        if rng.random() < 0.5 and (smaller := subgroup(group, rng)) and len(orbits_of(smaller).lengths) <= MOST:
+            unit *= len(orbits_of(group).lengths) / len(orbits_of(smaller).lengths)
+            group, start = smaller, orbits_in(came_to.columns, orbits_of(smaller))
+    orbits = orbits_of(group)
+    seed = int(rng.integers(2**31))
+    chosen, cost = chosen_orbits(start, orbits.weights, orbits.lengths, goal.n, goal.d, steps, seed)
+    columns = np.concatenate([orbits.vectors[j] for j in chosen]) if len(chosen) else np.zeros(0, np.int64)
+    if group not in goal.reached or cost * unit < goal.reached[group].cost:
+        goal.reached[group] = Reached(cost * unit, unit, columns)
+    if cost > 0:
+        return None
+    if not goal.lengthens:
+        starts = " ".join(f"{orbits.vectors[j][0]:x}" for j in chosen)
+        return KnownCode(len(columns), k, goal.d, *group[:2], " ".join(group.maps), starts)
+    columns = np.append(columns, np.bitwise_xor.reduce(columns)) if goal.d % 2 else columns
+    d = goal.d + goal.d % 2
+    three = lengthened(columns, k, d)
+    texts = " ".join(f"{column:x}" for column in [*columns, *three])
+    return KnownCode(len(columns) + 3, k, d + 2, 2, "", "", texts) if three else None
 
 
 def random_groups(k: int, rng: np.random.Generator) -> Iterator[Group]:
@@ -145,6 +173,33 @@ def random_groups(k: int, rng: np.random.Generator) -> Iterator[Group]:
             yield group
 
 
+def subgroup(group: Group, rng: np.random.Generator) -> Group | None:
+    """A group without one of the maps, or with a power of it; None if that is of the identity alone."""
+    maps = [linear_map(group.blocks, text) for text in group.maps]
+    one = maps.pop(rng.integers(len(maps)))
+    if not maps or rng.random() < 0.5:
+        power, order = one, 1
+        while any(image != 1 << i for i, image in enumerate(power)):
+            power, order = [_image(one, image) for image in power], order + 1
+        primes = [p for p in range(2, order + 1) if order % p == 0 and all(p % q for q in range(2, p))]
+        power = one
+        for _ in range(int(rng.choice(primes)) - 1 if primes else 0):
+            power = [_image(one, image) for image in power]
+        if any(image != 1 << i for i, image in enumerate(power)):
+            maps.append(power)
+    texts = tuple(".".join(f"{image:x}" for image in images) for images in maps)
+    return Group(2, "", texts) if maps else None
+
+
+def orbits_in(columns: Vectors, orbits: Orbits) -> Vectors:
+    """The orbits that columns are made of, by their numbers."""
+    where = np.zeros(sum(map(len, orbits.vectors)) + 1, np.int64)
+    for j, vectors in enumerate(orbits.vectors):
+        where[vectors] = j
+    counts = np.bincount(where[columns], minlength=len(orbits.lengths)) // orbits.lengths
+    return np.repeat(np.arange(len(counts)), counts)
+
+
 @lru_cache(maxsize=300)
 def orbits_of(group: Group) -> Orbits:
     """The orbits of columns of a group and what they add; without the weights where there are too many."""
@@ -152,16 +207,19 @@ def orbits_of(group: Group) -> Orbits:
     vectors, begins = linear_groups.orbits(np.array([linear_groups.all_images(matrix) for matrix in images]))
     few = len(begins) - 2 <= MOST
     weights = linear_groups.orbit_weights(images, vectors, begins)[1:].T.copy() if few else np.zeros((0, 0), np.float32)
-    return Orbits(weights, np.diff(begins)[1:], vectors[begins[1:-1]])
+    return Orbits(weights, np.diff(begins)[1:], np.split(vectors, begins[1:-1])[1:])
 
 
 @numba.njit(cache=True, fastmath=True)
-def chosen_orbits(weights: Weights, lengths: Vectors, n: int, d: int, steps: int, seed: int) -> tuple[Vectors, float]:
-    """Orbits of columns, of at most n together, that make a code of distance d, and 0; or none, and the least cost.
+def chosen_orbits(
+    start: Vectors, weights: Weights, lengths: Vectors, n: int, d: int, steps: int, seed: int
+) -> tuple[Vectors, float]:
+    """The best choice found of orbits of columns, of at most n together, and its cost.
 
     The cost is the sum of (d - weight)^2 over one word of each orbit of words, for the weights below d.
 
     Args:
+        start: orbits to begin with, of at most n together.
         weights: ``[words, orbits]``; what each orbit of columns adds to the weight of each word.
         lengths: of the orbits of columns.
         n: the most columns.
@@ -178,7 +236,12 @@ def chosen_orbits(weights: Weights, lengths: Vectors, n: int, d: int, steps: int
     chosen, size, left = np.zeros(n, np.int64), 0, n
     missing = np.full(len(weights), d, np.float32)
     free_at, may_leave = np.zeros(orbits, np.int64), np.zeros(n, np.int64)
-    shortest, record = lengths.min(), np.float32(1e30)
+    shortest, record, best_chosen = lengths.min(), np.float32(1e30), chosen[:0]
+    for j in start:
+        chosen[size] = j
+        size += 1
+        missing -= added[j]
+        left -= lengths[j]
     for step in range(steps):
         for i in range(min(size, 1 + (np.random.randint(16) == 0))):  # noqa: NPY002
             p = np.random.randint(size)  # noqa: NPY002
@@ -210,8 +273,9 @@ def chosen_orbits(weights: Weights, lengths: Vectors, n: int, d: int, steps: int
             left -= lengths[best]
         if missing.max() <= 0:
             return chosen[:size], 0.0
-        record = min(record, reached)
-    return chosen[:0], float(record)
+        if reached < record:
+            record, best_chosen = reached, chosen[:size].copy()
+    return best_chosen, float(record)
 
 
 @numba.njit(cache=True, fastmath=True)

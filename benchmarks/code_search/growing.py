@@ -34,7 +34,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 from benchmarks.code_search import linear_groups
-from benchmarks.code_search.group_modules import print_found
+from benchmarks.code_search.wanted import print_found
 
 from lbhash.centers.constructions.galois_field import divide, multiply
 from lbhash.centers.constructions.known_linear import KnownCode
