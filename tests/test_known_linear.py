@@ -169,8 +169,8 @@ def test_a_subgroup_has_the_orbits_cut_up() -> None:
 
 def test_random_modules_are_of_the_group_and_of_the_dimension() -> None:
     rng = np.random.default_rng(0)
-    modules = [module for _ in range(200) if (module := random_modules.random_module(8, 60, rng))]
-    assert len(modules) > 20
+    modules = [module for _ in range(60) if (module := random_modules.random_module(8, 60, rng))]
+    assert len(modules) > 6
     for texts in modules:
         maps = [linear_map("", text) for text in texts]
         assert all(len(row_reduced(np.array(images)[:, None] >> np.arange(8) & 1)) == 8 for images in maps)
