@@ -83,9 +83,8 @@ def search(wanted: dict[tuple[int, int], int], minutes: float, seed: int = 0) ->
             if (n, k) not in found:
                 yield _code(columns, k, d - odd)
             found.add((n, k))
-            columns = np.append(columns, np.bitwise_xor.reduce(columns)) if odd else columns
-            if lengthens and (three := lengthened(columns, k, d)):
-                yield _code(np.append(columns, three), k, d + 2)
+            if lengthens and (code := longer_code(columns, k, d - odd)):
+                yield code
                 found.add(longer)
 
 
@@ -200,6 +199,14 @@ def _transform(values: Weights, k: int, other: Weights) -> None:
     for row in range(rows):
         for i in range(16):
             values[row * 16 + i] = other[i * rows + row]
+
+
+def longer_code(columns: Vectors, k: int, d: int) -> KnownCode | None:
+    """The code that three columns make of one of distance d, after a parity bit where d is odd; None if none do."""
+    if d % 2:
+        columns, d = np.append(columns, np.bitwise_xor.reduce(columns)), d + 1
+    three = lengthened(columns, k, d)
+    return _code(np.append(columns, three), k, d + 2) if three else None
 
 
 def lengthened(columns: Vectors, k: int, d: int) -> list[int]:
