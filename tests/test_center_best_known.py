@@ -13,9 +13,8 @@ from lbhash.centers.constructions.linear_table import best_linear_code
 # BEGIN of the list; `python -m tests.test_center_best_known` prints it.
 BELOW: dict[int, str] = {
     11: ("144-145 147-148 "),
-    13: ("156-161 204-205 "),
-    14: ("252-256 "),
-    15: ("72-73 112-117 "),
+    13: ("204-205 "),
+    15: ("72-73 "),
 }
 # END of the list
 """The lengths by dimension whose best known code is not here yet, as ranges: it takes a longer search."""
