@@ -7,7 +7,7 @@ cyclic group, a random one of a product of rings, or a random module of a group 
 A tabu search lets an orbit go, the one that is missed least or any, and fills up with those that do most good, of any
 length; what it lowers is the sum over the words of (d - weight)^2, for the weights below d. Every group is tried for a
 moment. Those that came near are tried again, and so are their subgroups, from where they came to: a subgroup has more
-orbits to choose from. A quarter of the groups of ``known_linear.csv`` have more than 250 orbits.
+orbits to choose from. A quarter of the groups of ``known_linear.csv`` have more than 220 orbits.
 
 For d even the search is for length n - 1 and distance d - 1, too, and for codes of length n - 3 and distance d - 2 that
 three columns lengthen (``columns.py``).
