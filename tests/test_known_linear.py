@@ -2,6 +2,7 @@
 
 import math
 import sys
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -146,14 +147,42 @@ def test_orbits_of_any_length_are_chosen() -> None:
     # All points of GF(2)^3 alone: the simplex code [7, 3, 4]; no [6, 3, 4] code is there.
     points = np.arange(1, 8)
     weights = np.array([[(u & v).bit_count() % 2 for v in points] for u in points], np.float32)
-    lengths = np.ones(7, np.int64)
+    lengths, four = np.ones(7, np.int64), np.full(7, 4, np.float32)
     for seed in range(20):  # any chance, any tenure
         start = np.arange(seed % 6)
-        chosen, cost = group_modules.chosen_orbits(start, weights, lengths, 7, 4, 1000, seed)
+        chosen, cost = group_modules.chosen_orbits(start, weights, lengths, 7, four, 1000, seed)
         assert (sorted(chosen), cost) == (list(range(7)), 0)
-        chosen, cost = group_modules.chosen_orbits(start, weights, lengths, 6, 4, 1000, seed)
+        chosen, cost = group_modules.chosen_orbits(start, weights, lengths, 6, four, 1000, seed)
         assert len(set(chosen)) == 6
         assert cost == 4  # the four words that the missing point adds to have weight 3
+        chosen, cost = group_modules.chosen_orbits(start, weights, lengths, 6, four - weights[:, 2], 1000, seed)
+        assert (sorted(chosen), cost) == ([0, 1, 3, 4, 5, 6], 0)
+
+
+def test_a_plane_is_a_subspace_that_the_group_keeps() -> None:
+    rng, met = np.random.default_rng(0), 0
+    for blocks, power in linear_groups.cyclic_groups(7, 60):
+        images = linear_map(blocks, power)
+        plane = group_modules.kept_plane(group_modules.orbits_of(group_modules.Group(2, blocks, (power,))), rng)
+        met += len(plane) > 0
+        assert len(plane) in (0, 7)
+        assert all(v ^ w in {0, *plane} for v in plane for w in plane)
+        assert all(set(orbit(int(v), [images])) <= set(plane) for v in plane)
+    assert met > 3
+
+
+def test_codes_that_a_plane_lengthens_are_found() -> None:
+    # [8, 4, 4] has one word of weight 8, as the plane must not be 1 in it: with the plane it is the simplex code.
+    rng = np.random.default_rng(0)
+    groups = list(islice(group_modules.random_groups(4, rng), 20))
+    goal = group_modules.Goal(8, 4, 8, lengthens=False, plane=True)
+    found = [code for _ in range(60) if (code := group_modules._tried(goal, groups, 4, rng))]
+    assert found
+    for code in found:
+        assert least_weight(code.generator()) == 4
+    for reached in goal.reached.values():
+        if reached.cost == 0:
+            assert sorted([*reached.columns, *reached.plane]) == list(range(1, 16))
 
 
 def test_a_subgroup_has_the_orbits_cut_up() -> None:
