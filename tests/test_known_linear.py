@@ -172,7 +172,7 @@ def test_a_plane_is_a_subspace_that_the_group_keeps() -> None:
 
 
 def test_codes_that_a_plane_lengthens_are_found() -> None:
-    # [8, 4, 4] has one word of weight 8, as the plane must not be 1 in it: with the plane it is the simplex code.
+    # The eight vectors outside a plane are the columns of a [8, 4, 4] code, and all fifteen those of the simplex code.
     rng = np.random.default_rng(0)
     groups = list(islice(group_modules.random_groups(4, rng), 20))
     goal = group_modules.Goal(8, 4, 8, lengthens=False, plane=True)

@@ -11,8 +11,8 @@ orbits to choose from. A quarter of the groups of ``known_linear.csv`` have more
 
 For d even the search is for length n - 1 and distance d - 1, too; for codes of length n - 3 and distance d - 2 that
 three columns lengthen (``columns.py``); and for codes that a plane, the seven vectors of a subspace that the group
-keeps, lengthens to length n + 7 and distance d + 4. A plane asks for more, but often for a code whose weights are
-multiples of 8, and such are found: [148, 11, 68] by way of [155, 11, 72], on a GPU.
+keeps, lengthens to length n + 7 and distance d + 4. That asks for more, but of the tries at [148, 11, 68] only one with
+a plane, on a GPU, found it: in [155, 11, 72], whose weights are all multiples of 8.
 
 Source: Braun, Kohnert and Wassermann, IEEE Trans. Inform. Theory 51 (2005) 4247-4251; tabu search for codes, Gulliver
 and Bhargava, IEEE Trans. Inform. Theory 37 (1991) 552-555.
@@ -81,7 +81,7 @@ class Reached(NamedTuple):
 
 @dataclass
 class Goal:
-    """A code that is wanted, with a plane that lengthens it or not, or a shorter one, and what groups came to."""
+    """A code that is wanted, or with a plane, or a shorter one to be lengthened to it, and what groups came to."""
 
     n: int
     d: int
@@ -146,9 +146,7 @@ def _tried(goal: Goal, groups: list[Group], k: int, rng: np.random.Generator) ->
             group, start = smaller, orbits_in(came_to.columns, orbits_of(smaller))
     orbits = orbits_of(group)
     seed = int(rng.integers(2**31))
-    needs = np.full(len(orbits.weights), goal.d, np.float32)
-    if goal.plane:  # what it adds to a word is 0 or 4
-        needs += 4 - orbits.weights[:, orbits_in(plane, orbits)].sum(1)
+    needs = goal.d + 4 * goal.plane - orbits.weights[:, orbits_in(plane, orbits)].sum(1)
     chosen, cost = chosen_orbits(start, orbits.weights, orbits.lengths, goal.n, needs, steps, seed)
     columns = np.concatenate([orbits.vectors[j] for j in chosen]) if len(chosen) else np.zeros(0, np.int64)
     if group not in goal.reached or cost * unit < goal.reached[group].cost:

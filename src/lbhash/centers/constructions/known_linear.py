@@ -25,7 +25,7 @@ from lbhash.centers.constructions.linear import Generator
 
 
 class KnownPuncturing(NamedTuple):
-    """Bits that can be left out of the best [n, k] code but for these, so that a code of distance d is left."""
+    """Bits to leave out of the best [n, k] code but for later ones, so that a code of distance d is left."""
 
     n: int
     k: int
