@@ -12,7 +12,6 @@ from lbhash.centers.constructions.linear_table import best_linear_code
 
 # BEGIN of the list; `python -m tests.test_center_best_known` prints it.
 BELOW: dict[int, str] = {
-    13: ("204-205 "),
     15: ("72-73 "),
 }
 # END of the list

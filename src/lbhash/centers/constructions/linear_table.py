@@ -280,12 +280,15 @@ def _construction_x(table: Table) -> None:
 
 
 def _construction_x_over_subcodes(table: Table) -> None:
+    """Give tails to the words of [n, k, d] codes outside of a subcode, and of the codes between the two."""
     for known in known_subcodes():
-        code, more = table[known.n, known.k], known.k - len(known.messages)
-        for length in range(more, 33):
-            tail = table[length, more]
-            d, make = min(code.d + tail.d, known.d), partial(_with_tail_outside, known.messages)
-            _offer(table, code.n + length, code.k, d, "construction X over a chosen subcode", (code, tail), make)
+        code, least = table[known.n, known.k], len(known.messages)
+        make = partial(_with_tail_outside, known.messages)
+        for more in range(1, known.k - least + 1):
+            for length in range(more, 33):
+                tail = table[length, more]
+                n, k, d = code.n + length, least + more, min(code.d + tail.d, known.d)
+                _offer(table, n, k, d, "construction X over a chosen subcode", (code, tail), make)
 
 
 def _construction_xx(table: Table) -> None:
@@ -409,12 +412,15 @@ def _with_tail(large: bch.BCHCode, small: bch.BCHCode, extended: bool, tail: Gen
 
 
 def _with_tail_outside(messages: tuple[int, ...], generator: Generator, tail: Generator) -> Generator:
-    """Give a tail to the words outside of the subcode of some messages; bit i of a message is row i."""
+    """Give a tail to the words outside of the subcode of some messages; bit i of a message is row i.
+
+    If the tail has fewer dimensions than there are outside, only the code between that has as many is returned.
+    """
     k = len(generator)
     chosen = row_reduced((np.array(messages)[:, None] >> np.arange(k) & 1).astype(np.uint8))
     others = np.delete(np.eye(k, dtype=np.uint8), chosen.argmax(axis=1), axis=0)
     zeros = np.zeros((len(chosen), tail.shape[1]), np.uint8)
-    return np.block([[others @ generator % 2, tail], [chosen @ generator % 2, zeros]])
+    return np.block([[others[: len(tail)] @ generator % 2, tail], [chosen @ generator % 2, zeros]])
 
 
 def _two_tails(left: Generator, right: Generator) -> Generator:
