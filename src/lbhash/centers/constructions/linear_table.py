@@ -280,7 +280,7 @@ def _construction_x(table: Table) -> None:
 
 
 def _construction_x_over_subcodes(table: Table) -> None:
-    """Give tails to the words of [n, k, d] codes outside of a subcode, and of the codes between the two."""
+    """Give tails to the words outside of a subcode, of the whole code and of the codes between the two."""
     for known in known_subcodes():
         code, least = table[known.n, known.k], len(known.messages)
         make = partial(_with_tail_outside, known.messages)
@@ -414,7 +414,7 @@ def _with_tail(large: bch.BCHCode, small: bch.BCHCode, extended: bool, tail: Gen
 def _with_tail_outside(messages: tuple[int, ...], generator: Generator, tail: Generator) -> Generator:
     """Give a tail to the words outside of the subcode of some messages; bit i of a message is row i.
 
-    If the tail has fewer dimensions than there are outside, only the code between that has as many is returned.
+    A tail with fewer rows than there are outside goes to the first of those; the others are left out.
     """
     k = len(generator)
     chosen = row_reduced((np.array(messages)[:, None] >> np.arange(k) & 1).astype(np.uint8))
