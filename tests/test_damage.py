@@ -20,7 +20,6 @@ from lbhash.codes.shards import MANIFEST, read_manifest, shards_of
 from lbhash.pipeline.encode import encode
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.shard_store import EmbeddingShards
-from lbhash.reproduce.runs.store import Runs
 from lbhash.training.checkpoints import load_checkpoint, write_checkpoint
 from lbhash.utils.checksums import checked, read_npz, with_checksum, write_npz
 from lbhash.utils.parallel import read_run, write_run
@@ -280,15 +279,6 @@ def test_results_of_runs(tmp_path, result):
     refusals(file, lambda: read_run(file), same, 80)
     file.write_text(json.dumps(result))
     assert same(read_run(file))
-
-
-def test_codes_of_runs(tmp_path, monkeypatch):
-    runs = Runs(tmp_path)
-    monkeypatch.setattr(Runs, "file", lambda *of: tmp_path / "codes.npz")
-    write_npz(tmp_path / "codes.npz", {"query": np.arange(40, dtype=np.uint8).reshape(20, 2)})
-    expected = np.arange(40).reshape(20, 2).tolist()
-    read = lambda: runs.read(None, 0, "codes")  # noqa: E731
-    assert refusals(tmp_path / "codes.npz", read, lambda found: found["query"].tolist() == expected, 200) > 0.5
 
 
 def test_a_search_of_settings(tmp_path):

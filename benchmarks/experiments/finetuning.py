@@ -21,7 +21,7 @@ from benchmarks.experiments.page import markdown_table
 
 from lbhash.centers import center_kinds
 from lbhash.centers.targets import ARRANGED
-from lbhash.reproduce.results.regression import Regression
+from lbhash.reproduce.results import Regression
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.training.monitor import VALIDATION_SHARE
 from lbhash.utils.files import replacing, write_text

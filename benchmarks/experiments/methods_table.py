@@ -3,8 +3,9 @@
     python -m benchmarks.experiments.methods_table --data clinc=FILE --data tiny-imagenet@1000=FILE --bits 32
 
 A data set is NAME=FILE, or NAME@R=FILE where its mAP looks at the first R of a ranking; FILE may be "digits".
-``--page`` names a page whose part "methods-table" becomes the tables of mAP, with pictures and each cell in a CSV file beside it: all are written as soon as a cell has been run. A cell that the CSV has
-is not run again, and one that it has of fewer seeds is added to: take its line out where its settings have changed.
+``--page`` names a page whose part "methods-table" becomes the tables of mAP, with pictures and each cell in a CSV file
+beside it: all are written as soon as a cell has been run. A cell that the CSV has of as many seeds is not run again:
+take its line out where its settings have changed.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ def _dataset(file: str, protocol: str | None) -> Any:
     return load_dataset(file, protocol=protocol)
 
 
-def execute(file: str, cell: Row, before: Row | None = None) -> Row:
-    """Train the seeds that are not in the line ``before``, encode and evaluate, and return the cell's line of all."""
+def execute(file: str, cell: Row) -> Row:
+    """Train every seed, encode and evaluate, and return the cell's line."""
     from lbhash.evaluation.report import evaluate
     from lbhash.hasher import Hasher
 
@@ -64,10 +65,9 @@ def execute(file: str, cell: Row, before: Row | None = None) -> Row:
     host, guided = cell["method"].removesuffix("_d"), cell["method"].endswith("_d")
     training = {} if host in CODERS else {"guided": guided, "epochs": int(cell["epochs"])}
     hasher = Hasher(int(cell["bits"]), host, device="cpu", **training)
-    known, count = int(before["seeds"]) if before else 0, int(cell["seeds"])
     started = time.perf_counter()
-    fitted = fit_seeds(hasher, part, len(classes), range(known, count))
-    seconds = time.perf_counter() - started + (float(before["seconds"]) if before else 0)
+    fitted = fit_seeds(hasher, part, len(classes), range(int(cell["seeds"])))
+    seconds = time.perf_counter() - started
     at = int(cell["at"]) if cell["at"] else None
     asked, held = dataset.query, dataset.base
     reports = [
@@ -75,11 +75,10 @@ def execute(file: str, cell: Row, before: Row | None = None) -> Row:
         for one in fitted
     ]
     maps = [report.map for report in reports]
-    found = _interval(before).with_more(maps) if before else Interval.of(maps)
+    found = Interval.of(maps)
     line = {"map": found.mean, "half": found.half}
     for name in ("map_worst", "map_best", "knn_accuracy"):
         values = [report.as_dict()[name] for report in reports]
-        values += [float(before[name])] * known if before and before[name] else []
         line[name] = None if None in values else fmean(values)
     shown = {name: "" if value is None else f"{value:.5f}" for name, value in line.items()}
     return {**cell, **shown, "seconds": f"{seconds:.1f}"}
@@ -114,7 +113,7 @@ def main(arguments: list[str] | None = None) -> None:
             before = done.get(cell)
             if before is None or int(before["seeds"]) < given.seeds:
                 task = dict(zip(KEY, cell, strict=True)) | {"seeds": str(given.seeds)}
-                tasks[" ".join(filter(None, cell))] = source.file, task, before
+                tasks[" ".join(filter(None, cell))] = source.file, task
     except (TypeError, ValueError) as error:
         parser.error(str(error))
     found = print_progress(

@@ -440,23 +440,17 @@ def flip_study(run: Run) -> None:
 
 @attack("flip-runs", "damaged finished runs of `reproduce`, read again", 200)
 def flip_runs(run: Run) -> None:
-    from lbhash.reproduce.runs.config import CODES, FINAL, TRAJECTORY, RunConfig
-    from lbhash.reproduce.runs.sources import Source
-    from lbhash.reproduce.runs.store import Runs, execute_and_save
+    from lbhash.reproduce.runs import Source
+    from lbhash.reproduce.runs.runner import CODES, TRAJECTORY, RunConfig, execute
+    from lbhash.utils.parallel import read_run
 
     material = Material(run)
     wanted = frozenset((CODES, TRAJECTORY))
     config = RunConfig(Source("blobs", str(material.data)), "csq", "plain", BITS, epochs=1, hidden=4, wanted=wanted)
-    done = material.program.call(execute_and_save, config, [0], run.folder / "runs")
+    done = material.program.call(execute, config, [0], run.folder / "runs")
     assert done.status == 0, done.err
 
     def read(there: str) -> Any:
-        runs = Runs(there)
-        codes = runs.read(config, 0, CODES)
-        return [
-            runs.read(config, 0, FINAL),
-            runs.read(config, 0, TRAJECTORY),
-            {k: v.tolist() for k, v in codes.items()},
-        ]
+        return read_run(config.file(0, Path(there)))
 
     flip_all(run, [Reader(material.program, run.folder / "runs", ("*",), (InChild(read),))])

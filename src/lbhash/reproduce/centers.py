@@ -7,7 +7,8 @@ import numpy as np
 from lbhash.centers import class_centers, minimum_distance
 from lbhash.reproduce import paper
 from lbhash.reproduce.results import Interval, Record, Result, plots
-from lbhash.reproduce.runs import RunConfig, Settings, Source, completed, grid, with_setting
+from lbhash.reproduce.runs import Settings, Source
+from lbhash.reproduce.runs.runner import RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 
 BITS = (16, 32, 48)

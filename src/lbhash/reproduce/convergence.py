@@ -7,7 +7,8 @@ import numpy as np
 from lbhash.reproduce.losses import LOSSES, NAMES
 from lbhash.reproduce.ratio import Course, epochs_figure
 from lbhash.reproduce.results import Interval, Record, Result
-from lbhash.reproduce.runs import TRAJECTORY, RunConfig, Settings, completed, grid, with_setting
+from lbhash.reproduce.runs import Settings
+from lbhash.reproduce.runs.runner import TRAJECTORY, RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 
 BITS = (64,)
@@ -21,7 +22,7 @@ def configs(settings: Settings) -> list[RunConfig]:
 
 def run(settings: Settings) -> Result:
     """Return how far and how fast each loss comes, and its curves by epoch."""
-    found = completed(settings, configs(settings), TRAJECTORY)
+    found = completed(settings, configs(settings))
     courses = {config: Course.of(of_seeds) for config, of_seeds in found.items()}
     records: list[Record] = []
     epochs: list[Record] = []

@@ -10,7 +10,8 @@ import numpy as np
 from lbhash.reproduce import paper
 from lbhash.reproduce.losses import BCE, LOSSES, NAMES
 from lbhash.reproduce.results import Interval, Record, Result, plots
-from lbhash.reproduce.runs import BITS, SECONDS, Settings, Source, completed, grid, with_setting
+from lbhash.reproduce.runs import Settings, Source
+from lbhash.reproduce.runs.runner import BITS, SECONDS, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 
 MOST_EPOCHS = 5
@@ -23,7 +24,8 @@ def run(settings: Settings) -> Result:
     for seed in settings.all_seeds():
         for config in grid(settings, BITS, LOSSES.values(), SECONDS):
             once = replace(settings, seed=seed, seeds=1)
-            ((seconds,),) = completed(once, [config], SECONDS).values()
+            ((run,),) = completed(once, [config]).values()
+            seconds = run[SECONDS]
             # The median of the epochs without the first, in which things are set up; of a single epoch, that one.
             key = (config.source, config.bits, NAMES[config.method, config.recipe])
             found.setdefault(key, []).append(float(np.median(seconds[1:] or seconds)))

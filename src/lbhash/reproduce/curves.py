@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from lbhash.reproduce.host_guided import pair_configs as configs
 from lbhash.reproduce.results import Interval, Record, Result, plots
-from lbhash.reproduce.runs import RunConfig, Settings, completed, row_head, with_setting
+from lbhash.reproduce.runs import Settings
+from lbhash.reproduce.runs.runner import RunConfig, completed, row_head, with_setting
 from lbhash.reproduce.texts import text
 
 __all__ = ["configs", "run"]

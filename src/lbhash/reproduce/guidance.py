@@ -11,9 +11,9 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from lbhash.centers.targets import ARRANGED, DESIGNED
-from lbhash.reproduce import runs
 from lbhash.reproduce.results import Interval, Record, Result, lift_counts, plots
-from lbhash.reproduce.runs import BITS, METHODS, RunConfig, Settings, completed, grid, row_head, with_setting
+from lbhash.reproduce.runs import METHOD_TITLES, METHODS, Settings
+from lbhash.reproduce.runs.runner import BITS, RunConfig, completed, grid, row_head, with_setting
 from lbhash.reproduce.texts import text
 
 HOST, PAPER, OWN, BALANCED, ALONE = "host", "paper", "arranged", "balanced", "arranged, no guidance"
@@ -67,9 +67,7 @@ def run(settings: Settings, *, validation: bool = True) -> Result:
     about = text(
         "guidance",
         where=HELD_OUT if validation else "on the data's own queries",
-        weights=", ".join(
-            f"{_weight(name):g} for {runs.METHOD_TITLES[name]}" for name in METHODS if _weight(name) != 1
-        ),
+        weights=", ".join(f"{_weight(name):g} for {METHOD_TITLES[name]}" for name in METHODS if _weight(name) != 1),
         **kinds,
     )
     cells = [cell(one) for one in lifts]

@@ -9,7 +9,8 @@ import numpy as np
 
 from lbhash.reproduce import paper
 from lbhash.reproduce.results import Interval, Record, Result, lift_counts, plots
-from lbhash.reproduce.runs import BITS, METHODS, RunConfig, Settings, Source, completed, grid, pairs, with_setting
+from lbhash.reproduce.runs import METHODS, Settings, Source
+from lbhash.reproduce.runs.runner import BITS, RunConfig, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
 
 GROUPS = {"pairwise methods": METHODS[:4], "GreedyHash and CSQ": METHODS[4:], "all methods": METHODS}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from lbhash.reproduce.host_guided import compare, pair_configs
 from lbhash.reproduce.results import Result
-from lbhash.reproduce.runs import RunConfig, Settings, Source, UnsuitableData
+from lbhash.reproduce.runs import Settings, Source, UnsuitableData
+from lbhash.reproduce.runs.runner import RunConfig
 
 CLASSES = 1000
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from lbhash.reproduce.registry import Experiment
 from lbhash.reproduce.results import Cell, Interval, Result
 from lbhash.reproduce.results.write import cell_text, is_text_column
-from lbhash.reproduce.runs import Settings, command_line, seeds_text
+from lbhash.reproduce.runs import Settings, command_line
 from lbhash.utils.html import png_url, render
 
 LONG = 24
@@ -38,7 +38,7 @@ def page(found: Mapping[str, Result | str], known: Mapping[str, Experiment], set
         "lbhash.reproduce",
         "report.html",
         data=", ".join(source.name for source in settings.all_sources()),
-        seeds=seeds_text(settings),
+        seeds=settings.seeds_text(),
         command=command_line("all", settings),
         sections=sections,
     )

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from lbhash.data import Dataset, EmbeddingSplit, load_dataset
+from lbhash.data import Dataset, EmbeddingSplit
 from lbhash.hasher import Hasher
 from lbhash.reproduce.distributions import Joint, divergence, frequencies, independent_bits, marginals
 from lbhash.reproduce.results import Record, Result, plots
@@ -26,10 +26,10 @@ FREQUENCIES, PRODUCT, SURROGATE = "frequencies", "marginals' product", "surrogat
 
 def run(settings: Settings, epochs: int = 30, steps: int = 3_000) -> Result:
     """Return the table of marginals and joint probabilities, and the scatter plot of ℓ."""
-    data = "digits" if settings.data is None else settings.data
-    dataset = load_dataset(data)
+    source = settings.all_sources()[0]
+    dataset = source.dataset()
     if dataset.multi_label:
-        raise ValueError(f"data is {data!r}, whose rows have several labels; it must have one a row")
+        raise ValueError(f"data is {source.file!r}, whose rows have several labels; it must have one a row")
     classes = nearest_classes(dataset.train)
     train, held_out = two_classes(dataset.train, classes), held_out_rows(dataset, classes)
     hasher = Hasher(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -55,7 +55,7 @@ def run(
     about = text("posterior-8-samples", seeds=settings.seeds, samples=SAMPLES)
     more = Result.of(title, cells, about, partial(scores.samples_figure, cells), digits=4)
     kls = scores.divergence_records({samples: there[samples]}, back, PAPER)
-    truth, first = scores.random_truth(BITS, settings.seed), found[trials[samples][0]]
+    truth, first = scores.random_truth(BITS, settings.seed), found[trials[samples][0].name("posterior-8")]["joints"]
     about = text("posterior-8", samples=samples, schedule=schedule, **known)
     title = f"8 bits, 256 random joint probabilities, {samples:,} samples"
     figure = partial(truth_figure, truth, first, kls)
@@ -87,13 +87,13 @@ def estimates(truth: Joint, trial: scores.Trial) -> dict[str, Joint]:
     return found
 
 
-def truth_figure(truth: Joint, first: scores.Scored, kls: Sequence[Record]) -> Figure:
+def truth_figure(truth: Joint, first: Mapping[str, Sequence[float]], kls: Sequence[Record]) -> Figure:
     """Draw the first seed's probabilities with two estimates of them, and every KL beside them."""
     figure, (left, right) = new_figure(14, 5, 1.7, 1)
     order, places = np.argsort(-truth), np.arange(len(truth))
     left.bar(places, truth[order], width=1.0, color="0.78", linewidth=0, label="truth")
     for name, marker in ((PRODUCT, "x"), (SURROGATE, "o")):
-        left.plot(places, first.joints[name][order], marker, markersize=3.5, label=name)
+        left.plot(places, np.array(first[name])[order], marker, markersize=3.5, label=name)
     left.set(xlabel="outcome, by its true probability", ylabel="joint probability", title="A truth and two estimates")
     left.legend()
     right.set(xscale="log", xlabel="nats", title="All estimates")

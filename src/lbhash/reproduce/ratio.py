@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from lbhash.evaluation.bound import quotient
 from lbhash.reproduce.results import Interval, Record, Regression, Result, plots
-from lbhash.reproduce.runs import BITS, TRAJECTORY, RunConfig, Settings, Source, completed, grid, with_setting
+from lbhash.reproduce.runs import Settings, Source
+from lbhash.reproduce.runs.runner import BITS, TRAJECTORY, RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.utils.plotting import whole_numbers
 
@@ -27,14 +28,14 @@ class Course(NamedTuple):
     ratio_of_most: npt.NDArray[np.float64]
 
     @classmethod
-    def of(cls, trajectories: Sequence[Sequence[Mapping[str, Any]]]) -> Course:
+    def of(cls, runs: Sequence[Mapping[str, Any]]) -> Course:
         """Return the course of a run with several seeds."""
         values = [
             [
                 (100 * epoch["map"], *(quotient(epoch[f"inter{of}"], epoch[f"intra{of}"]) for of in ("", "_99.9")))
-                for epoch in trajectory
+                for epoch in run[TRAJECTORY]
             ]
-            for trajectory in trajectories
+            for run in runs
         ]
         return cls(*np.moveaxis(np.array(values, np.float64), -1, 0))
 
@@ -55,7 +56,7 @@ def configs(settings: Settings) -> list[RunConfig]:
 
 def run(settings: Settings) -> Result:
     """Return the correlations, and the metrics by epoch."""
-    found = completed(settings, configs(settings), TRAJECTORY)
+    found = completed(settings, configs(settings))
     courses = {(config.source, config.bits): Course.of(of_seeds) for config, of_seeds in found.items()}
     heads: dict[tuple[Source, int], Record] = {key: {"data": key[0].name, "bits": key[1]} for key in courses}
     epochs = [heads[key] | record for key, course in courses.items() for record in course.epochs()]

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from lbhash.evaluation.bound import quotient
 from lbhash.reproduce.results import Interval, Record, Regression, Result, plots
-from lbhash.reproduce.runs import RunConfig, Settings, completed, grid, pairs, row_head, with_setting
+from lbhash.reproduce.runs import Settings
+from lbhash.reproduce.runs.runner import RunConfig, completed, grid, pairs, row_head, with_setting
 from lbhash.reproduce.texts import text
 
 BITS = (64,)

@@ -8,29 +8,30 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lbhash.reproduce.runs import RunConfig, Settings, Source, UnsuitableData, command_line, single_label
+from lbhash.reproduce.runs import Settings, UnsuitableData, command_line
 from lbhash.utils.files import check_folder
 
 if TYPE_CHECKING:
     from lbhash.reproduce.results.result import Result
+    from lbhash.reproduce.runs.runner import RunConfig
 
 TRAINS = ("sources", "epochs", "lr", "bits")
 METHODS = (*TRAINS, "methods")
-CHOICES = (*METHODS, "data")
 """Settings that not every experiment can use."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure of the paper, with a line that says what it shows, and which of ``CHOICES`` it can use.
+    """One table or figure of the paper, with a line that says what it shows, and which of ``METHODS`` it can use.
 
-    With "data" it takes one set of data, with "sources" several. The module of its name has ``run(settings)``, and
-    ``configs(settings)`` if other experiments can use its runs.
+    It takes several sets of data, or only ``one``, of one label a row. The module of its name has ``run(settings)``,
+    and ``configs(settings)`` if other experiments can use its runs.
     """
 
     name: str
     summary: str
     uses: Collection[str] = ()
+    one: bool = False
 
     def run(self, settings: Settings) -> Result:
         """Return the table and the figure; it may take minutes."""
@@ -54,31 +55,26 @@ class Experiment:
     def _module(self) -> Any:
         return import_module(f"lbhash.reproduce.{self.name.replace('-', '_')}")
 
-    def checked(self, settings: Settings) -> Settings:
-        """Return the settings; raise ``ValueError`` if there is one that the experiment cannot use."""
-        if "data" in self.uses and len(settings.sources) == 1:
-            settings = replace(settings, data=settings.sources[0].file, sources=())
-        if "sources" in self.uses and settings.data is not None:
-            settings = replace(settings, data=None, sources=(*settings.sources, Source.of(settings.data)))
-        for field in CHOICES:
-            value = getattr(settings, field)
-            if not value or field in self.uses:
+    def check(self, settings: Settings) -> None:
+        """Raise ``ValueError`` if there is a setting that the experiment cannot use."""
+        for name in METHODS:
+            value = getattr(settings, name)
+            if not value or name in self.uses:
                 continue
-            if field not in ("sources", "data"):
-                listed = ", ".join(map(str, value)) if isinstance(value, tuple) else value
-                raise ValueError(f"{field} is {listed}, and {self.name} has no use for it; leave it out")
-            if "data" in self.uses:
-                raise ValueError(f"data is given {len(value)} times, and {self.name} takes one set of data")
-            given = value if field == "data" else ", ".join(source.file for source in value)
-            takers = [other.name for other in _ALL if {"data", "sources"} & {*other.uses}]
-            raise ValueError(f"data is {given!r}, and {self.name} makes its own; only {', '.join(takers)} take data")
-        return settings
+            if name == "sources":
+                files = ", ".join(source.file for source in value)
+                raise ValueError(f"data is {files!r}, and {self.name} makes its own; leave it out")
+            listed = ", ".join(map(str, value)) if isinstance(value, tuple) else value
+            raise ValueError(f"{name} is {listed}, and {self.name} has no use for it; leave it out")
+        if self.one and len(settings.sources) > 1:
+            raise ValueError(f"data is given {len(settings.sources)} times, and {self.name} takes one set of data")
 
     def suited(self, settings: Settings) -> Settings:
         """Return the settings that it can use; one set of data is the first that has one label a row."""
-        unused: dict[str, Any] = {name: getattr(Settings, name) for name in CHOICES if name not in self.uses}
-        own = replace(settings, **unused)
-        return replace(own, data=single_label(settings, "this experiment")[0].file) if "data" in self.uses else own
+        unused: dict[str, Any] = {name: getattr(Settings, name) for name in METHODS if name not in self.uses}
+        if self.one:
+            unused["sources"] = tuple(settings.single_label("this experiment")[:1])
+        return replace(settings, **unused)
 
 
 _ALL = (
@@ -96,7 +92,9 @@ _ALL = (
     Experiment("guidance-queries", "the guidance experiment on the data's own queries", METHODS),
     Experiment("posterior-8", "the surrogate and other estimates of 256 random joint probabilities of 8 bits"),
     Experiment("posterior-16", "a surrogate of two blocks of 8 bits for 65,536 random joint probabilities of 16 bits"),
-    Experiment("posterior-2bits", "marginals and joint probabilities of two bits of CSQ on two classes", ("data",)),
+    Experiment(
+        "posterior-2bits", "marginals and joint probabilities of two bits of CSQ on two classes", ("sources",), one=True
+    ),
     Experiment("theory", "the lowest average precision: the closed form beside all orders of small lists"),
 )
 
@@ -114,7 +112,7 @@ def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
     known = experiments()
     if name not in known:
         raise ValueError(f"name is {name!r}; it must be one of {', '.join(known)}, or all")
-    settings = known[name].checked(settings)
+    known[name].check(settings)
     check_folder(out, "out")
     check_folder(settings.runs, "runs")
     return known[name].run_and_write(settings, out)

@@ -9,7 +9,7 @@ from lbhash.reproduce.page import page
 from lbhash.reproduce.registry import experiments
 from lbhash.reproduce.results import Result
 from lbhash.reproduce.runs import Settings, UnsuitableData
-from lbhash.reproduce.runs.store import complete
+from lbhash.reproduce.runs.runner import complete
 from lbhash.utils.files import check_folder, write_text
 
 PAGE = "report.html"
@@ -29,7 +29,7 @@ def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
     for source in settings.all_sources():
         source.dataset()  # an error in the data comes first
     shared = [config for experiment in known.values() for config in experiment.configs(settings)]
-    complete(shared, settings.all_seeds(), settings.runs, settings.all_workers())
+    complete(shared, settings)
     found: dict[str, Result | str] = {}
     for name, experiment in known.items():
         print(f"{name}: {experiment.summary}", file=sys.stderr, flush=True)

@@ -44,35 +44,16 @@ class Trial:
         return f"{experiment}-{self.samples}samples-seed{self.seed}-settings{settings:08x}"
 
 
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """KL(truth ‖ estimate) and KL(estimate ‖ truth) of each estimate by its name, in nats.
-
-    The first is infinite if an outcome that is possible has the estimate 0. ``joints`` are the estimates themselves,
-    ``float64 [2**bits]``, of 8 bits at most.
-    """
-
-    there: dict[str, float]
-    back: dict[str, float]
-    joints: dict[str, Joint]
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Scored:
-        """Rebuild a ``Scored`` from the JSON that ``scored`` returned."""
-        there, back = (
-            {name: math.inf if value is None else value for name, value in stored[way].items()}
-            for way in ("there", "back")
-        )
-        return cls(there, back, {name: np.array(joint) for name, joint in stored["joints"].items()})
-
-
 def random_truth(bits: int, seed: int) -> Joint:
     """Return the distribution that a seed's samples come from."""
     return random_joint(bits, np.random.default_rng([seed, 0]))
 
 
 def scored(truth: Joint, estimates: Mapping[str, Joint]) -> dict[str, Any]:
-    """Return both KLs of each estimate as JSON holds them; an infinite one is ``None``."""
+    """Return both KLs of each estimate as JSON holds them, and the estimates of 8 bits at most.
+
+    KL(truth ‖ estimate) is infinite, here ``None``, if an outcome that is possible has the estimate 0.
+    """
     found: dict[str, dict[str, Any]] = {"there": {}, "back": {}, "joints": {}}
     for name, joint in estimates.items():
         for way, value in (("there", divergence(truth, joint)), ("back", divergence(joint, truth))):
@@ -91,26 +72,21 @@ def complete_trials(
     trials: Mapping[int, Sequence[Trial]],
     score: Callable[[Trial], dict[str, Any]],
     settings: Settings,
-) -> tuple[Intervals, Intervals, dict[Trial, Scored]]:
+) -> tuple[Intervals, Intervals, dict[str, Any]]:
     """Run the trials that have no file yet, several at a time, those with most samples first.
 
     ``score`` makes ``scored`` of a trial, in a process of its own; ``trials`` are those of all seeds by their number of
-    samples. Returns both KLs over the seeds by the number of samples, and the scores of each trial.
+    samples. Returns both KLs over the seeds by the number of samples, and what was scored, by the trial's file name.
     """
-    names = {trial: trial.name(experiment) for samples in sorted(trials, reverse=True) for trial in trials[samples]}
-    tasks = {name: (trial,) for trial, name in names.items()}
-    stored, _ = run_missing(tasks, score, settings.runs, settings.all_workers(), _line)
-    found = {trial: Scored.of(stored[name]) for trial, name in names.items()}
-    over_seeds: list[Intervals] = [
-        {
-            samples: {
-                name: Interval.of(getattr(found[trial], way)[name] for trial in group) for name in found[group[0]].there
-            }
-            for samples, group in trials.items()
-        }
-        for way in ("there", "back")
-    ]
-    return over_seeds[0], over_seeds[1], found
+    tasks = {trial.name(experiment): (trial,) for samples in sorted(trials, reverse=True) for trial in trials[samples]}
+    found, _ = run_missing(tasks, score, settings.runs, settings.all_workers(), _line)
+
+    def over_seeds(way: str, group: Sequence[Trial]) -> dict[str, Interval]:
+        of_seeds = [found[trial.name(experiment)][way] for trial in group]
+        return {name: Interval.of(_number(of_seed[name]) for of_seed in of_seeds) for name in of_seeds[0]}
+
+    there, back = ({samples: over_seeds(way, group) for samples, group in trials.items()} for way in ("there", "back"))
+    return there, back, found
 
 
 def divergence_records(there: Intervals, back: Intervals, paper: Mapping[str, float]) -> list[Record]:
@@ -134,4 +110,8 @@ def samples_figure(records: Sequence[Record], reported: float | None = None) -> 
 
 
 def _line(stored: dict[str, Any]) -> str:
-    return "KL of " + "; ".join(f"{name} {number(value, 4)}" for name, value in Scored.of(stored).there.items())
+    return "KL of " + "; ".join(f"{name} {number(_number(value), 4)}" for name, value in stored["there"].items())
+
+
+def _number(value: float | None) -> float:
+    return math.inf if value is None else value

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from lbhash.codes import unpack
 from lbhash.data import EmbeddingSplit
-from lbhash.reproduce import runs
 from lbhash.reproduce.results import Record, Result, plots
-from lbhash.reproduce.runs import CODES, RunConfig, Settings, completed, grid, row_head, single_label, with_setting
+from lbhash.reproduce.runs import Settings
+from lbhash.reproduce.runs.runner import CODES, RunConfig, completed, grid, pairs, row_head, with_setting
 from lbhash.reproduce.texts import text
 
 BITS = (64,)
@@ -49,14 +49,14 @@ class Map(NamedTuple):
 
 def configs(settings: Settings) -> list[RunConfig]:
     """Return the runs, with their codes."""
-    return grid(settings, BITS, runs.pairs(settings, *HOSTS), CODES, sources=single_label(settings, "tsne"))
+    return grid(settings, BITS, pairs(settings, *HOSTS), CODES, sources=settings.single_label("tsne"))
 
 
 def run(settings: Settings) -> Result:
     """Return the images, and how far apart the classes are in the codes."""
     once, seed = replace(settings, seeds=1), settings.seed
-    found = completed(once, configs(once), CODES)
-    maps = [Map.of(config, codes["query"], seed) for config, (codes,) in found.items()]
+    found = completed(once, configs(once))
+    maps = [Map.of(config, np.array(run[CODES], np.uint8), seed) for config, (run,) in found.items()]
     records: list[Record] = []
     for one in maps:
         codes = len(np.unique(one.signs, axis=0))

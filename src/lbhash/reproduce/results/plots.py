@@ -10,8 +10,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lbhash.reproduce.results.interval import Interval
-from lbhash.reproduce.results.regression import Regression
+from lbhash.reproduce.results.result import Interval, Regression
 from lbhash.utils.plotting import new_grid, palette
 
 Records = Sequence[dict[str, Any]]

@@ -1,15 +1,130 @@
-"""What an experiment returns: a table, a figure, and what was done."""
+"""What an experiment returns: a table of numbers, words and intervals, a figure, and what was done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lbhash.reproduce.results.interval import Interval
+import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean ± half the width of its 95 % confidence interval by Student's t, of ``count`` values.
+
+    Both are of the finite values: the mean is infinite if there is none, and ``half``, t₀.₉₇₅(n − 1) · s / √n with
+    standard deviation s, is ``None`` for a single one. ``infinite`` is how many values are infinite.
+    """
+
+    mean: float
+    half: float | None
+    count: int
+    infinite: int = 0
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Interval:
+        """Return the interval of one value or more."""
+        given = np.asarray(list(values), np.float64)
+        finite = given[np.isfinite(given)]
+        infinite = len(given) - len(finite)
+        if not len(finite):
+            return cls(math.inf, None, len(given), infinite)
+        if len(finite) == 1:
+            return cls(float(finite[0]), None, len(given), infinite)
+        from scipy.stats import t
+
+        half = t.ppf(0.975, len(finite) - 1) / math.sqrt(len(finite)) * finite.std(ddof=1)
+        return cls(float(finite.mean()), float(half), len(given), infinite)
+
+    @classmethod
+    def of_known(cls, values: Iterable[float]) -> Interval | None:
+        """Return the interval of the values that are not NaN; ``None`` if all are."""
+        known = [value for value in values if not math.isnan(value)]
+        return cls.of(known) if known else None
+
+    def is_above(self, value: float) -> bool:
+        """Whether the whole interval is above ``value``; never for a single repetition, which has no interval."""
+        return self.half is not None and self.mean - self.half > value
+
+    def is_below(self, value: float) -> bool:
+        """Whether the whole interval is below ``value``; never for a single repetition, which has no interval."""
+        return self.half is not None and self.mean + self.half < value
+
+    def shown(self, digits: int) -> str:
+        """Return the interval as people read it, with so many digits after the point."""
+        if not math.isfinite(self.mean):
+            return "∞"
+        text = f"{self.mean:.{digits}f}" + (f" ± {self.half:.{digits}f}" if self.half is not None else "")
+        return text + (f" (∞ in {self.infinite} of {self.count})" if self.infinite else "")
+
+    def __str__(self) -> str:
+        return self.shown(4)
+
+
+def lift_counts(lifts: Sequence[Interval]) -> dict[str, int | None]:
+    """Count the means above 0, and the intervals wholly above and below it; ``None`` if there are no intervals."""
+    known = any(lift.half is not None for lift in lifts)
+    return {
+        "lift > 0": sum(lift.mean > 0 for lift in lifts),
+        "interval above 0": sum(lift.is_above(0) for lift in lifts) if known else None,
+        "interval below 0": sum(lift.is_below(0) for lift in lifts) if known else None,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """The line of least squares through the finite points ``x``, ``y``; ``left_out`` is the number of the others.
+
+    ``pearson`` is the correlation of x and y, ``spearman`` that of their ranks.
+    """
+
+    slope: float
+    intercept: float
+    pearson: float
+    spearman: float
+    x: Floats
+    y: Floats
+    left_out: int
+
+    @classmethod
+    def of(cls, x: npt.ArrayLike, y: npt.ArrayLike) -> Regression | None:
+        """Return the line; ``None`` with fewer than three finite points, or if x or y is the same in all of them."""
+        points = np.array([np.ravel(x), np.ravel(y)], np.float64)
+        finite = np.isfinite(points).all(axis=0)
+        a, b = points[:, finite]
+        if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+            return None
+        from scipy.stats import linregress, spearmanr
+
+        line = linregress(a, b)
+        rank = float(spearmanr(a, b).statistic)
+        left_out = int((~finite).sum())
+        return cls(float(line.slope), float(line.intercept), float(line.rvalue), rank, a, b, left_out)
+
+    def line(self, x: Floats) -> Floats:
+        """Return the line's y at these x."""
+        return self.intercept + self.slope * x
+
+    def band(self, x: Floats) -> Floats:
+        """Return half the height of the line's 95 % confidence band at these x.
+
+        t₀.₉₇₅(n − 2) s √(1/n + (x − x̄)² / Σ(x_i − x̄)²) with s² = Σ(y_i − line)² / (n − 2).
+        """
+        from scipy.stats import t
+
+        n, mean = len(self.x), self.x.mean()
+        s = math.sqrt(np.square(self.y - self.line(self.x)).sum() / (n - 2))
+        spread = np.square(x - mean) / np.square(self.x - mean).sum()
+        return t.ppf(0.975, n - 2) * s * np.sqrt(1 / n + spread)
+
 
 Cell = str | int | float | Interval | None
 """A cell of a table; ``None`` is empty."""

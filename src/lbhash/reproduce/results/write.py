@@ -10,8 +10,7 @@ from typing import Any
 
 from matplotlib import rc_context
 
-from lbhash.reproduce.results.interval import Interval
-from lbhash.reproduce.results.result import Cell, Result
+from lbhash.reproduce.results.result import Cell, Interval, Result
 from lbhash.utils.files import replacing, write_text
 
 

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from lbhash.reproduce.runs.sources import DIGITS, Source
+from lbhash.reproduce.runs.sources import DIGITS, Source, UnsuitableData
 from lbhash.utils.system import usable_cores
 from lbhash.utils.validation import check_float, check_int
 
@@ -25,14 +25,13 @@ LR = 1e-3  # the paper's
 class Settings:
     """How an experiment is run; each experiment has defaults of its own for what is not given.
 
-    ``seeds`` is the number of repetitions, with the seeds from ``seed`` on. ``data`` is for an experiment that takes
-    one set of data, ``sources`` for one that takes several. ``workers`` trainings run at a time, with one thread each
-    (if None, as many as there are cores), and all experiments share the folder ``runs`` of the finished ones.
+    ``seeds`` is the number of repetitions, with the seeds from ``seed`` on, and ``sources`` are the sets of data.
+    ``workers`` trainings run at a time, with one thread each (if None, as many as there are cores), and all
+    experiments share the folder ``runs`` of the finished ones.
     """
 
     seeds: int = 5
     seed: int = 0
-    data: str | None = None
     sources: tuple[Source, ...] = ()
     epochs: int | None = None
     lr: float | None = None
@@ -68,6 +67,17 @@ class Settings:
         """Return the sets of data; the digits if none are given."""
         return self.sources or (DIGITS,)
 
+    def seeds_text(self) -> str:
+        """Return the seeds in words."""
+        return f"seed {self.seed}" if self.seeds == 1 else f"seeds {self.seed} to {self.seed + self.seeds - 1}"
+
+    def single_label(self, name: str) -> list[Source]:
+        """Return the sets of data with one label a row; raise ``UnsuitableData`` if there is none."""
+        sources = [source for source in self.all_sources() if not source.dataset().multi_label]
+        if not sources:
+            raise UnsuitableData(f"{name} needs data with one label a row, and these have several")
+        return sources
+
     def training(self) -> dict[str, Any]:
         """Return epochs, learning rate and head of each training."""
         epochs = EPOCHS if self.epochs is None else self.epochs
@@ -88,7 +98,7 @@ class Settings:
 
 def command_line(name: str, settings: Settings) -> str:
     """Return the command that runs an experiment, with the names of files but not their folders."""
-    data = [] if settings.data is None else [Path(settings.data).name]
+    data = []
     for source in settings.sources:
         file = Path(source.file)
         data.append(file.name if source.name == file.stem else f"{source.name}={file.name}")

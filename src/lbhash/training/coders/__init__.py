@@ -41,7 +41,7 @@ CODERS: dict[str, type[Coder]] = {
 """The coders by the name that ``method`` takes, those that need no labels first."""
 
 LABEL_FREE = "sne"
-"""The coder of rows without labels, where no method is chosen: the best of ``benchmarks.experiments.label_free``."""
+"""The coder of rows without labels, where no method is chosen: the one that keeps most of the nearest rows."""
 
 
 def coder_of(method: Any) -> type[Coder] | None:

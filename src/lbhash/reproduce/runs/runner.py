@@ -1,0 +1,249 @@
+"""What trains and evaluates every row of the tables: a run has a JSON file, and is not run again if that is there."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any, cast
+
+import lightning as L
+import numpy as np
+from lightning.pytorch.callbacks import Callback
+
+from lbhash.centers.targets import centers_fingerprint
+from lbhash.data import Dataset
+from lbhash.evaluation.bound import bound
+from lbhash.evaluation.metrics import mean_average_precision
+from lbhash.evaluation.ranking import RankHistogram
+from lbhash.evaluation.recognition import classifier_predict
+from lbhash.evaluation.report import evaluate
+from lbhash.hasher import Hasher
+from lbhash.losses import METHODS as HOSTS
+from lbhash.losses import uses_centers
+from lbhash.models.hash_model import HashModel
+from lbhash.reproduce.runs.settings import EPOCHS, LR, METHOD_TITLES, METHODS, Settings
+from lbhash.reproduce.runs.sources import Source
+from lbhash.reproduce.texts import text
+from lbhash.training.module import HashingModule
+from lbhash.utils.parallel import in_processes, print_progress, read_run, write_run
+from lbhash.utils.validation import check_choice
+
+BITS = (16, 32, 64)
+
+RECIPES: dict[str, tuple[str, dict[str, Any] | None]] = {
+    "plain": ("", None),
+    "guided": ("_d", {}),
+    "replace": ("_replaced", {"mode": "replace"}),
+    "balanced": ("_d_balanced", {"weight": "balanced"}),
+}
+"""What a recipe adds to the method's name, and the guidance's options: "plain" is the host without guidance, "guided"
+the paper's X_D, in "replace" the guidance takes the place of the host's loss, and in "balanced" it has the weight
+``Objective.guidance_weight``."""
+
+TRAJECTORY, CODES, SECONDS = "trajectory", "codes", "seconds"
+"""What a run can leave besides its report: mAP, ratio and loss by epoch; the codes of the queries; the processor's
+seconds for each epoch."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A training run but for its seed: data, host method, one of ``RECIPES``, and settings of ``Hasher``.
+
+    ``wanted`` is what the run must leave besides its report; it does not make it another run.
+    """
+
+    source: Source
+    method: str
+    recipe: str = "plain"
+    bits: int = 64
+    centers: str = "best"
+    epochs: int = EPOCHS
+    hidden: int = 1024
+    batch_size: int = 64
+    lr: float = LR
+    wanted: frozenset[str] = field(default=frozenset(), compare=False)
+
+    def __post_init__(self) -> None:
+        check_choice(self.recipe, "recipe", RECIPES)
+
+    @property
+    def guidance(self) -> dict[str, Any] | None:
+        """The guidance's options; ``None`` without guidance."""
+        return RECIPES[self.recipe][1]
+
+    @property
+    def label(self) -> str:
+        """Method and recipe: ``csq``, ``csq_d``, ``csq_replaced``."""
+        return self.method + RECIPES[self.recipe][0]
+
+    @property
+    def title(self) -> str:
+        """The method as the paper writes it: ``CSQ``, ``CSQ_D``."""
+        return METHOD_TITLES[self.method] + "_D" * (self.recipe == "guided")
+
+    @lru_cache(maxsize=4096)  # noqa: B019 (a table asks for the names of its few runs again and again)
+    def name(self, seed: int) -> str:
+        """Return the name of a run's file, which says all that decides what is in it."""
+        decisive: list[Any] = [self.source.fingerprint(), self.hidden, self.batch_size, self.lr, self.guidance]
+        if uses_centers(self.method, self.guidance is not None):
+            decisive.append(centers_fingerprint(self.source.classes(), self.bits, self.centers, seed))
+        if self.recipe == "balanced":
+            decisive.append(HOSTS[self.method].guidance_weight)
+        mark = zlib.crc32(json.dumps(decisive).encode())
+        return f"{self.source.name}-{self.label}-{self.bits}bits-{self.epochs}epochs-seed{seed}-{mark:08x}"
+
+    def file(self, seed: int, folder: Path) -> Path:
+        """Return the file of what the run leaves with a seed."""
+        return folder / f"{self.name(seed)}.json"
+
+    def is_done(self, seed: int, folder: Path) -> bool:
+        """Whether the run's file is there and has all that is wanted."""
+        file = self.file(seed, folder)
+        return file.exists() and (not self.wanted or self.wanted <= set(read_run(file)))
+
+
+def grid(
+    settings: Settings,
+    lengths: Sequence[int],
+    trained: Iterable[tuple[str, str] | tuple[str, str, str]],
+    *wanted: str,
+    sources: Iterable[Source] | None = None,
+) -> list[RunConfig]:
+    """Return a run for each set of data, number of bits, and tuple of method, recipe and kind of centers ("best").
+
+    Bits of the settings replace ``lengths``. ``wanted`` is what the runs must leave besides their report.
+    """
+    sources = settings.all_sources() if sources is None else sources
+    common: dict[str, Any] = {"wanted": frozenset(wanted), **settings.training()}
+    return [
+        RunConfig(source, method, recipe, bits, centers[0] if centers else "best", **common)
+        for source, bits, (method, recipe, *centers) in product(sources, settings.bits_or(*lengths), trained)
+    ]
+
+
+def pairs(settings: Settings, *default: str) -> list[tuple[str, str]]:
+    """Return method and recipe of every host and its guided form, one after the other."""
+    return [(method, recipe) for method in settings.methods_or(*(default or METHODS)) for recipe in ("plain", "guided")]
+
+
+def completed(settings: Settings, configs: Iterable[RunConfig]) -> dict[RunConfig, list[dict[str, Any]]]:
+    """Return what each run left with each seed, after those that are missing were run."""
+    configs = list(configs)
+    complete(configs, settings)
+    seeds = settings.all_seeds()
+    return {config: [read_run(config.file(seed, settings.runs)) for seed in seeds] for config in configs}
+
+
+def complete(configs: Iterable[RunConfig], settings: Settings) -> None:
+    """Run what is missing, each once: several at a time, each in a process with one thread, or one in this process."""
+    seeds, folder = settings.all_seeds(), settings.runs
+    once: dict[tuple[str, ...], RunConfig] = {}
+    for config in configs:  # this reads the data, so that their errors come before any training
+        names = tuple(config.name(seed) for seed in seeds)  # two kinds of centers may be the same runs
+        once[names] = replace(config, wanted=config.wanted | once.get(names, config).wanted)
+    tasks: dict[str, tuple[RunConfig, list[int], Path]] = {}
+    for config in once.values():
+        missing = [seed for seed in seeds if not config.is_done(seed, folder)]
+        if missing:
+            tasks[config.name(missing[0])] = config, missing, folder
+    if tasks:
+        folder.mkdir(parents=True, exist_ok=True)  # this may fail, which is better before a training than after it
+    workers = min(settings.all_workers(), len(tasks))
+    here = ((name, execute(*task)) for name, task in tasks.items())
+    done = in_processes(tasks, execute, workers) if workers > 1 else here
+    for _ in print_progress(done, len(tasks), lambda _, said: said):
+        pass
+
+
+def execute(config: RunConfig, seeds: Sequence[int], folder: Path) -> str:
+    """Train and evaluate a run with these seeds, write its files, and return a line that says how it went."""
+    maps = []
+    for seed in seeds:
+        found, file = outcome(config, seed), config.file(seed, folder)
+        write_run(file, {**read_run(file), **found} if file.exists() else found)
+        maps.append(found["report"]["map"])
+    of_seeds = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    centers = "" if config.centers == "best" else f", {config.centers} centers"
+    head = f"{config.source.name}, {config.label}, {config.bits} bits{centers}, {config.epochs} epochs, {of_seeds}"
+    return f"{head}: mAP {np.mean(maps):.4f}"
+
+
+def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
+    """Train and evaluate a run, and return what it leaves, as JSON can hold it.
+
+    ``report`` is that of ``lbhash.Report.as_dict``, and ``recognition`` the share of the queries whose class is
+    recognized. ``TRAJECTORY`` has the loss of each epoch and its ``epoch_metrics``.
+    """
+    source = config.source
+    data, top_k = source.dataset(seed), source.top_k()
+    split, classes = source.training(seed)
+    head = (config.bits, config.method, config.guidance is not None, config.epochs, seed)
+    options: dict[str, Any] = {name: getattr(config, name) for name in ("hidden", "centers", "batch_size", "lr")}
+    hasher = Hasher(*head, **options, guidance=config.guidance, recipe="paper", device="cpu")
+    watch = EpochWatch(data, top_k, TRAJECTORY in config.wanted)
+    hasher.fit_split(split, len(classes), callbacks=[watch])
+    query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
+    report = evaluate(query, data.query.labels, base, data.base.labels, top_k, bits=config.bits)
+    recognition = report.knn_accuracy
+    if hasher.model_.classifier is not None and not data.multi_label:  # then the method's own classifier decides
+        found = classes[classifier_predict(query, hasher.model_.classifier.weight.detach().numpy())]
+        recognition = float(np.mean(found == data.query.labels))
+    run = {**asdict(config), "wanted": sorted(config.wanted), "seed": seed, "source": source.name}
+    extras = {TRAJECTORY: watch.epochs, SECONDS: watch.seconds, CODES: query.tolist()}
+    kept = {name: value for name, value in extras.items() if name in config.wanted}
+    return {"run": run, "report": report.as_dict(), "recognition": recognition, **kept}
+
+
+@dataclass(eq=False)
+class EpochWatch(Callback):
+    """Time each epoch and, if wanted, evaluate the codes after it, which does not change the training."""
+
+    data: Dataset
+    top_k: int | None
+    evaluates: bool
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        """Start the clock."""
+        self._started = time.process_time()
+
+    def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        """Stop the clock, and evaluate."""
+        self.seconds.append(time.process_time() - self._started)
+        if self.evaluates:
+            trained = cast(HashingModule, module)  # it logs its loss only after its callbacks
+            metrics = epoch_metrics(cast(HashModel, trained.model), self.data, self.top_k)
+            self.epochs.append({"loss": trained.mean_loss, **metrics})
+
+
+def epoch_metrics(model: HashModel, data: Dataset, top_k: int | None) -> dict[str, float | None]:
+    """Return mAP, and min D_inter and max D_intra of the base's codes, of all and of the paper's 99.9 %."""
+    query, base = (
+        np.concatenate([model.encode(chunk) for chunk in split.chunks()]) for split in (data.query, data.base)
+    )
+    histogram = RankHistogram.from_codes(query, data.query.labels, base, data.base.labels, model.bits)
+    found = bound(base, data.base.labels, bits=model.bits)
+    most = found.at_percentile()
+    distances = {"inter": found.inter, "intra": found.intra, "inter_99.9": most.inter, "intra_99.9": most.intra}
+    finite = {name: float(value) if math.isfinite(value) else None for name, value in distances.items()}
+    return {"map": mean_average_precision(histogram, top_k), **finite}
+
+
+def row_head(config: RunConfig) -> dict[str, Any]:
+    """Return the first cells of a run's row."""
+    return {"data": config.source.name, "bits": config.bits, "method": config.title}
+
+
+def with_setting(about: str, settings: Settings, sources: Iterable[Source] | None = None) -> str:
+    """Return a text with two paragraphs more: what was trained with which seeds, and on which data."""
+    own = text("setting", seeds=settings.seeds_text(), **settings.training())
+    data = "\n".join(f"- {source}." for source in (settings.all_sources() if sources is None else sources))
+    return "\n\n".join([about, own, data])
