@@ -109,16 +109,6 @@ def test_parquet_with_images_beside(tmp_path):
         table.read(3)
 
 
-def test_a_image_beside_that_changes(tmp_path):
-    put(tmp_path / "a.png", 1)
-    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    pq.write_table(pa.table({"image": pa.array([{"path": "a.png"}], kind)}), tmp_path / "p.parquet")
-    known = load_images(tmp_path / "p.parquet").store.fingerprint()
-    put(tmp_path / "a.png", 200)
-    os.utime(tmp_path / "a.png", ns=(1, 1))
-    assert load_images(tmp_path / "p.parquet").store.fingerprint() != known
-
-
 def test_a_damaged_row_group(tmp_path):
     path = write_images(tmp_path / "p.parquet", range(200), label=[0] * 200, row_group_size=100)
     data = bytearray(path.read_bytes())
@@ -179,15 +169,6 @@ def test_folders_of_splits(tmp_path):
     assert protocol == "flags"
     assert [shades(table, rows[split]) for split in SPLITS] == [[0, 1], [2, 3], [4]]
     assert table.labels[rows["base"]].tolist() == [0, 2]
-
-
-def test_all_held_parts_are_held(tmp_path):
-    for at, file in enumerate(["train/a/1.png", "train/b/1.png", "test/a/1.png", "val/b/1.png", "notes/x/y.txt"]):
-        put(tmp_path / file, at)
-    (tmp_path / "notes" / "x" / "y.txt").write_text("")
-    table = load_images(tmp_path)
-    protocol, rows = table.split_rows()
-    assert (protocol, [shades(table, rows[split]) for split in SPLITS]) == ("official", [[0, 1], [0, 1], [2, 3]])
 
 
 @pytest.mark.parametrize("others", [(), ("query",), ("base",)])

@@ -15,7 +15,6 @@ from torch.utils.data import DataLoader
 
 from image_tools import SIDE, stored, stripes, write_backbone, write_stripes
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages, load_images
-from lbhash.data.images.stores import SpooledImages
 from lbhash.models.backbone import Backbone
 from lbhash.training import TrainingRows
 from lbhash.training.batches import labels_of
@@ -69,8 +68,6 @@ def test_images_in_any_order(parquet, monkeypatch):
     assert len(spooled) == 24
     assert spooled.where(3) == "image 3 of images.parquet"
     assert spooled.fingerprint() == parquet.store.fingerprint()
-    assert list(spooled.missing()) == []
-    assert spooled.in_any_order(rows[:2]) is spooled
     with pytest.raises(ValueError, match=r"^image 4 of images.parquet is not among the 5 images that were asked"):
         spooled.read(4)
     with pytest.raises(ValueError, match=r"^image 23 of images.parquet is not among the 5"):
@@ -85,9 +82,6 @@ def test_spooled_images_leave_no_file(parquet, tmp_path, monkeypatch):
     monkeypatch.undo()
     copied = pickle.loads(pickle.dumps(spooled))
     np.testing.assert_array_equal(pixels_of([copied.read(9)]), pixels_of([parquet.read(9)]))
-    more = spooled.in_any_order(np.array([1]))
-    assert more is spooled
-    assert isinstance(SpooledImages(parquet.store, np.array([1])).in_any_order(np.array([2])), SpooledImages)
 
 
 def test_images_that_a_program_holds():

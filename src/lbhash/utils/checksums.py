@@ -1,6 +1,6 @@
 """Checksums in the files that lbhash reads back, so that damage is noticed whichever byte it hits.
 
-What was written without one, by other programs or before there were checksums, is read as it is.
+What other programs wrote without one is read as it is.
 """
 
 from __future__ import annotations
