@@ -356,8 +356,7 @@ def _guessed(schema: Any, said: str) -> list[str]:
     for one in schema:
         if _holds_numbers(one.type) and (matched := _NUMBERED.fullmatch(one.name)):
             groups.setdefault(matched[1], []).append(one.name)
-    largest = max(groups.values(), key=len, default=[])
-    word = _NUMBERED.fullmatch(largest[0])[1] if largest else None
+    word, largest = max(groups.items(), key=lambda group: len(group[1]), default=(None, []))
     for one in schema:
         matched = _NUMBERED.fullmatch(one.name)
         if matched and matched[1] == word and _holds_text(one.type):
@@ -462,7 +461,7 @@ def _read_npz(file: Path, name: str, asked: tuple[str | None, str | None]) -> Em
     with _numpy_file(name, said, ".npz"), np.load(file, allow_pickle=False) as arrays:
         names = list(arrays.files)
     columns, label = _chosen(names, asked, said)
-    wanted = [one for one in (*columns, label, *FLAGS) if one in names]
+    wanted = [*columns, *([label] if label else []), *(flag for flag in FLAGS if flag in names)]
     check_npz(file, f"{said}, which", wanted)
     found: dict[str, npt.NDArray] = {}
     with np.load(file, allow_pickle=False) as arrays:
