@@ -3,8 +3,9 @@
     python -m benchmarks.experiments.methods_table --data clinc=FILE --data tiny-imagenet@1000=FILE --bits 32
 
 A data set is NAME=FILE, or NAME@R=FILE where its mAP looks at the first R of a ranking; FILE may be "digits".
-``--page`` names a page whose part "methods-table" becomes the tables of mAP, with pictures and each cell in a CSV file beside it: all are written as soon as a cell has been run. A cell that the CSV has
-is not run again, and one that it has of fewer seeds is added to: take its line out where its settings have changed.
+``--page`` names a page whose part "methods-table" becomes the tables of mAP, with pictures and each cell in a CSV file
+beside it: all are written as soon as a cell has been run. A cell that the CSV has is not run again, and one that it has
+of fewer seeds is added to: take its line out where its settings have changed.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from lbhash.evaluation.recognition import knn_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.models.hash_model import HashModel, check_model_folder, load_model
 from lbhash.training.arguments import METHOD, TrainingArguments, described, stored_arguments
-from lbhash.training.checkpoints import has_checkpoint
 from lbhash.training.closed_form import fit_coder, fitted_method
 from lbhash.training.coders import coder_of, learns_classes
 from lbhash.training.distributed import is_main_process
@@ -32,7 +31,6 @@ from lbhash.training.hardware import cpu_settings
 from lbhash.training.neighborhood import neighborhood
 from lbhash.training.posterior import HELD_OUT, Choice, choose, class_posterior
 from lbhash.training.setup import Setup, backbone_device, full_name, open_backbone, prepare, prepare_images
-from lbhash.training.trainer import Trained, train
 from lbhash.utils.arrays import as_array, as_matrix, check_unmasked
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import UNLABELED, check_labels, has_label, is_class_column, missing_labels
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
 
     from lbhash.centers.targets import Confusion
     from lbhash.models.backbone import Backbone
+    from lbhash.training.trainer import Trained
 
 
 class NoBackboneError(ValueError, AttributeError):
@@ -185,9 +184,13 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             rows = setup.fitted.training_rows()
             validation = None if setup.validation is None else setup.validation.training_rows()
         else:
+            from lbhash.training.checkpoints import has_checkpoint
+
             resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
             tuning = prepare_images(setup, backbone, standardize=not resumed)
             network, rows, validation = tuning.model, tuning.rows, tuning.validation
+        from lbhash.training.trainer import train  # Lightning takes seconds to import
+
         if self.progress:
             from lbhash.training.progress import EpochBar
 
