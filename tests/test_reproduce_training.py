@@ -14,6 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lbhash.reproduce.runs.config import CODES, SECONDS, TRAJECTORY, RunConfig, _name, distinct
+from lbhash.reproduce.runs.execution import execute
+from lbhash.reproduce.runs.store import Runs, complete
 from matplotlib.image import imread
 
 from lbhash import evaluate
@@ -22,11 +25,8 @@ from lbhash.hasher import Hasher
 from lbhash.reproduce import Settings, experiments, paper
 from lbhash.reproduce.results import Interval, Regression, lift_counts
 from lbhash.reproduce.results.write import write_result
-from lbhash.reproduce.runs.config import CODES, SECONDS, TRAJECTORY, RunConfig, _name, distinct
-from lbhash.reproduce.runs.execution import execute
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source, UnsuitableData
-from lbhash.reproduce.runs.store import Runs, complete
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

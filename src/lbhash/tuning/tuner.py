@@ -21,13 +21,12 @@ from lbhash.hasher import Hasher
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders import coder_of
 from lbhash.training.confusion import confusion
-from lbhash.training.hardware import check_machine
+from lbhash.training.processor import check_machine
 from lbhash.training.recipes import with_recipe
 from lbhash.tuning import space as spaces
 from lbhash.tuning.space import Space, import_optuna, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial
-from lbhash.utils.deprecation import renamed
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import Labels, check_labels
 from lbhash.utils.validation import check_choice, check_float, check_int
@@ -52,7 +51,6 @@ def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = N
     return found
 
 
-@renamed(at="top_k")
 def search(
     hasher: Hasher,
     data: Dataset | EmbeddingSplit,
