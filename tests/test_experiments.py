@@ -15,7 +15,7 @@ from lbhash.data import load_dataset
 from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
 from lbhash.reproduce.results import Interval
-from lbhash.utils.parallel import read_run, run_missing
+from lbhash.utils.parallel import read_run, run_missing, write_run
 
 
 def execute(number: int, factor: int) -> dict[str, int]:
@@ -23,7 +23,7 @@ def execute(number: int, factor: int) -> dict[str, int]:
 
 
 def test_only_missing_runs_are_run_each_in_a_process(tmp_path, capsys):
-    (tmp_path / "b.json").write_text('{"product": -1, "process": 0}')
+    write_run(tmp_path / "b.json", {"product": -1, "process": 0})
     runs = {"a": (2, 3), "b": (4, 5), "c": (6, 7)}
     done, minutes = run_missing(runs, execute, tmp_path, 1, lambda result: f"product {result['product']}")
     assert {name: result["product"] for name, result in done.items()} == {"a": 6, "b": -1, "c": 42}

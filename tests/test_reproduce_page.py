@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jinja2 import UndefinedError
 
-from lbhash.reproduce import Settings, experiments, registry, run_experiment
+from lbhash.reproduce import Settings, experiments
 from lbhash.reproduce import run_all as everything
 from lbhash.reproduce.page import LONG, difference, table_html
 from lbhash.reproduce.results import Interval, Result
@@ -194,8 +194,8 @@ def test_an_experiment_gets_what_it_can_use(file):
     assert experiments()["theory"].suited(settings) == Settings()
     assert experiments()["map"].suited(settings) == settings
     assert experiments()["ratio"].suited(settings) == replace(settings, methods=())
-    assert experiments()["posterior-2bits"].suited(settings) == Settings(data=file)
-    assert command_line("posterior-2bits", Settings(data=file, seed=4)) == (
+    assert experiments()["posterior-2bits"].suited(settings) == Settings(sources=settings.sources)
+    assert command_line("posterior-2bits", Settings(sources=(Source("blobs", file),), seed=4)) == (
         "lbhash reproduce posterior-2bits --data blobs.parquet --seeds 5 --seed 4"
     )
 
@@ -205,7 +205,7 @@ def test_one_set_of_data_is_the_first_with_one_label_a_row(blobs, file, write_pa
     labels = [np.flatnonzero(row).tolist() for row in blobs.hot]
     several = write_parquet(tmp_path / "s.parquet", blobs.x, labels=labels, in_query=~columns["in_base"], **columns)
     both = Settings(sources=(Source("several", str(several)), Source("one", file)))
-    assert experiments()["posterior-2bits"].suited(both).data == file
+    assert experiments()["posterior-2bits"].suited(both).sources == both.sources[1:]
     with pytest.raises(UnsuitableData, match="needs data with one label a row"):
         experiments()["posterior-2bits"].suited(replace(both, sources=both.sources[:1]))
 
@@ -217,7 +217,7 @@ def test_one_set_of_data_is_the_first_with_one_label_a_row(blobs, file, write_pa
         (["theory", "--lr", "0.1"], "lr is 0.1, and theory has no use for it; leave it out"),
         (["ratio", "--methods", "csq"], "methods is csq, and ratio has no use for it"),
         (["posterior-8", "--bits", "16", "--bits", "8"], "bits is 16, 8, and posterior-8 has no use for it"),
-        (["theory", "--data", "a.npy"], "data is 'a.npy', and theory makes its own; only map, "),
+        (["theory", "--data", "a.npy"], "data is 'a.npy', and theory makes its own; leave it out"),
         (
             ["posterior-2bits", "--data", "digits", "--data", "a.npy"],
             "data is given 2 times, and posterior-2bits takes",
@@ -260,12 +260,3 @@ def test_a_file_in_the_way_of_all(command, tmp_path):
     status, _, error = command("reproduce", "all", "--out", tmp_path / "out")
     assert status == 2
     assert "which is a file; it must be a folder" in error
-
-
-def test_programs_may_give_one_file(tmp_path):
-    with pytest.raises(ValueError, match=r"data is 'x\.npy', and theory makes its own"):
-        run_experiment("theory", Settings(data="x.npy"), tmp_path)
-    checked = registry.experiments()["posterior-2bits"].checked(Settings(sources=(Source("a", "f"),)))
-    assert checked == Settings(data="f")
-    checked = registry.experiments()["ratio"].checked(Settings(data="digits"))
-    assert checked == Settings(sources=(Source("digits", "digits"),))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 import re
@@ -14,9 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lbhash.reproduce.runs.config import CODES, SECONDS, TRAJECTORY, RunConfig, _name, distinct
-from lbhash.reproduce.runs.execution import execute
-from lbhash.reproduce.runs.store import Runs, complete
 from matplotlib.image import imread
 
 from lbhash import evaluate
@@ -25,8 +21,10 @@ from lbhash.hasher import Hasher
 from lbhash.reproduce import Settings, experiments, paper
 from lbhash.reproduce.results import Interval, Regression, lift_counts
 from lbhash.reproduce.results.write import write_result
+from lbhash.reproduce.runs.runner import CODES, SECONDS, TRAJECTORY, RunConfig, complete, completed, outcome
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source, UnsuitableData
+from lbhash.utils.parallel import read_run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -68,6 +66,15 @@ def settings(file, folder):
 def small(file):
     """A run of its own."""
     return RunConfig(Source("blobs", file), "csq", "guided", 8, epochs=2, hidden=4)
+
+
+def read(run, seed, folder):
+    """What a run left with a seed."""
+    return read_run(run.file(seed, folder))
+
+
+def wanting(run, *wanted):
+    return replace(run, wanted=frozenset(wanted))
 
 
 def columns_of(result):
@@ -168,28 +175,12 @@ def test_a_run_is_named_after_all_that_matters(file, labels_file):
         RunConfig(source, "csq", bits=8, lr=0.1),
     ]
     assert len({cell.name(0) for cell in (base, *others)} | {base.name(1)}) == len(others) + 2
-    assert base.name(0).startswith("blobs-csq-8bits-30epochs-seed0-centers")
+    assert base.name(0).startswith("blobs-csq-8bits-30epochs-seed0-")
     # A host that does not use class centers is the same run whatever they are, and so is one of which more is wanted.
     assert RunConfig(source, "dch", centers="bch").name(0) == RunConfig(source, "dch").name(0)
-    assert base.wanting(CODES).name(0) == base.name(0)
-    assert distinct([base.wanting(CODES), others[0], base.wanting(TRAJECTORY)]) == [base, others[0]]
-    assert distinct([base.wanting(CODES), base.wanting(TRAJECTORY)])[0].wanted == {CODES, TRAJECTORY}
+    assert wanting(base, CODES).name(0) == base.name(0)
     with pytest.raises(ValueError, match="recipe is 'x'"):
         RunConfig(source, "csq", "x")
-    with pytest.raises(ValueError, match="wanted is 'x'; it must be one of trajectory, codes, seconds"):
-        RunConfig(source, "csq", wanted=frozenset({"x"}))
-
-
-def test_runs_of_earlier_versions_are_found(file):
-    """These are the names that e50cb6d gave its files; with other ones everything would be run again."""
-    source = Source("cifar10", file)
-    held_out = replace(source, validation=True)
-    names = [RunConfig(one, "dch", bits=16, epochs=3, hidden=8).name(0) for one in (source, held_out)]
-    assert names == [
-        "cifar10-dch-16bits-3epochs-seed0-data1888fc38-settings2c34950e",
-        "cifar10-dch-16bits-3epochs-seed0-draws104e6787-settings2c34950e",
-    ]
-    assert Runs("runs").file(RunConfig(source, "dch", bits=16), 0, CODES).name.endswith("-codes.npz")
 
 
 def test_a_run_that_is_watched_is_the_run(small):
@@ -197,23 +188,25 @@ def test_a_run_that_is_watched_is_the_run(small):
     hasher = Hasher(8, "csq", True, 2, 5, hidden=4, recipe="paper", centers="best", device="cpu")
     hasher.fit_split(data.train, 4)
     query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
-    outcome = execute(small.wanting(TRAJECTORY, CODES, SECONDS), [5])[5]
-    np.testing.assert_array_equal(outcome.codes["query"], query)
-    np.testing.assert_array_equal(outcome.codes["base"], base)
+    found = outcome(wanting(small, TRAJECTORY, CODES, SECONDS), 5)
+    np.testing.assert_array_equal(found[CODES], query)
     report = evaluate(query, data.query.labels, base, data.base.labels, bits=8)
-    assert outcome.final["report"] == json.loads(json.dumps(report.as_dict()))
-    assert outcome.final["recognition"] == report.knn_accuracy
-    assert len(outcome.trajectory) == len(outcome.seconds) == 2
-    assert min(outcome.seconds) > 0
-    last, found = outcome.trajectory[-1], bound(base, data.base.labels)
+    assert found["report"] == report.as_dict()
+    assert found["recognition"] == report.knn_accuracy
+    assert len(found[TRAJECTORY]) == len(found[SECONDS]) == 2
+    assert min(found[SECONDS]) > 0
+    last, distances = found[TRAJECTORY][-1], bound(base, data.base.labels)
     assert last["map"] == pytest.approx(report.map)
-    assert (last["inter"], last["intra"]) == (found.inter, found.intra)
-    for name, counts, percentile in (("intra", found.intra_counts.sum(0), 99.9), ("inter", found.inter_counts, 0.1)):
+    assert (last["inter"], last["intra"]) == (distances.inter, distances.intra)
+    for name, counts, percentile in (
+        ("intra", distances.intra_counts.sum(0), 99.9),
+        ("inter", distances.inter_counts, 0.1),
+    ):
         assert last[f"{name}_99.9"] == pytest.approx(np.percentile(np.repeat(np.arange(9), counts), percentile))
-    assert last["map"] != outcome.trajectory[0]["map"]
-    plain = execute(small, [5])[5]
-    assert plain.final["report"] == outcome.final["report"]
-    assert plain.trajectory is plain.codes is plain.seconds is None
+    assert last["map"] != found[TRAJECTORY][0]["map"]
+    plain = outcome(small, 5)
+    assert plain["report"] == found["report"]
+    assert not {TRAJECTORY, CODES, SECONDS} & set(plain)
 
 
 def test_the_loss_by_epoch_is_the_trainings(small, tmp_path):
@@ -223,46 +216,47 @@ def test_the_loss_by_epoch_is_the_trainings(small, tmp_path):
     )
     with (tmp_path / "logs" / "metrics.csv").open(newline="") as lines:
         logged = [float(row["loss"]) for row in csv.DictReader(lines)]
-    watched = execute(small.wanting(TRAJECTORY), [5])[5].trajectory
+    watched = outcome(wanting(small, TRAJECTORY), 5)[TRAJECTORY]
     assert [at["loss"] for at in watched] == pytest.approx(logged)
 
 
 def test_runs_on_several_labels_a_row(labels_file):
-    cell = RunConfig(Source("mosaic", labels_file), "csq", "replace", 8, epochs=2, hidden=4).wanting(TRAJECTORY)
-    outcome = execute(cell, [0])[0]
-    assert outcome.final["recognition"] is None
-    assert outcome.trajectory[-1]["map"] == pytest.approx(outcome.final["report"]["map"])
-    assert outcome.trajectory[-1]["inter"] == outcome.final["report"]["bound"]["inter"]
+    run = RunConfig(Source("mosaic", labels_file), "csq", "replace", 8, epochs=2, hidden=4)
+    found = outcome(wanting(run, TRAJECTORY), 0)
+    assert found["recognition"] is None
+    assert found[TRAJECTORY][-1]["map"] == pytest.approx(found["report"]["map"])
+    assert found[TRAJECTORY][-1]["inter"] == found["report"]["bound"]["inter"]
 
 
 def test_recognition_is_by_the_methods_own_classifier(small):
     from lbhash.evaluation.recognition import classifier_accuracy
 
     data = small.source.dataset()
-    cell = RunConfig(small.source, "greedyhash", "guided", 8, epochs=2, hidden=4)
+    run = RunConfig(small.source, "greedyhash", "guided", 8, epochs=2, hidden=4)
     hasher = Hasher(8, "greedyhash", True, 2, 0, hidden=4, recipe="paper", centers="best", device="cpu")
     hasher.fit_split(data.train, 4)
     weights = hasher.model_.classifier.weight.detach().numpy()
     own = classifier_accuracy(hasher.encode_split(data.query), data.query.labels, weights)
-    final = execute(cell, [0])[0].final
-    assert final["recognition"] == own != final["report"]["knn_accuracy"]
+    found = outcome(run, 0)
+    assert found["recognition"] == own != found["report"]["knn_accuracy"]
 
 
 def test_what_is_there_is_not_run_again(small, tmp_path, capsys):
-    runs = complete([small], [0, 1], tmp_path, 1)
+    two = Settings(seeds=2, workers=1, runs=tmp_path)
+    complete([small], two)
     assert "[1/1] blobs, csq_d, 8 bits, 2 epochs, 2 seeds: mAP 0." in capsys.readouterr().err
     written = {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
     assert len(written) == 2
-    complete([small], [0, 1], tmp_path, 1)
+    complete([small], two)
     assert {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()} == written
     assert capsys.readouterr().err == ""
-    assert runs.missing(small, [0, 1, 2]) == [2]
-    assert runs.missing(small.wanting(CODES), [0, 1]) == [0, 1]
-    before = runs.read(small, 0)["report"]
-    complete([small, small.wanting(CODES), small.wanting(TRAJECTORY)], [0], tmp_path, 1)
-    assert runs.missing(small.wanting(CODES, TRAJECTORY), [0, 1]) == [1]
-    assert runs.read(small, 0)["report"] == before
-    assert runs.read(small, 0, CODES)["query"].shape == (40, 1)
+    assert [small.is_done(seed, tmp_path) for seed in (0, 1, 2)] == [True, True, False]
+    assert not wanting(small, CODES).is_done(0, tmp_path)
+    before = read(small, 0, tmp_path)["report"]
+    complete([small, wanting(small, CODES), wanting(small, TRAJECTORY)], replace(two, seeds=1))
+    assert [wanting(small, CODES, TRAJECTORY).is_done(seed, tmp_path) for seed in (0, 1)] == [True, False]
+    assert read(small, 0, tmp_path)["report"] == before
+    assert np.shape(read(small, 0, tmp_path)[CODES]) == (40, 1)
 
 
 def test_kinds_with_the_same_centers_are_one_run(file, tmp_path, capsys):
@@ -271,18 +265,19 @@ def test_kinds_with_the_same_centers_are_one_run(file, tmp_path, capsys):
         for kind in ("best", "levenshtein")
     ]
     assert kinds[0].name(0) == kinds[1].name(0)
-    runs = complete([kinds[0].wanting(CODES), kinds[1]], [0], tmp_path, 1)
+    complete([wanting(kinds[0], CODES), kinds[1]], Settings(seeds=1, workers=1, runs=tmp_path))
     assert "[1/1]" in capsys.readouterr().err
-    assert not runs.missing(kinds[0].wanting(CODES), [0])
+    assert wanting(kinds[0], CODES).is_done(0, tmp_path)
 
 
 KILLED = """
 import sys
-from lbhash.reproduce.runs.config import RunConfig
-from lbhash.reproduce.runs.store import complete
+from pathlib import Path
+from lbhash.reproduce import Settings
+from lbhash.reproduce.runs.runner import RunConfig, complete
 from lbhash.reproduce.runs.sources import Source
-cells = [RunConfig(Source("blobs", sys.argv[1]), "dch", bits=bits, epochs=2, hidden=4) for bits in range(8, 40)]
-complete(cells, [0], sys.argv[2], 1)
+runs = [RunConfig(Source("blobs", sys.argv[1]), "dch", bits=bits, epochs=2, hidden=4) for bits in range(8, 40)]
+complete(runs, Settings(seeds=1, workers=1, runs=Path(sys.argv[2])))
 """
 
 
@@ -296,17 +291,17 @@ def test_a_killed_table_goes_on(file, tmp_path):
     finally:
         process.kill()  # by SIGKILL
         process.wait()
-    cells = [RunConfig(Source("blobs", file), "dch", bits=bits, epochs=2, hidden=4) for bits in range(8, 40)]
-    runs = Runs(folder)
-    left = [cell for cell in cells if runs.missing(cell, [0])]
-    there = {runs.file(cell, 0): runs.file(cell, 0).stat().st_mtime_ns for cell in cells if cell not in left}
+    runs = [RunConfig(Source("blobs", file), "dch", bits=bits, epochs=2, hidden=4) for bits in range(8, 40)]
+    left = [run for run in runs if not run.is_done(0, folder)]
+    there = {run.file(0, folder): run.file(0, folder).stat().st_mtime_ns for run in runs if run not in left}
     assert len(there) >= 2
     assert left
-    complete([cells[0], cells[1], left[0]], [0], folder, 1)
-    assert not runs.missing(left[0], [0])
+    settings = Settings(seeds=1, workers=1, runs=folder)
+    complete([runs[0], runs[1], left[0]], settings)
+    assert left[0].is_done(0, folder)
     assert all(file.stat().st_mtime_ns == written for file, written in there.items())
-    again = complete([cells[0]], [0], tmp_path / "anew", 1)
-    assert again.read(cells[0], 0) == runs.read(cells[0], 0)
+    again = completed(replace(settings, runs=tmp_path / "anew"), [runs[0]])
+    assert again[runs[0]] == [read(runs[0], 0, folder)]
 
 
 # Statistics
@@ -362,9 +357,9 @@ def test_the_papers_tables_are_whole():
 # Experiments
 
 
-def values_of(runs, source, method, recipe, bits, key, settings):
+def values_of(source, method, recipe, bits, key, settings):
     cell = RunConfig(source, method, recipe, bits, epochs=settings.epochs, hidden=settings.hidden)
-    return np.array([key(runs.read(cell, seed)) for seed in settings.all_seeds()])
+    return np.array([key(read(cell, seed, settings.runs)) for seed in settings.all_seeds()])
 
 
 def test_map(settings, tmp_path):
@@ -373,11 +368,11 @@ def test_map(settings, tmp_path):
     table = result.more["cifar10"]
     rows = {row[1]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
     assert list(rows) == TITLES
-    runs, (source,) = Runs(settings.runs), settings.sources
+    (source,) = settings.sources
     lifts = []
     for method, title in zip(METHODS, TITLES, strict=True):
         host, guided = (
-            100 * values_of(runs, source, method, recipe, 16, lambda final: final["report"]["map"], settings)
+            100 * values_of(source, method, recipe, 16, lambda final: final["report"]["map"], settings)
             for recipe in ("plain", "guided")
         )
         row = rows[title]
@@ -432,7 +427,7 @@ def test_ratio(settings, tmp_path):
     (row,) = result.rows
     found = dict(zip(result.columns, row, strict=True))
     cell = RunConfig(settings.sources[0], "csq", "guided", 16, epochs=5, hidden=8)
-    seeds = [Runs(settings.runs).read(cell, seed, TRAJECTORY) for seed in (0, 1)]
+    seeds = [read(cell, seed, settings.runs)[TRAJECTORY] for seed in (0, 1)]
     points = np.array([[(at["map"], at["inter"] / at["intra"]) for at in seed] for seed in seeds])
     assert found["points"] == 10
     assert found["Pearson's r"].mean == pytest.approx(np.mean([np.corrcoef(seed.T)[0, 1] for seed in points]))
@@ -451,17 +446,18 @@ def test_few_epochs_of_one_seed_are_drawn(settings, tmp_path, epochs):
 
 
 def test_a_damaged_run_is_named(small, tmp_path):
-    runs = complete([small], [0], tmp_path, 1)
-    runs.file(small, 0).write_text('{"report":')
+    settings = Settings(seeds=1, workers=1, runs=tmp_path)
+    complete([small], settings)
+    small.file(0, tmp_path).write_text('{"report":')
     with pytest.raises(ValueError, match=r"seed0.*\.json is damaged \(Expecting value.*\); delete it"):
-        runs.read(small, 0)
+        completed(settings, [small])
 
 
 def test_runs_that_have_no_place(small, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr("lbhash.reproduce.runs.store.execute_and_save", None)  # nothing is trained
+    monkeypatch.setattr("lbhash.reproduce.runs.runner.execute", None)  # nothing is trained
     with pytest.raises(OSError, match="file"):
-        complete([small], [0], tmp_path / "file", 1)
+        complete([small], Settings(seeds=1, workers=1, runs=tmp_path / "file"))
 
 
 def test_ratio_methods(settings, tmp_path):
@@ -481,9 +477,8 @@ def test_convergence(settings, tmp_path):
     check_files("convergence", result, tmp_path)
     table = columns_of(result)
     assert list(table["loss"]) == ["BCE", "Cauchy", "guidance"]
-    runs = Runs(settings.runs)
     cell = RunConfig(settings.sources[0], "dch", "plain", 16, epochs=2, hidden=8)
-    maps = np.array([[at["map"] for at in runs.read(cell, seed, TRAJECTORY)] for seed in (0, 1)])
+    maps = np.array([[at["map"] for at in read(cell, seed, settings.runs)[TRAJECTORY]] for seed in (0, 1)])
     assert table["mAP"][1].mean == pytest.approx(100 * maps[:, -1].mean())
     first = [next(epoch for epoch, value in enumerate(seed, 1) if value >= 0.95 * seed[-1]) for seed in maps]
     assert table["epochs to 95 %"][1].mean == np.mean(first)
@@ -495,10 +490,9 @@ def test_cost(settings, tmp_path):
     table = columns_of(result)
     assert table["× BCE"][0] == Interval(1.0, 0.0, 2)
     assert table["× BCE, paper"][2] == pytest.approx(38.95 / 38.13)
-    runs = Runs(settings.runs)
     bce, guidance = (
         [
-            runs.read(RunConfig(settings.sources[0], "csq", recipe, 16, epochs=2, hidden=8), seed, SECONDS)[1]
+            read(RunConfig(settings.sources[0], "csq", recipe, 16, epochs=2, hidden=8), seed, settings.runs)[SECONDS][1]
             for seed in (0, 1)
         ]
         for recipe in ("plain", "replace")
@@ -524,8 +518,8 @@ def test_center_ablation(settings, tmp_path):
 def test_curves(settings, tmp_path):
     result = experiments()["curves"].run(replace(settings, methods=("csq",)))
     check_files("curves", result, tmp_path)
-    runs, (source,) = Runs(settings.runs), settings.sources
-    reports = values_of(runs, source, "csq", "guided", 16, lambda final: final["report"], settings)
+    (source,) = settings.sources
+    reports = values_of(source, "csq", "guided", 16, lambda final: final["report"], settings)
     (row,) = result.rows
     assert row[4].mean == pytest.approx(100 * np.mean([report["precision_within_radius"] for report in reports]))
     places = dict(zip(result.more["precision-at-k"].columns, result.more["precision-at-k"].rows[1], strict=True))
@@ -599,7 +593,7 @@ def test_guidance(file, labels_file, folder):
 
     def maps(source, method, recipe, centers="best-ratio"):
         cell = RunConfig(replace(source, validation=True), method, recipe, 8, centers, 2, 4)
-        return np.array([100 * Runs(folder).read(cell, seed)["report"]["map"] for seed in (0, 1)])
+        return np.array([100 * read(cell, seed, folder)["report"]["map"] for seed in (0, 1)])
 
     rows = [list(row) for row in result.more["cells"].rows]
     assert [row[:3] for row in rows] == [[s.name, 8, m] for s in sources for m in ("DCH", "CSQ")]
@@ -634,11 +628,11 @@ def test_guidance(file, labels_file, folder):
 
 
 def test_a_run_is_named_after_the_weight_in_balance(file, monkeypatch):
-    cell = RunConfig(Source("blobs", file), "csq", "balanced", 8)
-    name = cell.name(0)
+    name = RunConfig(Source("blobs", file), "csq", "balanced", 8).name(0)
     monkeypatch.setattr("lbhash.losses.CSQ.guidance_weight", 0.5)
-    monkeypatch.setattr("lbhash.reproduce.runs.config._name", _name.__wrapped__)  # which forgets no name
-    assert cell.name(0) != name
+    RunConfig.name.cache_clear()
+    assert RunConfig(Source("blobs", file), "csq", "balanced", 8).name(0) != name
+    RunConfig.name.cache_clear()
 
 
 def test_guidance_on_the_queries(file, folder):
@@ -649,7 +643,7 @@ def test_guidance_on_the_queries(file, folder):
 
     def maps(recipe, centers):
         cell = RunConfig(source, "csq", recipe, 8, centers, 2, 4)
-        return np.array([100 * Runs(folder).read(cell, seed)["report"]["map"] for seed in (0, 1)])
+        return np.array([100 * read(cell, seed, folder)["report"]["map"] for seed in (0, 1)])
 
     host, paper = (maps(recipe, "best-ratio") for recipe in ("plain", "guided"))
     own = maps("guided", "arranged")

@@ -222,7 +222,7 @@ def test_too_few_rows():
 
 def test_the_confusion_is_computed_once_for_all_trials(blobs, monkeypatch):
     asked = []
-    for module in ("lbhash.hasher", "lbhash.training.setup", "lbhash.tuning.tuner"):
+    for module in ("lbhash.training.setup", "lbhash.tuning.tuner"):
         monkeypatch.setattr(f"{module}.confusion", lambda *given: asked.append(given) or confusion(*given))
     part = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
     search(Hasher(8, epochs=1, hidden=4), part, 4, trials=3, prune=False)
@@ -613,7 +613,7 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
         (["--space", "nowhere.json"], "space is 'nowhere.json', and there is no such file"),
         (["--percentile", "200"], "percentile is 200.0"),
         (["--held-out", "0"], "held_out is 0.0"),
-        (["--at", "100000"], "top_k is 100000; it must be from 1 to the size of the base (1597)"),
+        (["--top-k", "100000"], "top_k is 100000; it must be from 1 to the size of the base (1597)"),
         (["--top-k", "0"], "top_k is 0; it must be from 1 to the size of the base (1597)"),
         (["--method", "cqs"], "method is 'cqs'"),
         (["--option", "lam"], "option is 'lam'; it must be NAME=VALUE, such as lam=0.01"),

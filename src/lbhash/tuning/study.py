@@ -20,6 +20,7 @@ from lbhash.utils.formatting import one_line
 DATABASE = "study.db"
 
 _SETTINGS, _TRIAL = "lbhash settings", "lbhash trial"
+_ARGUMENTS = {"inter percentile": "inter_percentile", "held out": "held_out", "search seed": "seed"}
 _STARTUP = 5  # random trials, before there is something to learn from them or a median to fall below
 
 
@@ -63,14 +64,13 @@ class Study:
                 )
         finally:
             optuna.logging.set_verbosity(verbosity)
-        stored = self._stored(self._study, _SETTINGS)
+        stored = self._stored(self._study, _SETTINGS) or settings
         for name, value in settings.items():
-            if stored is not None and stored.get(name) != value:
-                made = f"the search in {str(folder)!r} was made with {stored.get(name)}"
-                raise ValueError(
-                    f"{name} is {value}, and {made}; resume with the same settings, or give another folder"
-                )
-        self._study.set_user_attr(_SETTINGS, with_checksum(dict(settings)))
+            if (theirs := stored.get(name)) != value:
+                made = f"the search in {str(folder)!r} was made with {theirs}"
+                shown = f"{_ARGUMENTS.get(name, name)} is {value}"
+                raise ValueError(f"{shown}, and {made}; resume with the same settings, or give another folder")
+        self._study.set_user_attr(_SETTINGS, with_checksum(settings))
         for trial in self._trials(self._states.RUNNING):
             self._close(trial.number, self._stored(trial, _TRIAL) or {"state": "killed"})
 
@@ -104,7 +104,7 @@ class Study:
         Raises ``ValueError`` if that is damaged, or Optuna's own record of the trial is.
         """
         try:
-            stored = checked(held.user_attrs.get(name))
+            stored = checked(held.user_attrs[name]) if name in held.user_attrs else None
             if stored is not None and name == _TRIAL and held.state.is_finished():
                 complete = held.state == self._states.COMPLETE
                 if held.params != stored["params"] or (complete and held.value != stored["value"]):

@@ -117,12 +117,12 @@ def search(
     space = spaces.default_space(hasher.method, hasher.guided, hasher.bits) if space is None else space
     spaces.check_space(space, hasher, count)
     space = spaces.with_fractions(space, hasher)
-    # What tells a search from others.
+    # What tells a search from others, by the names that a study stores.
     settings = {
         name: value for name, value in asdict(with_recipe(hasher.checked())).items() if name not in _NOT_OF_THE_SEARCH
     }
-    settings |= {"by": by, "percentile": percentile, "inter_percentile": percentiles[1], "top_k": top_k}
-    settings |= {"compare": compare, "held_out": held_out, "prune": prune, "seed of the search": seed}
+    settings |= {"by": by, "percentile": percentile, "inter percentile": percentiles[1], "top_k": top_k}
+    settings |= {"compare": compare, "held out": held_out, "prune": prune, "search seed": seed}
     settings |= {"space": {name: spaces.to_entry(values) for name, values in space.items()}}
     settings = {
         name: str(value) for name, value in (settings | {"fingerprint of the rows": split.fingerprint()}).items()
