@@ -43,3 +43,9 @@ def wait_for(client, path, ready, seconds=60):
         assert time.monotonic() < ended, body
         time.sleep(0.1)
     return body
+
+
+def form(image):
+    """The body of a form with an image, and its type."""
+    head = b'--limit\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
+    return head + image + b"\r\n--limit--\r\n", "multipart/form-data; boundary=limit"

@@ -49,27 +49,24 @@ class JsonLines(logging.Formatter):
 
 
 class Sparing(logging.Filter):
-    """Lets ten records of a kind through a minute, and a hundred in all: a client can cause errors without end.
+    """Lets ten records of a kind through a minute: a client can cause errors without end.
 
     The records of requests, which are written only if they are wanted, are not counted.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._minute, self._passed, self._seen = 0, 0, Counter[tuple[str, str]]()
+        self._minute, self._seen = 0, Counter[tuple[str, str]]()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record is written; the last one says that others are not."""
         if record.name == REQUESTS.name:
             return True
         if (minute := int(record.created // 60)) != self._minute:
-            self._minute, self._passed = minute, 0
+            self._minute = minute
             self._seen.clear()
         kind = record.name, str(record.msg).partition("\n")[0]
-        if self._passed == 100 or self._seen[kind] == 10:
-            return False
-        self._passed += 1
         self._seen[kind] += 1
         if self._seen[kind] == 10:
             record.msg = f"{record.msg} (no more of these in this minute)"
-        return True
+        return self._seen[kind] <= 10
