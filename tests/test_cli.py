@@ -77,7 +77,7 @@ def test_train_leaves_a_model_and_its_metrics(work):
     assert metrics == json.loads((work / "model" / "metrics.json").read_text())
     facts = {"data": "digits", "protocol": "digits", "method": "csq_d", "bits": 12, "seed": 0, "epochs": 2}
     assert {name: metrics[name] for name in facts} == facts
-    assert (metrics["queries"], metrics["base"], metrics["at"]) == (200, 1597, 1597)
+    assert (metrics["queries"], metrics["base"], metrics["top_k"]) == (200, 1597, 1597)
     assert 0 <= metrics["map_worst"] <= metrics["map"] <= metrics["map_best"] <= 1
     assert metrics["map"] > 0.13  # more than chance
     assert set(metrics["bound"]) == {"inter", "intra", "ratio"}
@@ -124,13 +124,13 @@ def test_evaluate_agrees_with_the_training(inside, command):
     found = json_of(command("evaluate", "--queries", "query.npz", "--base", "base.parquet", "--json"))
     metrics = json.loads(Path("model/metrics.json").read_text())
     assert found == {name: metrics[name] for name in found}
-    at = json_of(command("evaluate", "--queries", "query.npz", "--base", "base.parquet", "--at", 5, "--json"))
-    assert (at["at"], at["bits"]) == (5, 12)
+    at = json_of(command("evaluate", "--queries", "query.npz", "--base", "base.parquet", "--top-k", 5, "--json"))
+    assert (at["top_k"], at["bits"]) == (5, 12)
     assert at["map"] != found["map"]
 
 
 def test_search_finds_the_nearest(inside, command):
-    found = json_of(command("search", "--model", "model", "--base", "base.parquet", "--row", 17, "-k", 5, "--json"))
+    found = json_of(command("search", "--model", "model", "--index", "base.parquet", "--row", 17, "-k", 5, "--json"))
     data, base = load_dataset("digits"), read_codes("base.parquet")
     code = Hasher.from_pretrained("model").encode(data.base.embeddings[17:18])
     distances = hamming_distances(code, base.codes)[0]
@@ -162,9 +162,9 @@ def test_centers_and_methods(inside, command, tmp_path):
     ("arguments", "said"),
     [
         (("evaluate", "--queries", "query.npz", "--base", "base.parquet"), ("mAP, expected over ties", "200, 1,597")),
-        (("search", "--model", "model", "--base", "base.parquet", "--row", "3", "-k", "2"), ("nearest to row 3",)),
+        (("search", "--model", "model", "--index", "base.parquet", "--row", "3", "-k", "2"), ("nearest to row 3",)),
         (
-            ("search", "--model", "model", "--base", "base.parquet", "--row", "3", "--where", "label=77"),
+            ("search", "--model", "model", "--index", "base.parquet", "--row", "3", "--where", "label=77"),
             ("nothing is near to row 3, label 3: no code is within the radius or passes the filter",),
         ),
         (
@@ -366,8 +366,8 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, monkeypat
         (("--seed", "-1"), "seed is -1; it must be at least 0"),
         (("--threads", "0"), "threads is 0; it must be at least 1"),
         (("--device", "abacus"), "device is 'abacus', which cannot be used here"),
-        (("--at", "0"), "top_k is 0; it must be from 1 to the size of the base (1597)"),
-        (("--at", "1598"), "top_k is 1598; it must be from 1 to the size of the base (1597)"),
+        (("--top-k", "0"), "top_k is 0; it must be from 1 to the size of the base (1597)"),
+        (("--top-k", "1598"), "top_k is 1598; it must be from 1 to the size of the base (1597)"),
         (("--out", "train.json"), "out is 'train.json', which is a file; it must be a folder"),
         (("--out", "model"), "out is 'model', which already holds a model"),
     ],
@@ -406,7 +406,7 @@ def test_encoding_data_of_another_dimension(inside, command, tmp_path):
         command("encode", *arguments, "--out", tmp_path / "c.npz"),
         "embeddings have 63 numbers a row; the model takes 64",
     )
-    assert_refused(command("search", *arguments, "--base", "base.parquet"), "embeddings have 63 numbers a row")
+    assert_refused(command("search", *arguments, "--index", "base.parquet"), "embeddings have 63 numbers a row")
     assert [file.name for file in tmp_path.iterdir()] == ["d.npy"]
 
 
@@ -417,7 +417,7 @@ def test_a_model_with_a_pickle(work, command, tmp_path, monkeypatch):
     (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch ran'\ntR.")
     said = "which holds a pickle (pytorch_model.bin); lbhash loads safetensors only"
     assert_refused(command("encode", "--model", tmp_path, "--out", tmp_path / "c.npz"), said)
-    assert_refused(command("search", "--model", tmp_path, "--base", "base.parquet"), said)
+    assert_refused(command("search", "--model", tmp_path, "--index", "base.parquet"), said)
     assert not (tmp_path / "c.npz").exists()
     assert not (work / "ran").exists()
 
@@ -471,8 +471,8 @@ def test_bad_evaluations(inside, others, command, name, said):
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--at", 0, "top_k is 0; it must be from 1 to the size of the base (1597)"),
-        ("--at", 1598, "top_k is 1598; it must be"),
+        ("--top-k", 0, "top_k is 0; it must be from 1 to the size of the base (1597)"),
+        ("--top-k", 1598, "top_k is 1598; it must be"),
         ("--radius", -1, "radius is -1; it must be from 0 to the length of a code (12)"),
         ("--radius", 13, "radius is 13; it must be"),
     ],
@@ -497,11 +497,11 @@ def test_bad_figures(inside, command, option, value, said):
     ],
 )
 def test_bad_searches(inside, others, command, base, arguments, said):
-    assert_refused(command("search", "--model", "model", "--base", others / base, *arguments), said)
+    assert_refused(command("search", "--model", "model", "--index", others / base, *arguments), said)
 
 
 def test_a_search_without_a_row_says_which(inside, command):
-    status, _, errors = command("search", "--model", "model", "--base", "base.parquet", "-k", 2)
+    status, _, errors = command("search", "--model", "model", "--index", "base.parquet", "-k", 2)
     assert (status, errors) == (0, "no --row and no --code: row 0 of the data is searched for\n")
 
 
@@ -631,7 +631,7 @@ def test_encode_takes_one_form_of_data(inside, command, tmp_path, write_parquet)
     more = ("--data", file, "--base", file, "--query", file, "--split", "base")
     assert_refused(command(*encode, *more, "--protocol", "holdout"), "protocol is 'holdout' and base is ")
     assert command(*encode, *more)[0] == 0
-    search = ("search", "--model", "model", "--base", "base.parquet")
+    search = ("search", "--model", "model", "--index", "base.parquet")
     assert_refused(command(*search, "--data", tmp_path), "data is ", "which is a folder; it must be a file")
 
 

@@ -37,16 +37,16 @@ def test_every_option_reaches_the_evaluation(codes, command, labels):
     options = {"radius": 5, "ties": "stable", "normalize": "all", "empty": "zero"}
     given = [part for option, value in options.items() for part in (f"--{option}", value)]
     found = json_of(
-        command("evaluate", *files(codes, labels), *given, "--at", 30, "-k", 9, "--rank", 7, "--rank", 50, "--json")
+        command("evaluate", *files(codes, labels), *given, "--top-k", 30, "-k", 9, "--rank", 7, "--rank", 50, "--json")
     )
     report = evaluate(*arrays(codes, labels), top_k=30, bits=20, k=9, ranks=[7, 50], **options)
     assert found == report.as_dict()
-    assert (found["ties"], found["ranks"], found["k"], found["at"], found["radius"]) == ("stable", [7, 50], 9, 30, 5)
+    assert (found["ties"], found["ranks"], found["k"], found["top_k"], found["radius"]) == ("stable", [7, 50], 9, 30, 5)
     assert found["bits"] == 20
 
 
 def test_the_table_has_the_range_of_ties_beside_the_map(codes, command):
-    status, out, errors = command("evaluate", *files(codes), "--at", 30, "--probe")
+    status, out, errors = command("evaluate", *files(codes), "--top-k", 30, "--probe")
     assert (status, errors) == (0, "")
     report = evaluate(*arrays(codes), top_k=30, bits=20, probe=True)
     lines = out.splitlines()
@@ -105,7 +105,7 @@ def test_single_labels_as_one_hot_give_the_same_map(codes, command, tmp_path):
         (("--rank", 151), "ranks is 151; it must be from 1 to the size of the base (150)"),
         (("--rank", 0), "ranks is 0"),
         (("-k", 151), "k is 151; it must be from 1 to the size of the base (150)"),
-        (("--at", 0), "top_k is 0"),
+        (("--top-k", 0), "top_k is 0"),
         (("--radius", 21), "radius is 21; it must be from 0 to the length of a code (20)"),
         (("--ties", "best"), "'best' is not one of"),
         (("--bits", 16), "codes of queries has 20 columns; with 16 bits it must have 16"),

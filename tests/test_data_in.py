@@ -326,7 +326,7 @@ def test_an_index_by_its_path_and_ids_in_one_word(command, tmp_path):
     assert json.loads(out)["codes"] == 10
     assert "index is missing" in refused(command("index", "info"))
     out, _ = succeeded(
-        command("index", "remove", "--index", tmp_path / "index", "--ids", "1,2,3", "--id", "7", "--json")
+        command("index", "remove", "--index", tmp_path / "index", "--ids", "1,2,3", "--ids", "7", "--json")
     )
     assert json.loads(out)["removed"] == 4
     assert "ids is '1-3'; it must be" in refused(

@@ -187,7 +187,7 @@ def test_streamed_embeddings_are_those_of_the_file(data, embeddings, labels):
 @pytest.mark.parametrize("split", ["all", "base", "query"])
 @pytest.mark.parametrize("shard_rows", [9, 40, 1000])
 def test_a_folder_holds_what_a_file_holds(model, data, tmp_path, command, split, shard_rows):
-    carry = ("--carry", "name", "--carry", "in_base")
+    carry = ("--columns", "name", "--columns", "in_base")
     arguments = ("encode", "--model", model, "--data", data, "--split", split, *carry, "--json")
     facts = json.loads(command(*arguments, "--out", f"{tmp_path}/codes/", "--shard-rows", shard_rows)[1])
     assert command(*arguments, "--out", tmp_path / "codes.parquet")[0] == 0
@@ -597,7 +597,7 @@ def test_folders_that_are_not_whole(model, data, tmp_path):
     write_manifest(out, {**manifest, "model": "0" * 16})
     refused("whose shards are not all of the model that its manifest names")
     write_manifest(out, {**manifest, "version": 2})
-    refused(r"which a newer lbhash wrote \(format 2; this one reads 1\)")
+    refused(r"of format 2; this lbhash reads format 1 alone: encode again \(--overwrite\)")
     for text in ("{", "[]", json.dumps({**manifest, "format": "other"}), json.dumps({**manifest, "rows": "many"})):
         (out / MANIFEST).write_text(text)
         refused(f"whose {MANIFEST} is damaged or not of a folder of codes")
@@ -627,7 +627,7 @@ def test_commands_take_a_folder_as_they_take_a_file(model, data, tmp_path, comma
     monkeypatch.chdir(tmp_path)
     for split in ("base", "query"):
         for out in (split, f"{split}.parquet"):
-            arguments = ("--model", model, "--data", data, "--split", split, "--carry", "name", "--out", out)
+            arguments = ("--model", model, "--data", data, "--split", split, "--columns", "name", "--out", out)
             assert command("encode", *arguments)[0] == 0
     of_files = command("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
     assert command("evaluate", "--queries", "query", "--base", "base", "--json") == of_files
@@ -744,14 +744,6 @@ def test_the_manifest_is_the_one_of_earlier_versions(model, data, tmp_path, labe
     assert source["fingerprint"] == of_file.hexdigest()[:16]
     mark = hashlib.sha256(json.dumps(source, sort_keys=True).encode()).hexdigest()[:16]
     assert read_facts(tmp_path / "codes" / "part-00000-of-00005.parquet")["mark"] == mark
-
-
-def test_columns_by_their_old_name(model, data, tmp_path, command):
-    for option in ("--columns", "--carry"):
-        out = tmp_path / f"{option}.parquet"
-        assert command("encode", "--model", model, "--data", data, option, "name", "--out", out)[0] == 0
-    assert (tmp_path / "--columns.parquet").read_bytes() == (tmp_path / "--carry.parquet").read_bytes()
-    assert read_codes(out).extra_columns.column_names == ["name"]
 
 
 def test_embeddings_in_shards(tmp_path):

@@ -270,25 +270,3 @@ def test_what_parts_do_not_add_up_to_is_refused(options, message):
         evaluate_parts(QUERIES, QUERY_LABELS, parts, bits=12, **options)
     with pytest.raises(ValueError, match="base_codes is empty"):
         evaluate_parts(QUERIES, QUERY_LABELS, [], bits=12)
-
-
-def test_at_is_the_old_name_of_top_k():
-    given = (QUERIES, QUERY_LABELS, BASE, BASE_LABELS)
-    with pytest.warns(DeprecationWarning, match="at is now called top_k") as warned:
-        old = evaluate(*given, at=40, bits=12)
-    assert [warning.filename for warning in warned] == [__file__]  # the caller's line, and not the library's
-    new = evaluate(*given, top_k=40, bits=12)
-    assert old.as_dict() == new.as_dict() == evaluate(*given, 40, bits=12).as_dict()
-    assert new.at == new.top_k == new.as_dict()["at"] == 40
-    assert "top_k" not in new.as_dict()  # the key of stored reports stays
-    with pytest.raises(TypeError, match="at and top_k are both given; at is the old name of top_k, give top_k only"):
-        evaluate(*given, 40, at=40, top_k=40)
-
-
-@pytest.mark.parametrize("metric", [metrics.average_precision, metrics.mean_average_precision])
-def test_metrics_take_the_old_name_too(metric):
-    hist = RankHistogram.from_codes(QUERIES, QUERY_LABELS, BASE, BASE_LABELS, 12)
-    with pytest.warns(DeprecationWarning, match="at is now called top_k"):
-        old = metric(hist, at=7)
-    np.testing.assert_array_equal(old, metric(hist, 7))
-    assert metric.__doc__.startswith("Return the")

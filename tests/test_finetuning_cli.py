@@ -14,6 +14,7 @@ from lbhash import Hasher
 from lbhash.codes.io import read_codes
 from lbhash.data.images import load_images
 from lbhash.models.backbone import Backbone
+from lbhash.utils.checksums import checked, with_checksum
 
 pytest.importorskip("transformers")
 
@@ -190,10 +191,9 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
     assert engine.encode(None, image).code == code.tobytes().hex()
     frozen = shutil.copytree("model", tmp_path / "model")
     shutil.rmtree(frozen / "backbone")
-    config = json.loads((frozen / "config.json").read_text())
-    del config["checksum"]
+    config = checked(json.loads((frozen / "config.json").read_text()))
     config["metadata"]["backbone"] |= {"tuned": False, "name": str(tmp_path / "absent")}
-    (frozen / "config.json").write_text(json.dumps(config))
+    (frozen / "config.json").write_text(json.dumps(with_checksum(config)))
     assert not Engine(Settings(model=frozen, index=str(index)), Plain()).takes_images
     shutil.copytree(here / "model" / "backbone", tmp_path / "absent")
     assert Engine(Settings(model=frozen, index=str(index)), Plain()).encode(None, image).code == code.tobytes().hex()

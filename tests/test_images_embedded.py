@@ -357,7 +357,7 @@ def test_paths_of_images_travel_with_their_codes(table, backbone_folder, cache, 
     monkeypatch.chdir(tmp_path)
     given = ("--data", "images", "--backbone", backbone_folder)
     assert command(*TRAIN, *given, "--freeze", "--out", "model")[0] == 0
-    given = (*given, "--model", "model", "--carry", "path")
+    given = (*given, "--model", "model", "--columns", "path")
     for out in ("base.parquet", "base/"):
         status, _, err = command("encode", *given, "--split", "base", "--out", out)
         assert status == 0, err

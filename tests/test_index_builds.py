@@ -10,8 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lbhash.codes.io import CodeTable
-from lbhash.index import FlatIndex, build_index, open_index
+from lbhash.index import FlatIndex, open_index
 from lbhash.index.manifest import checksum, identity_of
 from lbhash.index.store import SegmentedIndex
 from lbhash.service.engine import Engine
@@ -175,12 +174,3 @@ def test_builds_that_are_none(tmp_path, build):
         open_index(tmp_path / "i")
     index_of(1, 4).save(tmp_path / "i", overwrite=True)
     assert len(open_index(tmp_path / "i")) == 4
-
-
-def test_build_index_takes_store_vectors_by_its_old_name(tmp_path):
-    codes = np.arange(3, dtype=np.uint8)[:, None]
-    table = CodeTable(codes, 8, np.arange(3))
-    with pytest.warns(DeprecationWarning, match="keep is now called store_vectors"):
-        index = build_index(table, tmp_path / "i", vectors=np.eye(3), keep="outputs")
-    assert index.store_vectors == "outputs"
-    np.testing.assert_array_equal(index.vectors_of([1]), [[0, 1, 0]])

@@ -92,9 +92,9 @@ def test_changes(inside, command):
     )
     done = json_of(command("index", "add", *here, "--codes", "base.parquet", "--ids", "next", "--json"))
     assert done["codes"] == 1797 + 1597
-    done = json_of(command("index", "remove", *here, "--id", 3, "--id", 1797, "--json"))
+    done = json_of(command("index", "remove", *here, "--ids", 3, "--ids", 1797, "--json"))
     assert (done["removed"], done["codes"], done["generation"]) == (2, 3392, 4)
-    assert_refused(command("index", "remove", *here, "--id", 3), "ids holds 3, which the index does not have")
+    assert_refused(command("index", "remove", *here, "--ids", 3), "ids holds 3, which the index does not have")
     done = json_of(command("index", "compact", *here, "--json"))
     assert (done["segments"], done["removed"], done["codes"]) == (1, 0, 3392)
     assert open_index(inside / "i").ids()[-1] == 1797 + 1596
@@ -104,7 +104,7 @@ def test_export_and_back(inside, command):
     further = pa.table({"title": [f"t{row}" for row in range(1597)]})
     write_codes(inside / "more.parquet", replace(read_codes("base.parquet"), extra_columns=further))
     build(command, inside / "i", "--codes", inside / "more.parquet")
-    command("index", "remove", "--index", inside / "i", "--id", 5)
+    command("index", "remove", "--index", inside / "i", "--ids", 5)
     done = json_of(command("index", "export", "--index", inside / "i", "--out", inside / "out.parquet", "--json"))
     assert (done["codes"], done["columns"]) == (1596, ["id", "code", "row", "label", "title"])
     build(command, inside / "j", "--codes", inside / "out.parquet")
@@ -170,7 +170,7 @@ def test_neighbors_as_a_file(inside, command):
 
 @pytest.mark.parametrize("by", ["asymmetric", "outputs", "embeddings"])
 def test_the_second_stage(inside, command, by):
-    keep = () if by == "asymmetric" else ("--keep", by)
+    keep = () if by == "asymmetric" else ("--store-vectors", by)
     build(command, inside / "i", "--model", "model", "--data", "digits", *keep)
     arguments = ("--model", "model", "--index", inside / "i", "--row", 1500, "-k", 5, "--rerank", by)
     (query,) = json_of(command("search", *arguments, "--candidates", 1597, "--json"))["queries"]
@@ -220,9 +220,9 @@ def test_codes_made_elsewhere(inside, command):
     facts = build(command, inside / "i", "--codes", inside / "c.npy", "--ids", "next")
     assert (facts["bits"], facts["codes"], facts["label"], facts["model"]) == (20, 50, "", "")
     code = np.packbits(signs[7] > 0, bitorder="little").tobytes().hex()
-    (query,) = json_of(command("search", "--base", inside / "c.npy", "--code", code, "-k", 1, "--json"))["queries"]
+    (query,) = json_of(command("search", "--index", inside / "c.npy", "--code", code, "-k", 1, "--json"))["queries"]
     assert [(hit["id"], hit["distance"], hit["label"]) for hit in query["neighbors"]] == [(7, 0, None)]
-    assert "label" not in command("search", "--base", inside / "c.npy", "--code", code, "-k", 1)[1]
+    assert "label" not in command("search", "--index", inside / "c.npy", "--code", code, "-k", 1)[1]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_codes_made_elsewhere(inside, command):
             "codes is given, and so is model or data",
         ),
         (
-            ("build", "--out", "new", "--codes", "base.parquet", "--keep", "outputs"),
+            ("build", "--out", "new", "--codes", "base.parquet", "--store-vectors", "outputs"),
             "the index stores outputs, which a file",
         ),
         (("build", "--out", "new", "--codes", "base.parquet", "--labels", "y.npy"), "and so is an option of data"),
@@ -320,12 +320,12 @@ def test_what_is_wrong_is_said_before_anything_is_encoded(inside, command, with_
         (("build", "--out", inside / "i"), "which already holds an index; give another folder, or --overwrite"),
         (("build", "--out", with_words), "which is a file; it must be a folder"),
         (("build", "--out", inside / "n", "--option", "nprobe=3"), "options has 'nprobe', which an index"),
-        (("build", "--out", "milvus+x.db/c", "--keep", "outputs"), "Milvus keeps codes and attributes only"),
+        (("build", "--out", "milvus+x.db/c", "--store-vectors", "outputs"), "Milvus keeps codes and attributes only"),
         (("build", "--out", inside / "n", "--ids", "word"), "ids is 'word'; it must be row, next, or a column"),
-        (("build", "--out", inside / "n", "--ids", "word", "--carry", "word"), "ids is 'word', a column of string"),
-        (("build", "--out", inside / "n", "--carry", "nothing"), "columns has 'nothing'"),
-        (("add", "--index", inside / "i", "--ids", "half", "--carry", "half"), "ids is 'half', a column of double"),
-        (("add", "--index", inside / "i", "--carry", "half"), "columns is half; the index has row, label, so that"),
+        (("build", "--out", inside / "n", "--ids", "word", "--columns", "word"), "ids is 'word', a column of string"),
+        (("build", "--out", inside / "n", "--columns", "nothing"), "columns has 'nothing'"),
+        (("add", "--index", inside / "i", "--ids", "half", "--columns", "half"), "ids is 'half', a column of double"),
+        (("add", "--index", inside / "i", "--columns", "half"), "columns is half; the index has row, label, so that"),
     ):
         assert_refused(command("index", *arguments, *source), said)
     assert not (inside / "n").exists()
@@ -334,7 +334,7 @@ def test_what_is_wrong_is_said_before_anything_is_encoded(inside, command, with_
 
 def test_columns_that_an_index_wants(inside, command, with_words, request):
     source = ("--model", "model", "--data", with_words, "--split", "query")
-    build(command, inside / "i", "--model", "model", "--data", with_words, "--carry", "half")
+    build(command, inside / "i", "--model", "model", "--data", with_words, "--columns", "half")
     request.getfixturevalue("unencoding")
     line = "columns is not given; the index has row, label, half, so that it must be half"
     assert_refused(command("index", "add", "--index", inside / "i", *source), line)
@@ -344,7 +344,7 @@ def test_ids_beyond_64_bits(inside, command):
     build(command, inside / "i")
     for name in (99999999999999999999, 2**63):
         line = f"ids holds {name}; an id must be at least 0 and below 2^63"
-        assert_refused(command("index", "remove", "--index", inside / "i", "--id", 3, "--id", name), line)
+        assert_refused(command("index", "remove", "--index", inside / "i", "--ids", 3, "--ids", name), line)
     assert len(open_index(inside / "i")) == 1597
 
 
@@ -390,7 +390,7 @@ def test_what_people_see(inside, command):
     for arguments, said in (
         (("index", "info", "--index", inside / "i"), "generation"),
         (("index", "verify", "--index", inside / "i"), "is intact: 1,597 codes, generation 1"),
-        (("index", "remove", "--index", inside / "i", "--id", 9), "1 codes removed"),
+        (("index", "remove", "--index", inside / "i", "--ids", 9), "1 codes removed"),
         (("index", "--help"), "build"),
     ):
         status, out, _ = command(*arguments)
@@ -424,8 +424,10 @@ def with_words(inside, write_parquet):
 
 def test_columns_of_the_data_travel_with_the_codes(inside, with_words, command):
     source = ("--model", "model", "--data", with_words, "--split", "base")
-    carry = ("--carry", "word", "--carry", "half")
-    json_of(command("index", "build", *source, *carry, "--keep", "outputs", "--out", inside / "direct", "--json"))
+    carry = ("--columns", "word", "--columns", "half")
+    json_of(
+        command("index", "build", *source, *carry, "--store-vectors", "outputs", "--out", inside / "direct", "--json")
+    )
     command("encode", *source, *carry, "--out", inside / "carried.parquet")
     json_of(command("index", "build", "--codes", inside / "carried.parquet", "--out", inside / "by-file", "--json"))
     for name in ("direct", "by-file"):
@@ -452,7 +454,7 @@ def test_columns_of_any_table_travel(inside, with_words, command, form):
         file.mkdir()
         for at in range(3):
             pq.write_table(whole.slice(600 * at, 600), file / f"part-{at}.parquet")
-    source = ("--model", "model", "--split", "base", "--carry", "word", "--carry", "half")
+    source = ("--model", "model", "--split", "base", "--columns", "word", "--columns", "half")
     for data, out in ((with_words, "wanted"), (file, "found")):
         out = inside / f"{form}-{out}.parquet"
         assert command("encode", *source, "--data", data, "--out", out)[0] == 0
@@ -462,10 +464,10 @@ def test_columns_of_any_table_travel(inside, with_words, command, form):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("--carry", "nothing"), r"columns has 'nothing'; it must name columns of the data \(.*word.*\)"),
-        (("--carry", "label"), "columns has 'label'; it must name columns of the data"),
-        (("--carry", "word", "--out", "x.npz"), "columns is given and out is 'x.npz'; only a .parquet file"),
-        (("--carry", "word", "--data", "digits"), "columns is word and data is 'digits'; it must be one table"),
+        (("--columns", "nothing"), r"columns has 'nothing'; it must name columns of the data \(.*word.*\)"),
+        (("--columns", "label"), "columns has 'label'; it must name columns of the data"),
+        (("--columns", "word", "--out", "x.npz"), "columns is given and out is 'x.npz'; only a .parquet file"),
+        (("--columns", "word", "--data", "digits"), "columns is word and data is 'digits'; it must be one table"),
     ],
 )
 def test_columns_that_cannot_travel(inside, with_words, command, arguments, line):
@@ -475,11 +477,3 @@ def test_columns_that_cannot_travel(inside, with_words, command, arguments, line
     assert status == 2
     assert re.search(line, errors)
     assert not (inside / "x.parquet").exists()
-
-
-def test_vectors_by_their_old_name(inside, command):
-    source = ("--model", "model", "--data", "digits")
-    for option in ("--store-vectors", "--keep"):
-        build(command, inside / option, *source, option, "outputs")
-    left, right = (open_index(inside / option) for option in ("--store-vectors", "--keep"))
-    np.testing.assert_array_equal(left.vectors_of(left.ids()), right.vectors_of(right.ids()))

@@ -426,7 +426,7 @@ class TestWhatIsThere:
                 build_index(table, f"{base}/foreign", overwrite=overwrite)
         told = {"format": "lbhash index", "version": 2, "bits": 12, "model": "", "kind": "flat", "options": {}}
         for name, change, said in (
-            ("newer", {}, "which a newer lbhash wrote .format 2; this one reads 1."),
+            ("newer", {}, "of format 2; this lbhash reads format 1 alone: build the index in another collection"),
             ("narrow", {"version": 1, "bits": 40}, "a collection that holds no index of lbhash"),
             ("unfinished", {"version": 1}, "which was never finished; build it again"),
         ):
@@ -497,7 +497,7 @@ class TestWhatIsThere:
         status, out, errors = command("index", "add", "--index", where, "--codes", tmp_path / "more.parquet")
         assert (status, f"20 codes added; {where} has 40" in out) == (0, True)
         assert "inserting" in errors
-        assert said("index", "remove", "--index", where, "--id", 3)["codes"] == 39
+        assert said("index", "remove", "--index", where, "--ids", 3)["codes"] == 39
         assert said("index", "info", "--index", where)["generation"] == 3
         assert said("index", "verify", "--index", where)["intact"] is True
         status, out, errors = command("index", "compact", "--index", where)

@@ -17,7 +17,7 @@ from lbhash import Hasher
 from lbhash.codes import pack
 from lbhash.models.backbone_files import drop_backbone, find_backbone
 from lbhash.models.hash_model import PICKLES, HashModel, check_model_folder
-from lbhash.utils.checksums import checked
+from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import existing_file, replacing, write_json, write_text
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors"}
@@ -274,13 +274,6 @@ def test_a_save_that_was_cut_short_is_found_out(tmp_path, monkeypatch):
     assert HashModel.from_pretrained(tmp_path).fingerprint() == made(seed=1).fingerprint()
 
 
-def test_a_model_without_a_stored_fingerprint_loads(saved):
-    config = json.loads((saved / "config.json").read_text())
-    del config["metadata"]["fingerprint"], config["checksum"]
-    (saved / "config.json").write_text(json.dumps(config))
-    assert "fingerprint" not in Hasher.from_pretrained(saved).model_.metadata
-
-
 # ------------------------------------------------------------------------------------------------------ bad folders
 
 
@@ -337,9 +330,9 @@ def test_a_damaged_configuration(saved, content):
 
 def test_weights_that_do_not_fit(saved, tmp_path):
     config = checked(json.loads((saved / "config.json").read_text()))
-    (saved / "config.json").write_text(json.dumps({**config, "bits": 12}))
+    (saved / "config.json").write_text(json.dumps(with_checksum({**config, "bits": 12})))
     one_line(saved, "which could not be loaded", "size mismatch")
-    (saved / "config.json").write_text(json.dumps(config))
+    (saved / "config.json").write_text(json.dumps(with_checksum(config)))
     tensors = safetensors.torch.load_file(saved / "model.safetensors")
     del tensors["scale"]
     safetensors.torch.save_file(tensors, saved / "model.safetensors")
@@ -348,12 +341,12 @@ def test_weights_that_do_not_fit(saved, tmp_path):
 
 def test_a_configuration_that_asks_for_more_than_the_weights(saved, monkeypatch):
     """It is refused by the weights' shapes, before a model is built: 10⁹ numbers a row took 4.5 GB."""
-    config = json.loads((saved / "config.json").read_text())
+    config = checked(json.loads((saved / "config.json").read_text()))
     built = []
     monkeypatch.setattr(torch.nn.Linear, "reset_parameters", lambda layer: built.append(layer.weight.device.type))
     for name in ("dim", "hidden", "classifier"):
         for number in (10**9, 2**62, 10**30):
-            (saved / "config.json").write_text(json.dumps({**config, name: number}))
+            (saved / "config.json").write_text(json.dumps(with_checksum({**config, name: number})))
             one_line(saved, "which could not be loaded")
     assert set(built) <= {"meta"}
 
@@ -391,7 +384,7 @@ def places(value, path=()):
 def test_a_configuration_changed_by_hand(metadata_of_images, data, wrong):
     """A value is taken away, or another put in its place: the model is the same, or it is refused with one line."""
     folder, x, codes, text = metadata_of_images
-    config = json.loads(text)
+    config = checked(json.loads(text))
     *above, name = data.draw(st.sampled_from(list(places(config))))
     inner = config
     for key in above:
@@ -400,7 +393,7 @@ def test_a_configuration_changed_by_hand(metadata_of_images, data, wrong):
         del inner[name]
     else:
         inner[name] = wrong[0]
-    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "config.json").write_text(json.dumps(with_checksum(config)))
     try:
         hasher = Hasher.from_pretrained(folder)
         np.testing.assert_array_equal(hasher.encode(x), codes)

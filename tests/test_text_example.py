@@ -124,8 +124,19 @@ def test_from_sentences_to_neighbors(text, tmp_path, monkeypatch, capsys, comman
         lbhash("encode", "--model", "model", "--data", "text.parquet", "--split", split, "--out", f"{split}.parquet")
     report = lbhash("evaluate", "--queries", "query.parquet", "--base", "base.parquet")
     assert report["map"] > 0.6  # by chance 0.33
-    source = ("--model", "model", "--data", "text.parquet", "--split", "base", "--carry", "text", "--carry", "package")
-    lbhash("index", "build", *source, "--keep", "embeddings", "--out", "index")
+    source = (
+        "--model",
+        "model",
+        "--data",
+        "text.parquet",
+        "--split",
+        "base",
+        "--columns",
+        "text",
+        "--columns",
+        "package",
+    )
+    lbhash("index", "build", *source, "--store-vectors", "embeddings", "--out", "index")
 
     rows = pq.read_table("text.parquet")
     row = int(np.flatnonzero(rows["in_query"].to_numpy())[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import inspect
 import json
-import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -578,24 +577,6 @@ def test_another_search_is_not_resumed(train, tmp_path):
     assert len(search(small(), train, 4, **options | {"trials": 2}, resume=True).trials) == 2  # more of the same
 
 
-def test_a_study_of_an_older_version_is_resumed(train, tmp_path):
-    """It names the diagnostics "cautions", has no checksums, and does not know a setting that came later."""
-    options = {"trials": 2, "space": SMALL, "folder": tmp_path}
-    done = search(small(), train, 4, **options)
-    assert any(trial.score.diagnostics for trial in done.trials)
-    with sqlite3.connect(tmp_path / "study.db") as file:
-        file.execute("UPDATE trial_user_attributes SET value_json = replace(value_json, 'diagnostics', 'cautions')")
-        for table in ("trial_user_attributes", "study_user_attributes"):
-            for key, content in file.execute(f"SELECT rowid, value_json FROM {table}").fetchall():
-                older = {
-                    name: value for name, value in json.loads(content).items() if name not in ("monitor", "checksum")
-                }
-                file.execute(f"UPDATE {table} SET value_json = ? WHERE rowid = ?", (json.dumps(older), key))
-    assert search(small(), train, 4, **options, resume=True).trials == done.trials
-    with pytest.raises(ValueError, match=r"top_k is 5, and the search in .* was made with None; resume with the same"):
-        search(small(), train, 4, **options, resume=True, top_k=5)
-
-
 def test_percentiles_of_the_command_are_those_of_the_library():
     defaults = inspect.signature(tune_command).parameters
     assert (defaults["percentile"].default, defaults["inter_percentile"].default) == (PERCENTILE, INTER_PERCENTILE)
@@ -764,7 +745,7 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
         (["--space", "nowhere.json"], "space is 'nowhere.json', and there is no such file"),
         (["--percentile", "200"], "percentile is 200.0"),
         (["--held-out", "0"], "held_out is 0.0"),
-        (["--at", "100000"], "top_k is 100000; it must be from 1 to the size of the base (1597)"),
+        (["--top-k", "100000"], "top_k is 100000; it must be from 1 to the size of the base (1597)"),
         (["--top-k", "0"], "top_k is 0; it must be from 1 to the size of the base (1597)"),
         (["--method", "cqs"], "method is 'cqs'"),
         (["--option", "lam"], "option is 'lam'; it must be NAME=VALUE, such as lam=0.01"),

@@ -36,7 +36,7 @@ def writings(material: Material) -> list[Writing]:
     made = np.arange(2200, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
     np.savez(more, codes=made, bits=BITS, labels=np.ones(2200, int))
     index, look = material.index("hnsw", vectors=False), index_of(material)
-    removed = [word for number in IDS[10:700] for word in ("--id", int(number))]
+    removed = [word for number in IDS[10:700] for word in ("--ids", int(number))]
     changes = {"add": ("--codes", more, "--ids", "next"), "remove": removed, "compact": ()}
     encode = ("encode", "--model", material.model, "--data", material.data, "--split", "base", "--json", "--out")
     train = ("train", "--data", material.data, *TRAINING, "--json", "--out")

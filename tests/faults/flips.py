@@ -212,7 +212,7 @@ def flip_index_reload(run: Run) -> None:
         old, new = run.folder / "olds" / kind, run.folder / kind
         shutil.copytree(material.index(kind), old)
         shutil.copytree(old, new)
-        material.program.must("index", "remove", "--index", new, "--id", int(IDS[50]))
+        material.program.must("index", "remove", "--index", new, "--ids", int(IDS[50]))
         (new / "kind").write_text(kind)
 
     def reload(there: str) -> Any:
@@ -259,7 +259,7 @@ def flip_index_compact(run: Run) -> None:
 
 @attack("flip-index-remove", "damaged index files, rewritten by a large `index remove`; nothing is laundered", 200)
 def flip_index_remove(run: Run) -> None:
-    removed = [word for number in IDS[10:700] for word in ("--id", int(number))]
+    removed = [word for number in IDS[10:700] for word in ("--ids", int(number))]
     flip_index(run, lambda folder: ("index", "remove", "--index", folder, "--json", *removed), export_to, look=exported)
 
 
@@ -341,7 +341,7 @@ def read_codes_by(material: Material, codes: Callable[[Path], Path]) -> tuple:
     other = material.codes("query")
     return (
         lambda folder: ("evaluate", "--queries", other, "--base", codes(folder), "--json"),
-        lambda folder: ("search", "--base", codes(folder), "--code", "0f3a", "-k", 300, "--json"),
+        lambda folder: ("search", "--index", codes(folder), "--code", "0f3a", "-k", 300, "--json"),
         lambda folder: ("index", "build", "--codes", codes(folder), "--out", folder / "built", "--json"),
         lambda folder: export_to(folder / "built"),
     )

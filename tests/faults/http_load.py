@@ -106,7 +106,7 @@ class Index:
             how = "remove"
         if how == "refused":
             try:
-                lbhash("index", "remove", "--index", self.path, "--id", int(self.states[1].ids.max()) + 10**9)
+                lbhash("index", "remove", "--index", self.path, "--ids", int(self.states[1].ids.max()) + 10**9)
                 self.problems.append("an id that is not there was removed")
             except RuntimeError:
                 self.refused += 1
@@ -122,7 +122,7 @@ class Index:
         elif how == "remove":
             several = min(rng.choice([1, 30, 300]), len(last.ids) - KEPT - 1)
             gone = rng.sample(last.ids[KEPT:].tolist(), several)
-            options = itertools.chain.from_iterable(("--id", name) for name in gone)
+            options = itertools.chain.from_iterable(("--ids", name) for name in gone)
             said = lbhash("index", "remove", "--index", self.path, *options, "--json")
             after = last.only(~np.isin(last.ids, gone))
         else:

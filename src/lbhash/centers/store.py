@@ -20,7 +20,7 @@ from lbhash.utils.fingerprint import fingerprint
 def load(kind: str, classes: int, bits: int) -> dict[str, npt.NDArray]:
     """Return cached arrays by name; an empty dict if nothing is cached or the file is damaged."""
     try:
-        return read_npz(_file(kind, classes, bits))
+        return read_npz(_file(kind, classes, bits), own=True)
     except (OSError, ValueError):
         return {}
 

@@ -143,11 +143,11 @@ def print_report(report: Report) -> None:
 
 def print_run(found: Mapping[str, Any]) -> None:
     """Print the evaluation of a run, a line for each metric."""
-    depth = "" if found["at"] is None else f"@{found['at']:,}"
+    depth = "" if found["top_k"] is None else f"@{found['top_k']:,}"
     table = Table(show_header=False, box=SIMPLE_HEAD)
     table.add_row(f"mAP{depth}, expected over ties", f"{found['map']:.4f}")
     table.add_row("  from the worst to the best order of ties", f"{found['map_worst']:.4f} to {found['map_best']:.4f}")
-    table.add_row(f"NDCG@{found['at'] or found['depth']:,}", f"{found['ndcg']:.4f}")
+    table.add_row(f"NDCG@{found['top_k'] or found['depth']:,}", f"{found['ndcg']:.4f}")
     table.add_row("R-precision", f"{found['r_precision']:.4f}")
     for rank, *values in zip(*(found[name] for name in ("ranks", "precision_at", "recall_at", "f1_at")), strict=True):
         table.add_row(f"precision, recall, F1 at {rank:,}", ", ".join(f"{value:.4f}" for value in values))

@@ -53,14 +53,14 @@ def _count(rows: int, shard_rows: int) -> int:
 
 
 def read_manifest(folder: Path, name: str = "codes") -> dict[str, Any]:
-    """Return a folder's manifest; ``ValueError`` if it is missing, damaged, foreign or of a newer format."""
+    """Return a folder's manifest; ``ValueError`` if it is missing, damaged, foreign or of another format."""
     source = f"{name} is {str(folder)!r}"
     try:
         content = (folder / MANIFEST).read_bytes()
     except FileNotFoundError:
         wanted = "a file of codes, or a folder that 'lbhash encode' wrote"
         raise ValueError(f"{source}, which is a folder without {MANIFEST}; it must be {wanted}") from None
-    manifest = read_versioned(content, FORMAT, VERSION, source)
+    manifest = read_versioned(content, FORMAT, VERSION, source, "encode again (--overwrite)")
     with suppress(ValueError, KeyError, TypeError):
         manifest = checked(manifest)
         _count(manifest["rows"], manifest["shard_rows"])

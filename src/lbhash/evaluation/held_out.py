@@ -19,7 +19,6 @@ from lbhash.evaluation.bound import bound, quotient
 from lbhash.evaluation.diagnostics import Diagnostic, diagnose_codes
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.ranking import RankHistogram, Ranking
-from lbhash.utils.deprecation import renamed
 from lbhash.utils.labels import Labels, check_labels
 
 PERCENTILE, INTER_PERCENTILE = 75.0, 10.0
@@ -66,12 +65,10 @@ class Score:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Score:
-        """Return the score of a dict of its fields; older ones name the diagnostics "cautions"."""
-        fields = {"diagnostics" if name == "cautions" else name: value for name, value in stored.items()}
-        return cls(**fields | {"diagnostics": tuple(Diagnostic(**found) for found in fields["diagnostics"])})
+        """Return the score of a dict of its fields."""
+        return cls(**stored | {"diagnostics": tuple(Diagnostic(**found) for found in stored["diagnostics"])})
 
 
-@renamed(at="top_k")
 def score_codes(
     codes: npt.ArrayLike,
     labels: Any,

@@ -20,7 +20,6 @@ from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats
 from lbhash.evaluation.parts import Classes, Part, Share, class_numbers, in_turn, positions
 from lbhash.evaluation.ranking import CHUNK, RankHistogram, Ranking, check_lengths, stable_rankings
 from lbhash.evaluation.recognition import linear_probe_accuracy, predict_from_counts
-from lbhash.utils.deprecation import renamed
 from lbhash.utils.formatting import number
 from lbhash.utils.labels import Labels, check_label_pair, numbered_together
 from lbhash.utils.validation import check_choice, check_int
@@ -107,11 +106,6 @@ class Report:
     largest_grade: int
     """The most labels that a query and a base code share; 1 for single-label data."""
 
-    @property
-    def at(self) -> int:
-        """The old name of ``top_k``."""
-        return self.top_k
-
     def summary(self) -> list[tuple[str, str]]:
         """Return the ten lines that people read first: what is measured, and the figure."""
         at = "" if self.top_k == self.base else f"@{self.top_k:,}"
@@ -145,15 +139,14 @@ class Report:
         return f"<table>{rows}</table>"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON has it: plain numbers and lists, None for NaN or infinity, ``top_k`` as "at"."""
+        """Return the report as JSON has it: plain numbers and lists and None for NaN or infinity."""
         figures = {name: value for name, value in vars(self).items() if not isinstance(value, (tuple, Bound))}
         figures |= {"ranks": self.ranks, "bound": self.bound, "bound_99.9": self.bound.at_percentile()}
         for name, by, curve in (("curve", "radius", self.curve), ("rank_curve", "rank", self.rank_curve)):
             figures[name] = {by: curve.at, "precision": curve.precision, "recall": curve.recall}
-        return {"at" if name == "top_k" else name: _plain(value) for name, value in figures.items()}
+        return {name: _plain(value) for name, value in figures.items()}
 
 
-@renamed(at="top_k")
 def evaluate(
     query_codes: npt.ArrayLike,
     query_labels: Any,

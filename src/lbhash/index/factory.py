@@ -15,7 +15,6 @@ from lbhash.index.manifest import read_manifest
 from lbhash.index.milvus.address import PREFIX
 from lbhash.index.milvus.collection import build_milvus, open_milvus
 from lbhash.index.store import check_free
-from lbhash.utils.deprecation import renamed
 from lbhash.utils.validation import check_choice
 
 
@@ -33,7 +32,7 @@ def open_index(path: str | Path, *, known: Index | None = None, progress: bool =
         progress: show a bar while codes are added to Milvus.
 
     Raises:
-        ValueError: there is no index, or it is damaged or of a newer format.
+        ValueError: there is no index, or it is damaged or of another format.
         ConnectionError: Milvus does not answer, or refuses.
     """
     if str(path).startswith(PREFIX):
@@ -50,7 +49,6 @@ def open_index(path: str | Path, *, known: Index | None = None, progress: bool =
     return index
 
 
-@renamed(keep="store_vectors")
 def build_index(
     table: CodeTable,
     path: str | Path,

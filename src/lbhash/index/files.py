@@ -13,7 +13,6 @@ import os
 import stat
 import weakref
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
@@ -24,7 +23,7 @@ import xxhash
 
 Entry = dict[str, Any]
 """The entry of a file in a manifest: its name, its size in ``bytes``, the size of a ``block``, and ``xxh3``, the XXH3
-checksums of the blocks, 16 hexadecimal digits each. Before format 2 it had one checksum of the whole, ``sha256``."""
+checksums of the blocks, 16 hexadecimal digits each."""
 
 BLOCK = 1 << 20
 """Bytes of a block; the last one of a file may be shorter."""
@@ -74,11 +73,8 @@ class Stored:
 
     def __init__(self, folder: Path, entry: Entry) -> None:
         self.path, self.size = folder / entry["file"], entry["bytes"]
-        self._new_hash: Callable[[], Any] = xxhash.xxh3_64 if "xxh3" in entry else sha256
-        sums = bytes.fromhex(entry["xxh3"] if "xxh3" in entry else entry["sha256"])
-        width = self._new_hash().digest_size
-        self._sums = [sums[at : at + width] for at in range(0, len(sums), width)]
-        self._block = entry["block"] if "xxh3" in entry else self.size
+        self._sums = [entry["xxh3"][at : at + 16] for at in range(0, len(entry["xxh3"]), 16)]
+        self._block = entry["block"]
         try:
             self._opened = open_regular(self.path)
         except (IsADirectoryError, ValueError):
@@ -139,14 +135,10 @@ class Stored:
 
     def _check(self, number: int, into: npt.NDArray[np.uint8] | None = None) -> None:
         """Read a block, and compare its checksum."""
-        start, digest = number * self._block, self._new_hash()
-        length = min(self._block, self.size - start)
-        scratch = np.empty(min(length, BLOCK), np.uint8) if into is None else into
-        for at in range(0, length, BLOCK):  # the block of a file of format 1 is all of it
-            piece = scratch[: length - at] if into is None else into[at : at + BLOCK]
-            self._fill(start + at, piece)
-            digest.update(piece)
-        if digest.digest() != self._sums[number]:
+        start = number * self._block
+        block = np.empty(min(self._block, self.size - start), np.uint8) if into is None else into
+        self._fill(start, block)
+        if xxhash.xxh3_64_hexdigest(block.data) != self._sums[number]:
             raise DamagedIndexError(f"the checksum of {self.path.name} is wrong")
 
     def _fill(self, start: int, into: npt.NDArray[np.uint8]) -> None:

@@ -23,7 +23,7 @@ FILES = ("codes", "sizes", "positions", "ids", "attributes", "vectors", "structu
 _BUILD = re.compile(r"[0-9a-f]{16}")
 _DATA_FILE = re.compile(r"(\d{8})\.\d+\.[a-z]+\.(npy|arrow|faiss)")
 _ENDS = {"attributes": ".arrow", "structure": ".faiss"}
-_SHA256, _SUMS = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]+")
+_SUMS = re.compile(r"[0-9a-f]+")
 
 
 class _InvalidError(Exception):
@@ -31,7 +31,7 @@ class _InvalidError(Exception):
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of an index; ``ValueError`` if it is missing, damaged, foreign or of a newer format."""
+    """Return the manifest of an index; ``ValueError`` if it is missing, damaged, foreign or of another format."""
     source = f"index is {str(folder)!r}"
     if not folder.exists():
         raise ValueError(f"{source}, and there is no such folder")
@@ -44,7 +44,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{source}, which holds no index: it has no {NAME}") from None
     except (IsADirectoryError, ValueError):
         raise ValueError(f"{source}, whose {NAME} is no regular file") from None
-    manifest = read_versioned(content, FORMAT, VERSION, source)
+    manifest = read_versioned(content, FORMAT, VERSION, source, "build the index again")
     try:
         if manifest is None or manifest.pop("checksum", "") != checksum(manifest):
             raise ValueError(f"{source}, whose {NAME} is damaged or not of an index")
@@ -169,9 +169,7 @@ def _check_file(entry: dict[str, Any], kind: str, where: str) -> None:
     if not _DATA_FILE.fullmatch(name) or not name.endswith(f".{kind}{_ENDS.get(kind, '.npy')}"):
         raise _InvalidError(f"the file {name!r} as {where[:-1]}, and not one that an index names so")
     size = _number(entry, "bytes", where, 1)
-    if "xxh3" not in entry:
-        _text(entry, "sha256", where, _SHA256)
-    elif len(_text(entry, "xxh3", where, _SUMS)) != 16 * -(-size // _number(entry, "block", where, 1)):
+    if len(_text(entry, "xxh3", where, _SUMS)) != 16 * -(-size // _number(entry, "block", where, 1)):
         raise _InvalidError(f"no valid {where}xxh3")
 
 

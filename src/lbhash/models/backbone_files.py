@@ -101,7 +101,7 @@ def drop_backbone(folder: str | Path) -> None:
         return
     try:
         config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-        tuned = (config.get("metadata") or config["about"])["backbone"]["tuned"]
+        tuned = config["metadata"]["backbone"]["tuned"]
     except (OSError, ValueError, KeyError, TypeError):
         return
     if tuned:

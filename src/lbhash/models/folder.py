@@ -29,7 +29,7 @@ def _holds_model(folder: Path) -> bool:
     """Return whether a folder holds a model of ours: by its configuration or, if that is damaged, by its card."""
     with suppress(OSError, ValueError, RecursionError):
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        if isinstance(config, dict) and "bits" in config and ("metadata" in config or "about" in config):
+        if isinstance(config, dict) and {"bits", "metadata"} <= config.keys():
             return True
     with suppress(OSError, ValueError):  # the card comes first, so a save that was cut short has it too
         return "\nlibrary_name: lbhash\n" in (folder / "README.md").read_text(encoding="utf-8")

@@ -69,8 +69,7 @@ class HashModel(
 
     Inputs are dropped in training, because the protocols have few rows, of many numbers each. ``classifier`` is the
     number of classes of the method's own linear classifier on codes, stored beside the head; 0 if it has none.
-    ``metadata`` is what made the model (method, seed, data …), for the configuration, so JSON must be able to hold it;
-    ``about`` is what configurations of before call it, with spaces in the keys.
+    ``metadata`` is what made the model (method, seed, data …), for the configuration, so JSON must be able to hold it.
     """
 
     mean: Tensor
@@ -84,13 +83,10 @@ class HashModel(
         dropout: float = 0.5,
         classifier: int = 0,
         metadata: dict[str, Any] | None = None,
-        about: dict[str, Any] | None = None,
         posterior: dict[str, Any] | None = None,
         neighborhood: bool = False,
     ) -> None:
         super().__init__()
-        if about is not None:
-            metadata = {key.replace(" ", "_"): value for key, value in about.items()}
         self.dim, self.bits, self.hidden = check_int(dim, "dim", 1), check_bits(bits), check_int(hidden, "hidden")
         check_int(classifier, "classifier")
         self.metadata: dict[str, Any] = plain(metadata or {}, "metadata")
@@ -162,7 +158,7 @@ class HashModel(
         config: dict[str, Any] = {name: getattr(self, name) for name in ("dim", "bits", "hidden")}
         config["dropout"] = self.dropout.probability
         config["classifier"] = 0 if self.classifier is None else self.classifier.out_features
-        if self.posterior is not None:  # which versions of before do not know
+        if self.posterior is not None:
             config["posterior"] = self.posterior.config
         if self.neighborhood is not None:
             config["neighborhood"] = True
@@ -192,16 +188,13 @@ class HashModel(
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, config: dict[str, Any] | None = None, **kwargs: Any) -> HashModel:
-        """Load all tensors from safetensors; the configuration must have its checksum, and the weights its fingerprint.
-
-        A configuration of before may have neither.
-        """
+        """Load all tensors from safetensors; checksum and fingerprint in the configuration must be right."""
         try:
             checked(config)
         except ValueError:
             raise ValueError(
-                "config.json is damaged, or was changed after the model was saved; bring back the file as it was, or "
-                "save the model again"
+                "config.json is damaged, was changed after the model was saved, or is of another version of lbhash; "
+                "bring back the file as it was, or train the model again"
             ) from None
         folder = Path(model_id)
         given = {name: kwargs[name] for name in cls._hub_mixin_init_parameters if name in kwargs}
@@ -218,7 +211,7 @@ class HashModel(
                     check_shapes(given, Path(hf_hub_download(model_id, "model.safetensors", **asked)))
                 model = super()._from_pretrained(model_id=model_id, **{**kwargs, "strict": True})
         written_with, found = model.metadata.pop("fingerprint", None), model.fingerprint()
-        if written_with not in (None, found):
+        if written_with != found:
             raise ValueError(
                 f"config.json was written with the weights {written_with} and model.safetensors holds {found}; "
                 "a save was cut short: save the model again, or resume its training"

@@ -101,7 +101,7 @@ def evaluate_run(
         found = [np.where(some, getattr(metrics, name)(ranking, rank), np.nan) for rank in ranks]
         means[name] = [mean_over_queries(values, empty) for values in found]
     counts = {"queries": ranking.queries, "empty_queries": int((~some).sum()), "depth": depth}
-    return {**means, "ranks": ranks, "at": top_k, "normalize": normalize, "empty": empty, **counts}
+    return {**means, "ranks": ranks, "top_k": top_k, "normalize": normalize, "empty": empty, **counts}
 
 
 def _ranking(scored: dict[str, dict[str, Any]], relevant: dict[str, dict[str, Any]]) -> tuple[Ranking, int]:

@@ -129,9 +129,6 @@ class CodeShards(ShardStore[StoredCodes]):
         rows = self.metadata["rows"]
         if (self.folder / MANIFEST).exists() and not overwrite:
             manifest, said = read_manifest(self.folder, "out"), f"out is {str(self.folder)!r}"
-            if "sample" not in manifest:  # of an older lbhash, whose shards do not have it in their marks either
-                self.metadata = {name: value for name, value in self.metadata.items() if name != "sample"}
-                self.fingerprint = fingerprint(self.metadata)
             for name, noun in _COMPARED.items():
                 theirs, ours = manifest.get(name), self.metadata.get(name)
                 if theirs != ours:
@@ -201,7 +198,7 @@ class EmbeddingShards(ShardStore[StoredEmbeddings]):
         array, faults = self._files(shard)
         try:
             known = checked(json.loads(faults.read_text(encoding="utf-8")))
-            check_file(array)
+            check_file(array, own=True)
             found = np.lib.format.open_memmap(array, mode="r")
             rows = self._rows if shard is None else len(shard)
             whole = found.shape == (rows, self._dim) and found.dtype == np.float32

@@ -117,7 +117,7 @@ class RunCheckpoints(Checkpoint):
         if self.folder is not None:
             trainer.strategy.barrier()  # until the first process has written them
             held = load_checkpoint(self.folder / BEST)
-            if held.get("epoch") != state.epoch or held.get(_SETTINGS) != self.settings:
+            if held["epoch"] != state.epoch or held[_SETTINGS] != self.settings:
                 raise ValueError(
                     f"{BEST} in {str(self.folder.parent)!r} is not of epoch {state.epoch}, the best one of this run; "
                     "start anew without resume"
@@ -151,12 +151,12 @@ def checkpoint_to_resume(folder: Path | None, settings: dict[str, Any]) -> tuple
     if not has_checkpoint(folder):
         return None, 0
     held = load_checkpoint(_last(folder))
-    known = held.get(_SETTINGS, {})
+    known = held[_SETTINGS]
     for key in settings:
         if known.get(key) != settings[key]:
             raise ValueError(
                 f"{key} is {settings[key]!r}, and the checkpoint in {str(folder)!r} was made with {known.get(key)!r}; "
-                "resume with the same settings (the default ones of earlier versions: recipe 'paper')"
+                "resume with the same settings"
             )
     return _last(folder), held["epoch"] + 1
 
@@ -172,9 +172,9 @@ def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Return what a checkpoint holds, never unpickled; ``ValueError`` if it cannot be read or its checksum is wrong."""
     try:
-        check_file(path)
+        check_file(path, own=True)
         held = torch.load(path, weights_only=True, map_location="cpu")
-        held.get(_SETTINGS)
+        _ = held[_SETTINGS]
     except Exception as error:  # a damaged file makes PyTorch raise almost anything
         line = one_line(error)[:100]
         raise ValueError(

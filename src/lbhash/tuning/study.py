@@ -20,7 +20,7 @@ from lbhash.utils.formatting import one_line
 DATABASE = "study.db"
 
 _SETTINGS, _TRIAL = "lbhash settings", "lbhash trial"
-_ARGUMENTS = {"at": "top_k", "inter percentile": "inter_percentile", "held out": "held_out", "search seed": "seed"}
+_ARGUMENTS = {"inter percentile": "inter_percentile", "held out": "held_out", "search seed": "seed"}
 _STARTUP = 5  # random trials, before there is something to learn from them or a median to fall below
 
 
@@ -64,13 +64,13 @@ class Study:
                 )
         finally:
             optuna.logging.set_verbosity(verbosity)
-        stored = self._stored(self._study, _SETTINGS) or {}
+        stored = self._stored(self._study, _SETTINGS) or settings
         for name, value in settings.items():
-            if stored.get(name, value) != value:  # a study of an older version does not have every setting
-                made = f"the search in {str(folder)!r} was made with {stored[name]}"
+            if (theirs := stored.get(name)) != value:
+                made = f"the search in {str(folder)!r} was made with {theirs}"
                 shown = f"{_ARGUMENTS.get(name, name)} is {value}"
                 raise ValueError(f"{shown}, and {made}; resume with the same settings, or give another folder")
-        self._study.set_user_attr(_SETTINGS, with_checksum({**stored, **settings}))
+        self._study.set_user_attr(_SETTINGS, with_checksum(settings))
         for trial in self._trials(self._states.RUNNING):
             self._close(trial.number, self._stored(trial, _TRIAL) or {"state": "killed"})
 
@@ -104,7 +104,7 @@ class Study:
         Raises ``ValueError`` if that is damaged, or Optuna's own record of the trial is.
         """
         try:
-            stored = checked(held.user_attrs.get(name))
+            stored = checked(held.user_attrs[name]) if name in held.user_attrs else None
             if stored is not None and name == _TRIAL and held.state.is_finished():
                 complete = held.state == self._states.COMPLETE
                 if held.params != stored["params"] or (complete and held.value != stored["value"]):

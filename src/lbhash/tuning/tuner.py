@@ -27,7 +27,6 @@ from lbhash.tuning import space as spaces
 from lbhash.tuning.space import Space, import_optuna, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial
-from lbhash.utils.deprecation import renamed
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import Labels, check_labels
 from lbhash.utils.validation import check_choice, check_float, check_int
@@ -52,7 +51,6 @@ def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = N
     return found
 
 
-@renamed(at="top_k")
 def search(
     hasher: Hasher,
     data: Dataset | EmbeddingSplit,
@@ -123,7 +121,7 @@ def search(
     settings = {
         name: value for name, value in asdict(with_recipe(hasher.checked())).items() if name not in _NOT_OF_THE_SEARCH
     }
-    settings |= {"by": by, "percentile": percentile, "inter percentile": percentiles[1], "at": top_k}
+    settings |= {"by": by, "percentile": percentile, "inter percentile": percentiles[1], "top_k": top_k}
     settings |= {"compare": compare, "held out": held_out, "prune": prune, "search seed": seed}
     settings |= {"space": {name: spaces.to_entry(values) for name, values in space.items()}}
     settings = {

@@ -1,6 +1,6 @@
 """Checksums in the files that lbhash reads back, so that damage is noticed whichever byte it hits.
 
-What was written without one, by other programs or before there were checksums, is read as it is.
+Files of other programs, which have none, are read as they are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lbhash.utils.formatting import one_line
 CHECKSUM = "checksum"
 """The name of the checksum in JSON objects and ``.npz`` files."""
 
-WRONG = "its checksum is wrong"
+WRONG = "its checksum is wrong or missing"
 
 _VALUE = "checked value"
 _MARK = b"\nlbhash xxh3 "
@@ -43,14 +43,15 @@ def add_checksum(path: Path) -> None:
         opened.write(_MARK + digest + footer)
 
 
-def check_file(path: Path) -> None:
-    """Raise ``ValueError`` if a file has the checksum of ``add_checksum``, and it is wrong."""
+def check_file(path: Path, *, own: bool = False) -> None:
+    """Raise ``ValueError`` if the checksum of ``add_checksum`` is wrong, or missing in a file of lbhash's ``own``."""
     with path.open("rb") as opened:
         stop = _end_of_data(opened)
         start = max(0, stop - _LENGTH)
         opened.seek(start)
         held = opened.read(stop - start)
-        if held.startswith(_MARK) and held[len(_MARK) :] != _digest(opened, start, stop):
+        marked = held.startswith(_MARK)
+        if (own and not marked) or (marked and held[len(_MARK) :] != _digest(opened, start, stop)):
             raise ValueError(WRONG)
 
 
@@ -60,8 +61,11 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
         np.savez(opened, **{**arrays, CHECKSUM: _of_arrays(arrays)})
 
 
-def read_npz(path: str | os.PathLike[str]) -> dict[str, npt.NDArray]:
-    """Return the arrays of an ``.npz`` file; ``ValueError`` if it is damaged, ``OSError`` if it cannot be read."""
+def read_npz(path: str | os.PathLike[str], *, own: bool = False) -> dict[str, npt.NDArray]:
+    """Return the arrays of an ``.npz`` file; ``ValueError`` if it is damaged, ``OSError`` if it cannot be read.
+
+    One of lbhash's ``own`` files must have a checksum.
+    """
     with Path(path).open("rb") as opened:
         try:
             with np.load(opened, allow_pickle=False) as stored:
@@ -69,7 +73,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, npt.NDArray]:
         except Exception as error:  # NumPy and zipfile raise almost anything
             raise ValueError(one_line(error)) from None
     stated = arrays.pop(CHECKSUM, None)
-    if stated is not None and str(stated) != _of_arrays(arrays):
+    if (own and stated is None) or (stated is not None and str(stated) != _of_arrays(arrays)):
         raise ValueError(WRONG)
     return arrays
 
@@ -83,9 +87,9 @@ def with_checksum(value: Any) -> dict[str, Any]:
 
 
 def checked(value: Any) -> Any:
-    """Return JSON content as ``with_checksum`` took it; raise ``ValueError`` if the checksum is wrong."""
-    if not isinstance(value, dict) or (CHECKSUM not in value and _VALUE not in value):
-        return value
+    """Return JSON content as ``with_checksum`` took it; raise ``ValueError`` if the checksum is wrong or missing."""
+    if not isinstance(value, dict):
+        raise ValueError(WRONG)
     held = {name: item for name, item in value.items() if name != CHECKSUM}
     if fingerprint(held) != value.get(CHECKSUM):
         raise ValueError(WRONG)

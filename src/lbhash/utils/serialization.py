@@ -42,18 +42,18 @@ def plain(value: Any, name: str) -> Any:
     raise TypeError(f"{name} is of type {type(value).__name__}; {_MAY_BE}")
 
 
-def read_versioned(content: str | bytes, form: str, version: int, source: str) -> dict[str, Any] | None:
+def read_versioned(content: str | bytes, form: str, version: int, source: str, advice: str) -> dict[str, Any] | None:
     """Return a JSON object whose ``format`` is ``form``; None if the content is damaged or of another format.
 
-    A version above ``version`` is a ``ValueError``; its message begins with ``source``.
+    Another version than ``version`` is a ``ValueError``; its message begins with ``source`` and ends with ``advice``.
     """
     try:
         facts = json.loads(content)
         known, given = facts["format"] == form, int(facts["version"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-    if known and given > version:
-        raise ValueError(f"{source}, which a newer lbhash wrote (format {given}; this one reads {version})")
+    if known and given != version:
+        raise ValueError(f"{source}, of format {given}; this lbhash reads format {version} alone: {advice}")
     return facts if known else None
 
 

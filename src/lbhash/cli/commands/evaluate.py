@@ -33,7 +33,7 @@ def evaluate(
     bits: Annotated[int | None, typer.Option(help="Length of a code: for files without it, and --protocol.")] = None,
     top_k: Annotated[
         int | None,
-        typer.Option("--top-k", "--at", help="Evaluate mAP, NDCG, ACG and WAP @k; without it, over the whole base."),
+        typer.Option("--top-k", help="Evaluate mAP, NDCG, ACG and WAP @k; without it, over the whole base."),
     ] = None,
     rank: Annotated[
         list[int] | None, typer.Option(help="A K of precision, recall and F1 at K; may be given several times.")

@@ -54,7 +54,7 @@ def build(
     ] = None,
     store_vectors: Annotated[
         Literal["outputs", "embeddings"] | None,
-        typer.Option("--store-vectors", "--keep", help="Store these with the codes, for 'lbhash search --rerank'."),
+        typer.Option("--store-vectors", help="Store these with the codes, for 'lbhash search --rerank'."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the index in OUT.")] = False,
     as_json: Json = False,
@@ -83,7 +83,7 @@ def add(index: IndexPath, as_json: Json = False, **options: Any) -> None:
 def remove(
     index: IndexPath,
     ids: Annotated[
-        list[str], typer.Option("--ids", "--id", help="Ids of codes to remove: 3 or 1,2,3; may be given several times.")
+        list[str], typer.Option("--ids", help="Ids of codes to remove: 3 or 1,2,3; may be given several times.")
     ],
     as_json: Json = False,
 ) -> None:

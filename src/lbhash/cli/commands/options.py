@@ -51,9 +51,7 @@ SplitName = Literal["train", "base", "query", "all"]
 Damaged = Annotated[
     Literal["refuse", "skip"], typer.Option(help="Refuse data with missing or damaged images, or skip these.")
 ]
-TopK = Annotated[
-    int | None, typer.Option("--top-k", "--at", help="Evaluate mAP@k; without it, mAP over the whole base.")
-]
+TopK = Annotated[int | None, typer.Option("--top-k", help="Evaluate mAP@k; without it, mAP over the whole base.")]
 MethodOptions = Annotated[
     list[str] | None,
     typer.Option("--option", help="An option of the method, NAME=VALUE, such as lam=0.01; may be given several times."),
@@ -109,7 +107,6 @@ def encoded_data(
         list[str] | None,
         typer.Option(
             "--columns",
-            "--carry",
             help="A column of DATA, one table, that goes with the codes, or the 'path' of images in files; may be "
             "given several times.",
         ),

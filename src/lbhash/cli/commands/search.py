@@ -11,9 +11,7 @@ from lbhash.cli.commands.options import Json, print_json
 
 
 def search(
-    base: Annotated[
-        str, typer.Option("--index", "--base", help="An index (a folder, or milvus+URL), or a file of codes.")
-    ],
+    base: Annotated[str, typer.Option("--index", help="An index (a folder, or milvus+URL), or a file of codes.")],
     model: Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; for rows as queries.")] = None,
     data: Annotated[
         str | None,

@@ -12,11 +12,9 @@ from lbhash.evaluation.metrics.common import Empty, Floats, Normalize, Ties
 from lbhash.evaluation.metrics.sums import harmonic, moment, run
 from lbhash.evaluation.ranking import Ranking
 from lbhash.evaluation.ranking.kernels import KERNELS
-from lbhash.utils.deprecation import renamed
 from lbhash.utils.validation import check_choice
 
 
-@renamed(at="top_k")
 def average_precision(
     hist: Ranking, top_k: int | None = None, ties: Ties = "expected", normalize: Normalize = "retrieved"
 ) -> Floats:
@@ -42,7 +40,6 @@ def average_precision(
     return average_of_grades(hist, hist.relevant, top_k, ties, normalize)
 
 
-@renamed(at="top_k")
 def mean_average_precision(
     hist: Ranking,
     top_k: int | None = None,

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from lbhash.evaluation.metrics.average_precision import average_of_grades
 from lbhash.evaluation.metrics.common import Floats, Normalize, check_rank, ratio
 from lbhash.evaluation.ranking import Ranking
-from lbhash.utils.deprecation import renamed
 from lbhash.utils.validation import check_choice
 
 Gain = Literal["exponential", "linear"]
@@ -73,7 +72,6 @@ def acg_at(hist: Ranking, k: int | None = None) -> Floats:
     return (ratio(sum_of_grades(hist), hist.total, 0.0) * places).sum(axis=1) / k
 
 
-@renamed(at="top_k")
 def weighted_average_precision(hist: Ranking, top_k: int | None = None, normalize: Normalize = "retrieved") -> Floats:
     """Return the weighted average precision, WAP@R: the mean ACG@i over the ranks i <= R of relevant codes, expected.
 

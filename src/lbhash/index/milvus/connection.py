@@ -106,7 +106,9 @@ def read_settings(client: Any, address: Address) -> dict[str, Any] | None:
         if not client.has_collection(address.collection, timeout=SECONDS):
             return None
         found = client.describe_collection(address.collection, timeout=SECONDS)
-    settings = read_versioned(found.get("description", ""), _FORMAT, _VERSION, f"index is {address.shown!r}") or {}
+    advice = "build the index in another collection"
+    described, source = found.get("description", ""), f"index is {address.shown!r}"
+    settings = read_versioned(described, _FORMAT, _VERSION, source, advice) or {}
     widths = [column.get("params", {}).get("dim") for column in found["fields"] if column["name"] == "code"]
     if settings.get("kind") not in KINDS or widths != [8 * code_bytes(check_bits(settings.get("bits", 0)))]:
         raise ValueError(f"index is {address.shown!r}, a collection that holds no index of lbhash")

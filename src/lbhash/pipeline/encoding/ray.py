@@ -48,8 +48,8 @@ class ShardEncoder:
         from lbhash.pipeline.encoding.factory import open_source
 
         source = open_source(self._job, stream=True, check=False)
-        for name, theirs in self._store.metadata.items():  # the store of an older lbhash does not have all
-            ours = source.metadata.get(name)
+        for name, theirs in self._store.metadata.items():
+            ours = source.metadata[name]
             if ours != theirs:
                 what = "a worker of the cluster finds other data or another model than this process"
                 raise ValueError(f"{what}: its {name} is {ours!r} and must be {theirs!r}")

@@ -44,7 +44,7 @@ class Runs:
         if what != CODES:
             return read_run(file)
         try:
-            return read_npz(file)
+            return read_npz(file, own=True)
         except ValueError as error:
             raise damaged_run(file, error) from None
 
