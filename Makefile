@@ -41,8 +41,6 @@ docs: install
 
 benchmark: install
 	$(BIN)/python benchmarks/guided_step.py
-	$(BIN)/python benchmarks/seeds.py
-	$(BIN)/python benchmarks/grid.py
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/search.py

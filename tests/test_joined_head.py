@@ -112,16 +112,6 @@ def test_a_joined_head_learns_and_repeats_itself(blobs, tmp_path):
     np.testing.assert_array_equal(loaded.encode(blobs.query_x), codes)
 
 
-def test_seeds_that_are_trained_together_are_joined_alike(blobs):
-    split = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
-    classes = len(np.unique(blobs.y))
-    hasher = Hasher(head="joined", **SMALL)
-    for seed, one in enumerate(hasher.fit_seeds(split, classes, [0, 1])):
-        alone = Hasher(head="joined", **SMALL | {"seed": seed}).fit_split(split, classes)
-        assert one.model_.metadata["posterior"] == alone.model_.metadata["posterior"]
-        np.testing.assert_allclose(one.model_.outputs(blobs.x), alone.model_.outputs(blobs.x), atol=1e-2)
-
-
 def test_several_labels_have_a_posterior_each(blobs):
     y = np.eye(len(np.unique(blobs.y)), dtype=np.uint8)[blobs.y]
     y[:, 0] |= y[:, 1]

@@ -232,7 +232,6 @@ def test_what_is_refused(blobs, some):
         (
             lambda: Hasher(bits=8, method="ridge").fit_split(split, 4)
         ): f"{said}, which only a host method that is fitted",
-        (lambda: Hasher(**SMALL).fit_seeds(split, 4, [0, 1])): f"{said}, which only a host method that is fitted by",
         (lambda: Hasher(**SMALL, head="joined").fit_split(split, 4)): "head is 'joined', whose class posterior needs",
         (lambda: search(Hasher(**SMALL), split, 4)): f"{said}, which a search needs; leave them out",
     }.items():

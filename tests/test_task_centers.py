@@ -75,9 +75,6 @@ def test_arranged_centers_are_by_the_rows_that_are_trained_on(blobs, multi):
     expected = arrange_centers(words, confusion(part, 4), seed=2)
     hasher = Hasher(**SETTINGS, method="csq", seed=2, centers="arranged").fit_split(part, 4)
     np.testing.assert_array_equal(hasher.centers_, expected)
-    (together,) = Hasher(**SETTINGS, method="csq", centers="arranged").fit_seeds(part, 4, [2])
-    np.testing.assert_array_equal(together.centers_, expected)
-    np.testing.assert_array_equal(hasher.encode_split(part), together.encode_split(part))
 
 
 def test_rows_held_out_of_the_training_have_no_say(blobs, monkeypatch):

@@ -176,20 +176,20 @@ def test_processes_train_towards_the_first_ones_centers(tmp_path, guided):
     """Each arranges them by what it computes itself, which may differ between machines."""
     script = f"""
 import os
-import lbhash.hasher
 import lbhash.training.setup as setup
+import lbhash.training.trainer as trainer
 from conftest import Blobs
 from lbhash.hasher import Hasher
 
 made = setup.task_centers
 setup.task_centers = lambda *given: made(*given)[:: 1 - 2 * int(os.environ["RANK"])].copy()
-trained, centers = lbhash.hasher.train, []
+trained, centers = trainer.train, []
 def train(model, objective, *given, **more):
     centers.append(objective.centers.clone())
     done = trained(model, objective, *given, **more)
     centers.append(objective.centers.clone())
     return done
-lbhash.hasher.train = train
+trainer.train = train
 Hasher(bits=16, epochs=1, hidden=8, guided={guided}, device="cpu").fit(Blobs().x, Blobs().y)
 print("same " if centers[0].equal(centers[1]) else "changed ", end="")  # in one write: both processes have one pipe
 """

@@ -20,6 +20,7 @@ from lbhash.data import hold_out
 from lbhash.evaluation.bound import bound
 from lbhash.hasher import Hasher
 from lbhash.losses import CSQ
+from lbhash.training.checkpoints import write_checkpoint
 from lbhash.training.monitor import CodeBuffer, EncodedRows, evaluate_epoch, is_better, packed
 from training_tools import Recorder, Stop, part_of
 
@@ -302,7 +303,7 @@ def test_a_best_checkpoint_that_is_not_this_runs(blobs, tmp_path, damage):
     file = tmp_path / "checkpoints" / "best.ckpt"
     if damage == "another":
         held = torch.load(file, weights_only=True)
-        torch.save({**held, "epoch": best + 1}, file)
+        write_checkpoint(file, {**held, "epoch": best + 1})
         message = rf"best.ckpt in '.*' is not of epoch {best}, the best one of this run; start anew without resume"
     else:
         file.write_bytes(file.read_bytes()[:1000])

@@ -13,7 +13,6 @@ from lbhash.losses import Task, build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.training import TrainingArguments, train
 from lbhash.training.batches import DistributedBatchSampler, ShuffledBatches
-from lbhash.training.ensemble import train_together
 from lbhash.training.schedule import SCHEDULES, Schedule
 from training_tools import Recorder, by_hand, part_of
 
@@ -105,17 +104,6 @@ def test_adam_gets_the_rate_of_every_step(blobs, name):
     assert len(watch.rates) == 4 * 4  # 50, 50, 50, 10
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_seeds_together_follow_the_same_rates(blobs, name):
-    settings = {"schedule": name, "warmup": 0.7, "lr": 0.02, "epochs": 3, "batch_size": 32, "hidden": 8}
-    part = part_of(blobs)
-    for found in Hasher(bits=8, **settings).fit_seeds(part, 4, [1, 5]):
-        alone = Hasher(bits=8, seed=found.seed, **settings).fit_split(part, 4)
-        wanted = alone.model_.state_dict()
-        for name, tensor in found.model_.state_dict().items():
-            torch.testing.assert_close(tensor, wanted[name], rtol=2e-3, atol=2e-4, msg=name)
-
-
 @pytest.mark.parametrize("accumulate", [1, 2, 3])
 @pytest.mark.parametrize("name", ["step", "cosine"])
 def test_a_training_is_the_obvious_loop(blobs, name, accumulate):
@@ -134,23 +122,6 @@ def test_a_training_is_the_obvious_loop(blobs, name, accumulate):
         models.append(model)
     for (key, left), (_, right) in zip(*(model.state_dict().items() for model in models), strict=True):
         torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-7, msg=key)
-
-
-def test_train_together_is_the_obvious_loop_too(blobs):
-    schedule = Schedule(epochs=3, batch_size=32, lr=0.01, schedule="linear", warmup=0.5)
-    part = part_of(blobs)
-    task = Task(8, 4, torch.from_numpy(blobs.y), 2.0 * torch.eye(4, 8) - 1, epochs=3)
-    models = []
-    for way in ("library", "hand"):
-        torch.manual_seed(3)
-        model, objective = HashModel(12, 8, 16, dropout=0.0), build_objective("csq", task, guided=False)
-        if way == "library":
-            train_together([model], [objective], part, schedule, [4])
-        else:
-            by_hand(model, objective, part, schedule, seed=4)
-        models.append(model)
-    for (key, left), (_, right) in zip(*(model.state_dict().items() for model in models), strict=True):
-        torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5, msg=key)
 
 
 # ------------------------------------------------------------------------------------------------ slices of batches

@@ -323,21 +323,3 @@ def test_a_model_remembers_how_it_was_trained(blobs, tmp_path):
     hasher.save_pretrained(tmp_path)
     held = Hasher.from_pretrained(tmp_path).get_params()
     assert {name: held[name] for name in settings} == settings
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"precision": "bf16"},
-        {"accumulate": 2},
-        {"devices": 2},
-        {"nodes": 2},
-        {"monitor": "loss"},
-        {"patience": 2},
-        {"validation": 0.1},
-    ],
-)
-def test_seeds_that_train_together_refuse_what_they_do_not_have(blobs, other):
-    ((name, value),) = other.items()
-    with pytest.raises(ValueError, match=rf"^{name} is {value!r}, and seeds that are trained together have "):
-        Hasher(**SETTINGS, **other).fit_seeds(part_of(blobs), 4, [0, 1])

@@ -90,14 +90,6 @@ def test_an_asymmetric_search_takes_the_sum_as_it_is(blobs):
         np.testing.assert_array_equal(soft_outputs(hasher, outputs), expected)
 
 
-def test_seeds_that_are_trained_together_have_the_branch_that_each_has_alone(blobs):
-    split = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
-    classes = len(np.unique(blobs.y))
-    for seed, one in enumerate(Hasher(unseen=0.5, **SMALL).fit_seeds(split, classes, [0, 1])):
-        alone = Hasher(unseen=0.5, **SMALL | {"seed": seed}).fit_split(split, classes)
-        np.testing.assert_allclose(one.model_.outputs(blobs.x), alone.model_.outputs(blobs.x), atol=1e-2)
-
-
 def test_rows_of_several_labels_and_a_search_of_settings_take_it(blobs):
     y = np.eye(len(np.unique(blobs.y)), dtype=np.uint8)[blobs.y]
     y[:, 0] |= y[:, 1]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 from benchmarks.experiments.page import check_part, markdown_table, replace_part
+from benchmarks.experiments.scored import fit_seeds
 
 from lbhash.centers import Centers, confused_distance, mean_distance, minimum_distance, pairwise_distances
 from lbhash.centers.targets import ARRANGED, DESIGNED
@@ -81,9 +82,10 @@ def main() -> None:
 
 def arrangements(hasher: Hasher, source: Source, seeds: range) -> list[Arrangement]:
     """Return the arrangement of each seed."""
-    parts = [source.training(seed)[0] for seed in seeds]
     made = []
-    for trained, part in zip(hasher.fit_seeds(parts, source.classes(), seeds), parts, strict=True):
+    for seed in seeds:
+        part = source.training(seed)[0]
+        (trained,) = fit_seeds(hasher, part, source.classes(), [seed])
         own = trained.centers_
         if not hasher.guided:
             own = code_centers(trained.train_codes_, part.labels, bits=hasher.bits)[0]

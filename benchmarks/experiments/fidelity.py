@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from benchmarks.experiments.scored import fit_seeds
 from torch import Tensor
 
 from lbhash.data import hold_out
@@ -188,7 +189,7 @@ def scores(source: Source, form: dict[str, Any], given: argparse.Namespace) -> l
     split, classes = source.training()
     fitted, validation = hold_out(split, 0.2, 0)
     base = Hasher(given.bits, epochs=given.epochs, recipe="paper", device="cpu").set_params(**{"guided": False, **form})
-    hashers = base.fit_seeds(fitted, len(classes), range(given.seeds))
+    hashers = fit_seeds(base, fitted, len(classes), range(given.seeds))
     codes = [hasher.encode_split(validation) for hasher in hashers]
     top_k = source.top_k()
     return [

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from benchmarks.experiments.data import parsed
 from benchmarks.experiments.page import markdown_table
+from benchmarks.experiments.scored import fit_seeds
 
 from lbhash.codes import pack
 from lbhash.data import Dataset, EmbeddingSplit, load_dataset, validation_dataset
@@ -39,7 +40,7 @@ def execute(data: Dataset[EmbeddingSplit], at: int | None, guided: bool, bits: i
     part, classes = data.train.compact()
     settings: dict[str, Any] = {"guided": guided, "epochs": given.epochs, "device": "cpu"}
     started = time.process_time()
-    trained = Hasher(bits, "csq", head="joined", **settings).fit_seeds(part, len(classes), range(given.seeds))
+    trained = fit_seeds(Hasher(bits, "csq", head="joined", **settings), part, len(classes), range(given.seeds))
     joined = time.process_time() - started
     coders = {
         name: [Hasher(bits, name, seed=seed).fit_split(part, len(classes)) for seed in range(given.seeds)]

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from benchmarks.experiments.page import check_part, read_csv, replace_part, write_csv
+from benchmarks.experiments.scored import fit_seeds
 
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.ranking import RankHistogram
@@ -79,7 +80,7 @@ def precision(cell: Cell, guided: bool, folder: Path) -> Floats:
     data = cell.source.dataset()
     hasher = Hasher(cell.bits, cell.method, guided, cell.epochs, recipe=cell.recipe, device="cpu")
     found = []
-    for trained in hasher.fit_seeds(split, len(classes), range(cell.seeds)):
+    for trained in fit_seeds(hasher, split, len(classes), range(cell.seeds)):
         query, base = trained.encode_split(data.query), trained.encode_split(data.base)
         histogram = RankHistogram.from_codes(query, data.query.labels, base, data.base.labels, cell.bits)
         found.append(average_precision(histogram, cell.source.top_k()))

@@ -2,10 +2,10 @@
 
     python -m benchmarks.experiments.methods_table --data clinc=FILE --data tiny-imagenet@1000=FILE --bits 32
 
-A data set is NAME=FILE, or NAME@R=FILE where its mAP looks at the first R of a ranking; FILE may be "digits". The seeds
-of a cell are trained together. ``--page`` names a page whose part "methods-table" becomes the tables of mAP, with
-pictures and each cell in a CSV file beside it: all are written as soon as a cell has been run. A cell that the CSV has
-is not run again, and one that it has of fewer seeds is added to: take its line out where its settings have changed.
+A data set is NAME=FILE, or NAME@R=FILE where its mAP looks at the first R of a ranking; FILE may be "digits".
+``--page`` names a page whose part "methods-table" becomes the tables of mAP, with pictures and each cell in a CSV file
+beside it: all are written as soon as a cell has been run. A cell that the CSV has is not run again, and one that it has
+of fewer seeds is added to: take its line out where its settings have changed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 from benchmarks.experiments.data import Data
 from benchmarks.experiments.page import check_part, markdown_table, read_csv, replace_part, write_csv
+from benchmarks.experiments.scored import fit_seeds
 
 from lbhash.losses import METHODS
 from lbhash.reproduce.results import Interval, plots
@@ -66,7 +67,7 @@ def execute(file: str, cell: Row, before: Row | None = None) -> Row:
     hasher = Hasher(int(cell["bits"]), host, device="cpu", **training)
     known, count = int(before["seeds"]) if before else 0, int(cell["seeds"])
     started = time.perf_counter()
-    fitted = hasher.fit_seeds(part, len(classes), range(known, count))
+    fitted = fit_seeds(hasher, part, len(classes), range(known, count))
     seconds = time.perf_counter() - started + (float(before["seconds"]) if before else 0)
     at = int(cell["at"]) if cell["at"] else None
     asked, held = dataset.query, dataset.base

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from benchmarks.experiments.page import check_part, markdown_table, read_csv, replace_part, write_csv
+from benchmarks.experiments.scored import fit_seeds
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
@@ -252,7 +253,7 @@ def run(source: Source, cell: dict[str, str]) -> dict[str, str]:
     )
     maps = [
         100 * score_codes(one.encode_split(validation), validation.labels, rows.classes, bits, with_map=True).map
-        for one in hasher.fit_seeds(fitted, rows.classes, range(seeds))
+        for one in fit_seeds(hasher, fitted, rows.classes, range(seeds))
     ]
     found = Interval.of(maps)
     line = {"map": found.mean, "half": found.half, "min D": fmean(map(minimum_distance, words))}

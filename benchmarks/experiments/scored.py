@@ -1,18 +1,30 @@
-"""Recall of rankings by any score, exactly; rows of equal scores count as in a random order, in expectation."""
+"""What several studies measure: hashers of several seeds, and the exact recall of rankings by any score."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
+
+from lbhash.data import EmbeddingSplit
+from lbhash.hasher import Hasher
 
 Scores = npt.NDArray[np.float32] | npt.NDArray[np.int32]
 """Of queries and base rows, ``[queries, base]``; lower is nearer."""
 
 
+def fit_seeds(hasher: Hasher, split: EmbeddingSplit, classes: int, seeds: Iterable[int]) -> list[Hasher]:
+    """Return a hasher of these settings a seed, each fitted to the split."""
+    return [clone(hasher).set_params(seed=seed).fit_split(split, classes) for seed in seeds]
+
+
 def expected_recall(scores: Scores, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Share of k wanted rows among the first k of a ranking, ``float64 [queries]``.
 
-    Of n rows that share the k-th score, m have a place among the first k; a wanted one of them counts m/n.
+    Rows of equal scores count as in a random order, in expectation: of n rows that share the k-th score, m have a place
+    among the first k, and a wanted one of them counts m/n.
 
     Args:
         scores: ``[queries, base]``, lower is nearer.

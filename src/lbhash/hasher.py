@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -24,18 +23,14 @@ from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.models.hash_model import HashModel, check_model_folder, load_model
-from lbhash.training.arguments import METHOD, TrainingArguments, arguments, described, stored_arguments
-from lbhash.training.checkpoints import has_checkpoint
+from lbhash.training.arguments import METHOD, TrainingArguments, described, stored_arguments
 from lbhash.training.closed_form import fit_coder, fitted_method
 from lbhash.training.coders import coder_of, learns_classes
-from lbhash.training.confusion import confusion
 from lbhash.training.distributed import is_main_process
 from lbhash.training.hardware import cpu_settings
 from lbhash.training.neighborhood import neighborhood
 from lbhash.training.posterior import HELD_OUT, Choice, choose, class_posterior
-from lbhash.training.schedule import Schedule
-from lbhash.training.setup import Setup, backbone_device, full_name, labeled, open_backbone, prepare, prepare_images
-from lbhash.training.trainer import Trained, train
+from lbhash.training.setup import Setup, backbone_device, full_name, open_backbone, prepare, prepare_images
 from lbhash.utils.arrays import as_array, as_matrix, check_unmasked
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import UNLABELED, check_labels, has_label, is_class_column, missing_labels
@@ -46,10 +41,7 @@ if TYPE_CHECKING:
 
     from lbhash.centers.targets import Confusion
     from lbhash.models.backbone import Backbone
-    from lbhash.training.ensemble import EpochHook
-
-_OF_ONE_TRAINING = ("precision", "accumulate", "devices", "nodes", "monitor", "patience", "validation")
-"""Settings that seeds which are trained together do not have."""
+    from lbhash.training.trainer import Trained
 
 
 class NoBackboneError(ValueError, AttributeError):
@@ -66,7 +58,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         model_: the trained ``HashModel``, of embeddings.
         backbone_: the ``Backbone`` that turns images into these; loaded when it is first asked for.
         method_: the method that was fitted: ``method``, or without labels the default that needs none.
-        trained_: how the training went, a ``Trained``; None of a coder. ``fit_seeds`` leaves none.
+        trained_: how the training went, a ``Trained``; None of a coder.
         classes_: the label values, in the order of the centers; empty without labels.
         centers_: the class centers, ``int8 [C, bits]`` of ±1; None if the method has no use for them.
         train_codes_: the codes of the training rows, ``uint8 [n, ceil(bits / 8)]``, validation rows among them.
@@ -192,9 +184,13 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             rows = setup.fitted.training_rows()
             validation = None if setup.validation is None else setup.validation.training_rows()
         else:
+            from lbhash.training.checkpoints import has_checkpoint
+
             resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
             tuning = prepare_images(setup, backbone, standardize=not resumed)
             network, rows, validation = tuning.model, tuning.rows, tuning.validation
+        from lbhash.training.trainer import train  # Lightning takes seconds to import
+
         if self.progress:
             from lbhash.training.progress import EpochBar
 
@@ -213,74 +209,17 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         if backbone is not None:
             self._backbone = backbone.anew(self._device)
             setup.model.metadata["backbone"] = self._backbone.metadata() | {"tuned": True}
-        return self._finish_setup(setup, classes, partial(self._choice, setup.fitted, classes))
+        return self._finish_setup(setup, classes)
 
     @property
     def _device(self) -> str:
         """The device that a backbone is opened on."""
         return backbone_device(self.device)
 
-    def fit_seeds(
-        self,
-        split: EmbeddingSplit | Sequence[EmbeddingSplit],
-        classes: int,
-        seeds: Sequence[int],
-        after_epoch: EpochHook | None = None,
-    ) -> list[Hasher]:
-        """Learn from a split of a data set, once for each seed, all in one computation (``lbhash.training.ensemble``).
-
-        Args:
-            split: embeddings and labels, or those of each seed, equally many.
-            classes: C.
-            seeds: each gives the hasher that ``fit_split`` gives with it on a CPU, up to the rounding of sums.
-            after_epoch: see ``lbhash.training.ensemble.train_together``.
-
-        Returns:
-            A fitted hasher a seed; this one is not fitted.
-        """
-        from lbhash.training.ensemble import splits_of_seeds, train_together
-
-        if not len(seeds):
-            raise ValueError("seeds is empty; there must be one at least")
-        for one in arguments():
-            value = getattr(self, one.name)
-            if one.name in _OF_ONE_TRAINING and value != one.default:
-                raise ValueError(
-                    f"{one.name} is {value!r}, and seeds that are trained together have {one.default!r}; "
-                    "fit them one by one"
-                )
-        hashers = [clone(self).set_params(seed=seed) for seed in seeds]
-        given = splits_of_seeds(split, len(seeds))
-        method = fitted_method(self.method, given[0].labels is not None)
-        if coder_of(method) is not None:
-            return [hasher.fit_split(own, classes) for hasher, own in zip(hashers, given, strict=True)]
-        checked = {id(own): labeled(own, classes) for own in given}
-        confusions = {key: cache(partial(confusion, own, classes)) for key, own in checked.items()}
-        setups = [
-            prepare(hasher, checked[id(own)], classes, known_confusion=confusions[id(own)])
-            for hasher, own in zip(hashers, given, strict=True)
-        ]
-        train_together(
-            [setup.model for setup in setups],
-            [setup.objective for setup in setups],
-            [checked[id(own)] for own in given],
-            Schedule.of(setups[0].arguments),
-            seeds,
-            threads=self.threads,
-            after_epoch=after_epoch,
-        )
-        choices = {key: cache(partial(self._choice, own, classes)) for key, own in checked.items()}
-        for hasher in hashers:
-            hasher.method_ = method
-        return [
-            hasher._finish_setup(setup, classes, choices[id(own)])
-            for hasher, setup, own in zip(hashers, setups, given, strict=True)
-        ]
-
     def _choice(self, split: Any, classes: int) -> Choice:
         """Return how the bits and the class posterior are joined, by a network that has not seen a share of the rows.
 
-        It is the same for every ``seed``, so that several seeds need one, and has a third of the epochs.
+        It is the same for every ``seed``, and has a third of the epochs.
         """
         fitted, held_out = hold_out(split.embedded(), HELD_OUT, purpose="head 'joined'")
         probe = clone(self).set_params(head="bits", unseen=0.0, seed=0, epochs=-(-self.epochs // 3), progress=False)
@@ -291,11 +230,11 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         with cpu_settings(self.threads):
             return choose(fitted, held_out, outputs, probe.centers_)
 
-    def _finish_setup(self, setup: Setup, classes: int, choice: Callable[[], Choice]) -> Hasher:
+    def _finish_setup(self, setup: Setup, classes: int) -> Hasher:
         """Take the trained model, with its method's classifier and its branches, if they belong to it."""
         model = setup.model
         if setup.arguments.head == "joined":
-            chosen = choice()
+            chosen = self._choice(setup.fitted, classes)
             model.metadata["posterior"] = chosen._asdict()
             if chosen.weight:
                 with cpu_settings(self.threads):

@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import atexit
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 
 from lbhash.utils.validation import check_int
+
+if TYPE_CHECKING:
+    from lightning.pytorch.strategies import DDPStrategy
 
 
 def check_processes(devices: int, nodes: int) -> tuple[int, int]:
@@ -59,6 +61,8 @@ def distributed_strategy() -> DDPStrategy:
     Not every objective uses all of its parameters (a guidance that replaces its host). Buffers are not sent at every
     step, for a memory of the training set, which is equal everywhere, may be the largest of them.
     """
+    from lightning.pytorch.strategies import DDPStrategy
+
     atexit.register(_leave)
     return DDPStrategy(find_unused_parameters=True, broadcast_buffers=False)
 

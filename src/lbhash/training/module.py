@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from lbhash.losses import Objective
 from lbhash.losses.base import check_loss
 from lbhash.training.distributed import gather_outputs, share_buffers
-from lbhash.training.hardware import draw_from, full_precision
+from lbhash.training.hardware import draw_from
 from lbhash.training.monitor import (
     CodeBuffer,
     EncodedRows,
@@ -24,6 +24,7 @@ from lbhash.training.monitor import (
     monitored_name,
     numpy_labels,
 )
+from lbhash.training.processor import full_precision
 from lbhash.training.schedule import Schedule
 
 

@@ -28,10 +28,11 @@ from lbhash.training.batches import (
 )
 from lbhash.training.checkpoints import AtomicCheckpoints, RunCheckpoints, checkpoint_to_resume, has_checkpoint
 from lbhash.training.distributed import check_processes
-from lbhash.training.hardware import cpu_settings, make_trainer, quiet_lightning
+from lbhash.training.hardware import cpu_settings
 from lbhash.training.loggers import epoch_logger
 from lbhash.training.module import HashingModule
 from lbhash.training.monitor import check_map_has_rows
+from lbhash.training.processor import make_trainer, quiet_lightning
 from lbhash.training.schedule import Schedule
 
 

@@ -21,7 +21,7 @@ from lbhash.hasher import Hasher
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders import coder_of
 from lbhash.training.confusion import confusion
-from lbhash.training.hardware import check_machine
+from lbhash.training.processor import check_machine
 from lbhash.training.recipes import with_recipe
 from lbhash.tuning import space as spaces
 from lbhash.tuning.space import Space, import_optuna, with_params

@@ -40,37 +40,24 @@ class Outcome:
 
 
 def execute(config: RunConfig, seeds: Sequence[int]) -> dict[int, Outcome]:
-    """Train and evaluate a run with each of these seeds: all in one computation, but one by one to time them."""
+    """Train and evaluate a run with each of these seeds, one after the other."""
     guidance = RECIPES[config.recipe]
     source, watched = config.source, TRAJECTORY in config.wanted
     head = (config.bits, config.method, guidance is not None, config.epochs)
     options = {name: getattr(config, name) for name in ("hidden", "centers", "batch_size", "lr")}
     hasher = Hasher(*head, **options, guidance=guidance, recipe="paper", device="cpu")
-    if SECONDS in config.wanted:
-        outcomes = {}
-        for seed in seeds:
-            hasher.set_params(seed=seed)
-            split, classes = source.training(seed)
-            watch = EpochWatch(source.dataset(seed), source.top_k(), watched)
-            hasher.fit_split(split, len(classes), callbacks=[watch])
-            outcomes[seed] = _outcome(config, hasher, watch.epochs if watched else None, watch.seconds)
-        return outcomes
-    trajectories: list[list[dict[str, Any]]] = [[] for _ in seeds]
-
-    def watch_epoch(epoch: int, models: Sequence[HashModel], losses: Sequence[float]) -> None:
-        for trajectory, seed, model, loss in zip(trajectories, seeds, models, losses, strict=True):
-            trajectory.append({"loss": loss, **epoch_metrics(model, source.dataset(seed), source.top_k())})
-
-    splits, (classes, *_) = zip(*(source.training(seed) for seed in seeds), strict=True)
-    hashers = hasher.fit_seeds(splits, len(classes), seeds, after_epoch=watch_epoch if watched else None)
-    return {
-        trained.seed: _outcome(config, trained, trajectory if watched else None)
-        for trained, trajectory in zip(hashers, trajectories, strict=True)
-    }
+    outcomes = {}
+    for seed in seeds:
+        split, classes = source.training(seed)
+        watch = EpochWatch(source.dataset(seed), source.top_k(), watched)
+        hasher.set_params(seed=seed).fit_split(split, len(classes), callbacks=[watch])
+        seconds = watch.seconds if SECONDS in config.wanted else None
+        outcomes[seed] = _outcome(config, hasher, watch.epochs if watched else None, seconds)
+    return outcomes
 
 
 def _outcome(
-    config: RunConfig, hasher: Hasher, trajectory: list[dict[str, Any]] | None, seconds: list[float] | None = None
+    config: RunConfig, hasher: Hasher, trajectory: list[dict[str, Any]] | None, seconds: list[float] | None
 ) -> Outcome:
     data = config.source.dataset(hasher.seed)
     query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)

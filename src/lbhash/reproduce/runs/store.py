@@ -54,9 +54,9 @@ class Runs:
 
 
 def complete(configs: Iterable[RunConfig], seeds: Sequence[int], folder: str | Path, workers: int) -> Runs:
-    """Run what is missing in the folder, and return the folder's runs; the seeds of a run are trained together.
+    """Run what is missing in the folder, and return the folder's runs.
 
-    Several are trained at a time, each in a process with one thread; if ``workers`` is 1, in this process.
+    Several runs are trained at a time, each in a process with one thread; if ``workers`` is 1, in this process.
     """
     runs = Runs(folder)
     tasks: dict[str, tuple[RunConfig, list[int], Path]] = {}
