@@ -41,6 +41,17 @@ def client(digits_service):
         yield client
 
 
+@pytest.fixture
+def quiet(monkeypatch):
+    """No service computes numbers and map beside the requests, which takes a child process and seconds."""
+    from lbhash.service.background import Background
+
+    async def nothing(self):
+        pass
+
+    monkeypatch.setattr(Background, "run", nothing)
+
+
 @pytest.fixture(scope="session")
 def serving():
     """A context manager: a real server of these settings in a thread, and its address."""

@@ -17,8 +17,7 @@ from lbhash.data import load_dataset, load_table
 from lbhash.evaluation.report import evaluate
 from lbhash.index import FlatIndex, build_index, open_index
 from lbhash.service import Settings, create_app
-from lbhash.service.doubt import Usual
-from lbhash.service.rows import GrayRows, open_rows
+from lbhash.service.rows import GrayRows, Usual, open_rows
 from lbhash.service.settings import MAX_BATCH
 from lbhash.service.summary import neighborly, principal
 

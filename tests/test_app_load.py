@@ -17,6 +17,7 @@ from lbhash.codes.io import CodeTable
 from lbhash.index import DamagedIndexError, FlatIndex, build_index, open_index
 from lbhash.service import Settings, create_app, engine
 
+pytestmark = pytest.mark.usefixtures("quiet")
 BITS = 16
 WRONG = "index is damaged: the checksum of 00000001.0.codes.npy is wrong"
 

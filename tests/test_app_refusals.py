@@ -15,6 +15,7 @@ from PIL import Image
 from app_answers import HOME, assert_refused, png
 from lbhash.service import Settings, create_app, requests
 
+pytestmark = pytest.mark.usefixtures("quiet")
 FIELD = b"--x\r\nContent-Disposition: form-data"
 
 

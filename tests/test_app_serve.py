@@ -23,7 +23,7 @@ from fastapi.testclient import TestClient
 import app_answers
 from app_answers import HOME, form
 from lbhash.service import create_app
-from lbhash.service.log import REQUESTS, JsonLines, Sparing, request_id
+from lbhash.service.monitor import REQUESTS, JsonLines, Sparing
 from lbhash.service.server import allowed_hosts, is_loopback, tls_options
 
 TOKENS = '[robot]\ntoken = "s3cret-of-the-robot"\nscopes = ["search"]\n'
@@ -92,6 +92,7 @@ def test_a_real_service_from_its_start_to_its_end(service):
     client.putheader("Content-Length", str(10**9))
     client.endheaders(b"x" * 1000)
     assert client.getresponse().status == 413
+    client.close()
 
     # Files that are cut in place change no answer.
     for file in index.glob("0*"):
@@ -238,9 +239,12 @@ def test_what_fails_is_logged_with_its_level(digits_service, caplog, monkeypatch
         monkeypatch.setattr(app.state.service.engine, "about", lambda: (_ for _ in ()).throw(MemoryError))
         assert client.get("/v1/about").status_code == 503
         assert client.get("/health").headers["x-request-id"]
+        for name in ("a" * 64, "a" * 65, "a b", ""):
+            answered = client.get("/health", headers={"X-Request-ID": name}).headers["x-request-id"]
+            assert (answered == name) == (name == "a" * 64)
     records = [record for record in caplog.records if record.name == REQUESTS.name]
     told = [(record.levelname, record.facts["route"], record.facts["status"]) for record in records]
-    assert told == [("ERROR", "/about", 500), ("WARNING", "/about", 503), ("INFO", "/health", 200)]
+    assert told == [("ERROR", "/about", 500), ("WARNING", "/about", 503), *5 * [("INFO", "/health", 200)]]
 
 
 def test_lines_of_the_log_are_json_and_few():
@@ -266,5 +270,3 @@ def test_lines_of_the_log_are_json_and_few():
     assert passed(1, "something else", 5) == ["something else"]
     assert len(passed(1000, "socket.accept() out of system resource\nsocket: 2", 6)) == 10
     assert len(passed(500, "request", 6, REQUESTS.name)) == 500
-    assert request_id("a" * 64) == "a" * 64
-    assert all(request_id(wrong) != wrong for wrong in (None, "", "a" * 65, "a b", "a\nb", "é"))

@@ -21,6 +21,8 @@ from lbhash.index import build_index, open_index, store
 from lbhash.service import Settings, create_app
 from lbhash.service.server import check_access
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 
 @pytest.fixture
 def settings(tmp_path, digits_service):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ async def _invalid(_: Request, error: Any) -> Response:
     return JSONResponse({"detail": line_for(error)}, 422)
 
 
-def _refused(detail: str | None, *, retry: bool = False) -> Callable[[Request, Any], Awaitable[Response]]:
+def _refused(detail: str | None, *, retry: bool = False) -> Callable[[Request, Any], Coroutine[Any, Any, Response]]:
     """Return what answers 503, as the same service or another instance may have what is missing now."""
 
     async def answer(_: Request, error: Any) -> Response:
