@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import time
 
@@ -43,3 +44,40 @@ def wait_for(client, path, ready, seconds=60):
         assert time.monotonic() < ended, body
         time.sleep(0.1)
     return body
+
+
+def form(image):
+    """The body of a form with an image, and its type."""
+    head = b'--limit\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
+    return head + image + b"\r\n--limit--\r\n", "multipart/form-data; boundary=limit"
+
+
+def asynchronous(settings, play):
+    """Run ``play(client)`` against the application, with an asynchronous client that can have many requests at once."""
+    import httpx
+
+    from lbhash.service import create_app
+
+    async def run():
+        app = create_app(settings)
+        async with app.router.lifespan_context(app):
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url=HOME, timeout=30) as client:
+                return await play(client)
+
+    return asyncio.run(run())
+
+
+async def until(condition, seconds=20):
+    ended = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ended
+        await asyncio.sleep(0.01)
+
+
+async def until_told(client, text):
+    """Wait until the metrics have this text."""
+    ended = time.monotonic() + 60
+    while text not in (await client.get("/metrics")).text:
+        assert time.monotonic() < ended
+        await asyncio.sleep(0.02)

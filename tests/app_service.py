@@ -31,6 +31,28 @@ def digits_service(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def client(digits_service):
+    """A client of a service in this process, which no test changes."""
+    from fastapi.testclient import TestClient
+
+    from lbhash.service import create_app
+
+    with TestClient(create_app(digits_service), base_url="http://127.0.0.1") as client:
+        yield client
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    """No service computes numbers and map beside the requests, which takes a child process and seconds."""
+    from lbhash.service.background import Background
+
+    async def nothing(self):
+        pass
+
+    monkeypatch.setattr(Background, "run", nothing)
+
+
+@pytest.fixture(scope="session")
 def serving():
     """A context manager: a real server of these settings in a thread, and its address."""
     from lbhash.service import create_app

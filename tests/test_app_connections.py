@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import socket
 import threading
 import time
@@ -15,7 +14,6 @@ from lbhash.service import connections
 from lbhash.service.admission import Bodies
 from lbhash.service.connections import make_server
 from lbhash.service.errors import ServiceError
-from lbhash.service.log import Sparing
 from lbhash.service.server import listen
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -258,17 +256,3 @@ def test_a_client_that_leaves_is_no_failure_of_the_service():
     with pytest.raises(ServiceError) as refused:
         asyncio.run(Bodies(10, 60).take(gone, str))
     assert refused.value.status_code == 400
-
-
-def test_the_log_is_limited():
-    def passed(count, text, minute, name="uvicorn.error"):
-        records = [logging.makeLogRecord({"name": name, "msg": text, "created": 60.0 * minute}) for _ in range(count)]
-        return [record.getMessage() for record in records if sparing.filter(record)]
-
-    sparing = Sparing()
-    lines = passed(1000, "socket.accept() out of system resource\nsocket: 1", 5)
-    assert len(lines) == 10
-    assert [line.endswith("(no more of these in this minute)") for line in lines] == [False] * 9 + [True]
-    assert passed(1, "something else", 5) == ["something else"]
-    assert sum(len(passed(10, f"error {number}", 6)) for number in range(100)) == 100
-    assert len(passed(1000, "error 1", 7)) == 10

@@ -1,19 +1,25 @@
+"""The service under load, while its index changes, and over damaged files."""
+
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import shutil
 import threading
-import time
+from dataclasses import replace
 
-import httpx
 import numpy as np
 import pytest
 
-from app_answers import HOME, assert_refused, found
+from app_answers import assert_refused, asynchronous, found, until, until_told
 from lbhash.codes.io import CodeTable
-from lbhash.index import FlatIndex, build_index, open_index
-from lbhash.service import Settings, create_app
+from lbhash.index import DamagedIndexError, FlatIndex, build_index, open_index
+from lbhash.service import Settings, create_app, engine
 
+pytestmark = pytest.mark.usefixtures("quiet")
 BITS = 16
+WRONG = "index is damaged: the checksum of 00000001.0.codes.npy is wrong"
 
 
 @pytest.fixture
@@ -30,26 +36,6 @@ def slow(monkeypatch):
     monkeypatch.setattr(FlatIndex, "search", waiting)
     yield gate, entered
     gate.set()
-
-
-def asynchronous(settings, play):
-    """Run ``play(client)`` against the application, with an asynchronous client that can have many requests at once."""
-
-    async def run():
-        app = create_app(settings)
-        async with app.router.lifespan_context(app):
-            transport = httpx.ASGITransport(app)
-            async with httpx.AsyncClient(transport=transport, base_url=HOME, timeout=30) as client:
-                return await play(client)
-
-    return asyncio.run(run())
-
-
-async def until(condition, seconds=20):
-    ended = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < ended
-        await asyncio.sleep(0.01)
 
 
 def test_the_queue_is_bounded_and_health_is_not_in_it(digits_service, slow):
@@ -126,16 +112,9 @@ def test_a_body_that_does_not_come_takes_no_place(digits_service):
     assert asynchronous(settings, play) == (200, 200)
 
 
-@pytest.fixture
-def copy(tmp_path, digits_service):
-    """A copy of the index of the digits that a test may change."""
-    open_index(digits_service.index).save(tmp_path / "copy")
-    return tmp_path / "copy"
-
-
-def test_a_newer_index_is_served_without_losing_a_request(digits_service, copy):
+def test_a_newer_index_is_served_without_losing_a_request(copied):
     async def play(client):
-        before = open_index(copy).generation
+        before = open_index(copied.index).generation
         stop = False
 
         async def asking():
@@ -149,7 +128,7 @@ def test_a_newer_index_is_served_without_losing_a_request(digits_service, copy):
         seen = []
         tasks = [asyncio.create_task(asking()) for _ in range(4)]
         await until(lambda: len(seen) > 20)
-        writer = open_index(copy)
+        writer = open_index(copied.index)
         await asyncio.to_thread(writer.add, np.array([[0x00, 0xFF]], np.uint8), [5000], {"row": [5000], "label": [4]})
         await until(lambda: max(seen) > before)
         stop = True
@@ -165,24 +144,16 @@ def test_a_newer_index_is_served_without_losing_a_request(digits_service, copy):
         assert (await client.get("/health")).json()["codes"] == 1598
         assert 'lbhash_index_reloads_total{outcome="loaded"} 1.0' in (await client.get("/metrics")).text
 
-    asynchronous(Settings(digits_service.model, copy, reload_seconds=0.05), play)
+    asynchronous(copied, play)
 
 
-def test_a_newer_index_that_is_broken_is_not_served(digits_service, copy):
+def test_a_newer_index_that_is_broken_is_not_served(copied):
     async def play(client):
-        (copy / "index.json").write_text("{}")
-
-        async def failed():
-            text = (await client.get("/metrics")).text
-            return 'outcome="failed"} 1.0' in text
-
-        ended = time.monotonic() + 20
-        while not await failed():
-            assert time.monotonic() < ended
-            await asyncio.sleep(0.05)
+        (copied.index / "index.json").write_text("{}")
+        await until_told(client, 'lbhash_index_reloads_total{outcome="failed"} 1.0')
         assert (await client.post("/search", json={"id": 0})).status_code == 200
 
-    asynchronous(Settings(digits_service.model, copy, reload_seconds=0.05), play)
+    asynchronous(copied, play)
 
 
 def test_a_model_of_another_index_is_refused(tmp_path, digits_service):
@@ -190,3 +161,125 @@ def test_a_model_of_another_index_is_refused(tmp_path, digits_service):
     build_index(CodeTable(held.codes_of([0]), BITS, np.array([0]), None, "0123456789abcdef"), tmp_path / "other")
     with pytest.raises(ValueError, match="index was made by model 0123456789abcdef"):
         create_app(Settings(digits_service.model, tmp_path / "other"))
+
+
+@pytest.fixture
+def copied(tmp_path, digits_service):
+    """The settings of a service over a copy of the index, which a test may damage."""
+    shutil.copytree(digits_service.index, tmp_path / "i")
+    return replace(digits_service, index=tmp_path / "i", reload_seconds=0.05)
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Any index is as large as one that is not checked at once."""
+    monkeypatch.setattr(engine, "AT_ONCE", 0)
+
+
+def flip(folder):
+    """Flip a bit of the codes, and return a function that flips it back."""
+    (file,) = folder.glob("*.codes.npy")
+    content = file.read_bytes()
+    file.write_bytes(content[:500] + bytes([content[500] ^ 1]) + content[501:])
+    return lambda: file.write_bytes(content)
+
+
+@pytest.mark.parametrize("verify", ["background", "before-serving"])
+def test_a_small_index_is_checked_before_anything_else(copied, verify):
+    flip(copied.index)
+    with pytest.raises(DamagedIndexError, match=WRONG):
+        create_app(replace(copied, verify=verify))
+
+
+def test_a_large_index_is_checked_first_if_that_is_chosen(copied, large):
+    flip(copied.index)
+    with pytest.raises(DamagedIndexError, match=WRONG):
+        create_app(replace(copied, verify="before-serving"))
+    with pytest.raises(ValueError, match="verify is 'never'; it must be one of background, before-serving"):
+        replace(copied, verify="never")
+
+
+def test_a_large_index_is_checked_beside_the_requests(copied, large, caplog):
+    async def play(client):
+        assert (await client.post("/search", json={"id": 0, "k": 2})).status_code == 200
+        await until_told(client, 'lbhash_index_check{lbhash_index_check="intact"} 1.0')
+        assert (await client.get("/health")).status_code == 200
+        assert (await client.get("/ready")).json() == (await client.get("/health")).json()
+
+    caplog.set_level(logging.INFO, "lbhash.service")
+    asynchronous(copied, play)
+    assert "checking the files of the index" in caplog.text
+    assert "the files of the index are intact" in caplog.text
+
+
+def test_a_service_is_ready_once_its_index_is_checked(copied, large, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(self):
+        begun.set()
+        go_on.wait()
+
+    async def play(client):
+        await asyncio.to_thread(begun.wait)
+        answer = await client.get("/ready")
+        assert (answer.status_code, list(answer.json())) == (503, ["detail"])
+        assert (await client.get("/health")).status_code == 200
+        go_on.set()
+        await until_told(client, 'lbhash_index_check{lbhash_index_check="intact"} 1.0')
+        assert (await client.get("/ready")).status_code == 200
+
+    monkeypatch.setattr(FlatIndex, "load", slow)
+    asynchronous(copied, play)
+
+
+def test_no_answer_comes_from_damaged_files_and_a_repaired_index_is_served(copied, large, caplog):
+    repair = flip(copied.index)
+
+    async def play(client):
+        for query in ({"code": "00ff"}, {"id": 3}, {"code": "00ff", "radius": 2}):
+            answer = await client.post("/search", json=query)
+            assert (answer.status_code, answer.json()) == (503, {"detail": WRONG})
+        await until_told(client, 'lbhash_index_check{lbhash_index_check="damaged"} 1.0')
+        health = await client.get("/health")
+        assert (health.status_code, health.json()) == (503, {"detail": WRONG})
+        assert (await client.get("/ready")).json() == {"detail": WRONG}
+        repair()
+        await until_told(client, 'lbhash_index_check{lbhash_index_check="intact"} 1.0')
+        assert (await client.get("/health")).status_code == 200
+        assert (await client.post("/search", json={"id": 3})).status_code == 200
+
+    asynchronous(copied, play)
+    assert WRONG in [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+
+
+@pytest.mark.parametrize("size", [0, 1 << 30])
+def test_a_newer_index_that_is_damaged_is_not_served(copied, tmp_path, monkeypatch, size):
+    monkeypatch.setattr(engine, "AT_ONCE", size)
+    open_index(copied.index).save(tmp_path / "newer")
+    writer = open_index(tmp_path / "newer")
+    writer.remove(writer.ids()[::2])
+    flip(tmp_path / "newer")
+    (tmp_path / "current").symlink_to(copied.index)
+
+    async def play(client):
+        before = (await client.post("/search", json={"id": 0, "k": 5})).json()
+        (tmp_path / "link").symlink_to(tmp_path / "newer")
+        os.replace(tmp_path / "link", tmp_path / "current")
+        await until_told(client, 'lbhash_index_reloads_total{outcome="failed"} 1.0')
+        after = (await client.post("/search", json={"id": 0, "k": 5})).json()
+        assert after["neighbors"] == before["neighbors"]
+        assert (await client.get("/health")).json()["codes"] == len(open_index(copied.index))
+
+    asynchronous(replace(copied, index=tmp_path / "current"), play)
+
+
+def test_a_reload_reads_only_what_is_new(copied):
+    index = open_index(copied.index)
+    index.load()
+    codes = index.state.segments[0].arrays["codes"]
+    writer = open_index(copied.index)
+    writer.add(np.zeros((1, 2), np.uint8), [5000], {"row": [5000], "label": [0]})
+    newer = open_index(copied.index, known=index)
+    assert newer.state.segments[0].arrays["codes"] is codes
+    assert len(newer) == len(index) + 1
+    assert index.generation == newer.generation - 1

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.resources import files
@@ -13,6 +12,7 @@ from PIL import Image
 
 from app_service import until
 from lbhash.data import load_table
+from lbhash.service import Settings
 
 
 @pytest.fixture(scope="module")
@@ -129,15 +129,6 @@ def test_upload_an_image(page, address, tmp_path):
     assert element(page, "asked-unsure").text.startswith(f"{unsure} of 16 bits" if unsure else "")
 
 
-def test_noise_looks_doubtful(page, tmp_path):
-    noise = np.random.default_rng(0).integers(0, 256, (90, 90), np.uint8)
-    Image.fromarray(noise).save(tmp_path / "noise.png")
-    until(page, "!document.getElementById('drop').hidden")
-    element(page, "file").send_keys(str(tmp_path / "noise.png"))
-    until(page, "document.querySelectorAll('.card').length")
-    assert element(page, "doubt").text.startswith("Doubtful: this query is less like the data than every row.")
-
-
 def test_a_file_that_is_not_an_image_is_reported_and_forgotten(page, tmp_path):
     (tmp_path / "text.png").write_text("not an image")
     until(page, "!document.getElementById('drop').hidden")
@@ -221,23 +212,8 @@ def test_numbers_and_map(page):
     assert script(page, drawn)
 
 
-@pytest.mark.parametrize("width", [390, 768, 1440, 1900])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_is_wider_than_the_screen(page, width, theme):
-    with screen(page, width):
-        ground = script(page, "getComputedStyle(document.body).backgroundColor")
-        if theme == "dark":
-            element(page, "theme").click()
-            assert script(page, "getComputedStyle(document.body).backgroundColor") != ground
-        element(page, "row").send_keys("1790\n")
-        until(page, "document.querySelectorAll('.card').length == 12")
-        assert script(page, "document.documentElement.scrollWidth") <= width
-        script(page, "(localStorage.clear(), true)")
-
-
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(page, width, theme):
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (768, "light"), (1440, "light")])
+def test_axe_finds_nothing_serious_and_all_fits_the_screen(page, width, theme):
     """Before a search, with its results, and when the server is gone."""
     axe = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
     run = """const done = arguments[arguments.length - 1];
@@ -254,6 +230,7 @@ def test_axe_finds_nothing_serious(page, width, theme):
                 page.execute_script("window.fetch = () => Promise.reject(new TypeError('gone'))")
                 page.execute_script("document.querySelectorAll('.card')[2].click()")
                 until(page, "document.querySelector('[role=alert]').innerText")
+            assert script(page, "document.documentElement.scrollWidth") <= width
             found = page.execute_async_script(run)
             assert [one for one in found if one[0] in ("serious", "critical")] == [], state
 
@@ -325,25 +302,6 @@ def test_a_server_that_goes_away_and_comes_back(browser, digits_service, serving
     browser.get_log("browser")
 
 
-def test_too_large_and_too_busy(browser, digits_service, serving, tmp_path):
-    noise = np.random.default_rng(0).integers(0, 255, (90, 90, 3), np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(noise).save(file, "PNG")
-    (tmp_path / "large.png").write_bytes(file.getvalue())
-    with serving(replace(digits_service, max_body=5000)) as address:
-        browser.get(address)
-        until(browser, "!document.getElementById('drop').hidden")
-        element(browser, "file").send_keys(str(tmp_path / "large.png"))
-        until(browser, "document.getElementById('alert-text').innerText.includes('too large')")
-        busy = 'fetch = () => Promise.resolve(new Response(\'{"detail": "busy"}\', {status: 503}))'
-        script(browser, f"({busy}, true)")
-        element(browser, "row").send_keys("1790\n")
-        until(browser, "document.getElementById('alert-text').innerText.includes('busy')")
-        assert element(browser, "alert-again").is_displayed()
-    browser.get("about:blank")
-    browser.get_log("browser")
-
-
 @pytest.fixture(scope="module")
 def sentences(tmp_path_factory, serving):
     """The address of a service over sentences, whose index has their text, the names of twelve topics, and numbers."""
@@ -353,7 +311,6 @@ def sentences(tmp_path_factory, serving):
     from lbhash import Hasher
     from lbhash.codes.io import CodeTable
     from lbhash.index import build_index
-    from lbhash.service import Settings
 
     folder = tmp_path_factory.mktemp("sentences")
     rng = np.random.default_rng(0)
@@ -422,17 +379,61 @@ def test_twelve_topics_are_told_apart(browser, sentences):
         )
 
 
-def test_numbers_are_folded_where_there_are_none(browser, digits_service, serving, tmp_path):
-    from lbhash.codes.io import CodeTable
-    from lbhash.index import build_index, open_index
+FIND = "[...document.querySelectorAll('details')].find((one) => one.querySelector('code').textContent === arguments[0])"
 
-    index = open_index(digits_service.index)
-    table = CodeTable(index.codes_of(index.ids()), 16, index.ids(), model=index.model)
-    build_index(table, tmp_path / "index")
-    with serving(replace(digits_service, index=tmp_path / "index")) as address:
-        browser.get(address)
-        until(browser, "document.getElementById('numbers-status').innerText == 'none'")
-        assert not script(browser, "document.getElementById('numbers').open")
-        assert not element(browser, "filter").is_displayed()
-    browser.get("about:blank")
-    browser.get_log("browser")
+
+def try_out(browser, path, body=None):
+    """Send the form of a route, and return what is shown of the request and the answer."""
+    browser.execute_script(
+        f"const one = {FIND}; one.open = true; one.querySelector('.result').replaceChildren();"
+        "if (arguments[1]) one.querySelector('textarea').value = arguments[1]; one.querySelector('button').click()",
+        path,
+        body,
+    )
+    until(browser, f"{FIND}.querySelector('.result .told')", path)
+    return browser.execute_script(f"return {FIND}.querySelector('.result').innerText", path)
+
+
+def test_every_route_is_there_and_can_be_tried(browser, serving, digits_service):
+    with serving(digits_service) as address:
+        browser.get(f"{address}/docs")
+        until(browser, "document.querySelector('details')")
+        listed = browser.execute_script(
+            "return [...document.querySelectorAll('summary code')].map((one) => one.innerText)"
+        )
+        assert {"/v1/search", "/v1/encode", "/v1/row/{row}/image", "/health", "/metrics"} <= set(listed)
+        fields = browser.execute_script(f"return {FIND}.querySelector('table').textContent", "/v1/search")
+        for part in ("embeddings", "list of list of number or string in base64", "where", '"asymmetric"', "integer"):
+            assert part in fields
+        said = try_out(browser, "/v1/search", '{"row": 3, "k": 2}')
+        assert f"curl -X POST '{address}/v1/search'" in said
+        assert "Status 200" in said
+        assert '"rank": 2' in said
+        assert '"rank": 3' not in said
+        assert "Status 422" in try_out(browser, "/v1/search", '{"row": 3, "kk": 2}')
+        assert "Status 200" in try_out(browser, "/v1/row/{row}/image")
+        assert browser.execute_script(f"return {FIND}.querySelector('.result img').naturalWidth", "/v1/row/{row}/image")
+        requested = browser.execute_script(
+            "return performance.getEntries().map((one) => one.name).filter((one) => one.startsWith('http'))"
+        )
+        assert requested
+        assert all(one.startswith(address) for one in requested)
+        wrong = [one for one in browser.get_log("browser") if one["level"] == "SEVERE" and "422" not in one["message"]]
+        assert wrong == []
+        browser.set_window_size(500, 900)
+        line = "parseFloat(getComputedStyle(document.querySelector('summary')).lineHeight)"
+        assert browser.execute_script(f"return {line}") < 30  # a sentence has several lines there
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_it_asks_for_the_token(browser, serving, digits_service):
+    with serving(Settings(digits_service.model, digits_service.index, token="s3cret")) as address:
+        browser.get(f"{address}/docs")
+        until(browser, "!document.getElementById('access').hidden")
+        browser.execute_script(
+            "document.getElementById('token').value = 's3cret'; document.querySelector('#access button').click()"
+        )
+        until(browser, "document.querySelector('details')")
+        said = try_out(browser, "/v1/search", '{"id": 0, "k": 2}')
+        assert "Status 200" in said
+        assert "s3cret" not in said

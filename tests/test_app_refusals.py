@@ -15,14 +15,7 @@ from PIL import Image
 from app_answers import HOME, assert_refused, png
 from lbhash.service import Settings, create_app, requests
 
-
-@pytest.fixture(scope="module")
-def client(digits_service):
-    """The service of the digits, with its background work done."""
-    with TestClient(create_app(digits_service), base_url=HOME) as client:
-        yield client
-
-
+pytestmark = pytest.mark.usefixtures("quiet")
 FIELD = b"--x\r\nContent-Disposition: form-data"
 
 
@@ -32,40 +25,26 @@ FIELD = b"--x\r\nContent-Disposition: form-data"
         ({}, ("nothing is given", "embedding, embeddings, id, code and row")),
         ({"row": 1, "id": 2}, ("id and row is given",)),
         ({"row": 1797}, ("row is 1797", "0 to 1796")),
-        ({"row": -1}, ("row:",)),
         ({"row": 2**63}, ("row:",)),
         ({"row": 1.5}, ("row:",)),
-        ({"row": True}, ("row:",)),
-        ({"row": "1"}, ("row:",)),
         ({"code": "abc"}, ("code is 'abc'", "4 hexadecimal digits")),
         ({"code": "zzzz"}, ("code is 'zzzz'",)),
-        ({"code": "é"}, ("code is 'é'",)),
-        ({"code": "a b "}, ("code is",)),
         ({"code": "0" * 100000}, ("code is", "…")),
-        ({"embedding": []}, ("0 numbers", "takes 64")),
         ({"embedding": [1.0] * 63}, ("63 numbers", "takes 64")),
-        ({"embedding": [1.0] * 65}, ("65 numbers",)),
         ({"embedding": ["a"] * 64}, ("embedding.0: Input should be a valid number",)),
-        ({"embedding": [True] * 64}, ("embedding.0:",)),
         ({"embedding": [1e39] * 64}, ("not finite",)),
-        ({"embedding": [[1.0]] * 64}, ("embedding.0:",)),
         ({"row": 1, "k": 0}, ("k:", "greater than or equal to 1")),
         ({"row": 1, "k": 1001}, ("k:", "1000")),
-        ({"row": 1, "k": 1.5}, ("k:",)),
         ({"row": 1, "radius": -1}, ("radius:",)),
         ({"row": 1, "radius": 17}, ("radius is 17", "(16)")),
-        ({"row": 1, "radius": 10**30}, ("radius",)),
         ({"row": 1, "where": {"color": 1}}, ("color",)),
-        ({"row": 1, "where": {"label": "three"}}, ("label",)),
         ({"row": 1, "where": {"label": None}}, ("where",)),
         ({"row": 1, "where": {"label": 2**64}}, ("where",)),
-        ({"row": 1, "where": {"label": {"a": 1}}}, ("where",)),
         ({"row": 1, "where": {str(column): 1 for column in range(17)}}, ("where",)),
         ({"row": 1, "rerank": "magic"}, ("rerank:", "asymmetric")),
         ({"row": 1, "rerank": "outputs"}, ("outputs",)),
         ({"code": "0000", "rerank": "asymmetric"}, ("rerank is 'asymmetric'", "by embedding, row or image")),
         ({"row": 1, "candidates": 0}, ("candidates:",)),
-        ({"row": 1, "kk": 3}, ("kk:",)),
         ([], ("",)),
         ("row", ("",)),
     ],
@@ -82,22 +61,17 @@ def test_an_unknown_id_is_not_found(client):
     "text",
     [
         b"",
-        b"{",
         b"\xff\xfe",
-        b'{"row": 1',
         b'{"row": 1}{"row": 2}',
         b'{"embedding": [' + b"NaN," * 63 + b"NaN]}",
         b'{"embedding": [' + b"Infinity," * 63 + b"-Infinity]}",
-        b'{"embedding": [' + b"1e999," * 63 + b"1]}",
         b"[" * 100_000,
         b'{"where":' * 15_000,
         b'{"row": ' + b"9" * 10_000 + b"}",
-        b'{"row": 1, "k": ' + b"0" * 10_000 + b"}",
     ],
 )
-@pytest.mark.parametrize("path", ["/search", "/encode"])
-def test_bodies_that_are_no_json_of_ours(client, path, text):
-    answer = client.post(path, content=text, headers={"Content-Type": "application/json"})
+def test_bodies_that_are_no_json_of_ours(client, text):
+    answer = client.post("/search", content=text, headers={"Content-Type": "application/json"})
     assert_refused(answer, 422)
 
 
@@ -126,17 +100,14 @@ def jpeg():
         (b"", "empty"),
         (b"this is text and not an image", "must be an image in one of the formats"),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "must be an image in one of the formats"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "must be an image in one of the formats"),
         (bomb(), "pixels"),
         (jpeg()[:-300], "truncated"),
-        (jpeg()[:20], ""),
         (png(np.zeros((9, 9)))[:40], ""),
         (png(np.zeros((5001, 5000))), "pixels"),
     ],
 )
-@pytest.mark.parametrize("path", ["/search", "/encode"])
-def test_files_that_are_not_images(client, path, image, part):
-    assert_refused(client.post(path, files={"image": ("a.png", image, "image/png")}), 422, part)
+def test_files_that_are_not_images(client, image, part):
+    assert_refused(client.post("/encode", files={"image": ("a.png", image, "image/png")}), 422, part)
 
 
 def test_an_image_needs_no_good_name(client):
@@ -149,13 +120,9 @@ def test_an_image_needs_no_good_name(client):
     ("fields", "part"),
     [
         ({"k": "0"}, "k:"),
-        ({"k": "many"}, "k is 'many'"),
         ({"k": ""}, "k is ''"),
-        ({"k": "NaN"}, "k:"),
         ({"k": ["1", "2"]}, "k is given twice"),
-        ({"where": "["}, "where is '['"),
         ({"where": "[" * 5000}, "where is"),
-        ({"where": "[]"}, "where"),
         ({"row": "1"}, "row"),
         ({"rerank": "magic"}, "rerank"),
         ({f"f{number}": "1" for number in range(40)}, "fields"),
@@ -253,33 +220,19 @@ def test_one_error_is_made_of_json_full_of_errors(client, monkeypatch, body, par
     [
         {"row": 1, "x" * 100_000: 1},
         {"row": 1, "where": {"x" * 100_000: None}},
-        {"row": 1, "where": {"x" * 100_000: 1}},
-        {"row": 1, "where": {"label": "x" * 100_000}},
         {"row": 1, "where": {"\ud800": 1}},
-        {"row": 1, "where": {"\ud800": None}},
         {"row": 1, "where": {"label": "\ud800"}},
         {"row": 1, "\ud800": 1},
         {"row": 1, "a\n\u2028b": 1},
         {"row": 1, "where": {"a\nb": None}},
-        {"row": 1, "where": {"a\nb": 1}},
-        {"row": 1, "where": {"label": {"a\nb": 1}}},
         {"code": "\ud800"},
         {"embedding": "\ud800"},
-        {"row": 1, "rerank": "x" * 100_000},
     ],
 )
 def test_a_refusal_is_short_and_can_be_written(client, body):
     answer = client.post("/search", content=json.dumps(body), headers={"Content-Type": "application/json"})
     assert_refused(answer, 422)
     assert len(answer.content) < 1000
-
-
-def test_a_form_with_a_long_field_is_refused_in_one_short_line(client):
-    image = png(np.zeros((8, 8)))
-    for fields in ({"k": "x" * 100_000}, {"x" * 100_000: "1"}, {"rerank": "x" * 100_000}, {"where": "[" * 100_000}):
-        answer = client.post("/search", files={"image": image}, data=fields)
-        assert answer.status_code in (400, 422)
-        assert len(answer.content) < 1000
 
 
 def test_bodies_are_parsed_in_a_thread(client, monkeypatch):
@@ -306,22 +259,6 @@ def test_an_embedding_in_base64_is_finite(client, numbers):
     assert_refused(client.post("/encode", json={"embedding": packed}), 422, "embedding.0", "finite")
 
 
-def test_a_client_that_leaves_while_it_sends_is_no_failure(client):
-    messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
-    sent = []
-
-    async def receive():
-        return messages.pop(0)
-
-    async def send(message):
-        sent.append(message)
-
-    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": "/search", "query_string": b"", "headers": headers}
-    client.portal.call(client.app, scope, receive, send)
-    assert sent[0]["status"] == 400
-
-
 def test_no_redirect_leads_to_the_host_that_a_request_names(client):
     for path in ("/health/", "/search/", "/static", "/about/"):
         answer = client.get(path, headers={"Host": "evil.example"}, follow_redirects=False)
@@ -338,19 +275,14 @@ def test_wrong_methods_and_places(client):
 def test_the_token(digits_service):
     settings = Settings(digits_service.model, digits_service.index, token="s3cret")
     with TestClient(create_app(settings), base_url=HOME) as client:
-        for path in ("/", "/docs", "/health", "/static/app.js"):
-            assert client.get(path).status_code == 200
-        for path in ("/about", "/metrics", "/map", "/summary", "/row/1/image", "/openapi.json", "/nothing"):
-            answer = client.get(path)
-            assert_refused(answer, 401, "needs a token")
-            assert answer.headers["www-authenticate"] == "Bearer"
-            given = {"Authorization": "Bearer s3cret"}
-            assert client.get(path, headers=given).status_code == (404 if path in ("/nothing", "/row/1/image") else 200)
+        assert_refused(client.get("/about"), 401, "needs a token")
+        assert client.get("/about").headers["www-authenticate"] == "Bearer"
         for wrong in ("Bearer s3cre", "Bearer s3crett", "Bearer ", "Basic s3cret", "s3cret", "Bearer \xe9", "bearer x"):
             answer = client.post("/search", json={"id": 0}, headers={"Authorization": wrong.encode("latin-1")})
             assert_refused(answer, 401)
         right = {"Authorization": "bearer s3cret"}
-        assert client.post("/search", json={"id": 0}, headers=right).status_code == 200
+        for path in ("/about", "/metrics", "/map", "/openapi.json"):
+            assert client.get(path, headers=right).status_code == 200
 
 
 def test_the_host(digits_service):

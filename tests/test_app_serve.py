@@ -1,173 +1,208 @@
+"""``lbhash serve``: the process itself, its options, its log and TLS."""
+
 from __future__ import annotations
 
 import contextlib
 import http.client
 import json
+import logging
 import os
 import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import psutil
 import pytest
+from fastapi.testclient import TestClient
 
-from lbhash.service.server import allowed_hosts, is_loopback
+import app_answers
+from app_answers import HOME, form
+from lbhash.service import create_app
+from lbhash.service.monitor import REQUESTS, JsonLines, Sparing
+from lbhash.service.server import allowed_hosts, is_loopback, tls_options
+
+TOKENS = '[robot]\ntoken = "s3cret-of-the-robot"\nscopes = ["search"]\n'
 
 
-@contextlib.contextmanager
-def service(settings, *more, before=()):
-    """A real ``lbhash serve`` in a process of its own, and its port."""
-    command = [sys.executable, "-m", "lbhash", "serve", "--model", settings.model, "--index", settings.index]
-    process = subprocess.Popen([*before, *map(str, command), "--port", "0", *more], stderr=subprocess.PIPE, text=True)
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate of 127.0.0.1 and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    folder = tmp_path_factory.mktemp("tls")
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem"
+    command += " -days 3650 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
+    return folder / "cert.pem", folder / "key.pem"
+
+
+@pytest.fixture
+def service(digits_service, certificate, tmp_path):
+    """A real service with nearly every option in a process of its own, its index's folder, and what connects to it."""
+    index = shutil.copytree(digits_service.index, tmp_path / "i")
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text(TOKENS)
+    tokens.chmod(0o600)
+    given = {"model": digits_service.model, "index": index, "data": "digits", "tokens": tokens}
+    given |= {"ssl-certfile": certificate[0], "ssl_keyfile": certificate[1]}
+    lines = [f"{name} = {json.dumps(str(value))}" for name, value in given.items()]
+    config = tmp_path / "serve.toml"
+    config.write_text("\n".join([*lines, "port = 1", "json-log = true", "allow-host = ['127.0.0.1', 'a.example']"]))
+    command = [sys.executable, "-m", "lbhash", "serve", "--config", str(config), "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    context = ssl.create_default_context(cafile=certificate[0])
     try:
         line = process.stderr.readline()
-        assert line.startswith("listening on http://127.0.0.1:"), line + process.stderr.read()
-        yield process, int(re.search(r":(\d+) ", line)[1])
+        found = re.search(r"listening on https://127.0.0.1:(\d+) ", line)
+        assert found, line + process.stderr.read()
+        port = int(found[1])
+        yield process, index, lambda: http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=context)
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stderr.close()
 
 
-def test_sigterm_finishes_what_is_running_and_takes_no_more(digits_service):
-    with service(digits_service) as (process, port):
-        body = json.dumps({"id": 0, "k": 3}).encode()
-        running = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        running.putrequest("POST", "/search")
-        running.putheader("Content-Type", "application/json")
-        running.putheader("Content-Length", str(len(body)))
-        running.endheaders(body[:5])
-        other = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        other.request("GET", "/health")  # answered, so that the first request is under way too
-        assert other.getresponse().read()
-        process.send_signal(signal.SIGTERM)
-        ended = time.monotonic() + 20
-        while time.monotonic() < ended:
-            try:
-                http.client.HTTPConnection("127.0.0.1", port, timeout=5).connect()
-            except ConnectionRefusedError:
-                break
+def test_a_real_service_from_its_start_to_its_end(service):
+    process, index, connect = service
+
+    def ask(method, path, body=None, token="s3cret-of-the-robot", **headers):
+        client = connect()
+        client.request(method, path, body, {"Authorization": f"Bearer {token}", **headers})
+        answer = client.getresponse()
+        return answer.status, answer.getheader("X-Request-ID"), answer.read()
+
+    typed = {"Content-Type": "application/json"}
+    body = json.dumps({"embedding": [7.0625] * 64, "k": 3})
+    status, name, first = ask("POST", "/v1/search", body, **typed, **{"X-Request-ID": "from-the-proxy"})
+    assert (status, name) == (200, "from-the-proxy")
+    assert ask("GET", "/health", Host="b.example")[0] == 421
+    assert ask("POST", "/v1/search", body.replace("embedding", "s3cret-field"), **typed)[0] == 422
+    assert ask("GET", "/v1/about", token="s3cret-guess")[0] == 401
+    status, last, _ = ask("GET", "/s3cret-path?token=s3cret-query", **{"X-Request-ID": 'a"b\tc'})
+    assert status == 404
+    client = connect()
+    client.putrequest("POST", "/v1/search")
+    client.putheader("Authorization", "Bearer s3cret-of-the-robot")
+    client.putheader("Content-Length", str(10**9))
+    client.endheaders(b"x" * 1000)
+    assert client.getresponse().status == 413
+    client.close()
+
+    # Files that are cut in place change no answer.
+    for file in index.glob("0*"):
+        os.truncate(file, 0)
+    assert json.loads(ask("POST", "/v1/search", body, **typed)[2])["neighbors"] == json.loads(first)["neighbors"]
+
+    # Images are decoded by children, which end with the service.
+    content, kind = form(ask("GET", "/v1/row/1/image")[2])
+    assert json.loads(ask("POST", "/v1/encode", content, **{"Content-Type": kind})[2])["bits"] == 16
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert children
+
+    # SIGTERM: no more connections, but the running request is answered.
+    running = connect()
+    running.putrequest("POST", "/v1/search")
+    for header in {"Authorization": "Bearer s3cret-of-the-robot", "Content-Length": len(body), **typed}.items():
+        running.putheader(*header)
+    running.endheaders(body[:5].encode())
+    assert ask("GET", "/health")[0] == 200  # so that the other request is under way, too
+    process.send_signal(signal.SIGTERM)
+    ended = time.monotonic() + 20
+    with contextlib.suppress(ConnectionRefusedError):
+        while connect().connect() is None:
+            assert time.monotonic() < ended, "it still accepts connections"
             time.sleep(0.02)
-        else:
-            pytest.fail("it still accepts connections")
-        assert process.poll() is None
-        running.send(body[5:])
-        answer = running.getresponse()
-        assert answer.status == 200
-        assert len(json.load(answer)["neighbors"]) == 3
-        running.close()
-        assert process.wait(30) == 0
+    assert process.poll() is None
+    running.send(body[5:].encode())
+    answer = running.getresponse()
+    assert (answer.status, len(json.load(answer)["neighbors"])) == (200, 3)
+    running.close()
+    log = process.stderr.read()
+    assert process.wait(30) == 0
+    assert not psutil.wait_procs(children, timeout=20)[1]
 
-
-def test_few_files_and_very_many_connections(digits_service):
-    few = ["sh", "-c", 'ulimit -n 64 && exec "$@"', "sh"]
-    with service(digits_service, before=few) as (process, port), contextlib.ExitStack() as opened:
-        for _ in range(300):
-            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
-        for _ in range(3):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            connection.request("GET", "/health")
-            assert connection.getresponse().status == 200
-        process.kill()
-        assert "Traceback" not in process.stderr.read()
-
-
-def test_files_that_are_cut_in_place_change_no_answer(digits_service, tmp_path):
-    shutil.copytree(digits_service.index, tmp_path / "i")
-    with service(replace(digits_service, index=tmp_path / "i")) as (process, port):
-
-        def search():
-            client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            question = json.dumps({"id": 3, "k": 9, "where": {"label": [3, 5]}})
-            client.request("POST", "/search", question, {"Content-Type": "application/json"})
-            answer = client.getresponse()
-            return answer.status, json.load(answer)["neighbors"]
-
-        before = search()
-        assert before[0] == 200
-        for file in (tmp_path / "i").glob("0*"):
-            os.truncate(file, 0)
-        assert search() == before
-        assert process.poll() is None
-
-
-def test_a_damaged_index_is_not_served(command, digits_service, tmp_path):
-    shutil.copytree(digits_service.index, tmp_path / "i")
-    flip(tmp_path / "i")
-    said = command("serve", "--model", digits_service.model, "--index", tmp_path / "i", "--port", 0)
-    assert said == (2, "", "lbhash: error: index is damaged: the checksum of 00000001.0.codes.npy is wrong\n")
-
-
-def flip(folder):
-    (file,) = folder.glob("*.codes.npy")
-    content = bytearray(file.read_bytes())
-    content[500] ^= 1
-    file.write_bytes(content)
-
-
-def test_no_process_is_left_behind(digits_service):
-    with service(digits_service, "--data", "digits") as (process, port):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        connection.request("GET", "/row/1/image")
-        image = connection.getresponse().read()
-        boundary = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n%s\r\n--x--' % image
-        connection.request("POST", "/encode", boundary, {"Content-Type": "multipart/form-data; boundary=x"})
-        assert json.load(connection.getresponse())["bits"] == 16
-        children = psutil.Process(process.pid).children(recursive=True)
-        assert children
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) in (0, 130, -signal.SIGINT)  # 0 where the parent ignores the signal
-        gone = time.monotonic() + 20
-        while any(_is_there(child) for child in children):
-            assert time.monotonic() < gone
-            time.sleep(0.05)
-
-
-def _is_there(process):
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False
+    assert "s3cret" not in log
+    assert "7.0625" not in log  # no time has four decimals
+    records = [json.loads(line) for line in log.splitlines()]
+    assert not any("traceback" in one for one in records)
+    asked = [one for one in records if one["message"] == "request"]
+    assert [(one["method"], one["route"], one["status"], one["token"]) for one in asked] == [
+        ("POST", "/search", 200, "robot"),
+        ("GET", "none", 421, None),
+        ("POST", "/search", 422, "robot"),
+        ("GET", "none", 401, None),
+        ("GET", "none", 404, "robot"),
+        ("POST", "none", 413, "robot"),
+        ("POST", "/search", 200, "robot"),
+        ("GET", "/row/{row}/image", 200, "robot"),
+        ("POST", "/encode", 200, "robot"),
+        ("GET", "/health", 200, None),
+        ("POST", "/search", 200, "robot"),
+    ]
+    assert asked[0]["request_id"] == "from-the-proxy"
+    assert asked[4]["request_id"] == last
+    assert re.fullmatch("[0-9a-f]{16}", last)
+    assert all(one["level"] == "info" and one["ms"] > 0 and one["time"].endswith("+00:00") for one in asked)
 
 
 def assert_refused(result, *parts):
     status, out, errors = result
-    assert (status, out) == (2, "")
-    assert errors.startswith("lbhash: error: ")
-    assert errors.count("\n") == 1
+    assert (status, out, errors.count("\n")) == (2, "", 1)
+    assert "s3cret" not in errors
     for part in parts:
         assert part in errors, errors
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
-def test_beyond_this_machine_only_with_a_token(command, host, monkeypatch):
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("modle = 'm'", ("an option in serve.toml is 'modle'", "model, index")),
+        ("config = 'other.toml'", ("is 'config'",)),
+        ("port = 70000", ("'--port'", "65535")),
+        ("verify = 'never'", ("'--verify'", "never")),
+        ("model", ("no TOML",)),
+        ("token = 's3cret'", ("others may read", "chmod 600")),
+        ("host = '192.0.2.1'\nwritable = true", ("'192.0.2.1'", "--writable")),
+    ],
+)
+def test_files_of_options_that_cannot_be(command, tmp_path, monkeypatch, text, parts):
     monkeypatch.delenv("LBHASH_TOKEN", raising=False)
-    result = command("serve", "--model", "m", "--index", "i", "--host", host)
-    assert_refused(result, f"host is '{host}'", "--token", "--no-token")
+    (tmp_path / "serve.toml").write_text(text)
+    (tmp_path / "serve.toml").chmod(0o644)
+    assert_refused(command("serve", "--model", "m", "--index", "i", "--config", tmp_path / "serve.toml"), *parts)
+
+
+def test_the_model_can_be_in_the_file(command, tmp_path):
+    (tmp_path / "serve.toml").write_text("model = 'of-the-file'\nindex = 'i'\nport = 0")
+    given = ("serve", "--config", tmp_path / "serve.toml")
+    assert "model is 'of-the-file'" in command(*given)[2]
+    assert "model is 'typed'" in command(*given, "--model", "typed")[2]
+    assert "Missing option" in command("serve")[2]
 
 
 def test_what_else_is_refused(command, digits_service, tmp_path, monkeypatch):
+    monkeypatch.delenv("LBHASH_TOKEN", raising=False)
     model, index = digits_service.model, digits_service.index
     there = ("serve", "--port", 0, "--model", model, "--index", index)
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
+        assert_refused(command(*there, "--host", host), f"host is '{host}'", "--token", "--no-token")
     assert_refused(command(*there[:3], "--model", tmp_path / "no", "--index", index), "there is no such folder")
     assert_refused(command(*there[:5], "--index", tmp_path / "no"), "index is")
     assert_refused(command(*there, "--data", tmp_path / "no.parquet"), "there is no such file")
     assert_refused(command(*there, "--max-body", 0), "max_body is 0")
     assert_refused(command(*there, "--token", "a", "--no-token"), "--no-token")
-    assert_refused(command(*there, "--port", 70000), "65535")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert_refused(command(*there, "--port", port), f"port {port}", "in use")
     monkeypatch.setenv("LBHASH_TOKEN", "a")
     assert_refused(command(*there, "--host", "192.0.2.1"), "192.0.2.1", "cannot listen")
     assert_refused(command(*there, "--token", ""), "token is empty")
-
-
-def test_a_port_that_is_taken(command, digits_service):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        result = command("serve", "--model", digits_service.model, "--index", digits_service.index, "--port", port)
-    assert_refused(result, f"port {port}", "in use")
 
 
 def test_which_hosts_are_this_machine():
@@ -175,9 +210,63 @@ def test_which_hosts_are_this_machine():
     assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "localhost.example.org", "")))
     assert {"localhost", "127.0.0.1", "[::1]"} == set(allowed_hosts("127.0.0.1", False, []))
     assert allowed_hosts("::1", False, ["search.example.org"])[-2:] == ("[::1]", "search.example.org")
-    assert (
-        allowed_hosts("127.0.0.1", True, [])
-        == allowed_hosts("0.0.0.0", False, [])
-        == allowed_hosts("127.0.0.1", False, ["*"])
-        == ()
+    for given in (("127.0.0.1", True, []), ("0.0.0.0", False, []), ("127.0.0.1", False, ["*"])):
+        assert allowed_hosts(*given) == ()
+
+
+def test_files_that_are_no_certificate(certificate, tmp_path):
+    cert, key = certificate
+    (tmp_path / "text.pem").write_text("text")
+    locked = tmp_path / "locked.pem"
+    shut = ["openssl", "ec", "-in", key, "-out", locked, "-aes256", "-passout", "pass:word"]
+    subprocess.run(shut, check=True, capture_output=True)
+    assert tls_options(None, None) == {}
+    for files in ((tmp_path / "no.pem", key), (cert, tmp_path / "text.pem"), (cert, locked), (cert, None)):
+        with pytest.raises(ValueError, match=r"ssl_certfile is .* must be a certificate and its key"):
+            tls_options(*files)
+    with pytest.raises(ValueError, match="ssl_keyfile is given without ssl_certfile"):
+        tls_options(None, key)
+
+
+def test_what_fails_is_logged_with_its_level(digits_service, caplog, monkeypatch):
+    app = create_app(digits_service)
+    with TestClient(app, base_url=HOME, raise_server_exceptions=False) as client:
+        monkeypatch.setattr(app.state.service.engine, "about", lambda: 1 / 0)
+        assert client.get("/v1/about").status_code == 500
+        assert not [record for record in caplog.records if record.name == REQUESTS.name]  # it has to be wanted
+        caplog.set_level(logging.INFO, REQUESTS.name)
+        app_answers.assert_refused(client.get("/v1/about"), 500, "its log says why")
+        monkeypatch.setattr(app.state.service.engine, "about", lambda: (_ for _ in ()).throw(MemoryError))
+        assert client.get("/v1/about").status_code == 503
+        assert client.get("/health").headers["x-request-id"]
+        for name in ("a" * 64, "a" * 65, "a b", ""):
+            answered = client.get("/health", headers={"X-Request-ID": name}).headers["x-request-id"]
+            assert (answered == name) == (name == "a" * 64)
+    records = [record for record in caplog.records if record.name == REQUESTS.name]
+    told = [(record.levelname, record.facts["route"], record.facts["status"]) for record in records]
+    assert told == [("ERROR", "/about", 500), ("WARNING", "/about", 503), *5 * [("INFO", "/health", 200)]]
+
+
+def test_lines_of_the_log_are_json_and_few():
+    try:
+        raise ValueError("a\nb")
+    except ValueError:
+        error = sys.exc_info()
+    record = logging.makeLogRecord(
+        {"msg": "no %s\n", "args": ('"x"\n\u2028',), "levelname": "ERROR", "exc_info": error}
     )
+    line = JsonLines().format(record)
+    assert line.count("\n") == 0
+    assert json.loads(line)["message"] == 'no "x"'
+    assert "ValueError: a\nb" in json.loads(line)["traceback"]
+    sparing = Sparing()
+
+    def passed(count, text, minute, name="uvicorn.error"):
+        records = [logging.makeLogRecord({"name": name, "msg": text, "created": 60.0 * minute}) for _ in range(count)]
+        return [record.getMessage() for record in records if sparing.filter(record)]
+
+    lines = passed(1000, "socket.accept() out of system resource\nsocket: 1", 5)
+    assert [line.endswith("(no more of these in this minute)") for line in lines] == [False] * 9 + [True]
+    assert passed(1, "something else", 5) == ["something else"]
+    assert len(passed(1000, "socket.accept() out of system resource\nsocket: 2", 6)) == 10
+    assert len(passed(500, "request", 6, REQUESTS.name)) == 500

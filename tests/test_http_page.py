@@ -1,7 +1,8 @@
-"""Every example of docs/http.md is run against a real service."""
+"""docs/http.md and the OpenAPI schema say what the service does; every example is run against it."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -10,43 +11,54 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from jsonschema import Draft202012Validator
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
 
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 PAGE = Path(__file__).parents[1] / "docs" / "http.md"
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
-@pytest.fixture
-def writable(digits_service, tmp_path):
-    return replace(digits_service, index=shutil.copytree(digits_service.index, tmp_path / "i"), writable=True)
+@pytest.fixture(scope="module")
+def address(digits_service, serving, tmp_path_factory):
+    """A service with every route that there is."""
+    index = shutil.copytree(digits_service.index, tmp_path_factory.mktemp("changed") / "i")
+    with serving(replace(digits_service, index=index, writable=True)) as address:
+        yield address
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-def test_the_examples_run(serving, writable, tmp_path):
+def test_the_examples_run(address, tmp_path):
     assert len(BLOCKS) >= 6
-    with serving(writable) as address:
-        for language, block in BLOCKS:
-            block = block.replace("http://127.0.0.1:8000", address)
-            command = ["bash", "-euc"] if language == "sh" else [sys.executable, "-c"]
-            done = subprocess.run(
-                [*command, block],
-                cwd=tmp_path,
-                env={**os.environ, "LBHASH_TOKEN": "any"},
-                capture_output=True,
-                text=True,
-                timeout=300,
-            )
-            assert (done.returncode, done.stderr) == (0, ""), block + done.stdout + done.stderr
-            assert ("detail" in done.stdout) == ('"neighbors": 3' in block), block + done.stdout
-            assert done.stdout
+    for language, block in BLOCKS:
+        block = block.replace("http://127.0.0.1:8000", address)
+        command = ["bash", "-euc"] if language == "sh" else [sys.executable, "-c"]
+        done = subprocess.run(
+            [*command, block],
+            cwd=tmp_path,
+            env={**os.environ, "LBHASH_TOKEN": "any"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), block + done.stdout + done.stderr
+        assert ("detail" in done.stdout) == ('"neighbors": 3' in block), block + done.stdout
+        assert done.stdout
 
 
-def test_it_names_every_route_and_field(serving, writable):
-    import httpx
-
+def test_it_names_every_route_and_field(address):
     told = PAGE.read_text()
-    with serving(writable) as address:
-        described = httpx.get(f"{address}/openapi.json").json()
+    described = httpx.get(f"{address}/openapi.json").json()
     for path, operations in described["paths"].items():
         assert path.replace("{row}", "7") in told or path in ("/health", "/metrics", "/ready")
         for operation in operations.values():
@@ -56,3 +68,46 @@ def test_it_names_every_route_and_field(serving, writable):
         "properties"
     ]:
         assert f"`{name}`" in told
+
+
+def test_whatever_is_asked_is_answered_as_the_schema_says(address):
+    asked = set()
+    operations = schemathesis.openapi.from_url(f"{address}/openapi.json").get_all_operations()
+    for found, mode in itertools.product(operations, GenerationMode):
+        operation = found.ok()
+        if mode == GenerationMode.NEGATIVE and not (operation.body or operation.path_parameters):
+            continue  # there is nothing that could be wrong
+
+        @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+        @given(operation.as_strategy(generation_mode=mode))
+        def answered(case):
+            case.call_and_validate(checks=CHECKS)
+            asked.add(case.path)
+
+        answered()
+    assert len(asked) == 11
+
+
+def test_the_schema_names_every_route(address):
+    paths = httpx.get(f"{address}/openapi.json").json()["paths"]
+    assert set(paths) == {
+        "/health", "/metrics", "/ready", "/v1/about", "/v1/add", "/v1/encode", "/v1/map", "/v1/remove",
+        "/v1/row/{row}/image", "/v1/search", "/v1/summary"
+    }  # fmt: skip
+    for path in ("/v1/search", "/v1/encode"):
+        body = paths[path]["post"]["requestBody"]["content"]
+        assert set(body) == {"application/json", "multipart/form-data"}
+        query = Draft202012Validator(body["application/json"]["schema"])
+        assert query.is_valid({"row": 1})
+        assert query.is_valid({"row": 1, "embedding": None})
+        assert query.is_valid({"embedding": "AAAA"})
+        assert query.is_valid({"embeddings": [[0.5], "AAAA"]}) == (path == "/v1/search")
+        for wrong in (
+            {},
+            {"row": None},
+            {"row": 1, "id": 1},
+            {"row": 1, "kk": 1},
+            [1],
+            {"row": 1, "embeddings": [[1]]},
+        ):
+            assert not query.is_valid(wrong)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from starlette.types import Receive
@@ -18,7 +17,7 @@ T = TypeVar("T")
 class Admission:
     """A bounded queue before a pool of threads, for one of which a request may wait ``seconds``.
 
-    A request holds one of ``threads + queue`` places from when its body is there until it is answered.
+    There are ``threads + queue`` places for requests that run or wait.
     """
 
     def __init__(self, threads: int, queue: int, seconds: float) -> None:
@@ -26,29 +25,27 @@ class Admission:
         self._seconds, self._free = seconds, asyncio.Semaphore(threads)
         self.pool = ThreadPoolExecutor(threads, "lbhash-request", _use_one_thread)
 
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Hold a place while the block runs; raise ``ServiceError`` 503 if all places are taken."""
+    async def run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Return ``function(*arguments)``, computed in a thread.
+
+        Raises ``ServiceError`` 503 if all places are taken, or no thread is free in time.
+        """
         if self.taken >= self.places:
             raise _busy(f"{self.taken} requests are running or waiting, which is the limit")
         self.taken += 1
         try:
-            yield
+            try:
+                await asyncio.wait_for(self._free.acquire(), self._seconds)
+            except asyncio.TimeoutError:
+                raise _busy(f"the request waited for {self._seconds:g} seconds") from None
+            self.running += 1
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self.pool, function, *arguments)
+            finally:
+                self.running -= 1
+                self._free.release()
         finally:
             self.taken -= 1
-
-    async def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Return ``function(*arguments)``, computed in a thread; raise ``ServiceError`` 503 if none is free in time."""
-        try:
-            await asyncio.wait_for(self._free.acquire(), self._seconds)
-        except asyncio.TimeoutError:
-            raise _busy(f"the request waited for {self._seconds:g} seconds") from None
-        self.running += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self.pool, function, *arguments)
-        finally:
-            self.running -= 1
-            self._free.release()
 
 
 class Bodies:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +57,9 @@ def create_app(settings: Settings) -> FastAPI:
         ],
         exception_handlers={
             RequestValidationError: _invalid,
-            ConnectionError: _unreachable,
-            MemoryError: _short,
-            DamagedIndexError: _damaged,
+            ConnectionError: _refused("the index does not answer", retry=True),
+            MemoryError: _refused("there is not enough memory for this request now", retry=True),
+            DamagedIndexError: _refused(None),
             Exception: _failed,
         },
     )
@@ -83,21 +83,14 @@ async def _invalid(_: Request, error: Any) -> Response:
     return JSONResponse({"detail": line_for(error)}, 422)
 
 
-async def _unreachable(_: Request, error: Any) -> Response:
-    """Answer 503: the index is on another machine that does not answer, and may answer again in a moment."""
-    log.warning("%s", error)
-    return JSONResponse({"detail": "the index does not answer"}, 503, {"Retry-After": "5"})
+def _refused(detail: str | None, *, retry: bool = False) -> Callable[[Request, Any], Coroutine[Any, Any, Response]]:
+    """Return what answers 503, as the same service or another instance may have what is missing now."""
 
+    async def answer(_: Request, error: Any) -> Response:
+        log.log(logging.WARNING if retry else logging.ERROR, "%s", shortage(error) or error)
+        return JSONResponse({"detail": detail or str(error)}, 503, {"Retry-After": "5"} if retry else {})
 
-async def _short(_: Request, error: Any) -> Response:
-    log.warning("%s", shortage(error))
-    return JSONResponse({"detail": "there is not enough memory for this request now"}, 503, {"Retry-After": "5"})
-
-
-async def _damaged(_: Request, error: Any) -> Response:
-    """Answer 503: what the request needs of the index is damaged, and another instance may have it."""
-    log.error("%s", error)
-    return JSONResponse({"detail": str(error)}, 503)
+    return answer
 
 
 async def _failed(_: Request, error: Any) -> Response:

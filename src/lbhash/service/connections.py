@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import defaultdict
+import time
 from typing import Any, cast
 
 import h11
@@ -23,132 +23,83 @@ _SPARE = 24  # file handles for connections that are accepted and not yet seen, 
 log = logging.getLogger("lbhash.service")
 
 
-class Held:
-    """The open connections: at most ``most``, half of them from one address.
-
-    One more ends the connection that has waited longest for its client; if all are being answered, it is ended itself.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        # Dicts keep their order: who has waited longest comes first. Under None are those of all addresses.
-        self._by_address: defaultdict[str | None, dict[Connection, None]] = defaultdict(dict)
-
-    def wait(self, one: Connection) -> None:
-        """Note that a connection, a new one or one that was answered, waits for its client from now on."""
-        self.leave(one)
-        for address in {None, one.address}:
-            self._by_address[address][one] = None
-
-    def leave(self, one: Connection) -> None:
-        """Forget a connection."""
-        for address in {None, one.address}:
-            self._by_address[address].pop(one, None)
-            if not self._by_address[address]:
-                del self._by_address[address]
-
-    def make_room(self, last: Connection) -> None:
-        """End the connection that waited longest if the last one is too many."""
-        for address, most, where in ((last.address, self._most // 2, " from one address"), (None, self._most, "")):
-            if len(held := self._by_address[address]) > most:
-                log.warning("%d connections%s are the limit: the one that waited longest was closed", most, where)
-                longest = next(one for one in held if one.waits)
-                self.leave(longest)
-                longest.transport.abort()
-
-
 class Connection(H11Protocol):
     """A connection of uvicorn with a limit for every time that it waits for its client.
 
-    The body's time is limited in ``Bodies``, how many connections there are in ``Held``.
+    At most ``most`` are open, half of them from one address. One more ends the one that has waited longest; if all are
+    being answered, it is ended itself. The body's time is limited in ``Bodies``.
     """
 
-    def __init__(self, held: Held, **state: Any) -> None:
+    def __init__(self, open_ones: dict[Connection, None], most: int, **state: Any) -> None:
         super().__init__(**state)
         self.conn = _Pieces(h11.SERVER)
         self.address: str | None = None
-        self._held, self._seconds = held, cast("float | None", None)
-        self._timer: asyncio.TimerHandle | None = None
-        self._in_head, self._answered_early = True, False
-
-    @property
-    def waits(self) -> bool:
-        """Whether it is the client's turn: to ask, to send more, or to read."""
-        return not self._asked or self.cycle.more_body or self.flow.write_paused
+        self._open, self._most = open_ones, most  # who has waited longest comes first
+        self._waiting: tuple[Any, float | None] | None = None
+        self._since = 0.0
 
     @property
     def _asked(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
+    @property
+    def _answered_early(self) -> bool:
+        return self.cycle is not None and self.cycle.response_complete and self.cycle.more_body
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Limit the time to the first request, and make room."""
+        """Make room."""
         super().connection_made(transport)
         # asyncio reads 256 KiB at a time: many that send without a pause would keep all the others waiting.
         transport.max_size = 1 << 15  # type: ignore[attr-defined]
         self.address = self.client[0] if self.client else None
-        self._limit()
-        self._held.wait(self)
-        self._held.make_room(self)
+        self._open[self] = None
+        of_address = [one for one in self._open if one.address == self.address]
+        for held, most, where in ((of_address, self._most // 2, " from one address"), (self._open, self._most, "")):
+            if len(held) > most:
+                log.warning("%d connections%s are the limit: the one that waited longest was closed", most, where)
+                longest = next(one for one in held if not one._asked or one.cycle.more_body or one.flow.write_paused)
+                self._open.pop(longest, None)
+                longest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the limit."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._held.leave(self)
+        """Leave its room to others."""
+        self._open.pop(self, None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Limit the time from the first to the last byte of the headers."""
-        if self._answered_early:
-            return
-        super().data_received(data)
-        if not self._asked and not self._in_head:
-            self._in_head = True
-            self._held.wait(self)
-        self._limit()
+        """Throw away what comes after an early answer: if it stayed unread, the client would lose the answer."""
+        if not self._answered_early:
+            super().data_received(data)
 
     def on_response_complete(self) -> None:
-        """Keep the connection if the request is over; otherwise close it, as its rest may have no end."""
-        self._held.wait(self)
-        if self.cycle.more_body and not self.transport.is_closing():
-            # What still comes is thrown away for a moment: if it stayed unread, the client would lose the answer.
-            self._answered_early = True
-            self.flow.resume_reading()
-            if self.transport.can_write_eof():  # not with TLS
-                self.transport.write_eof()
-        else:
-            super().on_response_complete()
-        self._limit()
-
-    def timeout_keep_alive_handler(self) -> None:
-        """End an idle connection, even if its client has not read the last answer."""
-        self.transport.abort()
-
-    def pause_writing(self) -> None:
-        """Limit the time for the client to read."""
-        super().pause_writing()
-        self._limit()
+        """Wait for the next request, or end a connection whose request goes on after the answer: it may have no end."""
+        self._open.pop(self, None)
+        self._open[self] = None
+        super().on_response_complete()
+        if self._answered_early and not self.transport.is_closing() and self.transport.can_write_eof():  # not with TLS
+            self.transport.write_eof()
 
     def resume_writing(self) -> None:
-        """Forget that limit."""
+        """Let the client read for as long as it goes on."""
         super().resume_writing()
-        self._limit()
+        self._waiting = None
 
-    def _limit(self) -> None:
-        """End the connection when what it waits for now has not come in time; one wait has one limit."""
-        if self._asked:
-            self._in_head = False
+    def limit(self, now: float) -> None:
+        """End the connection if what it waits for has not come in time; one wait has one limit."""
+        waiting = self.cycle, self._patience()
+        if waiting != self._waiting:
+            self._waiting, self._since = waiting, now
+        elif waiting[1] is not None and now - self._since > waiting[1]:
+            self.transport.abort()
+
+    def _patience(self) -> float | None:
+        """Return for how many seconds it may wait for its client now; None if that is not limited here."""
         if self._answered_early:
-            seconds: float | None = LINGER_SECONDS
-        elif self.transport.is_closing() or self.flow.write_paused:
-            seconds = READ_SECONDS
-        else:
-            seconds = HEAD_SECONDS if self._in_head else None
-        if seconds != self._seconds:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
-            self._seconds = seconds
+            return LINGER_SECONDS
+        if self.transport.is_closing() or self.flow.write_paused:
+            return READ_SECONDS
+        # uvicorn limits the time between two requests, until the first byte of the second one comes.
+        return None if self._asked or self.timeout_keep_alive_task is not None else HEAD_SECONDS
 
 
 class _Pieces(h11.Connection):
@@ -174,6 +125,14 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for listening in sockets:
             listening.listen(2048)
+        self._sweeping = asyncio.create_task(self._sweep())
+
+    async def _sweep(self) -> None:
+        """Twice a second end the connections whose clients take too long, also while the server ends."""
+        while True:
+            await asyncio.sleep(0.5)
+            for one in list(self.server_state.connections):
+                cast(Connection, one).limit(time.monotonic())
 
 
 def make_server(app: Any, places: int, **tls: Any) -> Server:
@@ -186,10 +145,10 @@ def make_server(app: Any, places: int, **tls: Any) -> Server:
         raise ValueError(
             "this process may not open enough files for a few connections; allow more, as by 'ulimit -n 1024'"
         )
-    held = Held(most)
+    open_ones: dict[Connection, None] = {}
     config = uvicorn.Config(
         app,
-        http=cast(Any, lambda **state: Connection(held, **state)),
+        http=cast(Any, lambda **state: Connection(open_ones, most, **state)),
         loop="asyncio",
         ws="none",
         log_config=None,

@@ -23,27 +23,10 @@ from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import check_backbone
 from lbhash.models.folder import own_backbone
 from lbhash.models.hash_model import HashModel, load_model
+from lbhash.service import schemas
 from lbhash.service.decoding import Decoder
-from lbhash.service.doubt import Usual
 from lbhash.service.errors import ServiceError, blame_request
-from lbhash.service.rows import GrayRows, ImageRows, Rows, open_rows
-from lbhash.service.schemas import (
-    About,
-    AddRequest,
-    Changed,
-    EncodeAnswer,
-    Found,
-    Given,
-    Health,
-    Limits,
-    Neighbor,
-    Options,
-    Query,
-    RemoveRequest,
-    SearchAnswer,
-    SearchAnswers,
-    SearchRequest,
-)
+from lbhash.service.rows import GrayRows, ImageRows, Rows, Usual, open_rows
 from lbhash.service.settings import MAX_BATCH, MAX_JSON, MAX_K, Settings
 from lbhash.training.coders import learns_classes
 from lbhash.utils.files import LockedError
@@ -97,66 +80,60 @@ class Engine:
 
     def check_index(self) -> None:
         """Read all files of the index, and compare their checksums; ``DamagedIndexError`` if one is damaged."""
-        index = self.index
-        check, damage = "intact", ""
+        index, damage = self.index, ""
         try:
             index.load()
         except Exception as error:
-            check, damage = "damaged", one_line(error)
+            damage = one_line(error)
             raise
         finally:
             if index is self.index:  # it may have been replaced by a newer one
-                self.check, self.damage = check, damage
+                self.check, self.damage = "damaged" if damage else "intact", damage
 
-    def encode(self, given: Given | None, image: bytes | None = None) -> EncodeAnswer:
+    def encode(self, given: schemas.Given | None, image: bytes | None = None) -> schemas.EncodeAnswer:
         """Return the code of a query, or of an image file."""
         codes, vectors, _ = self._encode(self.index, given, image)
         outputs = vectors["outputs"][0].tolist() if "outputs" in vectors else None
-        return EncodeAnswer(code=codes.tobytes().hex(), bits=self.model.bits, outputs=outputs)
+        return schemas.EncodeAnswer(code=codes.tobytes().hex(), bits=self.model.bits, outputs=outputs)
 
-    def search(self, given: Given | None, options: Options, image: bytes | None = None) -> SearchAnswer | SearchAnswers:
+    def search(
+        self, given: schemas.Given | None, options: schemas.Options, image: bytes | None = None
+    ) -> schemas.SearchAnswer | schemas.SearchAnswers:
         """Return the codes nearest to a query, to each of several embeddings, or to an image file."""
         started = time.perf_counter()
         index = self.index  # a search ends with the index that it began with
         codes, vectors, facts = self._encode(index, given, image)
         searching = time.perf_counter()
-        answers: list[dict[str, Any]] = [
-            {
-                "query": Query(code=code.tobytes().hex(), bits=index.bits, **facts, **self._judged(vectors, place)),
-                "neighbors": self._described(index, found),
-                "within": within,
-            }
-            for place, (code, (found, within)) in enumerate(
-                zip(codes, _neighbors(index, codes, vectors, options, self._weight), strict=True)
-            )
-        ]
+        answers: list[dict[str, Any]] = []
+        for place, (found, within) in enumerate(_neighbors(index, codes, vectors, options, self._weight)):
+            judged = self._usual.judge(vectors["outputs"][place]) if self._usual and "outputs" in vectors else {}
+            query = schemas.Query(code=codes[place].tobytes().hex(), bits=index.bits, **facts, **judged)
+            answers.append({"query": query, "neighbors": self._described(index, found), "within": within})
         ended = time.perf_counter()
         seconds = {"encode": searching - started, "search": ended - searching, "total": ended - started}
-        searched: dict[str, Any] = {
-            "generation": index.generation,
-            "milliseconds": {name: round(1e3 * value, 3) for name, value in seconds.items()},
-        }
-        if isinstance(given, SearchRequest) and given.embeddings is not None:
-            return SearchAnswers(answers=[Found(**one) for one in answers], **searched)
-        return SearchAnswer(**answers[0], **searched)
+        milliseconds = {name: round(1e3 * value, 3) for name, value in seconds.items()}
+        searched: dict[str, Any] = {"generation": index.generation, "milliseconds": milliseconds}
+        if isinstance(given, schemas.SearchRequest) and given.embeddings is not None:
+            return schemas.SearchAnswers(answers=[schemas.Found(**one) for one in answers], **searched)
+        return schemas.SearchAnswer(**answers[0], **searched)
 
-    def health(self) -> Health:
+    def health(self) -> schemas.Health:
         """Return which model and which index are loaded; status 503 if a file of the index is damaged."""
         if self.damage:
             raise ServiceError(503, self.damage)
-        return Health(ready=True, build=self.index.build, **self._loaded(self.index))
+        return schemas.Health(ready=True, build=self.index.build, **self._loaded(self.index))
 
-    def ready(self) -> Health:
+    def ready(self) -> schemas.Health:
         """Return the same once all files of the index are compared with their checksums; status 503 before."""
         health = self.health()
         if self.check == "running":
             raise ServiceError(503, "the files of the index are being compared with their checksums")
         return health
 
-    def about(self) -> About:
+    def about(self) -> schemas.About:
         """Return what the service can be asked for."""
         index, about = self.index, self.model.metadata
-        return About(
+        return schemas.About(
             version=__version__,
             method=f"{about.get('method', 'unknown')}{'_d' if about.get('guided') else ''}",  # as the paper writes it
             kind=index.kind,
@@ -167,7 +144,7 @@ class Engine:
             columns=index.attributes_of([]).column_names[1:],
             label=index.label or None,
             rerank=["asymmetric", *filter(None, [index.store_vectors])],
-            limits=Limits(
+            limits=schemas.Limits(
                 max_body=self.settings.max_body,
                 max_json=min(MAX_JSON, self.settings.max_body),
                 max_pixels=self.settings.max_pixels,
@@ -200,9 +177,9 @@ class Engine:
             self.index, self.check, self.damage = index, "intact", ""
             return True
 
-    def add(self, given: AddRequest) -> Changed:
+    def add(self, given: schemas.AddRequest) -> schemas.Changed:
         """Add the codes of embeddings to the index, as ``lbhash index add`` does, and search them from now on."""
-        codes, vectors = self._hash_all(given.embeddings)
+        codes, vectors = self._hash_given(given.embeddings)
         count = len(codes)
 
         def change(index: Index) -> Sequence[int]:
@@ -212,7 +189,7 @@ class Engine:
 
         return self._change(change)
 
-    def remove(self, given: RemoveRequest) -> Changed:
+    def remove(self, given: schemas.RemoveRequest) -> schemas.Changed:
         """Remove codes from the index, as ``lbhash index remove`` does."""
 
         def change(index: Index) -> Sequence[int]:
@@ -221,7 +198,7 @@ class Engine:
 
         return self._change(change)
 
-    def _change(self, change: Callable[[Index], Sequence[int]]) -> Changed:
+    def _change(self, change: Callable[[Index], Sequence[int]]) -> schemas.Changed:
         """Change what is in the folder now, and put the result in the place of the index that is searched."""
         with self._loading:
             try:
@@ -242,7 +219,7 @@ class Engine:
                 raise ServiceError(503, f"the index could not be changed: {error.strerror or 'see the log'}") from None
             index.load()
             self.index, self.check, self.damage = index, "intact", ""
-            return Changed(ids=list(ids), codes=len(index), generation=index.generation)
+            return schemas.Changed(ids=list(ids), codes=len(index), generation=index.generation)
 
     def row_of(self, name: int, attributes: Mapping[str, Any]) -> int | None:
         """Return the row of the data that the code with the id ``name`` was made from, or None if there is none."""
@@ -259,13 +236,11 @@ class Engine:
             return {}
         return json_value(attributes) if self.row_of(row, attributes) == row else {}
 
-    def _judged(self, vectors: Mapping[str, npt.NDArray], place: int) -> dict[str, Any]:
-        """Return the doubt about a query, if its outputs and those of the data are known."""
-        return self._usual.judge(vectors["outputs"][place]) if self._usual and "outputs" in vectors else {}
-
-    def _described(self, index: Index, found: tuple[npt.NDArray, ...]) -> list[Neighbor]:
+    def _described(self, index: Index, found: tuple[npt.NDArray, ...]) -> list[schemas.Neighbor]:
         return [
-            Neighbor(row=self.row_of(one["id"], one["attributes"]), code=held.tobytes().hex(), **json_value(one))
+            schemas.Neighbor(
+                row=self.row_of(one["id"], one["attributes"]), code=held.tobytes().hex(), **json_value(one)
+            )
             for one, held in zip(describe_neighbors(index, *found), index.codes_of(found[0]), strict=True)
         ]
 
@@ -284,18 +259,15 @@ class Engine:
             raise ServiceError(status, f"row is {row}; it must be from 0 to {len(self.rows) - 1}")
         return self.rows
 
-    def _encode(self, index: Index, given: Given | None, image: bytes | None) -> _Encoded:
+    def _encode(self, index: Index, given: schemas.Given | None, image: bytes | None) -> _Encoded:
         """Return the queries that a request describes; one of the two arguments is None."""
         if image is not None:
             return *self._hash(self._embed(image)[None]), {}
         assert given is not None
-        if isinstance(given, SearchRequest) and given.embeddings is not None:
-            return *self._hash_all(given.embeddings), {}
+        if isinstance(given, schemas.SearchRequest) and given.embeddings is not None:
+            return *self._hash_given(given.embeddings), {}
         if given.embedding is not None:
-            if len(given.embedding) != self.model.dim:
-                length = len(given.embedding)
-                raise ServiceError(422, f"embedding has {length} numbers; the model takes {self.model.dim}")
-            return *self._hash(np.array([given.embedding])), {}
+            return *self._hash_given([given.embedding], "embedding"), {}
         if given.row is not None:
             rows = self._rows_with(given.row, 422)
             if rows.embeddings is not None:
@@ -320,20 +292,21 @@ class Engine:
         with blame_request():
             return code_from_hex(given.code or "", index.bits)[None], {}, {}
 
-    def _hash_all(self, embeddings: Sequence[Sequence[float]]) -> tuple[PackedCodes, dict[str, npt.NDArray]]:
-        """Return the codes of several embeddings of a request, and their vectors."""
+    def _hash_given(
+        self, embeddings: Sequence[Sequence[float]], name: str = "embeddings.{}"
+    ) -> tuple[PackedCodes, dict[str, npt.NDArray]]:
+        """Return the codes of embeddings of a request, and their vectors."""
         for place, embedding in enumerate(embeddings):
-            if len(embedding) != self.model.dim:
-                wrong = f"embeddings.{place} has {len(embedding)} numbers"
-                raise ServiceError(422, f"{wrong}; the model takes {self.model.dim}")
-        return self._hash(np.array(embeddings), "an embedding")
+            if (length := len(embedding)) != (dim := self.model.dim):
+                raise ServiceError(422, f"{name.format(place)} has {length} numbers; the model takes {dim}")
+        return self._hash(np.array(embeddings))
 
-    def _hash(self, embeddings: npt.NDArray, name: str = "embedding") -> tuple[PackedCodes, dict[str, npt.NDArray]]:
+    def _hash(self, embeddings: npt.NDArray) -> tuple[PackedCodes, dict[str, npt.NDArray]]:
         """Return the codes of embeddings, ``[n, dim]``, and their vectors."""
         with np.errstate(over="ignore"):
             outputs = self.model.outputs(embeddings.astype(np.float32))
         if not np.isfinite(outputs).all():
-            raise ServiceError(422, f"{name} is so large that the model's outputs are not finite")
+            raise ServiceError(422, "an embedding is so large that the model's outputs are not finite")
         return pack(outputs), {"outputs": outputs, "embeddings": embeddings}
 
     def _embed(self, file: bytes) -> npt.NDArray:
@@ -345,7 +318,7 @@ class Engine:
 
 
 def _neighbors(
-    index: Index, codes: PackedCodes, vectors: Mapping[str, npt.NDArray], options: Options, weight: float
+    index: Index, codes: PackedCodes, vectors: Mapping[str, npt.NDArray], options: schemas.Options, weight: float
 ) -> list[tuple[tuple[npt.NDArray, ...], int | None]]:
     """Return for each query ids, distances and scores of its neighbors, and how many codes are within the radius.
 
@@ -373,7 +346,7 @@ def _best(
     place: int,
     vectors: Mapping[str, npt.NDArray],
     k: int,
-    options: Options,
+    options: schemas.Options,
     weight: float,
 ) -> tuple[npt.NDArray, ...]:
     """Return ids, distances and, if they are ranked again, scores of the neighbors of the query at ``place``."""

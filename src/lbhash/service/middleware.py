@@ -6,6 +6,7 @@ Starlette's ``TrustedHostMiddleware`` and ``RequestBodyLimitMiddleware`` answer 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 
 from fastapi.exception_handlers import http_exception_handler
@@ -17,7 +18,7 @@ from lbhash.service.admission import Bodies
 from lbhash.service.errors import ServiceError
 from lbhash.service.requests import FORM, media_type
 from lbhash.service.settings import MAX_JSON, Settings
-from lbhash.service.tokens import Tokens
+from lbhash.service.tokens import Token, find_token
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^][:/?#@\s]+)(?::([0-9]*))?")
 PAGES = {"/": "index.html", "/docs": "docs.html"}
@@ -45,7 +46,7 @@ class Security:
     comes too slowly.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, tokens: Sequence[Token]) -> None:
         self.app, self.settings, self._tokens = app, settings, tokens
         self._bodies = Bodies(3 * settings.max_body, settings.body_seconds)
 
@@ -121,7 +122,7 @@ class Security:
         Whether the token allows what the request is for, its route says.
         """
         if self._tokens and scope["path"] not in PROBES and not _is_page(scope["path"]):
-            scope["token"] = token = self._tokens.of(Headers(scope=scope).get("authorization", ""))
+            scope["token"] = token = find_token(self._tokens, Headers(scope=scope).get("authorization", ""))
             token.check_rate()
 
 

@@ -11,7 +11,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from lbhash.service import schemas
-from lbhash.service.requests import FORM, JSON, Body, parse_body, read_body
+from lbhash.service.admission import Admission
+from lbhash.service.requests import FORM, JSON, parse_body, read_body
 from lbhash.service.state import Service
 
 
@@ -38,39 +39,42 @@ def _service(request: Request) -> Service:
 Running = Annotated[Service, Depends(_service)]
 
 
-def _post(path: str, query: type[schemas.Given], options: type[Any], answer: Any, example: dict[str, Any]) -> Any:
-    """Return the decorator of a route that takes JSON, or a form with an image, as its OpenAPI schema says."""
-    fields = {"image": {"type": "string", "format": "binary"}, **options.model_json_schema()["properties"]}
-    form = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
-    content = {JSON: {"schema": query.model_json_schema(), "example": example}, FORM: {"schema": form}}
+def _post(
+    routes: APIRouter,
+    path: str,
+    given: type[BaseModel],
+    options: type[Any] | None,
+    answer: Any,
+    example: dict[str, Any],
+) -> Any:
+    """Return the decorator of a route that takes JSON, or with ``options`` a form with an image, as its schema says."""
+    content: dict[str, Any] = {JSON: {"schema": given.model_json_schema(), "example": example}}
+    if options is not None:
+        fields = {"image": {"type": "string", "format": "binary"}, **options.model_json_schema()["properties"]}
+        form = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
+        content[FORM] = {"schema": form}
     body = {"requestBody": {"required": True, "content": content}}
-    refusals: Any = {status: {"model": schemas.Detail} for status in (404, 415)}
-    return router.post(path, openapi_extra=body, response_model=answer, responses=refusals)
+    statuses = (415,) if options is None else (404, 415)
+    refusals: Any = {status: {"model": schemas.Detail} for status in statuses}
+    return routes.post(path, openapi_extra=body, response_model=answer, responses=refusals)
 
 
-def _change(path: str, given: type[BaseModel], example: dict[str, Any]) -> Any:
-    """Return the decorator of a route that changes the index, and takes JSON."""
-    body = {
-        "requestBody": {"required": True, "content": {JSON: {"schema": given.model_json_schema(), "example": example}}}
-    }
-    refusals: Any = {415: {"model": schemas.Detail}}
-    return writes.post(path, openapi_extra=body, response_model=schemas.Changed, responses=refusals)
+async def _answer(
+    request: Request,
+    admission: Admission,
+    given: type[BaseModel],
+    options: type[BaseModel] | None,
+    compute: Callable[[Any, Any, bytes | None], BaseModel],
+) -> Response:
+    """Return what ``compute`` makes of a query, its options and an image; without ``options`` there is no image."""
+    body = await read_body(request, (JSON,) if options is None else (JSON, FORM))
 
+    def written() -> Response:
+        # In the thread that computed it, as a thousand neighbors would hold the event loop up.
+        answer = compute(*parse_body(body, given, options or schemas.Nothing))
+        return Response(answer.model_dump_json(), media_type=JSON)
 
-async def _changed(request: Request, service: Service, given: type[BaseModel], change: Callable[..., Any]) -> Response:
-    def answer(body: Body) -> Response:
-        return _written(change(parse_body(body, given, schemas.Nothing)[0]))
-
-    body = await read_body(request, (JSON,))
-    async with service.writing.place():
-        changed = await service.writing.run(answer, body)
-    service.background.changed.set()
-    return changed
-
-
-def _written(answer: BaseModel) -> Response:
-    """Return an answer as JSON, in the thread that computed it: a thousand neighbors would hold the event loop up."""
-    return Response(answer.model_dump_json(), media_type=JSON)
+    return await admission.run(written)
 
 
 @probes.get("/health")
@@ -103,38 +107,31 @@ async def about(service: Running) -> schemas.About:
 
 
 @_post(
-    "/search", schemas.SearchRequest, schemas.Options, schemas.SearchAnswer | schemas.SearchAnswers, {"id": 0, "k": 5}
+    router,
+    "/search",
+    schemas.SearchRequest,
+    schemas.Options,
+    schemas.SearchAnswer | schemas.SearchAnswers,
+    {"id": 0, "k": 5},
 )
 async def search(request: Request, service: Running) -> Response:
     """Find the codes nearest to an image (a form), or to an embedding, several, a code, an id or a row (JSON)."""
-
-    def answer(body: Body) -> Response:
-        given, options, image = parse_body(body, schemas.SearchRequest, schemas.Options)
-        return _written(service.engine.search(given, options, image))
-
-    body = await read_body(request)
-    async with service.admission.place():
-        return await service.admission.run(answer, body)
+    return await _answer(request, service.admission, schemas.SearchRequest, schemas.Options, service.engine.search)
 
 
-@_post("/encode", schemas.Given, schemas.Nothing, schemas.EncodeAnswer, {"id": 0})
+@_post(router, "/encode", schemas.Given, schemas.Nothing, schemas.EncodeAnswer, {"id": 0})
 async def encode(request: Request, service: Running) -> Response:
     """Return the code of an image (a form), or of an embedding, an id or a row (JSON)."""
-
-    def answer(body: Body) -> Response:
-        given, _, image = parse_body(body, schemas.Given, schemas.Nothing)
-        return _written(service.engine.encode(given, image))
-
-    body = await read_body(request)
-    async with service.admission.place():
-        return await service.admission.run(answer, body)
+    encode = service.engine.encode
+    return await _answer(
+        request, service.admission, schemas.Given, schemas.Nothing, lambda given, _, image: encode(given, image)
+    )
 
 
 @router.get("/row/{row}/image", response_class=Response, responses=_IMAGE)
 async def row_image(service: Running, row: Annotated[int, Path(ge=0, lt=2**63)]) -> Response:
     """Return a small image of a row of the data."""
-    async with service.admission.place():
-        data, kind = await service.admission.run(service.engine.thumbnail, row)
+    data, kind = await service.admission.run(service.engine.thumbnail, row)
     return Response(data, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
 
 
@@ -150,13 +147,26 @@ async def code_map(service: Running) -> schemas.Map:
     return service.background.map
 
 
-@_change("/add", schemas.AddRequest, {"embeddings": [[0.5, 1.5]], "attributes": {"label": [3]}})
+@_post(
+    writes,
+    "/add",
+    schemas.AddRequest,
+    None,
+    schemas.Changed,
+    {"embeddings": [[0.5, 1.5]], "attributes": {"label": [3]}},
+)
 async def add(request: Request, service: Running) -> Response:
     """Add the codes of embeddings to the index, all of them or none; the answer comes when they are on the disk."""
-    return await _changed(request, service, schemas.AddRequest, service.engine.add)
+    return await _change(request, service, schemas.AddRequest, service.engine.add)
 
 
-@_change("/remove", schemas.RemoveRequest, {"ids": [0]})
+@_post(writes, "/remove", schemas.RemoveRequest, None, schemas.Changed, {"ids": [0]})
 async def remove(request: Request, service: Running) -> Response:
     """Remove codes from the index by their ids, all of them or none."""
-    return await _changed(request, service, schemas.RemoveRequest, service.engine.remove)
+    return await _change(request, service, schemas.RemoveRequest, service.engine.remove)
+
+
+async def _change(request: Request, service: Service, given: type[BaseModel], change: Callable[..., Any]) -> Response:
+    changed = await _answer(request, service.writing, given, None, lambda query, *_: change(query))
+    service.background.changed.set()
+    return changed

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lbhash.service.log import start_log
 from lbhash.service.settings import Settings
 from lbhash.utils.formatting import one_line
 from lbhash.utils.system import check_packages
@@ -43,6 +42,7 @@ def run(
     check_packages("serve", "serve", "fastapi", "PIL", "prometheus_client", "python_multipart", "uvicorn")
     from lbhash.service.app import create_app
     from lbhash.service.connections import make_server
+    from lbhash.service.monitor import start_log
 
     tls = tls_options(ssl_certfile, ssl_keyfile)
     with listen(host, port) as listening:  # before the model is loaded, so that a port in use is noticed at once

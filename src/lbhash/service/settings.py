@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from lbhash.utils.validation import check_choice, check_float, check_int
 
@@ -72,8 +71,8 @@ class Settings:
                 raise ValueError("token is given, and so is tokens; give one of the two (LBHASH_TOKEN is a token, too)")
 
 
-def check_token(value: Any, name: str) -> str:
+def check_token(value: str, name: str = "it") -> str:
     """Return a token, or raise ``ValueError`` if a header cannot hold it."""
-    if not (isinstance(value, str) and value and value.isascii() and value.isprintable()):
+    if not (value and value.isascii() and value.isprintable()):
         raise ValueError(f"{name} is empty or not printable ASCII; a header can hold nothing else")
     return value

@@ -12,9 +12,9 @@ from lbhash.service.admission import Admission
 from lbhash.service.background import Background
 from lbhash.service.decoding import Decoder
 from lbhash.service.engine import Engine
-from lbhash.service.prometheus import Monitor
+from lbhash.service.monitor import Monitor
 from lbhash.service.settings import Settings
-from lbhash.service.tokens import Tokens
+from lbhash.service.tokens import tokens_of
 from lbhash.utils.system import usable_cores
 
 log = logging.getLogger("lbhash.service")
@@ -24,7 +24,7 @@ class Service:
     """Everything that the routes use: engine, admission, background work and metrics."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings, self.tokens = settings, Tokens(settings)
+        self.settings, self.tokens = settings, tokens_of(settings)
         threads = settings.concurrency or usable_cores()
         self.decoder = Decoder(threads, settings.decode_seconds, settings.max_body, settings.max_pixels)
         self.engine = Engine(settings, self.decoder)

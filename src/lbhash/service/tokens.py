@@ -5,36 +5,36 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from lbhash.service.errors import ServiceError
+from lbhash.service.requests import line_for
 from lbhash.service.settings import Settings, check_token
 from lbhash.utils.files import read_toml
-from lbhash.utils.validation import check_choice, check_float
 
-SCOPES = ("search", "write", "metrics")
+Scope = Literal["search", "write", "metrics"]
 """What a token may allow: to search and all else that reads, to change the index, to read the metrics."""
 
-_FIELDS = ("token", "scopes", "per_minute")
 
-
-@dataclass
-class Token:
+class Token(BaseModel, extra="forbid", strict=True):
     """A token by its name; it allows ``scopes``, and so many requests a minute (None: any number)."""
 
     name: str
-    digest: bytes = field(repr=False)
-    scopes: tuple[str, ...] = SCOPES
-    per_minute: float | None = None
+    token: Annotated[str, AfterValidator(check_token)] = Field(repr=False)
+    scopes: list[Scope] = Field(min_length=1)
+    per_minute: float | None = Field(default=None, ge=1, allow_inf_nan=False)
 
-    def __post_init__(self) -> None:
+    def model_post_init(self, _: object) -> None:
+        """Allow as many requests at once as in a minute."""
         self._left, self._counted = self.per_minute or 0.0, monotonic()
 
     def check_rate(self) -> None:
-        """Count a request; ``ServiceError`` 429 if there were too many. As many as in a minute may come at once."""
+        """Count a request; ``ServiceError`` 429 if there were too many."""
         if self.per_minute is None:
             return
         now = monotonic()
@@ -46,64 +46,56 @@ class Token:
             raise ServiceError(429, f"{told}; try again in {wait} s", {"Retry-After": str(wait)})
         self._left -= 1
 
-    def check_scope(self, scope: str) -> None:
+    def check_scope(self, scope: Scope) -> None:
         """Raise ``ServiceError`` 403 if the token does not allow this."""
         if scope not in self.scopes:
             allowed = ", ".join(self.scopes)
             raise ServiceError(403, f"the token {self.name!r} does not allow {scope!r}; it allows {allowed}")
 
 
-class Tokens:
-    """The tokens of the settings; ``ValueError`` if their file is not valid."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._all: tuple[Token, ...] = ()
-        if settings.token is not None:
-            self._all = (Token("token", _digest(settings.token)),)
-        elif settings.tokens is not None:
-            self._all = read_tokens(settings.tokens)
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def of(self, authorization: str) -> Token:
-        """Return the token in a header ``Authorization``; ``ServiceError`` 401 if there is none or a wrong one."""
-        scheme, _, given = authorization.partition(" ")
-        # Hashes are compared, because the time of a comparison must tell neither the token's characters nor its length.
-        digest = _digest(given.strip())
-        found = [token for token in self._all if hmac.compare_digest(token.digest, digest)]
-        if not found or scheme.lower() != "bearer":
-            detail = "the token is wrong" if given else "this service needs a token: Authorization: Bearer TOKEN"
-            raise ServiceError(401, detail, {"WWW-Authenticate": "Bearer"})
-        return found[0]
+def tokens_of(settings: Settings) -> Sequence[Token]:
+    """Return the tokens of the settings; ``ValueError`` if their file is not valid."""
+    if settings.token is not None:
+        return (Token(name="token", token=settings.token, scopes=["search", "write", "metrics"]),)
+    return () if settings.tokens is None else read_tokens(settings.tokens)
 
 
-def read_tokens(path: str | Path) -> tuple[Token, ...]:
+def find_token(tokens: Sequence[Token], authorization: str) -> Token:
+    """Return the token in a header ``Authorization``; ``ServiceError`` 401 if there is none or a wrong one."""
+    scheme, _, given = authorization.partition(" ")
+    # Hashes are compared, because the time of a comparison must tell neither the token's characters nor its length.
+    digest = _digest(given.strip())
+    found = [one for one in tokens if hmac.compare_digest(_digest(one.token), digest)]
+    if not found or scheme.lower() != "bearer":
+        detail = "the token is wrong" if given else "this service needs a token: Authorization: Bearer TOKEN"
+        raise ServiceError(401, detail, {"WWW-Authenticate": "Bearer"})
+    return found[0]
+
+
+def read_tokens(path: str | Path) -> list[Token]:
     """Return the tokens of a TOML file, a table each; ``ValueError`` if it is not valid, or others may read it."""
-    tokens = tuple(_token(name, values) for name, values in read_toml(path, "tokens", private=True).items())
-    if not tokens:
+    tables = read_toml(path, "tokens", private=True)
+    if not tables:
         raise ValueError(f"tokens is {str(path)!r}, which has no token; give each a table, such as [page]")
-    by_digest = {token.digest: token.name for token in tokens}
-    for token in tokens:
-        if by_digest[token.digest] != token.name:
-            raise ValueError(f"tokens {token.name!r} and {by_digest[token.digest]!r} are the same; make another one")
+    tokens = [_token(name, table) for name, table in tables.items()]
+    names: dict[str, str] = {}
+    for one in tokens:
+        if (other := names.setdefault(one.token, one.name)) != one.name:
+            raise ValueError(f"tokens {other!r} and {one.name!r} are the same; make another one")
     return tokens
 
 
-def _token(name: str, values: Any) -> Token:
-    what = f"tokens.{name}"
-    if not isinstance(values, dict) or "token" not in values or "scopes" not in values:
-        raise ValueError(f"{what} must be a table with token and scopes")
-    for key in values:
-        check_choice(key, f"a field of {what}", _FIELDS)
-    scopes, rate = values["scopes"], values.get("per_minute")
-    if not isinstance(scopes, list) or not scopes:
-        raise ValueError(f"{what}.scopes is {scopes!r}; it must be a list of {', '.join(SCOPES)}")
-    for scope in scopes:
-        check_choice(scope, f"a scope of {what}", SCOPES)
-    if rate is not None:
-        check_float(rate, f"{what}.per_minute", 1)
-    return Token(name, _digest(check_token(values["token"], f"{what}.token")), tuple(scopes), rate)
+def _token(name: str, table: Any) -> Token:
+    if not isinstance(table, dict):
+        raise ValueError(f"tokens.{name} must be a table with token and scopes")
+    try:
+        return Token.model_validate({**table, "name": name})
+    except ValidationError as error:
+        first = error.errors()[0]
+        more = f"; it is {first['input']!r}" if first["loc"][0] in ("scopes", "per_minute") else ""  # no secret
+        if first["type"] == "extra_forbidden":
+            more = "; there are token, scopes and per_minute"
+        raise ValueError(f"tokens.{name}.{line_for(error)}{more}") from None
 
 
 def _digest(text: str) -> bytes:
