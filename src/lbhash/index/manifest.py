@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -20,10 +21,8 @@ FORMAT = "lbhash index"
 VERSION = 3
 FILES = ("codes", "sizes", "positions", "ids", "attributes", "vectors", "structure", "removed")
 """The keys of a segment's entry that stand for files."""
-_BUILD = re.compile(r"[0-9a-f]{16}")
 _DATA_FILE = re.compile(r"(\d{8})\.\d+\.[a-z]+\.(npy|arrow|faiss)")
 _ENDS = {"attributes": ".arrow", "structure": ".faiss"}
-_SUMS = re.compile(r"[0-9a-f]+")
 
 
 class _InvalidError(Exception):
@@ -46,10 +45,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{source}, whose {NAME} is no regular file") from None
     manifest = read_versioned(content, FORMAT, VERSION, source, "build the index again")
     try:
-        if manifest is None or manifest.pop("checksum", "") != checksum(manifest):
-            raise ValueError(f"{source}, whose {NAME} is damaged or not of an index")
+        whole = manifest is not None and manifest.pop("checksum", "") == checksum(manifest)
     except RecursionError:
-        raise ValueError(f"{source}, whose {NAME} is damaged or not of an index") from None
+        whole = False
+    if manifest is None or not whole:
+        raise ValueError(f"{source}, whose {NAME} is damaged or not of an index")
     try:
         _check(manifest)
     except _InvalidError as error:
@@ -108,88 +108,89 @@ def checksum(manifest: dict[str, Any]) -> str:
 
 def _check(manifest: dict[str, Any]) -> None:
     """Raise ``_InvalidError`` unless a manifest, which may be made by hand, has what an index needs, in its types."""
-    _text(manifest, "build", "", _BUILD)
-    for name in ("kind", "model"):
-        _text(manifest, name, "")
-    _number(manifest, "bits", "", 1)
-    for name in ("generation", "count"):
-        _number(manifest, name, "", 0)
-    next_id = _number(manifest, "next_id", "", 0, 2**63)
-    _of(manifest, "options", "", dict)
+    _demand(manifest, "", _MANIFEST)
     try:
-        schema = schema_from_text(_of(manifest, "schema", "", str, None))
+        schema = schema_from_text(manifest["schema"])
     except (ValueError, OSError):
         raise _InvalidError("no valid schema") from None
-    kept = _of(manifest, "kept", "", dict, None) or {}
+    kept = manifest["kept"] or {}
     if manifest["kept"] is not None:
-        _text(kept, "vectors", "kept.", re.compile("outputs|embeddings"))
+        _demand(kept, "kept.", {"vectors": _text("outputs|embeddings")})
     if "dim" in kept:
-        _number(kept, "dim", "kept.", 1)
-        _text(kept, "dtype", "kept.", re.compile("uint8|float16"))
+        _demand(kept, "kept.", {"dim": _number(1), "dtype": _text("uint8|float16")})
     wanted = {"codes": True, "attributes": bool(schema), "vectors": "dim" in kept}
     names: set[str] = set()
-    count = 0
-    for number, segment in enumerate(_of(manifest, "segments", "", list)):
+    for number, segment in enumerate(manifest["segments"]):
         where = f"segments[{number}]"
-        if type(segment) is not dict:
-            raise _InvalidError(f"no valid {where}")
-        count += _check_segment(segment, f"{where}.", wanted, next_id)
+        _demand({where: segment}, "", {where: _kind(dict)})
+        _check_segment(segment, f"{where}.", wanted, manifest["next_id"])
         for entry in files_of(segment):
             if entry["file"] in names:
                 raise _InvalidError(f"the file {entry['file']!r} twice")
             names.add(entry["file"])
-    if count != manifest["count"]:
-        raise _InvalidError(f"a count of {manifest['count']} and segments of {count} codes")
 
 
-def _check_segment(segment: dict[str, Any], where: str, wanted: dict[str, bool], next_id: int) -> int:
-    """Check the entry of a segment, and return its number of codes without those that are removed."""
-    rows = _number(segment, "rows", where, 1)
+def _check_segment(segment: dict[str, Any], where: str, wanted: dict[str, bool], next_id: int) -> None:
+    """Check the entry of a segment, and those of its files."""
+    _demand(segment, where, {"rows": _number(1)})
+    rows = segment["rows"]
     for name in FILES:
-        if name in segment:
-            _check_file(_of(segment, name, where, dict), name, f"{where}{name}.")
         if name in wanted and (name in segment) != wanted[name]:
             raise _InvalidError(f"{'no' if wanted[name] else 'unknown'} {where}{name}")
+        if name in segment:
+            _demand(segment, where, {name: _kind(dict)})
+            _check_file(segment[name], name, f"{where}{name}.")
     if len({name in segment for name in ("distinct", "sizes", "positions")}) > 1:
         raise _InvalidError(f"some and not all of {where}distinct, {where}sizes and {where}positions")
-    if "distinct" in segment:
-        _number(segment, "distinct", where, 1, rows)
     if ("ids" in segment) == ("first" in segment):
         raise _InvalidError(f"both or none of {where}ids and {where}first")
-    if "first" in segment and _number(segment, "first", where, 0, 2**63) + rows > next_id:
-        raise _InvalidError(f"ids in {where[:-1]} that are not below next_id")
-    if "removed" not in segment:
-        return rows
-    return rows - _number(segment["removed"], "rows", f"{where}removed.", 1, rows)
+    if "distinct" in segment:
+        _demand(segment, where, {"distinct": _number(1, rows)})
+    if "first" in segment:  # all ids are below next_id
+        _demand(segment, where, {"first": _number(0, next_id - rows)})
+    if "removed" in segment:
+        _demand(segment["removed"], f"{where}removed.", {"rows": _number(1, rows)})
 
 
 def _check_file(entry: dict[str, Any], kind: str, where: str) -> None:
     """Check the entry of a file: its name is one that the index gives, so that it leads to no other folder."""
-    name = _text(entry, "file", where)
+    _demand(entry, where, _FILE)
+    name = entry["file"]
     if not _DATA_FILE.fullmatch(name) or not name.endswith(f".{kind}{_ENDS.get(kind, '.npy')}"):
         raise _InvalidError(f"the file {name!r} as {where[:-1]}, and not one that an index names so")
-    size = _number(entry, "bytes", where, 1)
-    if len(_text(entry, "xxh3", where, _SUMS)) != 16 * -(-size // _number(entry, "block", where, 1)):
+    if len(entry["xxh3"]) != 16 * -(-entry["bytes"] // entry["block"]):
         raise _InvalidError(f"no valid {where}xxh3")
 
 
-def _of(facts: dict[str, Any], name: str, where: str, *kinds: Any) -> Any:
-    """Return a value, which must be of one of these types; None stands for itself."""
-    value = facts.get(name, ...)
-    if not any(value is None if kind is None else type(value) is kind for kind in kinds):
-        raise _InvalidError(f"no valid {where}{name}")
-    return value
+def _demand(facts: dict[str, Any], where: str, forms: Mapping[str, Callable[[Any], bool]]) -> None:
+    """Raise ``_InvalidError`` unless each of these values is there, in its form."""
+    for name, fits in forms.items():
+        if name not in facts or not fits(facts[name]):
+            raise _InvalidError(f"no valid {where}{name}")
 
 
-def _number(facts: dict[str, Any], name: str, where: str, least: int, most: int = 2**62) -> int:
-    value: int = _of(facts, name, where, int)
-    if not least <= value <= most:
-        raise _InvalidError(f"no valid {where}{name}")
-    return value
+def _kind(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: type(value) in kinds
 
 
-def _text(facts: dict[str, Any], name: str, where: str, form: re.Pattern[str] | None = None) -> str:
-    value: str = _of(facts, name, where, str)
-    if form is not None and not form.fullmatch(value):
-        raise _InvalidError(f"no valid {where}{name}")
-    return value
+def _number(least: int, most: int = 2**62) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and least <= value <= most
+
+
+def _text(form: str) -> Callable[[Any], bool]:
+    return lambda value: type(value) is str and re.fullmatch(form, value, re.DOTALL) is not None
+
+
+_MANIFEST = {
+    "build": _text("[0-9a-f]{16}"),
+    "kind": _text(".*"),
+    "model": _text(".*"),
+    "bits": _number(1),
+    "generation": _number(0),
+    "next_id": _number(0, 2**63),
+    "options": _kind(dict),
+    "schema": _kind(str, type(None)),
+    "kept": _kind(dict, type(None)),
+    "segments": _kind(list),
+}
+_FILE = {"file": _text(".*"), "bytes": _number(1), "block": _number(1), "xxh3": _text("[0-9a-f]+")}
