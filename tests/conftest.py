@@ -125,3 +125,25 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def short_trainings(monkeypatch):
+    """Trainings stop after three epochs, and those of small models after twenty steps, whatever they are told."""
+    from dataclasses import replace
+
+    from lbhash.training.coders.batches import BatchCoder
+    from lbhash.training.schedule import Schedule
+
+    schedule_of, train = Schedule.of, BatchCoder._train
+
+    def short(arguments):
+        schedule = schedule_of(arguments)
+        return replace(schedule, epochs=min(schedule.epochs, 3))
+
+    def train_shortly(self, *given):
+        self.steps = 20
+        train(self, *given)
+
+    monkeypatch.setattr(Schedule, "of", staticmethod(short))
+    monkeypatch.setattr(BatchCoder, "_train", train_shortly)

@@ -23,16 +23,6 @@ def changed(augmentation, image, size, draws):
     return np.asarray(augmentation.apply(image, size, np.array(draws, float), BILINEAR))
 
 
-def test_draws_follow_from_seed_epoch_and_row():
-    np.testing.assert_array_equal(augmentation_numbers(1, 2, 3), augmentation_numbers(1, 2, 3))
-    made = [tuple(augmentation_numbers(*numbers)) for numbers in np.ndindex(3, 3, 3)]
-    assert len(set(made)) == 27
-    every = np.concatenate([augmentation_numbers(7, epoch, row) for epoch in range(20) for row in range(20)])
-    assert every.shape == (3200,)
-    assert 0 <= every.min() < 0.01 < 0.99 < every.max() < 1
-    assert abs(every.mean() - 0.5) < 0.02
-
-
 @given(
     width=st.integers(1, 400),
     height=st.integers(1, 400),
@@ -54,34 +44,11 @@ def test_the_crop_is_a_box_in_the_image(width, height, least, draws):
         assert (right - left, bottom - top) == pytest.approx((min(across, width), min(down, height)), rel=1e-6)
 
 
-def test_places_of_the_crop_reach_all_corners():
-    augmentation = Augmentation(crop=(0.25, 0.25))
-    square = 0.5  # of the logarithm of the ratio: 1
-    assert augmentation._box((100, 100), np.array([0, square, 0, 0])) == pytest.approx((0, 0, 50, 50))
-    assert augmentation._box((100, 100), np.array([0, square, 1 - 1e-12, 1 - 1e-12])) == pytest.approx(
-        (50, 50, 100, 100)
-    )
-
-
 def test_pixels_of_the_crop():
     image = noise(40, 40)
     augmentation = Augmentation(crop=(0.25, 0.25), flip=0, brightness=0, contrast=0, saturation=0)
     made = changed(augmentation, image, (20, 20), [0, 0.5, 0.5, 0.25, 0, 0, 0, 0])
     np.testing.assert_array_equal(made, np.asarray(image)[5:25, 10:30])
-
-
-def test_nothing_changes_where_nothing_may():
-    image = noise(24, 24)
-    np.testing.assert_array_equal(changed(STILL, image, (24, 24), [0.3, 0.5] + 6 * [0.9]), np.asarray(image))
-
-
-def test_flips():
-    image = noise(24, 24)
-    flipping = Augmentation(crop=(1, 1), flip=0.3, brightness=0, contrast=0, saturation=0)
-    for draw in (0, 0.29, 0.31, 0.99):
-        made = changed(flipping, image, (24, 24), [0, 0.5, 0, 0, draw, 0, 0, 0])
-        expected = np.asarray(image)[:, ::-1] if draw < 0.3 else np.asarray(image)
-        np.testing.assert_array_equal(made, expected)
 
 
 @given(draws=st.lists(st.floats(0, 1, exclude_max=True), min_size=3, max_size=3), spread=st.floats(0, 0.3))
@@ -111,13 +78,6 @@ def test_each_factor_is_one_of_its_own(at):
     assert np.abs(np.asarray(filters[at](image).enhance(1.4), int) - made).max() <= 1
 
 
-@pytest.mark.parametrize("size", [(1, 1), (1, 300), (300, 1), (3, 50), (500, 400)])
-def test_images_of_any_shape(size):
-    for row in range(5):
-        made = changed(Augmentation(crop=(0.08, 1.0)), noise(*size), (32, 24), augmentation_numbers(0, 0, row))
-        assert made.shape == (32, 24, 3)
-
-
 @pytest.mark.parametrize(
     ("settings", "error", "said"),
     [
@@ -139,12 +99,20 @@ def test_bad_settings(settings, error, said):
         Augmentation(**settings)
 
 
-def test_colors_of_a_image_that_is_made_smaller():
-    """They change once it is small: as those of the small image do that comes out without them."""
-    image = noise(48, 48, 90, 150)
-    colorful = Augmentation(crop=(1, 1), flip=0, brightness=0.3, contrast=0.3, saturation=0.3)
-    draws = [0, 0.5, 0, 0, 0.5, 0.9, 0.2, 0.7]
-    small = Image.fromarray(changed(STILL, image, (16, 16), draws))
-    made = changed(colorful, image, (16, 16), draws)
-    np.testing.assert_array_equal(made, changed(colorful, small, (16, 16), draws))
-    assert np.abs(made - np.asarray(small, int)).max() > 10
+def test_draws_follow_from_seed_epoch_and_row():
+    np.testing.assert_array_equal(augmentation_numbers(1, 2, 3), augmentation_numbers(1, 2, 3))
+    made = [tuple(augmentation_numbers(*numbers)) for numbers in np.ndindex(3, 3, 3)]
+    assert len(set(made)) == 27
+    every = np.concatenate([augmentation_numbers(7, epoch, row) for epoch in range(20) for row in range(20)])
+    assert every.shape == (3200,)
+    assert 0 <= every.min() < 0.01 < 0.99 < every.max() < 1
+    assert abs(every.mean() - 0.5) < 0.02
+
+
+def test_flips():
+    image = noise(24, 24)
+    flipping = Augmentation(crop=(1, 1), flip=0.3, brightness=0, contrast=0, saturation=0)
+    for draw in (0, 0.29, 0.31, 0.99):
+        made = changed(flipping, image, (24, 24), [0, 0.5, 0, 0, draw, 0, 0, 0])
+        expected = np.asarray(image)[:, ::-1] if draw < 0.3 else np.asarray(image)
+        np.testing.assert_array_equal(made, expected)

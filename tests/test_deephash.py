@@ -28,21 +28,6 @@ def test_a_run_is_read(tmp_path, prefix):
         assert table.labels.tolist() == arrays[f"{part}_label"].argmax(axis=1).tolist()
 
 
-def test_several_labels_stay_multi_hot(tmp_path):
-    several = np.ones((30, 4), np.float32)
-    write_run(tmp_path, trn_label=several)
-    queries, base = read_deephash(tmp_path)
-    assert (base.labels == several).all()
-    assert queries.labels.shape == (7, 4)
-
-
-def test_a_zero_that_sign_left_is_positive(tmp_path):
-    codes = np.ones((7, 12))
-    codes[2, 3], codes[4, 5] = 0, -1
-    write_run(tmp_path, tst_binary=codes)
-    assert (read_deephash(tmp_path)[0].codes == pack(codes)).all()
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

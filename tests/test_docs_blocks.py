@@ -34,7 +34,7 @@ else:
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md"]
 PAGES += [str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))]
-SLOW = {"docs/training.md", "docs/tuning.md"}
+SLOW = {"docs/training.md", "docs/tuning.md", "docs/howto/no-labels.md"}
 """Pages whose blocks take half a minute."""
 
 STUDY = re.compile(r"python (-m benchmarks\.|benchmarks/)|(python -m )?lbhash reproduce ")
@@ -203,8 +203,10 @@ PARSED = {
     "page", [pytest.param(page, marks=pytest.mark.slow if page in SLOW else ()) for page in PAGES if blocks(page)]
 )
 @pytest.mark.usefixtures("one_thread")
-def test_the_blocks_run(page, tmp_path, monkeypatch, command, blobs):
+def test_the_blocks_run(page, tmp_path, monkeypatch, command, blobs, request):
     text = (ROOT / page).read_text(encoding="utf-8")
+    if not any(block.note == "prints" for block in blocks(page)):
+        request.getfixturevalue("short_trainings")
     write_files(tmp_path, " ".join([text, *BEFORE.get(page, [])]), blobs)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

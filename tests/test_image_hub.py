@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -79,14 +76,6 @@ def test_a_data_set_is_downloaded_once(downloads, cache, pixels, name, protocol)
     assert len(downloads) == 1
 
 
-def test_the_splits_are_those_of_the_protocol(downloads):
-    table = load_images("cifar100")
-    protocol, rows = table.split_rows()
-    assert protocol == "official"
-    np.testing.assert_array_equal(rows["query"], np.flatnonzero(table.test_rows))
-    np.testing.assert_array_equal(rows["train"], np.flatnonzero(~table.test_rows))
-
-
 def test_a_download_that_broke_off_is_done_again(downloads, cache):
     load_images("cifar10")
     (cache / "datasets" / "cifar10" / "test.parquet").unlink()
@@ -122,21 +111,6 @@ def test_without_the_package(cache, monkeypatch):
     with pytest.raises(ValueError, match=r"^data is 'cifar100', which needs the package datasets: pip install 'lb"):
         load_images("cifar100")
     assert not cache.exists()
-
-
-def test_what_was_downloaded_needs_no_package(downloads, monkeypatch):
-    load_images("cifar10")
-    broken = ModuleType("datasets")  # which has no load_dataset
-    monkeypatch.setitem(sys.modules, "datasets", broken)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert len(load_images("cifar10")) == 42
-
-
-@pytest.mark.parametrize("option", ["layout", "images", "classes"])
-def test_options_that_are_for_files(cache, option):
-    said = rf"^{option} is 'parquet', and data is 'cifar10', a data set that takes none"
-    with pytest.raises(ValueError, match=said):
-        load_images("cifar10", **{option: "parquet"})
 
 
 def test_they_hold_images(cache, command):

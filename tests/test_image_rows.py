@@ -11,16 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from PIL import Image
 from torch.utils.data import DataLoader
 
 from image_tools import SIDE, stored, stripes, write_backbone, write_stripes
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages, load_images
-from lbhash.data.images.stores import SpooledImages
 from lbhash.models.backbone import Backbone
 from lbhash.training import TrainingRows
 from lbhash.training.batches import labels_of
-from lbhash.training.images import Augmentation, ImageRows, PixelValues, augmentation_numbers, check_images, resized
+from lbhash.training.images import Augmentation, ImageRows, augmentation_numbers, check_images, resized
 
 pytest.importorskip("transformers")
 
@@ -70,8 +68,6 @@ def test_images_in_any_order(parquet, monkeypatch):
     assert len(spooled) == 24
     assert spooled.where(3) == "image 3 of images.parquet"
     assert spooled.fingerprint() == parquet.store.fingerprint()
-    assert list(spooled.missing()) == []
-    assert spooled.in_any_order(rows[:2]) is spooled
     with pytest.raises(ValueError, match=r"^image 4 of images.parquet is not among the 5 images that were asked"):
         spooled.read(4)
     with pytest.raises(ValueError, match=r"^image 23 of images.parquet is not among the 5"):
@@ -86,21 +82,6 @@ def test_spooled_images_leave_no_file(parquet, tmp_path, monkeypatch):
     monkeypatch.undo()
     copied = pickle.loads(pickle.dumps(spooled))
     np.testing.assert_array_equal(pixels_of([copied.read(9)]), pixels_of([parquet.read(9)]))
-    more = spooled.in_any_order(np.array([1]))
-    assert more is spooled
-    assert isinstance(SpooledImages(parquet.store, np.array([1])).in_any_order(np.array([2])), SpooledImages)
-
-
-def test_no_room_for_spooled_images(parquet, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
-    with pytest.raises(OSError, match=r"No such file or directory: '.*absent'"):
-        parquet.store.in_any_order(np.arange(24))
-
-
-def test_a_image_beside_that_is_gone(parquet, tmp_path):
-    (tmp_path / "17.png").unlink()
-    with pytest.raises(ValueError, match=r"^image 17 of images.parquet cannot be read: No such file or directory: 17"):
-        parquet.store.in_any_order(np.arange(24))
 
 
 def test_images_that_a_program_holds():
@@ -200,19 +181,6 @@ def test_augmented_rows(backbone):
         torch.testing.assert_close(made, expected, rtol=0, atol=0)
 
 
-def test_what_an_augmentation_depends_on(backbone):
-    images, labels = stripes(20)
-    table = ImageTable(ListedImages(images), labels, "p")
-    augmentation = Augmentation()
-    all_rows = ImageRows(part_of(table), backbone, augmentation=augmentation, seed=1)
-    some = ImageRows(part_of(table, np.array([6, 9])), backbone, augmentation=augmentation, seed=1)
-    first = all_rows.inputs(np.array([9]), 4)
-    torch.testing.assert_close(some.inputs(np.array([0, 1]), 4)[1:], first, rtol=0, atol=0)  # and not of the batch
-    other_seed = ImageRows(part_of(table), backbone, augmentation=augmentation, seed=2)
-    for other in (all_rows.inputs(np.array([9]), 5), other_seed.inputs(np.array([9]), 4)):
-        assert not torch.equal(other, first)
-
-
 @pytest.mark.parametrize("augmentation", [None, Augmentation()])
 def test_processes_that_read_make_no_difference(augmentation, backbone, parquet):
     rows = ImageRows(part_of(parquet), backbone, augmentation=augmentation)
@@ -242,16 +210,6 @@ def test_the_fingerprint_of_rows(backbone, parquet):
     assert len({rows.fingerprint() for rows in others} | {known}) == 6
 
 
-def test_images_of_many_shapes_become_one(backbone):
-    shapes = [(1, 1), (3, 90), (40, 40), (200, 17)]
-    images = [Image.new("RGB", shape, (200, 30, 90)) for shape in shapes]
-    table = ImageTable(ListedImages(images), np.zeros(4, np.int64), "p")
-    still = Augmentation(brightness=0, contrast=0, saturation=0)
-    made = ImageRows(part_of(table), backbone, augmentation=still).inputs(np.arange(4), 0)
-    expected = PixelValues(backbone)(np.full((4, SIDE, SIDE, 3), (200, 30, 90), np.uint8))
-    np.testing.assert_array_equal(made.permute(0, 2, 3, 1).numpy(), expected)
-
-
 @pytest.mark.parametrize(("limit", "reads"), [(1 << 20, 5), (3 * SIDE * SIDE * 3, 10)])
 def test_small_splits_are_decoded_once(backbone, monkeypatch, limit, reads):
     """Of a split that grows larger than the limit nothing is held any more."""
@@ -268,14 +226,6 @@ def test_small_splits_are_decoded_once(backbone, monkeypatch, limit, reads):
     assert len(seen) == reads
     fresh = ImageRows(part_of(table), backbone, augmentation=Augmentation())
     torch.testing.assert_close(first[1], fresh.inputs(np.arange(5), 1), rtol=0, atol=0)
-
-
-def test_a_image_that_breaks_while_it_is_trained_on(backbone, tmp_path):
-    table = load_images(write_stripes(tmp_path / "images", 8))
-    rows = ImageRows(part_of(table), backbone, augmentation=Augmentation())
-    (tmp_path / "images" / table.store.files[2]).write_bytes(b"junk")
-    with pytest.raises(ValueError, match=r"^image 'class1/001.png' is no image"):
-        rows.inputs(np.array([0, 2]), 0)
 
 
 # ------------------------------------------------------------------------------------------------- checked before
@@ -326,13 +276,3 @@ def test_missing_images_are_named_first(folder, monkeypatch):
     monkeypatch.undo()
     kept = check_images(table, damaged="skip")
     assert (~kept).sum() == 2
-
-
-def test_no_image_at_all(folder):
-    table = load_images(folder)
-    for file in table.store.files:
-        (folder / file).write_bytes(b"junk")
-    with pytest.raises(ValueError, match=r"^no image of images could be read: image 'class0/000.png' is no image"):
-        check_images(load_images(folder), damaged="skip")
-    with pytest.raises(ValueError, match=r"^damaged is 'drop'; it must be one of refuse, skip"):
-        check_images(table, damaged="drop")

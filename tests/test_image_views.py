@@ -109,11 +109,6 @@ def test_what_images_without_labels_do_not_take(folder, settings, said):
         Hasher(8, **{"backbone": folder, **settings}).fit_images(stripes(8)[0])
 
 
-def test_a_backbone_is_not_for_embeddings(folder):
-    with pytest.raises(ValueError, match=r"^backbone is '.*' and the method is 'cibhash', which has its own settings"):
-        Hasher(8, "cibhash", backbone=str(folder)).fit(np.eye(9, dtype=np.float32))
-
-
 def test_the_commands(folder, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     images, _ = stripes(60)

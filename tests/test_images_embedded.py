@@ -100,21 +100,6 @@ def test_embeddings_are_computed_once(table, backbone, cache, counted):
     assert sorted(file.name for file in folder.iterdir()) == ["damaged.json", "embeddings.npy", "lock"]
 
 
-def test_without_a_cache(table, backbone, cache, monkeypatch):
-    monkeypatch.setattr(lbhash.pipeline.embeddings, "CHUNK", 10)
-    made = embed_dataset(table, backbone, cache=False)
-    np.testing.assert_allclose(made.embeddings, direct(table, backbone), atol=1e-4)
-    assert not cache.exists()
-
-
-def test_where_nothing_can_be_kept(table, backbone, tmp_path, monkeypatch, capsys):
-    (tmp_path / "file").write_text("x")
-    monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "file"))
-    made = embed_dataset(table, backbone)
-    assert capsys.readouterr().err.startswith("the embeddings are not cached: Not a directory: ")
-    np.testing.assert_allclose(made.embeddings, direct(table, backbone), atol=1e-4)
-
-
 def test_a_run_waits_for_another_and_says_so(table, backbone, cache, monkeypatch, counted):
     from filelock import FileLock
 
@@ -249,13 +234,6 @@ def broken(table):
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_damaged_images_are_refused(broken, backbone, cache, kept):
-    said = r"^image 'class1/03.png' is no image.* \(2 of 42 images are damaged or missing\); mend or remove them, or"
-    with pytest.raises(ValueError, match=said):
-        embed_dataset(broken, backbone, cache=kept)
-
-
-@pytest.mark.parametrize("kept", [True, False])
 def test_damaged_images_are_skipped(broken, backbone, cache, capsys, kept):
     made = embed_dataset(broken, backbone, damaged="skip", cache=kept)
     out, err = capsys.readouterr()
@@ -272,19 +250,6 @@ def test_damaged_images_are_skipped(broken, backbone, cache, capsys, kept):
         np.testing.assert_allclose(part.embeddings[row], backbone.embed([broken.read(row)])[0], atol=1e-4)
     dataset = made.dataset("holdout")
     assert not set(lost) & {int(row) for split in SPLITS for row in dataset.split(split).rows}
-
-
-def test_what_was_skipped_is_still_refused(broken, backbone, cache):
-    embed_dataset(broken, backbone, damaged="skip")
-    with pytest.raises(ValueError, match=r"^image 'class1/03.png' is no image.*\(2 of 42 images are damaged"):
-        embed_dataset(broken, backbone)
-
-
-def test_no_image_at_all(table, backbone, cache):
-    for file in table.store.files:
-        (table.store.folder / file).write_bytes(b"junk")
-    with pytest.raises(ValueError, match=r"^no image of images could be read: image 'class0/00.png' is no image"):
-        embed_dataset(load_images(table.store.folder), backbone, damaged="skip")
 
 
 def write_lists(folder, root):
@@ -309,13 +274,6 @@ def test_missing_images_are_named_before_any_work(table, backbone, cache, tmp_pa
     made = embed_dataset(lists, backbone, damaged="skip")
     assert "image 'images/class2/13.png' is missing (1 of 42 are); they are skipped\n" in capsys.readouterr().err
     assert made.readable.sum() == 41
-
-
-def test_bad_arguments(table, backbone):
-    with pytest.raises(ValueError, match=r"^damaged is 'drop'; it must be one of refuse, skip"):
-        embed_dataset(table, backbone, damaged="drop")
-    with pytest.raises(ValueError, match=r"^batch_size is 0; it must be at least 1"):
-        embed_dataset(table, backbone, batch_size=0)
 
 
 # ------------------------------------------------------------------------------------------------- the commands
@@ -401,21 +359,6 @@ def test_a_model_knows_the_class_list(backbone_folder, cache, tmp_path, command,
         assert (held.labels.tolist(), held.rows.tolist()) == ([0] * 8 + [1] * 8, [*range(8, 16), *range(24, 32)])
 
 
-def test_the_backbone_must_be_the_trainings(table, backbone_folder, cache, tmp_path, command, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    command(*TRAIN, "--data", "images", "--backbone", backbone_folder, "--freeze", "--out", "model")
-    moved = shutil.copytree(backbone_folder, tmp_path / "moved")
-    encode = ["encode", "--model", "model", "--data", "images", "--out", "codes.parquet"]
-    assert command(*encode, "--backbone", moved)[0] == 0
-    encode.append("--overwrite")
-    processor = json.loads((moved / "preprocessor_config.json").read_text())
-    (moved / "preprocessor_config.json").write_text(json.dumps(processor | {"image_std": [0.5] * 3}))
-    status, _, err = command(*encode, "--backbone", moved)
-    assert status == 2
-    assert "lbhash: error: backbone is " in err
-    assert "weights and preprocessing must be the same" in err
-
-
 def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     moved = shutil.copytree(backbone_folder, tmp_path / "moved")
@@ -430,19 +373,6 @@ def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, com
     assert status == 2
     assert "lbhash: error: backbone is " in err
     assert err.endswith("(the model was trained with this backbone; name its present folder)\n")
-
-
-def test_skipping_on_the_command_line(broken, backbone_folder, cache, tmp_path, command, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    given = ["--data", "images", "--backbone", backbone_folder, "--freeze", "--out", "model"]
-    status, _, err = command(*TRAIN, *given)
-    assert (status, err.splitlines()[-1].startswith("lbhash: error: image 'class1/03.png' is no image")) == (
-        2,
-        True,
-    )
-    status, out, err = command(*TRAIN, *given, "--damaged", "skip")
-    assert (status, "2 of 42 images are damaged or missing); they are skipped" in err) == (0, True)
-    assert "--damaged skip" in out
 
 
 @pytest.mark.parametrize(

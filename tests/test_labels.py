@@ -11,30 +11,6 @@ from lbhash.data import check_embeddings
 from lbhash.utils.labels import check_label_pair, check_labels, is_class_column, label_value, numbered_together, one_hot
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        [0, 2, 1],
-        (0, 2, 1),
-        np.array([0, 2, 1], np.uint8),
-        np.array([0, 2, 1], np.uint64),
-        [0.0, 2.0, 1.0],
-        np.array([0, 2, 1], object),
-    ],
-)
-def test_class_numbers(labels):
-    checked = check_labels(labels)
-    assert checked.dtype == np.int64
-    assert checked.tolist() == [0, 2, 1]
-
-
-@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float32])
-def test_multi_hot(dtype):
-    checked = check_labels(np.array([[1, 0, 1], [0, 0, 0]], dtype))
-    assert checked.dtype == np.uint8
-    assert checked.tolist() == [[1, 0, 1], [0, 0, 0]]
-
-
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"])
 @given(numbers=st.lists(st.integers(0, 1), min_size=1))
 def test_any_number_type_holds_the_same_classes(dtype, numbers):
@@ -82,33 +58,6 @@ def test_missing_values_of_pandas_are_refused():
         assert check_labels(pandas.Series(values, dtype=kind)).tolist() == [0, 1]
         with pytest.raises((TypeError, ValueError), match=r"^y is (NaN|<NA>) in row 1; "):
             check_labels(pandas.Series([values[0], None], dtype=kind), "y")
-
-
-def test_an_array_of_one_column():
-    for column in (np.array([[0], [2], [1]]), np.array([[0.0], [2.0], [1.0]]), np.array([[0], [2], [1]], object)):
-        checked = check_labels(column)
-        assert (checked.dtype, checked.tolist()) == (np.int64, [0, 2, 1])
-    for column in (np.array([[0], [1]]), np.array([[1.0], [0.0]]), np.zeros((0, 1), int)):
-        checked = check_labels(column)
-        assert checked.dtype == np.uint8
-        np.testing.assert_array_equal(checked, column)
-        np.testing.assert_array_equal(check_labels(checked), checked)
-    assert is_class_column(np.array([["0"], ["1"]]))
-    assert not is_class_column(np.array([0, 2]))
-    assert not is_class_column(np.array([[0, 2]]))
-    with pytest.raises(ValueError, match="y is -1 in row 1; class numbers must be at least 0"):
-        check_labels(np.array([[0], [-1]]), "y")
-
-
-def test_lists_of_lists():
-    assert check_labels([[0, 2], [], (1,), {2}]).tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
-    assert check_labels([[1], [0]], classes=4).shape == (2, 4)
-    assert check_labels([[], []]).tolist() == [[0], [0]]
-
-
-def test_empty():
-    assert check_labels([]).shape == (0,)
-    assert check_labels(np.zeros((0, 4))).shape == (0, 4)
 
 
 def test_one_hot():
@@ -169,22 +118,6 @@ def test_pairs_that_do_not_fit():
         check_label_pair(np.eye(2), np.eye(3))
 
 
-def test_the_number_of_classes_is_checked():
-    assert check_labels([0, 2], classes=np.int32(3)).tolist() == [0, 2]
-    with pytest.raises(TypeError, match=r"^classes is 3\.0; it must be an integer of at least 1$"):
-        check_labels([0, 2], classes=3.0)
-    with pytest.raises(TypeError, match=r"^classes is True; it must be an integer of at least 1$"):
-        check_labels([0], classes=True)
-
-
-def test_a_label_as_json_holds_it():
-    assert label_value(np.int64(3)) == 3
-    assert label_value(np.array([1, 0, 1], np.uint8)) == [0, 2]
-    assert label_value(np.zeros(3, np.uint8)) == []
-    assert type(label_value(np.int64(3))) is int
-    assert [type(number) for number in label_value(np.array([1]))] == [int]
-
-
 def test_numbers_of_a_file_are_checked_without_a_copy(tmp_path):
     np.save(tmp_path / "labels.npy", np.arange(400_000) % 7)
     labels = np.load(tmp_path / "labels.npy", mmap_mode="r")
@@ -197,7 +130,31 @@ def test_numbers_of_a_file_are_checked_without_a_copy(tmp_path):
     assert most < 100_000
 
 
-@pytest.mark.parametrize("missing", [None, float("nan")])
-def test_names_of_which_one_is_missing(missing):
+def test_an_array_of_one_column():
+    for column in (np.array([[0], [2], [1]]), np.array([[0.0], [2.0], [1.0]]), np.array([[0], [2], [1]], object)):
+        checked = check_labels(column)
+        assert (checked.dtype, checked.tolist()) == (np.int64, [0, 2, 1])
+    for column in (np.array([[0], [1]]), np.array([[1.0], [0.0]]), np.zeros((0, 1), int)):
+        checked = check_labels(column)
+        assert checked.dtype == np.uint8
+        np.testing.assert_array_equal(checked, column)
+        np.testing.assert_array_equal(check_labels(checked), checked)
+    assert is_class_column(np.array([["0"], ["1"]]))
+    assert not is_class_column(np.array([0, 2]))
+    assert not is_class_column(np.array([[0, 2]]))
+    with pytest.raises(ValueError, match="y is -1 in row 1; class numbers must be at least 0"):
+        check_labels(np.array([[0], [-1]]), "y")
+
+
+def test_other_forms():
+    for numbers in ((0, 2, 1), np.array([0, 2, 1], np.uint64), [0.0, 2.0, 1.0], np.array([0, 2, 1], object)):
+        assert check_labels(numbers, classes=np.int32(3)).tolist() == [0, 2, 1]
+    for kind in (bool, np.float32):
+        assert check_labels(np.array([[1, 0, 1], [0, 0, 0]], kind)).tolist() == [[1, 0, 1], [0, 0, 0]]
+    assert check_labels([[0, 2], [], (1,), {2}]).tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert check_labels([[1], [0]], classes=4).shape == (2, 4)
+    assert check_labels([]).shape == (0,)
+    assert check_labels(np.zeros((0, 4))).shape == (0, 4)
+    assert label_value(np.array([1, 0, 1], np.uint8)) == [0, 2]
     with pytest.raises(ValueError, match=r"^query_labels is missing in row 2; leave out the rows that have none$"):
-        numbered_together(["cat", "dog", missing], ["cat"])
+        numbered_together(["cat", "dog", float("nan")], ["cat"])

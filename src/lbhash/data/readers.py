@@ -8,7 +8,8 @@ import re
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,6 @@ def _read_table(
     path: str | Path, labels: str | Path | None, name: str, asked: tuple[str | None, str | None], *, stream: bool
 ) -> EmbeddingTable:
     """Read a table as ``read_table`` says; not every message has the name of the file."""
-    label_column = asked[1]
     folder = Path(path).is_dir() and is_one_table(Path(path))
     file = Path(path) if folder else existing_file(path, name)
     if folder or file.suffix == ".parquet" or file.suffix in TABLES:
@@ -92,15 +92,16 @@ def _read_table(
     elif file.suffix == ".npz":
         table = _read_npz(file, name, asked)
     elif file.suffix == ".npy":
-        table = EmbeddingTable(as_matrix(_load_npy(file, name, mmap_mode="r"), name), None, file.name)
+        with _numpy_file(name, f"{name} is {str(file)!r}", ".npy"):
+            embeddings = np.lib.format.open_memmap(file, mode="r")
+        table = EmbeddingTable(as_matrix(embeddings, name), None, file.name)
     else:
         raise ValueError(f"{name} is {str(path)!r}; it must end in {', '.join(SUFFIXES)}")
     label_name, beside = "labels", file.with_name(f"{file.stem}_labels.npy")
-    if labels is None and file.suffix == ".npy" and label_column != NO_COLUMN and beside.is_file():
+    if labels is None and file.suffix == ".npy" and asked[1] != NO_COLUMN and beside.is_file():
         label_name, labels = f"{beside.name} beside {name}", beside
     if labels is not None:
-        given = np.asarray(_load_npy(existing_file(fetched(labels, label_name), label_name), label_name))
-        numbered, names = partial_labels(given, label_name)
+        numbered, names = partial_labels(_label_file(fetched(labels, label_name), label_name), label_name)
         table = replace(table, labels=numbered, class_names=names)
     if table.labels is not None and len(table.labels) != len(table):
         raise ValueError(f"{name} has {len(table)} embeddings and {len(table.labels)} labels")
@@ -173,8 +174,8 @@ def read_label_column(column: Any, name: str, *, partial: bool = False) -> tuple
         raise ValueError(f"{name} is missing in row {_first_null(column)}; every row must have a label")
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    values = column.to_pylist() if text or column.null_count or _holds_lists(column.type) else column.to_numpy()
+    listed = _holds_text(column.type) or _holds_lists(column.type) or column.null_count
+    values = column.to_pylist() if listed else column.to_numpy()
     return partial_labels(values, name) if partial else named_labels(values, name)
 
 
@@ -197,6 +198,12 @@ def _holds_lists(kind: Any) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
+def _holds_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
 def _holds_numbers(kind: Any) -> bool:
     import pyarrow as pa
 
@@ -206,6 +213,17 @@ def _holds_numbers(kind: Any) -> bool:
 def parquet_files(path: Path) -> list[Path]:
     """Return a Parquet file, or those of a folder in their order; none of a path that is neither."""
     return sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.suffix == ".parquet" else []
+
+
+def split_masks(heads: Sequence[str], lengths: Sequence[int]) -> dict[str, npt.NDArray[np.bool_]]:
+    """Return which rows of parts with these names and lengths are in which split, or in the published test set.
+
+    The names must be those of all three splits, or ``train`` and some of ``TEST_NAMES``; else nothing is returned.
+    """
+    heads = ["test" if head in TEST_NAMES else head for head in heads]
+    if set(heads) not in (set(SPLITS), {"train", "test"}):
+        return {}
+    return {name: np.repeat([head == name for head in heads], lengths) for name in set(heads)}
 
 
 def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *, stream: bool) -> EmbeddingTable:
@@ -223,12 +241,12 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
         else:
             whole, masks = read_whole(file, said)
             schema = whole.schema
-        embedding, label = _chosen_columns(schema, asked, said)
+        columns, label = _chosen(schema.names, asked, said, schema)
         flags = [flag for flag in FLAGS if flag in schema.names]
-        others = flags + ([label] if label else [])
-        streamed = files and len(embedding) == 1 and _holds_lists(schema.field(embedding[0]).type)
-        needed = others if streamed else [*others, *embedding]
+        needed = flags + ([label] if label else [])
+        streamed = files and len(columns) == 1 and _holds_lists(schema.field(columns[0]).type)
         if files:
+            needed += [] if streamed else columns
             for one in files:
                 check_parquet(one, f"{said}, whose columns {', '.join(needed)}", needed)
             whole = pa.concat_tables(
@@ -236,10 +254,10 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
                 promote_options="permissive",
             )
         if streamed:
-            rows = StreamedEmbeddings(files, name, embedding[0])
+            rows = StreamedEmbeddings(files, name, columns[0])
             embeddings: Any = rows if stream else rows.in_memory()
         else:
-            embeddings = _matrix(whole, embedding, name)
+            embeddings = _matrix(whole, columns, name)
     except (pa.ArrowException, OSError, KeyError) as error:
         form = "no Parquet file" if files else "of another form"
         raise ValueError(f"{said}, which is damaged or {form}: {one_line(error)}") from None
@@ -248,9 +266,11 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
         labels, found = read_label_column(whole[label], f"column {label!r} of {name}", partial=True)
         names = found or names
     masks = {FLAGS[flag]: whole[flag].to_numpy() for flag in flags} or masks
-    table = EmbeddingTable(embeddings, labels, file.name, masks, class_names=names)
-    test = masks.pop("test", None)
-    return table if test is None else replace(table, flags={}, test_rows=test, protocol="official")
+    if "test" in masks:
+        return EmbeddingTable(
+            embeddings, labels, file.name, class_names=names, test_rows=masks["test"], protocol="official"
+        )
+    return EmbeddingTable(embeddings, labels, file.name, masks, class_names=names)
 
 
 def read_whole(file: Path, said: str) -> tuple[Any, dict[str, npt.NDArray[np.bool_]]]:
@@ -262,14 +282,10 @@ def read_whole(file: Path, said: str) -> tuple[Any, dict[str, npt.NDArray[np.boo
     if (file / "dataset_dict.json").is_file():
         splits = json.loads((file / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
         tables = [read_whole(file / Path(split).name, said)[0] for split in splits]
-        heads = ["test" if split in TEST_NAMES else split for split in splits]
-        lengths = [len(table) for table in tables]
-        masks = {head: np.repeat([one == head for one in heads], lengths) for head in heads}
-        known = masks if set(heads) in (set(SPLITS), {"train", "test"}) else {}
-        return pa.concat_tables(tables, promote_options="permissive"), known
+        return pa.concat_tables(tables, promote_options="permissive"), split_masks(splits, list(map(len, tables)))
     if (file / "state.json").is_file():
         parts = json.loads((file / "state.json").read_text(encoding="utf-8"))["_data_files"]
-        return pa.concat_tables([_read_arrow(file / Path(part["filename"]).name, said) for part in parts]), {}
+        return pa.concat_tables([read_whole(file / Path(part["filename"]).name, said)[0] for part in parts]), {}
     check_memory(file.stat().st_size, f"{said}, which")
     if file.suffix == ".csv":
         table = pa.csv.read_csv(file)
@@ -278,79 +294,76 @@ def read_whole(file: Path, said: str) -> tuple[Any, dict[str, npt.NDArray[np.boo
         return table, {}
     if file.suffix in (".jsonl", ".ndjson"):
         return pa.json.read_json(file, pa.json.ReadOptions(block_size=1 << 26)), {}
-    return _read_arrow(file, said), {}
-
-
-def _read_arrow(file: Path, said: str) -> Any:
-    import pyarrow as pa
-
-    check_memory(file.stat().st_size, f"{said}, which")
-    source = pa.memory_map(str(file))
     try:
-        return pa.ipc.open_file(source).read_all()
+        return pa.ipc.open_file(pa.memory_map(str(file))).read_all(), {}
     except pa.ArrowInvalid:  # a stream, as datasets writes it
-        return pa.ipc.open_stream(pa.memory_map(str(file))).read_all()
+        return pa.ipc.open_stream(pa.memory_map(str(file))).read_all(), {}
 
 
-def _chosen_columns(schema: Any, asked: tuple[str | None, str | None], said: str) -> tuple[list[str], str | None]:
-    """Return the columns of the embeddings and the one of the labels, and say which if they have unusual names."""
+def _chosen(
+    names: Sequence[str], asked: tuple[str | None, str | None], said: str, schema: Any = None
+) -> tuple[list[str], str | None]:
+    """Return the columns of the embeddings and the one of the labels, and say which if they have unusual names.
+
+    Without a schema the names are those of arrays, of which no type is known.
+    """
     import pyarrow as pa
 
-    names, (embedding, label) = schema.names, asked
+    embedding, label = asked
+    what = "array" if schema is None else "column"
     has = f"it has {', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
     if embedding is None:
         found = first_of(EMBEDDINGS, names)
-        lists = [one.name for one in schema if _holds_lists(one.type) and _holds_numbers(one.type.value_type)]
-        lists = [one for one in lists if one not in LABELS]
-        columns = [found] if found else lists if len(lists) == 1 else _numbered_columns(schema)
-        text = [] if found or len(lists) == 1 else _numbered_text(schema, columns)
-        if text:
-            raise ValueError(
-                f"{said}, whose column {text[0]!r} holds text beside columns of numbers; mend or rename it"
-            )
+        columns = [found] if found else [] if schema is None else _guessed(schema, said)
         if not columns:
-            raise ValueError(f"{said}, which has no column 'embedding' ({has}); name it by embedding_column")
+            raise ValueError(f"{said}, which has no {what} 'embedding' ({has}); name it by embedding_column")
     else:
         columns = [embedding] if embedding in names else sorted(fnmatch.filter(names, embedding), key=_by_number)
         if not columns:
-            raise ValueError(f"embedding_column is {embedding!r}, and {said}, which has no such column ({has})")
+            raise ValueError(f"embedding_column is {embedding!r}, and {said}, which has no such {what} ({has})")
     chosen = label
-    if label == NO_COLUMN and label not in names:
-        chosen = None
-    elif label is not None and label not in names:
-        raise ValueError(f"label_column is {label!r}, and {said}, which has no such column ({has})")
-    elif label is None:
+    if label is None:
         chosen = first_of((one for one in LABELS if one not in columns), names)
-        if chosen not in (None, *LABELS[:2]):  # another name is one of labels only if the column can hold some
+        if schema is not None and chosen not in (None, *LABELS[:2]):  # only if the column can hold some
             kind = schema.field(chosen).type
-            kind = kind.value_type if _holds_lists(kind) or pa.types.is_dictionary(kind) else kind
-            if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            kind = getattr(kind, "value_type", kind)
+            if not (pa.types.is_integer(kind) or _holds_text(kind)):
                 chosen = None
-    shown = repr(columns[0]) if len(columns) == 1 else f"the {len(columns)} columns {columns[0]!r} to {columns[-1]!r}"
-    guessed = (embedding is None and columns != ["embedding"]) or (label is None and chosen not in (None, *LABELS[:2]))
-    if guessed:
+    elif label not in names:
+        if label != NO_COLUMN:
+            raise ValueError(f"label_column is {label!r}, and {said}, which has no such {what} ({has})")
+        chosen = None
+    unusual = embedding is None and columns[0] not in EMBEDDINGS[:2]
+    if unusual or (label is None and chosen not in (None, *LABELS[:2])):
+        shown = (
+            repr(columns[0]) if len(columns) == 1 else f"the {len(columns)} columns {columns[0]!r} to {columns[-1]!r}"
+        )
         shown += "" if chosen is None else f", labels in {chosen!r}"
         print(f"{said}: embeddings are in {shown} (embedding_column, label_column name others)", file=sys.stderr)
     return columns, chosen
 
 
-def _numbered_columns(schema: Any) -> list[str]:
-    """Return the columns of numbers whose names are one word and a number each, in the order of these numbers."""
+def _guessed(schema: Any, said: str) -> list[str]:
+    """Return the only column of lists of numbers, or else the columns of numbers named by one word and a number each.
+
+    One cell that is no number makes a column of a CSV file text, which must not be left out without a word.
+    """
+    lists = [one.name for one in schema if _holds_lists(one.type) and _holds_numbers(one.type.value_type)]
+    lists = [one for one in lists if one not in LABELS]
+    if len(lists) == 1:
+        return lists
     groups: dict[str, list[str]] = {}
     for one in schema:
         if _holds_numbers(one.type) and (matched := _NUMBERED.fullmatch(one.name)):
             groups.setdefault(matched[1], []).append(one.name)
-    largest = max(groups.values(), key=len, default=[])
+    word, largest = max(groups.items(), key=lambda group: len(group[1]), default=(None, []))
+    for one in schema:
+        matched = _NUMBERED.fullmatch(one.name)
+        if matched and matched[1] == word and _holds_text(one.type):
+            raise ValueError(
+                f"{said}, whose column {one.name!r} holds text beside columns of numbers; mend or rename it"
+            )
     return sorted(largest, key=_by_number) if len(largest) > 1 else []
-
-
-def _numbered_text(schema: Any, columns: Sequence[str]) -> list[str]:
-    """Return the columns of texts that are named like those of numbers: one cell that is no number makes them texts."""
-    import pyarrow as pa
-
-    matched = [(one, found[1]) for one in schema if (found := _NUMBERED.fullmatch(one.name))]
-    words = {word for one, word in matched if _holds_numbers(one.type) and (not columns or one.name in columns)}
-    return [one.name for one, word in matched if word in words and pa.types.is_string(one.type)]
 
 
 def _by_number(name: str) -> tuple[int, str]:
@@ -363,7 +376,7 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> npt.NDArray:
     import pyarrow as pa
 
     rows, first = np.arange(len(table)), table[columns[0]]
-    if len(columns) == 1 and (pa.types.is_string(first.type) or pa.types.is_large_string(first.type)):
+    if len(columns) == 1 and _holds_text(first.type):
         lists: list[Any] = []
         try:
             for text in first.to_pylist():
@@ -444,55 +457,40 @@ class StreamedEmbeddings:
 
 
 def _read_npz(file: Path, name: str, asked: tuple[str | None, str | None]) -> EmbeddingTable:
+    said = f"{name} is {str(file)!r}"
+    with _numpy_file(name, said, ".npz"), np.load(file, allow_pickle=False) as arrays:
+        names = list(arrays.files)
+    columns, label = _chosen(names, asked, said)
+    wanted = [*columns, *([label] if label else []), *(flag for flag in FLAGS if flag in names)]
+    check_npz(file, f"{said}, which", wanted)
     found: dict[str, npt.NDArray] = {}
-    key, said = "", f"{name} is {str(file)!r}"
-    try:
-        with np.load(file, allow_pickle=False) as arrays:
-            names = list(arrays.files)
-            embedding, label = asked[0] or first_of(EMBEDDINGS, names), asked[1] or first_of(LABELS, names)
-            wanted = [one for one in (embedding, label, *FLAGS) if one is not None and one in names]
-            check_npz(file, f"{said}, which", wanted)
-            for key in wanted:
+    with np.load(file, allow_pickle=False) as arrays:
+        for key in wanted:
+            with _numpy_file(f"array {key!r} of {name}", said, ".npz"):
                 found[key] = arrays[key]
-    except (OSError, TypeError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, ValueError) as error:
-        _refuse_objects(error, f"array {key!r} of {name}")
-        if isinstance(error, ValueError) and "of memory" in str(error):
-            raise
-        raise ValueError(f"{said}, which is damaged or no .npz file: {one_line(error)}") from None
-    has = f"it has {', '.join(names)}"
-    if embedding is None or embedding not in found:
-        raise ValueError(
-            f"{said}, which has no array {embedding or 'embeddings'!r} ({has}); name it by embedding_column"
-        )
-    if label is not None and label not in found and label != NO_COLUMN:
-        raise ValueError(f"label_column is {label!r}, and {said}, which has no such array ({has})")
-    if (asked[0] is None and embedding not in EMBEDDINGS[:2]) or (
-        asked[1] is None and label not in (None, *LABELS[:2])
-    ):
-        shown = repr(embedding) + ("" if label is None else f", labels in {label!r}")
-        print(f"{said}: embeddings are in {shown} (embedding_column, label_column name others)", file=sys.stderr)
+    labels, classes = (None, ()) if label is None else partial_labels(found[label], f"labels of {name}")
+    embeddings = found[columns[0]] if len(columns) == 1 else np.column_stack([found[one] for one in columns])
     flags = {split: found[flag] for flag, split in FLAGS.items() if flag in found}
-    table = EmbeddingTable(as_matrix(found[embedding], name), None, file.name, flags)
-    if label is None or label not in found:
-        return table
-    labels, classes = partial_labels(found[label], f"labels of {name}")
-    return replace(table, labels=labels, class_names=classes)
+    return EmbeddingTable(as_matrix(embeddings, name), labels, file.name, flags, class_names=classes)
 
 
-def _load_npy(file: Path, name: str, mmap_mode: Any = None) -> npt.NDArray:
-    if not mmap_mode:
-        check_memory(file.stat().st_size, f"{name} is {str(file)!r}, which")
+def _label_file(path: str | Path, name: str) -> npt.NDArray:
+    file = existing_file(path, name)
+    said = f"{name} is {str(file)!r}"
+    check_memory(file.stat().st_size, f"{said}, which")
+    with _numpy_file(name, said, ".npy"):
+        return read_npy(file)
+
+
+@contextmanager
+def _numpy_file(name: str, said: str, form: str) -> Iterator[None]:
+    """Turn what NumPy raises at a damaged file into ``ValueError``, and at Python objects into ``TypeError``."""
     try:
-        return np.lib.format.open_memmap(file, mode=mmap_mode) if mmap_mode else read_npy(file)
-    except (OSError, ValueError, EOFError, MemoryError) as error:
-        _refuse_objects(error, name)
-        raise ValueError(f"{name} is {str(file)!r}, which is damaged or no .npy file: {one_line(error)}") from None
-
-
-def _refuse_objects(error: Exception, name: str) -> None:
-    """Raise ``TypeError`` if NumPy refused an array only because it holds Python objects, which are pickles."""
-    if "Object arrays" in str(error) or "Python objects" in str(error):
-        raise TypeError(
-            f"{name} holds Python objects, which are never loaded; it must hold numbers (or labels strings): "
-            "save numpy.stack(list(array)) or array.astype(str)"
-        ) from None
+        yield
+    except (OSError, TypeError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, ValueError) as error:
+        if "Object arrays" in str(error) or "Python objects" in str(error):
+            raise TypeError(
+                f"{name} holds Python objects, which are never loaded; it must hold numbers (or labels strings): "
+                "save numpy.stack(list(array)) or array.astype(str)"
+            ) from None
+        raise ValueError(f"{said}, which is damaged or no {form} file: {one_line(error)}") from None

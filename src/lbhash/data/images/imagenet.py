@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lbhash.data.images.folders import class_folders, folders_in, images_in
+from lbhash.data.images.folders import folders_in, images_in
 from lbhash.data.images.list_files import numbered_lines
 from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
@@ -37,9 +37,9 @@ def read_imagenet(
             raise ValueError(f"{name} is {str(path)!r}, which has no folder {folder!r}; it must have train and val")
     known = folders_in(root / "train")
     chosen = known if classes is None else _listed(classes, known)
-    train = class_folders(root / "train", name) if classes is None else _some_classes(root / "train", chosen, name)
+    train = _of_classes(root / "train", chosen, name)
     if folders_in(root / "val"):
-        val = _some_classes(root / "val", chosen, name)
+        val = _of_classes(root / "val", chosen, name)
         val = {label: [os.path.join(label, file) for file in files] for label, files in val.items()}
     else:
         val = _flat_val(root, known, chosen, name)
@@ -71,15 +71,15 @@ def _listed(classes: str | Path | Sequence[str], known: list[str]) -> list[str]:
     return listed
 
 
-def _some_classes(folder: Path, classes: list[str], name: str) -> dict[str, list[str]]:
-    """Return the images of some classes, without a look at the other folders."""
-    found = {label: images_in(folder / label) for label in classes}
-    return _none_empty(found, f"{name} has no image of class", f" in {folder.name}")
+def _of_classes(folder: Path, classes: list[str], name: str) -> dict[str, list[str]]:
+    """Return the images of these classes, without a look at the other folders."""
+    return _none_empty({label: images_in(folder / label) for label in classes}, f"{name} has no image of class", folder)
 
 
-def _none_empty(found: dict[str, list[str]], said: str, where: str = "") -> dict[str, list[str]]:
+def _none_empty(found: dict[str, list[str]], said: str, folder: Path | None = None) -> dict[str, list[str]]:
     empty = [label for label, images in found.items() if not images]
     if empty:
+        where = "" if folder is None else f" in {folder.name}"
         raise ValueError(f"{said} {empty[0]}{where} ({len(empty)} classes have none)")
     return found
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.dataset import SPLITS
 from lbhash.data.images.stores import ImageStore, SpooledImages, file_facts
 from lbhash.data.images.table import ImageTable
-from lbhash.data.readers import FLAGS, TEST_NAMES, check_flags, class_names, first_of, read_label_column
+from lbhash.data.readers import FLAGS, check_flags, class_names, first_of, read_label_column, split_masks
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.files import existing_file
 from lbhash.utils.fingerprint import fingerprint, sampled
@@ -146,7 +145,7 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
         names = found or names
     masks = {FLAGS[flag]: table[flag].to_numpy() for flag in flags}
     check_flags(masks, len(table), name)
-    masks = masks or _by_file(files, [len(one) for one in tables])
+    masks = masks or split_masks([file.stem.split("-")[0] for file in files], list(map(len, tables)))
     store, classes = ParquetImages(files, image, Path(path).name), names
     if "test" in masks:
         return ImageTable(store, labels, store.name, {}, masks["test"], "official", classes)
@@ -185,12 +184,3 @@ def _image_column(schema: Any, file: Path, name: str) -> str:
         said = f"column {column!r} of {name} holds {kind}"
         raise TypeError(f"{said}; it must hold bytes of images, or structs of bytes and path")
     return column
-
-
-def _by_file(files: list[Path], counts: list[int]) -> dict[str, npt.NDArray[np.bool_]]:
-    """Return the splits, or training and test set, that the names of the files say, if every file has such a name."""
-    heads = ["test" if (head := file.stem.split("-")[0]) in TEST_NAMES else head for file in files]
-    for names in (SPLITS, ("train", "test")):
-        if set(heads) == set(names):
-            return {name: np.repeat([head == name for head in heads], counts) for name in names}
-    return {}

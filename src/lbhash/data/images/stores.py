@@ -184,21 +184,9 @@ class SpooledImages(ImageStore):
         """Return what the source calls the image."""
         return self._source.where(row)
 
-    def missing(self) -> npt.NDArray[np.int64]:
-        """Return the rows whose image the source lacks."""
-        return self._source.missing()
-
     def fingerprint(self) -> str:
         """Return the fingerprint of the source."""
         return self._source.fingerprint()
-
-    def in_order(self) -> ImageStore:
-        """Return the images of the source, in order."""
-        return self._source.in_order()
-
-    def in_any_order(self, rows: npt.NDArray[np.int64]) -> SpooledImages:
-        """Return these images, if all of the rows are among them; else a copy that has them."""
-        return self if np.isin(rows, self._rows).all() else SpooledImages(self._source, rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._source, self._rows)  # a process that was not forked makes a copy of its own
