@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from dataclasses import replace
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from lbhash.index import FlatIndex, open_index
-from lbhash.index.manifest import checksum, identity_of
+from lbhash.index.manifest import identity_of
 from lbhash.index.store import LocalIndex
 from lbhash.service.engine import Engine
 
@@ -161,16 +160,3 @@ def test_a_service_notices_a_link_that_moves_at_the_same_generation(tmp_path, di
     with pytest.raises(ValueError, match="index was made by model another and the model is"):
         engine.refresh()
     assert len(engine.index) == len(first)
-
-
-@pytest.mark.parametrize("build", [None, "", "0123", "X" * 16, "0" * 17, 1234567890123456.5])
-def test_builds_that_are_none(tmp_path, build):
-    index_of(0, 3).save(tmp_path / "i")
-    file = tmp_path / "i" / "index.json"
-    manifest = json.loads(file.read_text()) | {"build": build}
-    del manifest["checksum"]
-    file.write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
-    with pytest.raises(ValueError, match=r"whose index.json has no valid build; build the index again"):
-        open_index(tmp_path / "i")
-    index_of(1, 4).save(tmp_path / "i", overwrite=True)
-    assert len(open_index(tmp_path / "i")) == 4

@@ -75,8 +75,6 @@ class SegmentState(State):
                 missing[places] = False
                 found.append((segment, places, positions[places]))
         if missing.any():
-            for segment in self.segments:
-                segment.check_order()
             raise ValueError(f"ids holds {names[missing][0]}, which the index does not have")
         return found
 
@@ -148,7 +146,7 @@ class LocalIndex(Index):
                 raise ValueError(f"index is {str(folder)!r}, which was built again with other settings; open it again")
             try:
                 known = self.state.segments if self.state.build == manifest["build"] else ()
-                segments = self._opened(folder, manifest["segments"], schema, manifest["kept"], known)
+                segments = self._opened(folder, manifest["segments"], manifest["kept"], known)
                 if identity_of(folder)[0] == manifest["build"]:
                     break
             except FileNotFoundError as error:
@@ -164,7 +162,6 @@ class LocalIndex(Index):
         self,
         folder: Path,
         entries: Sequence[dict[str, Any]],
-        schema: pa.Schema | None,
         kept: Mapping[str, Any] | None,
         known: Sequence[Segment] = (),
     ) -> tuple[Segment, ...]:
@@ -173,7 +170,7 @@ class LocalIndex(Index):
         for entry in entries:
             segment = next((segment for segment in known if segment.entry.get("codes") == entry["codes"]), None)
             if segment is None:
-                segment = Segment.open(folder, entry, schema, self._width, kept or {}, self._tune)
+                segment = Segment.open(folder, entry, self._width, kept or {}, self._tune)
             elif segment.entry != entry:
                 segment = replace(segment, removed=read_removed(folder, entry), entry=entry)
             segments.append(segment)
@@ -246,9 +243,7 @@ class LocalIndex(Index):
         state = self.state
         segments = state.segments
         if self.path is not None:  # what is in memory may be older than what is in the folder now
-            segments = self._opened(
-                self.path, [part.entry for part in segments], state.schema, self.vector_facts(state)
-            )
+            segments = self._opened(self.path, [part.entry for part in segments], self.vector_facts(state))
         for segment in segments:
             segment.load()
         if not (np.diff(_ids_of(segments)) > 0).all():
@@ -326,7 +321,7 @@ class LocalIndex(Index):
             codes = listed.codes
             given |= {"sizes": listed.sizes.astype(np.uint32), "positions": listed.positions}
         built = self._build(codes) if len(codes) >= MIN_ROWS else None
-        structure = None if built is None else Structure(built, len(codes), self._width, self._tune)
+        structure = None if built is None else Structure(built, self._tune)
         arrays = {name: array for name, array in (given | {"codes": codes}).items() if array is not None}
         return Segment(arrays, int(names[0]), table, structure=structure)
 
@@ -374,7 +369,7 @@ class LocalIndex(Index):
             return
         manifest = self._write(self.path, state)
         known = self.state.segments
-        segments = self._opened(self.path, manifest["segments"], state.schema, manifest["kept"], known)
+        segments = self._opened(self.path, manifest["segments"], manifest["kept"], known)
         self._state = replace(state, segments=segments)
         sweep(self.path, manifest)
 
