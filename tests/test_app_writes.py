@@ -216,14 +216,14 @@ def test_nothing_is_added_to_a_damaged_index(client, settings, rows):
 
 
 def test_an_index_that_is_built_again_meanwhile_is_not_the_request_s_fault(client, settings, rows, monkeypatch):
-    add = store.SegmentedIndex.insert
+    add = store.LocalIndex.insert
 
     def late(self, *given):
         monkeypatch.undo()
         open_index(settings.index).save(settings.index, overwrite=True)
         add(self, *given)
 
-    monkeypatch.setattr(store.SegmentedIndex, "insert", late)
+    monkeypatch.setattr(store.LocalIndex, "insert", late)
     assert_refused(client.post("/v1/add", json={"embeddings": rows[:1]}), 503, "built again")
     post(client, "add", embeddings=rows[:1])
 

@@ -38,7 +38,7 @@ def assert_same(left, right):
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("labels", ["single", "multi", "none"])
-@pytest.mark.parametrize("bits", [1, 8, 12, 64, 77, 1024])
+@pytest.mark.parametrize("bits", [1, 64, 77])
 def test_written_and_read(tmp_path, suffix, labels, bits):
     table = table_of(bits, labels)
     file = tmp_path / "new" / f"c{suffix}"
@@ -106,7 +106,7 @@ def test_an_npz_of_codes_alone(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("kept", [0, 10, "half", -1, -9])
+@pytest.mark.parametrize("kept", [0, "half", -1])
 def test_truncated_files(tmp_path, suffix, kept):
     file = tmp_path / f"c{suffix}"
     write_codes(file, table_of(64, n=500))

@@ -121,6 +121,8 @@ def test_a_table_of_the_kinds(inside, command):
     found = json_of(command(*arguments, "--json"))
     assert (found["codes"], found["queries"], found["k"]) == (1597, 200, 3)
     assert [row["kind"] for row in found["kinds"]] == ["flat", "mih", "ivf", "hnsw"]
+    line = "k is 1598; it must be from 1 to the size of the index (1597)"
+    assert_refused(command("index", "bench", "--index", inside / "i", "-k", 1598), line)
     status, out, errors = command("index", "bench", "--index", inside / "i", "--limit", 7, "--rounds", 1)
     assert status == 0
     assert "1,597 codes of 12 bits, 7 queries, k = 10" in out
@@ -225,41 +227,26 @@ def test_codes_made_elsewhere(inside, command):
     assert "label" not in command("search", "--index", inside / "c.npy", "--code", code, "-k", 1)[1]
 
 
+BUILD = ("build", "--out", "new", "--codes", "base.parquet")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("build", "--out", "new"), "model is missing; give model and data, or codes"),
         (("build", "--out", "new", "--model", "model"), "data is missing; give model and data, or codes"),
-        (
-            ("build", "--out", "new", "--codes", "base.parquet", "--data", "digits"),
-            "codes is given, and so is model or data",
-        ),
-        (
-            ("build", "--out", "new", "--codes", "base.parquet", "--store-vectors", "outputs"),
-            "the index stores outputs, which a file",
-        ),
-        (("build", "--out", "new", "--codes", "base.parquet", "--labels", "y.npy"), "and so is an option of data"),
-        (("build", "--out", "new", "--codes", "base.parquet", "--backbone", "b"), "and so is an option of data"),
-        (("build", "--out", "new", "--codes", "base.parquet", "--split", "train"), "and so is an option of data"),
-        (("build", "--out", "new", "--codes", "base.parquet", "--split", "base"), "and so is an option of data"),
-        (
-            ("build", "--out", "new", "--codes", "base.parquet", "--layout", "coco"),
-            "and so is an option of data",
-        ),
+        ((*BUILD, "--data", "digits"), "codes is given, and so is model or data"),
+        ((*BUILD, "--store-vectors", "outputs"), "the index stores outputs, which a file"),
+        ((*BUILD, "--labels", "y.npy"), "and so is an option of data"),
+        ((*BUILD, "--backbone", "b"), "and so is an option of data"),
+        ((*BUILD, "--split", "train"), "and so is an option of data"),
+        ((*BUILD, "--split", "base"), "and so is an option of data"),
+        ((*BUILD, "--layout", "coco"), "and so is an option of data"),
         (("build", "--out", "new", "--codes", "no.parquet"), "and there is no such file"),
-        (("build", "--out", "new", "--codes", "base.parquet", "--kind", "tree"), "tree"),
-        (
-            ("build", "--out", "new", "--codes", "base.parquet", "--option", "nprobe=3"),
-            "options has 'nprobe', which an index",
-        ),
-        (
-            ("build", "--out", "new", "--codes", "base.parquet", "--option", "nprobe"),
-            "option is 'nprobe'; it must be NAME=",
-        ),
-        (
-            ("build", "--out", "new", "--codes", "base.parquet", "--ids", "title"),
-            "ids is 'title'; it must be row, next, or",
-        ),
+        ((*BUILD, "--kind", "tree"), "tree"),
+        ((*BUILD, "--option", "nprobe=3"), "options has 'nprobe', which an index"),
+        ((*BUILD, "--option", "nprobe"), "option is 'nprobe'; it must be NAME="),
+        ((*BUILD, "--ids", "title"), "ids is 'title'; it must be row, next, or"),
         (("info", "--index", "model"), "which holds no index"),
         (("verify", "--index", "nowhere"), "and there is no such folder"),
         (("add", "--index", "base.parquet", "--codes", "base.parquet"), "which is a file; it must be a folder"),
@@ -353,12 +340,6 @@ def test_an_empty_index(inside, command):
     for further in ((), ("-k", 3), ("--radius", 2)):
         said = "index is empty: it has no code to search for"
         assert_refused(command("search", "--index", inside / "i", "--code", "0000", *further), said)
-
-
-def test_a_bench_of_more_neighbors_than_codes(inside, command):
-    build(command, inside / "i")
-    line = "k is 1598; it must be from 1 to the size of the index (1597)"
-    assert_refused(command("index", "bench", "--index", inside / "i", "-k", 1598), line)
 
 
 def test_a_filter_that_keeps_nothing(inside, command):

@@ -105,7 +105,7 @@ class TestSearch:
                 pair[0].range_search(queries, radius, where=where), pair[1].range_search(queries, radius, where=where)
             )
 
-    @pytest.mark.parametrize("bits", [1, 7, 64, 1000, 1024])
+    @pytest.mark.parametrize("bits", [7, 1024])
     def test_lengths(self, base, bits):
         rng = np.random.default_rng(bits)
         table = CodeTable(draw(rng, 40, bits), bits, np.arange(40), None)

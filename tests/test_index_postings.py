@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from unittest import mock
 
 import numpy as np
@@ -15,9 +14,7 @@ from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable
 from lbhash.index import FlatIndex, build_index, open_index
 from lbhash.index import postings as postings_module
-from lbhash.index.files import write_array
 from lbhash.index.kinds import KINDS
-from lbhash.index.manifest import checksum
 from lbhash.index.postings import group
 
 EXHAUSTIVE = {"flat": {}, "mih": {"nhash": 2, "nflip": 16}, "ivf": {"nprobe": 10**6}, "hnsw": {"ef_search": 3000}}
@@ -132,39 +129,3 @@ def test_codes_whose_keys_collide(monkeypatch):
     index.add(codes)
     assert len(index.state.segments[0].postings.codes) > 4
     assert_exact(index, codes[:3], codes, np.arange(1000), 400, 5)
-
-
-@pytest.mark.parametrize("change", ["swapped", "twice", "beyond", "sizes"])
-def test_positions_of_another_program(tmp_path, change):
-    codes = repeated(np.random.default_rng(0), 1000, 50, 4)
-    build_index(CodeTable(codes, 32, np.arange(1000)), tmp_path / "i")
-    manifest = json.loads((tmp_path / "i" / "index.json").read_text())
-    entry = manifest["segments"][0]
-    name = "sizes" if change == "sizes" else "positions"
-    file = tmp_path / "i" / entry[name]["file"]
-    array = np.load(file)
-    if change == "swapped":
-        array[[0, 1]] = array[[1, 0]]
-    elif change == "twice":
-        array[1] = array[2]
-    elif change == "beyond":
-        array[5] = 1000
-    else:
-        array[:2] += np.array([1, -1]).astype(np.uint32)
-    entry[name] = write_array(file, array)
-    manifest.pop("checksum")
-    (tmp_path / "i" / "index.json").write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
-    for use in (lambda index: index.search(codes[:1], 3), lambda index: index.codes_of([3]), lambda i: i.verify()):
-        with pytest.raises(ValueError, match=r"^index is damaged: the positions of the distinct codes"):
-            use(open_index(tmp_path / "i"))
-
-
-@pytest.mark.parametrize("name", ["distinct", "sizes", "positions"])
-def test_a_manifest_without_a_part(tmp_path, name):
-    build_index(CodeTable(repeated(np.random.default_rng(0), 1000, 50, 4), 32, np.arange(1000)), tmp_path / "i")
-    shutil.copy(tmp_path / "i" / "index.json", tmp_path / "kept")
-    manifest = json.loads((tmp_path / "kept").read_text())
-    del manifest["segments"][0][name], manifest["checksum"]
-    (tmp_path / "i" / "index.json").write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
-    with pytest.raises(ValueError, match=r"some and not all of segments\[0\]\.distinct"):
-        open_index(tmp_path / "i")

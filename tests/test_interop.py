@@ -65,7 +65,7 @@ class Codes:
         assert own.tolist() == [distance for _, distance in found]
 
 
-@pytest.fixture(params=[20, 60, 64])
+@pytest.fixture(params=[20, 64])
 def codes(request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return Codes(request.param)

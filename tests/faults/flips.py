@@ -259,7 +259,7 @@ def flip_index_compact(run: Run) -> None:
 
 @attack("flip-index-remove", "damaged index files, rewritten by a large `index remove`; nothing is laundered", 200)
 def flip_index_remove(run: Run) -> None:
-    removed = [word for number in IDS[10:700] for word in ("--ids", int(number))]
+    removed = ("--ids", ",".join(map(str, IDS[10:700])))
     flip_index(run, lambda folder: ("index", "remove", "--index", folder, "--json", *removed), export_to, look=exported)
 
 

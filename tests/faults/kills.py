@@ -224,7 +224,7 @@ def kill_add(run: Run) -> None:
 
 @attack("kill-remove", "kill -9 of `index remove`", ENOUGH)
 def kill_remove(run: Run) -> None:
-    removed = [word for number in IDS[10:700] for word in ("--ids", int(number))]  # so many that a segment is rewritten
+    removed = ("--ids", ",".join(map(str, IDS[10:700])))  # so many that a segment is rewritten
     kill_change(run, "remove", *removed)
 
 

@@ -6,8 +6,8 @@ from lbhash.index.base import Index, Neighbors, Within, check_model
 from lbhash.index.factory import build_index, check_build, code_attributes, open_index
 from lbhash.index.files import DamagedIndexError
 from lbhash.index.kinds import FlatIndex, InvertedFile, MultiIndexHashing, SmallWorldGraph
-from lbhash.index.local import LocalIndex
 from lbhash.index.rerank import Reranked, rerank
+from lbhash.index.store import LocalIndex
 
 __all__ = [
     "DamagedIndexError",

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, hamming_distances, pack, unpack
 from lbhash.index.attributes import check_where
 from lbhash.index.base import Index, Where
-from lbhash.index.local import LocalIndex
 from lbhash.index.rerank import Reranked, check_real
+from lbhash.index.store import LocalIndex
 from lbhash.utils.system import usable_cores
 
 Floats = npt.NDArray[np.float32]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from lbhash.index.attributes import is_list
 from lbhash.index.base import Index
 from lbhash.utils.checksums import add_checksum, write_npz
 from lbhash.utils.files import replacing
+from lbhash.utils.serialization import json_value
 from lbhash.utils.validation import check_choice
 
 ROWS = 1 << 16
@@ -166,20 +166,7 @@ def _text_file(file: Path) -> Iterator[TextIO]:
 def _rows(part: pa.Table, codes: list[str]) -> Iterator[tuple[Any, ...]]:
     """Yield the id, the code and the attributes of each row, as values that JSON can hold."""
     ids, *attributes = (column.to_pylist() for column in part.columns)
-    return zip(ids, codes, *([_plain(value) for value in values] for values in attributes), strict=True)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of Arrow as JSON has it; numbers that are not finite are missing, and times and dates text."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return value.hex() if isinstance(value, bytes) else str(value)
+    return zip(ids, codes, *([json_value(value) for value in values] for values in attributes), strict=True)
 
 
 def _text(value: Any) -> str:

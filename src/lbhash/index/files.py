@@ -22,8 +22,8 @@ import numpy.typing as npt
 import xxhash
 
 Entry = dict[str, Any]
-"""The entry of a file in a manifest: its name, its size in ``bytes``, the size of a ``block``, and ``xxh3``, the XXH3
-checksums of the blocks, 16 hexadecimal digits each."""
+"""The entry of a file in a manifest: its name, its size in ``bytes``, and ``xxh3``, the XXH3 checksums of the blocks,
+16 hexadecimal digits each."""
 
 BLOCK = 1 << 20
 """Bytes of a block; the last one of a file may be shorter."""
@@ -60,7 +60,7 @@ def write_new(path: Path, write: Callable[[BinaryIO], object]) -> Entry:
         sums = []
         while block := opened.read(BLOCK):
             sums.append(xxhash.xxh3_64_hexdigest(block))
-        return {"file": path.name, "bytes": opened.tell(), "block": BLOCK, "xxh3": "".join(sums)}
+        return {"file": path.name, "bytes": opened.tell(), "xxh3": "".join(sums)}
 
 
 def write_array(path: Path, array: npt.NDArray) -> Entry:
@@ -74,7 +74,6 @@ class Stored:
     def __init__(self, folder: Path, entry: Entry) -> None:
         self.path, self.size = folder / entry["file"], entry["bytes"]
         self._sums = [entry["xxh3"][at : at + 16] for at in range(0, len(entry["xxh3"]), 16)]
-        self._block = entry["block"]
         try:
             self._opened = open_regular(self.path)
         except (IsADirectoryError, ValueError):
@@ -98,13 +97,13 @@ class Stored:
         content = np.empty(self.size, np.uint8)
         with self._lock:
             for number in range(len(self._sums)):
-                self._check(number, content[number * self._block :][: self._block])
+                self._check(number, content[number * BLOCK :][:BLOCK])
         content.flags.writeable = False
         return content
 
     def check(self) -> None:
         """Read all bytes, and keep none."""
-        self.pieces(np.arange(0, self.size, self._block), 0)
+        self.pieces(np.arange(0, self.size, BLOCK), 0)
 
     def pieces(self, starts: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.uint8]:
         """Return the ``length`` bytes from each of these positions on, ``uint8 [n, length]``.
@@ -113,7 +112,7 @@ class Stored:
         """
         found = np.empty((len(starts), length), np.uint8)
         ends = starts + max(length, 1) - 1
-        spans = zip((starts // self._block).tolist(), (ends // self._block).tolist(), strict=True)
+        spans = zip((starts // BLOCK).tolist(), (ends // BLOCK).tolist(), strict=True)
         blocks = {number for first, last in spans for number in range(first, last + 1)}
         with self._lock:
             while True:
@@ -135,8 +134,8 @@ class Stored:
 
     def _check(self, number: int, into: npt.NDArray[np.uint8] | None = None) -> None:
         """Read a block, and compare its checksum."""
-        start = number * self._block
-        block = np.empty(min(self._block, self.size - start), np.uint8) if into is None else into
+        start = number * BLOCK
+        block = np.empty(min(BLOCK, self.size - start), np.uint8) if into is None else into
         self._fill(start, block)
         if xxhash.xxh3_64_hexdigest(block.data) != self._sums[number]:
             raise DamagedIndexError(f"the checksum of {self.path.name} is wrong")

@@ -6,7 +6,7 @@ import math
 from typing import Any, ClassVar
 
 from lbhash.codes import PackedCodes
-from lbhash.index.local import LocalIndex
+from lbhash.index.store import LocalIndex
 from lbhash.utils.validation import check_int
 
 

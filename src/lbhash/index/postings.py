@@ -17,7 +17,6 @@ from lbhash.codes import PackedCodes, as_words
 from lbhash.codes.distinct import changes, row_keys
 from lbhash.index import scan
 from lbhash.index.base import Neighbors, Within
-from lbhash.index.files import DamagedIndexError
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -48,17 +47,6 @@ class Postings:
         owners = np.empty(len(self.positions), np.uint32)
         owners[self.positions] = np.repeat(np.arange(len(self.codes), dtype=np.uint32), self.sizes)
         return owners
-
-    def check(self) -> Postings:
-        """Return these postings, or raise ``DamagedIndexError`` if they are not as ``Postings`` says."""
-        rows = len(self.positions)
-        seen = np.zeros(rows, bool)
-        if self.sizes.min() > 0 and self.sizes.sum() == rows and self.positions.max() < rows:
-            seen[self.positions] = True
-            falls = 1 + np.flatnonzero(self.positions[1:] < self.positions[:-1])
-            if seen.all() and np.isin(falls, self.starts).all() and (np.diff(self._firsts()) > 0).all():
-                return self
-        raise DamagedIndexError("the positions of the distinct codes of a segment are not in order")
 
     def held(self, codes: Counts) -> Counts:
         """Return how many positions have each of these codes; −1 stands for none."""

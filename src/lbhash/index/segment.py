@@ -30,9 +30,9 @@ _NONE = np.empty(0, np.int64)
 class Structure:
     """A FAISS index that finds candidates among the codes of a segment; ``tune`` sets how thoroughly it searches."""
 
-    def __init__(self, source: Any, rows: int, width: int, tune: Callable[[Any], None]) -> None:
+    def __init__(self, source: Any, tune: Callable[[Any], None]) -> None:
         # The source is the index, or its file, which is read when it is first needed.
-        self._source, self._rows, self._width, self._tune = source, rows, width, tune
+        self._source, self._tune = source, tune
         self._index: Any = None
         self._lock = Lock()
 
@@ -41,10 +41,7 @@ class Structure:
         with self._lock:
             if self._index is None:
                 index = self._read(self._source) if isinstance(self._source, Stored) else self._source
-                try:
-                    self._tune(index)
-                except AttributeError:  # a manifest that was made by hand names a structure of another kind
-                    raise DamagedIndexError("a FAISS file is not of the index's kind") from None
+                self._tune(index)
                 self._index = index
             return self._index
 
@@ -58,12 +55,9 @@ class Structure:
         import faiss
 
         try:  # FAISS trusts what it reads: the checksum comes first
-            index = faiss.deserialize_index_binary(file.read())
+            return faiss.deserialize_index_binary(file.read())
         except RuntimeError:
             raise DamagedIndexError(f"FAISS cannot read {file.path.name}") from None
-        if (index.ntotal, index.code_size) != (self._rows, self._width):
-            raise DamagedIndexError(f"{file.path.name} does not hold the codes of its segment")
-        return index
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +72,6 @@ class Segment:
     """The first id."""
     table: pa.Table | Stored | None = None
     """The attributes: a table in memory, a file that is read when it is first needed, or None."""
-    schema: pa.Schema | None = None
-    """The names and types of the attributes, which the file must have."""
     removed: npt.NDArray[np.int64] = field(default_factory=lambda: _NONE)
     """Positions of the removed codes, increasing."""
     structure: Structure | None = None
@@ -100,7 +92,7 @@ class Segment:
         if "positions" not in self.arrays:
             return None
         codes, sizes, positions = (whole(self.arrays[name]) for name in ("codes", "sizes", "positions"))
-        return Postings(codes, sizes.astype(np.int64), positions).check()
+        return Postings(codes, sizes.astype(np.int64), positions)
 
     def codes_at(self, positions: npt.NDArray[np.int64] | slice) -> PackedCodes:
         """Return the codes at these positions, ``uint8 [m, bytes]``."""
@@ -133,16 +125,6 @@ class Segment:
         """Return the ids of the codes that are not removed, ``int64 [len]``, increasing."""
         return self.ids_at(self.live())
 
-    @cached_property
-    def ordered(self) -> bool:
-        """Whether the ids increase, without which they are not found; all of them are read once."""
-        return self.names is None or bool((np.diff(self.names) > 0).all())
-
-    def check_order(self) -> None:
-        """Raise ``ValueError`` if the segment may have an id that ``find`` does not find."""
-        if not self.ordered:
-            raise DamagedIndexError("the ids of a segment do not increase")
-
     def find(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the positions of the codes with these ids; −1 for an id that is not there or is removed."""
         if self.names is None:
@@ -162,17 +144,9 @@ class Segment:
         return codes, self.ids_at(positions(np.arange(len(codes))))
 
     def attributes(self) -> pa.Table:
-        """Return the attributes, those of removed codes too."""
+        """Return the attributes, those of removed codes too; None if the index has none."""
         if isinstance(self.table, Stored):
-            name = self.table.path.name
-            try:
-                table = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self.table.read()))).read_all()
-            except pa.ArrowException:
-                raise DamagedIndexError(f"Arrow cannot read {name}") from None
-            if len(table) != self.count:
-                raise DamagedIndexError(f"{name} has {len(table)} rows and not {self.count}")
-            if self.schema is not None and not table.schema.equals(self.schema):
-                raise DamagedIndexError(f"{name} does not have the columns of the index")
+            table = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self.table.read()))).read_all()
             object.__setattr__(self, "table", table)  # so that it is read once
         return self.table
 
@@ -183,17 +157,13 @@ class Segment:
                 whole(array)
             elif isinstance(array, StoredArray):
                 array.file.check()
-        self.check_order()
-        _ = self.postings
-        if self.table is not None:
-            self.attributes()
+        self.attributes()
         if self.structure is not None:
             self.structure.index()
 
     def rows(self) -> tuple[PackedCodes, npt.NDArray[np.int64], pa.Table | None, npt.NDArray | None]:
         """Return codes, ids, attributes and vectors of what is not removed; ``ValueError`` if a file is damaged."""
-        self.check_order()
-        table = None if self.table is None else self.attributes()
+        table = self.attributes()
         vectors = whole(self.arrays["vectors"], keep=False) if "vectors" in self.arrays else None
         if not len(self.removed):
             return self.codes_at(slice(None)), self.ids(), table, vectors
@@ -317,7 +287,6 @@ class Segment:
         cls,
         folder: Path,
         entry: dict[str, Any],
-        schema: pa.Schema | None,
         width: int,
         vectors: Mapping[str, Any],
         tune: Callable[[Any], None],
@@ -337,9 +306,8 @@ class Segment:
             arrays={name: StoredArray(files[name], *form) for name, form in forms.items() if name in files},
             first=entry.get("first", 0),
             table=files.get("attributes"),
-            schema=schema,
             removed=read_removed(folder, entry),
-            structure=Structure(files["structure"], stored, width, tune) if "structure" in files else None,
+            structure=Structure(files["structure"], tune) if "structure" in files else None,
             entry=entry,
         )
 
@@ -349,7 +317,4 @@ def read_removed(folder: Path, entry: dict[str, Any]) -> npt.NDArray[np.int64]:
     if "removed" not in entry:
         return _NONE
     file = Stored(folder, entry["removed"])
-    removed = StoredArray(file, np.int64, (entry["removed"]["rows"],)).whole()
-    if not (removed[0] >= 0 and removed[-1] < entry["rows"] and (np.diff(removed) > 0).all()):
-        raise DamagedIndexError(f"{file.path.name} does not hold increasing positions")
-    return removed
+    return StoredArray(file, np.int64, (entry["removed"]["rows"],)).whole()

@@ -1,4 +1,4 @@
-"""The segments of an index, and the changes to them: in memory, or in a folder that survives a killed writer.
+"""An index of segments: its searches, and its changes, in memory or in a folder that survives a killed writer.
 
 A change writes new files beside the old ones, waits until they are on the disk, and renames a new manifest into place:
 that rename is the change. Whoever has the index open goes on reading the files that it opened. Adding writes the new
@@ -20,10 +20,23 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes
-from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
-from lbhash.index.base import Columns, Ids, Index, MaybeArray, OptionRanges, Options, State, check_options
+from lbhash.index import scan
+from lbhash.index.attributes import as_table, check_where, schema_from_text, schema_to_text
+from lbhash.index.base import (
+    Columns,
+    Ids,
+    Index,
+    MaybeArray,
+    Neighbors,
+    OptionRanges,
+    Options,
+    State,
+    Where,
+    Within,
+    check_options,
+)
 from lbhash.index.files import DamagedIndexError
-from lbhash.index.manifest import NAME, identity_of, last_generation, read_manifest, sweep, write_manifest
+from lbhash.index.manifest import NAME, files_of, identity_of, last_generation, read_manifest, sweep, write_manifest
 from lbhash.index.postings import group
 from lbhash.index.segment import Segment, Structure, read_removed
 from lbhash.utils.files import check_folder, exclusive
@@ -62,14 +75,15 @@ class SegmentState(State):
                 missing[places] = False
                 found.append((segment, places, positions[places]))
         if missing.any():
-            for segment in self.segments:
-                segment.check_order()
             raise ValueError(f"ids holds {names[missing][0]}, which the index does not have")
         return found
 
 
-class SegmentedIndex(Index):
-    """An index of segments, in memory or in a folder (``path``), and its changes; for the arguments see ``Index``."""
+class LocalIndex(Index):
+    """An index that searches in this process, over segments in memory or in a folder (``path``).
+
+    The kinds differ in how they find candidates in a large segment. For the arguments see ``Index``.
+    """
 
     OPTIONS: ClassVar[OptionRanges] = {}
 
@@ -104,7 +118,7 @@ class SegmentedIndex(Index):
 
         What ``known``, an index that was opened there before, has read is not read again if it is still the same.
         """
-        if isinstance(known, SegmentedIndex) and known.path == folder:
+        if isinstance(known, LocalIndex) and known.path == folder:
             self._state = known.state
         self._state, self.path = self._read(folder), folder
 
@@ -132,7 +146,7 @@ class SegmentedIndex(Index):
                 raise ValueError(f"index is {str(folder)!r}, which was built again with other settings; open it again")
             try:
                 known = self.state.segments if self.state.build == manifest["build"] else ()
-                segments = self._opened(folder, manifest["segments"], schema, manifest["kept"], known)
+                segments = self._opened(folder, manifest["segments"], manifest["kept"], known)
                 if identity_of(folder)[0] == manifest["build"]:
                     break
             except FileNotFoundError as error:
@@ -148,7 +162,6 @@ class SegmentedIndex(Index):
         self,
         folder: Path,
         entries: Sequence[dict[str, Any]],
-        schema: pa.Schema | None,
         kept: Mapping[str, Any] | None,
         known: Sequence[Segment] = (),
     ) -> tuple[Segment, ...]:
@@ -157,7 +170,7 @@ class SegmentedIndex(Index):
         for entry in entries:
             segment = next((segment for segment in known if segment.entry.get("codes") == entry["codes"]), None)
             if segment is None:
-                segment = Segment.open(folder, entry, schema, self._width, kept or {}, self._tune)
+                segment = Segment.open(folder, entry, self._width, kept or {}, self._tune)
             elif segment.entry != entry:
                 segment = replace(segment, removed=read_removed(folder, entry), entry=entry)
             segments.append(segment)
@@ -166,6 +179,80 @@ class SegmentedIndex(Index):
     def vector_facts(self, state: SegmentState) -> dict[str, Any] | None:
         """Return which vectors are stored, and their dtype and dim; None if none are."""
         return {"vectors": self.store_vectors, **(state.vectors or {})} if self.store_vectors else None
+
+    def ids(self) -> npt.NDArray[np.int64]:
+        """Return all ids, ``int64 [len]``, increasing."""
+        return _ids_of(self.state.segments)
+
+    def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors:
+        state = self.state
+        check_where(where, state.columns)
+        return scan.merge_nearest([part.nearest(queries, k, where) for part in state.segments], len(queries), k)
+
+    def _range_search(self, queries: PackedCodes, radius: int, where: Where) -> Within:
+        state = self.state
+        check_where(where, state.columns)
+        return scan.merge_within([part.within(queries, radius, where) for part in state.segments], len(queries))
+
+    def _codes_of(self, ids: Ids) -> PackedCodes:
+        found = np.empty((len(ids), self._width), np.uint8)
+        for segment, places, positions in self.state.located(ids):
+            found[places] = segment.codes_at(positions)
+        return found
+
+    def _vectors_of(self, ids: Ids) -> npt.NDArray:
+        state = self.state
+        if state.vectors is None:
+            raise ValueError("index has no vectors yet; add codes first")
+        found = np.empty((len(ids), state.vectors["dim"]), state.vectors["dtype"])
+        for segment, places, positions in state.located(ids):
+            found[places] = segment.vectors_at(positions)
+        return found
+
+    def _attributes_of(self, ids: Ids) -> pa.Table | None:
+        state = self.state
+        located = state.located(ids)
+        if not state.schema:
+            return None
+        order = np.argsort(np.concatenate([np.empty(0, np.int64), *(places for _, places, _ in located)]))
+        tables = [segment.attributes().take(pa.array(positions)) for segment, _, positions in located]
+        return pa.concat_tables([*tables, state.schema.empty_table()]).take(pa.array(order)).combine_chunks()
+
+    def info(self) -> dict[str, Any]:
+        """Return the facts about the index, with the number and the size of its segments."""
+        segments = self.state.segments
+        return super().info() | {
+            "kept": self.vector_facts(self.state),
+            "removed": sum(len(segment.removed) for segment in segments),
+            "segments": len(segments),
+            "bytes": self.stored_bytes,
+        }
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of the files that the index is read from."""
+        return sum(file["bytes"] for segment in self.state.segments for file in files_of(segment.entry))
+
+    def load(self) -> None:
+        """Read all files now, and compare their checksums; what searches need stays in memory."""
+        for segment in self.state.segments:
+            segment.load()
+
+    def verify(self) -> None:
+        """Read all files and compare their checksums; ``ValueError`` if one has changed since it was written."""
+        state = self.state
+        segments = state.segments
+        if self.path is not None:  # what is in memory may be older than what is in the folder now
+            segments = self._opened(self.path, [part.entry for part in segments], self.vector_facts(state))
+        for segment in segments:
+            segment.load()
+        if not (np.diff(_ids_of(segments)) > 0).all():
+            raise DamagedIndexError("two codes have the same id")
+
+    def _add(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None:
+        if self.path is None:  # what the caller does to its arrays later must not reach the index
+            codes, vectors = codes.copy(), None if vectors is None else np.array(vectors)
+        self.insert(codes, ids, attributes, vectors)
 
     def insert(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None:
         """Add codes, which nobody may change later, as a new segment (``Index.add``)."""
@@ -234,7 +321,7 @@ class SegmentedIndex(Index):
             codes = listed.codes
             given |= {"sizes": listed.sizes.astype(np.uint32), "positions": listed.positions}
         built = self._build(codes) if len(codes) >= MIN_ROWS else None
-        structure = None if built is None else Structure(built, len(codes), self._width, self._tune)
+        structure = None if built is None else Structure(built, self._tune)
         arrays = {name: array for name, array in (given | {"codes": codes}).items() if array is not None}
         return Segment(arrays, int(names[0]), table, structure=structure)
 
@@ -282,36 +369,28 @@ class SegmentedIndex(Index):
             return
         manifest = self._write(self.path, state)
         known = self.state.segments
-        segments = self._opened(self.path, manifest["segments"], state.schema, manifest["kept"], known)
+        segments = self._opened(self.path, manifest["segments"], manifest["kept"], known)
         self._state = replace(state, segments=segments)
         sweep(self.path, manifest)
 
     def _write(self, folder: Path, state: SegmentState) -> dict[str, Any]:
         """Write new segments, then the manifest, and return it. The files of a failed attempt are removed."""
-        stem, before = f"{state.generation:08d}.", {file.name for file in folder.iterdir()}
+        stem = f"{state.generation:08d}."
         try:
             entries = [segment.stored(folder, f"{stem}{number}") for number, segment in enumerate(state.segments)]
             manifest = {
                 **self._settings,
-                "count": len(state),
                 "build": state.build,
                 "generation": state.generation,
                 "next_id": state.next_id,
-                "label": state.label,
-                "attributes": {field.name: str(field.type) for field in state.schema or ()},
                 "schema": schema_to_text(state.schema),
                 "kept": self.vector_facts(state),
                 "segments": entries,
             }
             write_manifest(folder, manifest)
         except BaseException:
-            committed = False
             with suppress(OSError, ValueError):
-                committed = identity_of(folder) == state.identity
-            for file in () if committed else folder.iterdir():
-                if file.name.startswith(stem) and file.name not in before:
-                    with suppress(OSError):
-                        file.unlink()
+                sweep(folder, read_manifest(folder) if (folder / NAME).exists() else {"segments": []})
             raise
         return manifest
 
@@ -332,6 +411,10 @@ def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
     busy = f"index is {str(folder)!r}, which another writer has kept locked for {patience:g} s; try again later"
     with exclusive(folder, "index.lock", busy, patience):
         yield
+
+
+def _ids_of(segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
+    return np.sort(np.concatenate([np.empty(0, np.int64), *(segment.ids() for segment in segments)]))
 
 
 def _built_again(folder: Path) -> ValueError:
