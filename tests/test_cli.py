@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import io
 import json
 import shlex
 import shutil
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 import lbhash.cli.app
@@ -28,14 +29,15 @@ TINY = ("--bits", "12", "--hidden", "16", "--epochs", "2")
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory, lbhash_command):
+def work(tmp_path_factory):
     """A folder with a model of digits, and the codes of its base and queries, made by the program."""
     folder = tmp_path_factory.mktemp("work")
-    done = lbhash_command("train", *TINY, "--out", "model", "--json", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    (folder / "train.json").write_text(done.stdout)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setattr(sys, "argv", ["lbhash", "train", *TINY, "--out", "model", "--json"])
+        with redirect_stdout(io.StringIO()) as told:
+            lbhash.cli.app.app(standalone_mode=False)
+        (folder / "train.json").write_text(told.getvalue())
         for split, name in (("base", "base.parquet"), ("query", "query.npz")):
             patch.setattr(sys, "argv", ["lbhash", "encode", "--model", "model", "--split", split, "--out", name])
             lbhash.cli.app.app(standalone_mode=False)
@@ -278,11 +280,6 @@ def test_a_file_is_named(tmp_path, command, monkeypatch, text, said):
     assert data in line
 
 
-def test_a_misspelled_method():
-    with pytest.raises(ValueError, match=r"did you mean 'itq'\?$"):
-        Hasher(8, "itqq").fit(np.eye(4), [0, 0, 1, 1])
-
-
 def test_small_classes_are_not_outvoted(tmp_path, command, monkeypatch, write_parquet, blobs):
     monkeypatch.chdir(tmp_path)
     write_parquet("d.parquet", blobs.x, label=blobs.y)
@@ -341,13 +338,7 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, monkeypat
     [
         (("--data", "no.parquet"), "data is 'no.parquet', and there is no such file"),
         (("--data", "train.json"), "data is 'train.json'; it must end in"),
-        (("--data", "."), "which has no file train"),
-        (("--data", "digits", "--labels", "no.npy", "--protocol", "no"), "protocol is 'no'; it must be one of"),
-        (("--base", "no.parquet"), "base and query go together"),
-        (("--split-seed", "-1"), "the seed of the split is -1"),
-        (("--protocol", "cifar10"), "class 0 has 178 rows; the protocol needs more than 600"),
         (("--guidance-weight", "low"), "guidance-weight is 'low'; it must be a finite number or 'balanced'"),
-        (("--guidance-weight", "nan"), "guidance-weight is 'nan'; it must be a finite number or 'balanced'"),
         (
             ("--guidance-weight", "balanced", "--no-guided"),
             "guidance-weight is 'balanced', and --no-guided is given; leave one out",
@@ -355,18 +346,6 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, monkeypat
         (("--method", "csqq"), "method is 'csqq'; it must be one of hashnet, dbdh, dsdh, dch, greedyhash, csq"),
         (("--recipe", "nosuch"), "Invalid value for '--recipe': 'nosuch' is not one of 'tuned', 'paper'"),
         (("--bits", "0"), "bits is 0; it must be from 1 to 1024"),
-        (("--bits", "5000"), "bits is 5000; it must be from 1 to 1024"),
-        (("--bits", "3"), "classes is 10; with 3 bits it must be from 1 to 2^3 = 8"),
-        (("--epochs", "0"), "epochs is 0; it must be at least 1"),
-        (("--batch-size", "1"), "batch_size is 1; it must be at least 2"),
-        (("--lr", "-1"), "lr is -1.0; it must be above 0"),
-        (("--hidden", "-1"), "hidden is -1; it must be at least 0"),
-        (("--dropout", "1"), "dropout is 1.0; it must be at least 0 and below 1"),
-        (("--centers", "far"), "'far'; it must be one of best, best-ratio"),
-        (("--seed", "-1"), "seed is -1; it must be at least 0"),
-        (("--threads", "0"), "threads is 0; it must be at least 1"),
-        (("--device", "abacus"), "device is 'abacus', which cannot be used here"),
-        (("--top-k", "0"), "top_k is 0; it must be from 1 to the size of the base (1597)"),
         (("--top-k", "1598"), "top_k is 1598; it must be from 1 to the size of the base (1597)"),
         (("--out", "train.json"), "out is 'train.json', which is a file; it must be a folder"),
         (("--out", "model"), "out is 'model', which already holds a model"),
@@ -382,9 +361,7 @@ def test_bad_trainings(inside, command, arguments, said):
     ("arguments", "said"),
     [
         (("--model", "no"), "model is 'no', and there is no such folder"),
-        (("--model", "train.json"), "model is 'train.json', and there is no such folder"),
         (("--model", "model/logs"), "which has no config.json; it must be a folder that lbhash wrote"),
-        (("--data", "no.npy"), "data is 'no.npy', and there is no such file"),
         (("--out", "new.csv"), "out is 'new.csv'; it must end in .parquet or .npz"),
         (("--protocol", "no", "--split", "base"), "protocol is 'no'"),
     ],
@@ -399,17 +376,6 @@ def test_bad_encodings(inside, command, arguments, said):
     assert_refused(command("encode", *defaults, *arguments), said)
 
 
-def test_encoding_data_of_another_dimension(inside, command, tmp_path):
-    np.save(tmp_path / "d.npy", np.zeros((5, 63)))
-    arguments = ("--model", "model", "--data", tmp_path / "d.npy")
-    assert_refused(
-        command("encode", *arguments, "--out", tmp_path / "c.npz"),
-        "embeddings have 63 numbers a row; the model takes 64",
-    )
-    assert_refused(command("search", *arguments, "--index", "base.parquet"), "embeddings have 63 numbers a row")
-    assert [file.name for file in tmp_path.iterdir()] == ["d.npy"]
-
-
 def test_a_model_with_a_pickle(work, command, tmp_path, monkeypatch):
     monkeypatch.chdir(work)
     for file in ("config.json", "model.safetensors"):
@@ -420,15 +386,6 @@ def test_a_model_with_a_pickle(work, command, tmp_path, monkeypatch):
     assert_refused(command("search", "--model", tmp_path, "--index", "base.parquet"), said)
     assert not (tmp_path / "c.npz").exists()
     assert not (work / "ran").exists()
-
-
-def test_a_damaged_model(work, command, tmp_path):
-    (tmp_path / "config.json").write_bytes((work / "model" / "config.json").read_bytes())
-    weights = (work / "model" / "model.safetensors").read_bytes()
-    (tmp_path / "model.safetensors").write_bytes(weights[: len(weights) // 2])
-    out = tmp_path / "c.npz"
-    assert_refused(command("encode", "--model", tmp_path, "--out", out), "model is ", "which could not be loaded")
-    assert not out.exists()
 
 
 @pytest.fixture(scope="module")
@@ -460,8 +417,6 @@ def others(work, blobs):
         ("model.npz", "base was encoded by model 0123456789abcdef and queries by "),
         ("unlabeled.npz", "base has no labels; an evaluation needs them"),
         ("text.parquet", "which is damaged or no file of codes"),
-        ("no.parquet", "and there is no such file"),
-        ("text.faiss", "it must end in .parquet or .npz"),
     ],
 )
 def test_bad_evaluations(inside, others, command, name, said):
@@ -469,30 +424,12 @@ def test_bad_evaluations(inside, others, command, name, said):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
-    [
-        ("--top-k", 0, "top_k is 0; it must be from 1 to the size of the base (1597)"),
-        ("--top-k", 1598, "top_k is 1598; it must be"),
-        ("--radius", -1, "radius is -1; it must be from 0 to the length of a code (12)"),
-        ("--radius", 13, "radius is 13; it must be"),
-    ],
-)
-def test_bad_figures(inside, command, option, value, said):
-    files = ("--queries", "query.npz", "--base", "base.parquet")
-    assert_refused(command("evaluate", *files, option, value), said)
-
-
-@pytest.mark.parametrize(
     ("base", "arguments", "said"),
     [
-        ("bits.npz", (), "index holds codes of 11 bits and the model makes 12; use one model for both"),
         ("model.npz", (), "index was made by model 0123456789abcdef and the model is "),
         ("wide", (), "index holds codes of 28 bits and the model makes 12"),
         ("text.faiss", (), "which is a file; it must be a folder that holds an index"),
-        ("no.faiss", (), "and there is no such folder"),
         ("unlabeled.npz", ("--row", 1797), "row is 1797; it must be from 0 to 1796"),
-        ("unlabeled.npz", ("--row", -1), "row is -1; it must be from 0 to 1796"),
-        ("unlabeled.npz", ("-k", 0), "k is 0; it must be from 1 to the size of the index (1597)"),
         ("unlabeled.npz", ("-k", 1598), "k is 1598; it must be from 1 to"),
     ],
 )
@@ -510,37 +447,15 @@ def test_bad_centers(inside, command):
         (("--bits", 3), "classes is 10; with 3 bits it must be from 1 to 2^3 = 8"),
         (("--bits", 8, "--kind", "far"), "kind is 'far'; it must be one of"),
         (("--bits", 8, "--out", "c.txt"), "out is 'c.txt'; it must end in .npy"),
-        (("--bits", 4, "--kind", "kerdock"), "kind is 'kerdock', which has no 10 words of 4 bits"),
         (("--bits", 8, "--compare", "--out", "c.npy"), "out is 'c.npy'; --compare writes no centers"),
-        (("--bits", 0), "bits is 0; it must be from 1 to 1024"),
     ):
         assert_refused(command("centers", "--classes", 10, *arguments), said)
-
-
-def test_damaged_data(inside, command, tmp_path, write_parquet):
-    wide = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
-    file = write_parquet(tmp_path / "d.parquet", wide, label=np.arange(100) % 2)
-    content = file.read_bytes()
-    file.write_bytes(content[: len(content) // 2])
-    assert_refused(command("train", *TINY, "--data", file, "--out", "new"), "data is ", "which is damaged or no Parq")
-    wide[57, 3] = np.nan
-    write_parquet(file, wide, label=np.arange(100) % 2)
-    assert_refused(command("train", *TINY, "--data", file, "--out", "new"), "NaN or infinite in row 57")
-    assert pq.read_table(file).num_rows == 100
-
-
-def test_an_unwritable_place(inside, command, tmp_path):
-    (tmp_path / "file").write_text("")
-    out = tmp_path / "file" / "c.npz"
-    assert_refused(command("encode", "--model", "model", "--out", out), str(tmp_path / "file"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("train", "--bitz", 8, "--out", "new"), "--bitz"),
-        (("train", "--bits", "eight", "--out", "new"), "--bits"),
-        (("train",), "--out"),
         (("encode", "--model", "model", "--out", "new.npz", "--split", "some"), "some"),
         (("tain",), "tain"),
     ],
@@ -635,15 +550,6 @@ def test_encode_takes_one_form_of_data(inside, command, tmp_path, write_parquet)
     assert_refused(command(*search, "--data", tmp_path), "data is ", "which is a folder; it must be a file")
 
 
-def test_train_refuses_what_does_not_go_together(inside, command, tmp_path):
-    train = ("train", *TINY, "--out", "new")
-    folder = ("--data", tmp_path)
-    assert_refused(command(*train, *folder, "--protocol", "holdout"), "protocol is 'holdout' and data is the folder")
-    assert_refused(command(*train, *folder, "--labels", "y.npy"), "labels is 'y.npy' and data is the folder")
-    assert_refused(command(*train, "--labels", "y.npy"), "labels is 'y.npy' and data is 'digits', which has labels")
-    assert_refused(command(*train, "--centers", "far"), "centers is 'far'; it must be one of best")
-
-
 def test_files_of_label_lists_encoded_one_at_a_time(tmp_path, command, monkeypatch, write_parquet, blobs):
     monkeypatch.chdir(tmp_path)
     lists = [np.flatnonzero(row).tolist() for row in blobs.hot]
@@ -706,12 +612,6 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path, command, monkeypatch):
     file = Path("m/checkpoints/last.ckpt")
     file.write_bytes(file.read_bytes()[:1000])
     assert_refused(command(*arguments, "--resume"), "the checkpoint in 'm' is damaged", "start anew without resume")
-
-
-def test_an_npy_without_a_row(inside, command, tmp_path):
-    np.save(tmp_path / "d.npy", np.zeros((0, 64)))
-    arguments = ("--model", "model", "--data", tmp_path / "d.npy", "--out", tmp_path / "c.npz")
-    assert_refused(command("encode", *arguments), "data is ", "which has no row")
 
 
 @pytest.mark.parametrize("method", ["greedyhash", "dsdh", "csq"])

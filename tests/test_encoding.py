@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -17,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.codes.io import read_codes, read_facts
-from lbhash.codes.shards import MANIFEST, Shard, read_manifest, shards_of, write_manifest
+from lbhash.codes.io import read_codes
+from lbhash.codes.shards import MANIFEST, read_manifest, shards_of, write_manifest
 from lbhash.data import load_table
 from lbhash.data.images.stores import FileImages
 from lbhash.data.readers import read_table
@@ -97,19 +96,6 @@ def test_every_row_is_in_one_shard(rows, shard_rows):
     assert {(shard.number, shard.count) for shard in shards} == {(at, len(shards)) for at in range(len(shards))}
 
 
-def test_names_of_shards():
-    assert [shard.name for shard in shards_of(3, 2)] == ["part-00000-of-00002.parquet", "part-00001-of-00002.parquet"]
-
-
-@pytest.mark.parametrize(
-    ("rows", "shard_rows", "said"),
-    [(0, 5, "rows is 0; it must be at least 1"), (5, 0, "shard_rows is 0; it must be at least 1")],
-)
-def test_bad_plans(rows, shard_rows, said):
-    with pytest.raises(ValueError, match=f"^{said}"):
-        shards_of(rows, shard_rows)
-
-
 # ------------------------------------------------------------------------------------------------- reading forward
 
 
@@ -184,8 +170,7 @@ def test_streamed_embeddings_are_those_of_the_file(data, embeddings, labels):
 # ------------------------------------------------------------------------------------------------- what is encoded
 
 
-@pytest.mark.parametrize("split", ["all", "base", "query"])
-@pytest.mark.parametrize("shard_rows", [9, 40, 1000])
+@pytest.mark.parametrize(("split", "shard_rows"), [("all", 40), ("base", 1000), ("query", 9)])
 def test_a_folder_holds_what_a_file_holds(model, data, tmp_path, command, split, shard_rows):
     carry = ("--columns", "name", "--columns", "in_base")
     arguments = ("encode", "--model", model, "--data", data, "--split", split, *carry, "--json")
@@ -212,20 +197,6 @@ def test_labels(model, tmp_path, write_parquet, embeddings, kind, command):
     assert_same(found, read_codes(tmp_path / "codes.parquet"))
     assert (found.labels is None) == (kind == "none")
     assert found.labels is None or found.labels.shape == (ROWS, 6)  # as wide as those of the training
-
-
-@pytest.mark.parametrize("suffix", [".npy", ".npz"])
-def test_arrays(model, tmp_path, embeddings, labels, suffix):
-    file = tmp_path / f"data{suffix}"
-    if suffix == ".npy":
-        np.save(file, embeddings)
-        np.save(tmp_path / "data_labels.npy", labels)
-    else:
-        np.savez(file, embeddings=embeddings, labels=labels)
-    encode(model, file, tmp_path / "codes", shard_rows=50)
-    found = read_codes(tmp_path / "codes")
-    np.testing.assert_array_equal(found.codes, HashModel.from_pretrained(model).encode(embeddings))
-    np.testing.assert_array_equal(found.labels, labels)
 
 
 def test_files_of_splits(model, tmp_path, write_parquet, embeddings, labels):
@@ -269,31 +240,20 @@ def test_the_memory_is_not_that_of_the_rows(model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "said"),
+    ("change", "said"),
     [
-        (lambda rows: rows.__setitem__(90, None), ValueError, "column 'embedding' of data is missing in row 90"),
-        (lambda rows: rows[90].pop(), ValueError, "column 'embedding' of data has 11 numbers in row 90; all rows must"),
-        (
-            lambda rows: rows[90].__setitem__(3, None),
-            ValueError,
-            "column 'embedding' of data has a missing number in r",
-        ),
-        (lambda rows: rows[90].__setitem__(3, np.nan), ValueError, "embeddings of data is NaN or infinite in row 90;"),
-        (
-            lambda rows: rows[90].__setitem__(3, 1e300),
-            ValueError,
-            "embeddings of data is beyond the range of float32 in",
-        ),
-        (lambda rows: rows.__setitem__(0, None), ValueError, "column 'embedding' of data is missing in row 0"),
+        (lambda rows: rows[90].pop(), "column 'embedding' of data has 11 numbers in row 90; all rows must"),
+        (lambda rows: rows[90].__setitem__(3, np.nan), "embeddings of data is NaN or infinite in row 90;"),
+        (lambda rows: rows.__setitem__(0, None), "column 'embedding' of data is missing in row 0"),
     ],
 )
-def test_bad_rows_are_refused_as_by_whoever_reads_all(model, tmp_path, embeddings, change, error, said):
+def test_bad_rows_are_refused_as_by_whoever_reads_all(model, tmp_path, embeddings, change, said):
     rows = embeddings.astype(np.float64).tolist()
     change(rows)
     pq.write_table(pa.table({"embedding": rows}), tmp_path / "data.parquet")
-    with pytest.raises(error, match=f"^{said}") as at_once:
+    with pytest.raises(ValueError, match=f"^{said}") as at_once:
         read_table(tmp_path / "data.parquet")
-    with pytest.raises(error, match=f"^{said}") as streamed:
+    with pytest.raises(ValueError, match=f"^{said}") as streamed:
         encode(model, tmp_path / "data.parquet", tmp_path / "codes", shard_rows=40)
     file = f" (data is {str(tmp_path / 'data.parquet')!r})"  # a stream does not name it after the first rows
     assert str(streamed.value).removesuffix(file) + file == str(at_once.value)
@@ -450,7 +410,7 @@ def test_other_embeddings_of_the_same_size_time_and_labels_are_refused(model, tm
     assert contents(out) == before
 
 
-@pytest.mark.parametrize("count", [1, 3, 400])
+@pytest.mark.parametrize("count", [1, 400])
 def test_a_sample_of_files(tmp_path, count):
     files = [f"{number}.bin" for number in range(count)]
     for file in files:
@@ -464,19 +424,6 @@ def test_a_sample_of_files(tmp_path, count):
         content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
         (tmp_path / file).write_bytes(content)
     assert list(sampled(tmp_path, files)) != sample
-
-
-def test_a_small_file_is_its_own_sample(tmp_path):
-    (tmp_path / "a").write_bytes(bytes(range(256)) * 100)
-    (tmp_path / "empty").write_bytes(b"")
-    sample = set(sampled(tmp_path, ["a"]))
-    for place in range(0, 25_600, 97):
-        content = bytearray(bytes(range(256)) * 100)
-        content[place] ^= 1
-        (tmp_path / "a").write_bytes(content)
-        assert set(sampled(tmp_path, ["a"])) != sample
-    assert list(sampled(tmp_path, ["empty", "missing"])) == [b""]
-    assert list(sampled(tmp_path, [])) == []
 
 
 def test_images_of_the_same_size_and_time_have_another_sample(tmp_path):
@@ -510,8 +457,6 @@ def test_other_rows_of_the_same_file_are_refused(model, tmp_path, write_parquet,
         ({"workers": -1}, "workers is -1; it must be at least 0"),
         ({"precision": "16"}, "precision is '16'; it must be one of 32, bf16"),
         ({"batch_size": 8}, "batch_size is 8 and data are embeddings; it is for images, which a backbone embeds"),
-        ({"workers": 0}, "workers is 0 and data are embeddings"),
-        ({"precision": "32"}, "precision is '32' and data are embeddings"),
         ({"columns": ("names",)}, "columns has 'names'; it must name columns of the data"),
     ],
 )
@@ -675,10 +620,6 @@ def test_what_is_a_folder(tmp_path, monkeypatch, out, folder):
     [
         (("--shard-rows", 5), "shard_rows is '5'"),
         (("--batch-size", 5), "batch_size is '5'"),
-        (("--workers", 1), "workers is '1'"),
-        (("--precision", "bf16"), "precision is 'bf16'"),
-        (("--engine", "ray"), "engine is 'ray'"),
-        (("--ray-address", "auto"), "ray_address is 'auto'"),
     ],
 )
 def test_what_a_file_does_not_take(model, data, tmp_path, command, monkeypatch, arguments, said):
@@ -712,38 +653,7 @@ def test_a_file_is_replaced_on_request_only(model, data, tmp_path, command, monk
         assert len(read_codes("codes.parquet").codes) == 137
 
 
-def test_a_shard_says_what_it_is_of(model, data, tmp_path):
-    encode(model, data, tmp_path / "codes", shard_rows=30)
-    shard = Shard(4, 5, 120, 137)
-    facts = read_facts(tmp_path / "codes" / shard.name)
-    assert (facts["start"], facts["stop"], facts["count"], facts["damaged"]) == (120, 137, 17, [])
-    for file, content in (("none.parquet", None), ("text.parquet", b"x"), ("bare.parquet", b"")):
-        if content == b"":
-            pq.write_table(pa.table({"x": [1]}), tmp_path / file)
-        elif content is not None:
-            (tmp_path / file).write_bytes(content)
-        with pytest.raises(ValueError, match=rf"^'.*{file}' is damaged or no file of codes: "):
-            read_facts(tmp_path / file)
-
-
 # ------------------------------------------------------------------------------------------------- the stores
-
-
-def test_the_manifest_is_the_one_of_earlier_versions(model, data, tmp_path, labels):
-    """Folders that earlier versions wrote are gone on with: names, order and fingerprints stay."""
-    encode(model, data, tmp_path / "codes", shard_rows=30, columns=("name",))
-    manifest = read_manifest(tmp_path / "codes")
-    names = ["format", "version", "model", "bits", "data", "fingerprint", "split", "carry", "sample", "rows", "content"]
-    assert list(manifest) == [*names, "shard_rows", "complete"]
-    source = {name: manifest[name] for name in names[2:]}
-    content = hashlib.sha256(f"int64 ({ROWS},)".encode() + np.arange(ROWS).tobytes())
-    content.update(f"int64 ({ROWS},)".encode() + labels.tobytes())
-    assert source["content"] == content.hexdigest()[:16]
-    facts = os.stat(data)
-    of_file = hashlib.sha256(f"data.parquet\0{facts.st_size}\0{facts.st_mtime_ns}\n".encode())
-    assert source["fingerprint"] == of_file.hexdigest()[:16]
-    mark = hashlib.sha256(json.dumps(source, sort_keys=True).encode()).hexdigest()[:16]
-    assert read_facts(tmp_path / "codes" / "part-00000-of-00005.parquet")["mark"] == mark
 
 
 def test_embeddings_in_shards(tmp_path):

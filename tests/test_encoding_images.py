@@ -23,7 +23,6 @@ from lbhash.data.images.corrupt import find_unreadable
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.encode import encode_folder
-from lbhash.pipeline.encoding.factory import is_sampled
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.shard_store import CodeShards
 
@@ -347,25 +346,6 @@ def test_what_cannot_be_read_is_looked_for_once(broken, cache, monkeypatch):
     assert find_unreadable(load_images(broken)) == DAMAGED
 
 
-def test_which_splits_are_sampled(tmp_path):
-    table = load_images(write_parquet(tmp_path / "data.parquet", images()))
-    assert is_sampled(table, None)
-    assert is_sampled(table, "cifar10")
-    base = np.arange(ROWS) % 5 > 0
-    flagged = load_images(
-        write_parquet(tmp_path / "flags.parquet", images(), in_train=base, in_base=base, in_query=~base)
-    )
-    assert not is_sampled(flagged, None)
-    assert is_sampled(flagged, "holdout")
-    parts = tmp_path / "parts"
-    parts.mkdir()
-    for name in ("train-00000", "test-00000"):
-        write_parquet(parts / f"{name}.parquet", images())
-    assert not is_sampled(load_images(parts), None)  # official
-    assert is_sampled(load_images(parts), "imagenet100")
-    assert is_sampled(load_images(parts), "holdout")
-
-
 # ------------------------------------------------------------------------------------------------- going on
 
 
@@ -400,9 +380,3 @@ def test_changed_images_are_refused(model, backbone_folder, tmp_path):
     ):
         encode(model, backbone_folder, root, tmp_path / "codes")
     assert MANIFEST in contents(tmp_path / "codes")
-
-
-@pytest.mark.parametrize("name", ["base", "query", "labels"])
-def test_images_are_one_file_or_folder(model, backbone_folder, data, tmp_path, name):
-    with pytest.raises(ValueError, match=rf"^{name} is 'x.parquet' and the data are images"):
-        encode(model, backbone_folder, data, tmp_path / "codes", **{name: "x.parquet"})

@@ -221,9 +221,6 @@ def test_codes_of_a_column_a_bit_are_not_taken_for_packed_ones():
     assert evaluate(zeros[:20], labels[:20], zeros[20:], labels[20:]).bits == 64
 
 
-# ---------------------------------------------------------------------------------------------------------- old names
-
-
 def assert_same_report(found, whole):
     assert found.as_dict() == whole.as_dict()
     for name in ("centers", "present", "intra_counts", "inter_counts", "intra_per_class"):

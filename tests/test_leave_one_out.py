@@ -77,14 +77,6 @@ def test_digits_are_told_about_as_well_as_a_cross_validation_tells_them():
     assert (found.argmax(1) == y)[sure].mean() > 0.97  # what it is sure of, it knows
 
 
-def test_a_wrong_label_is_not_believed():
-    x, y = load_digits(return_X_y=True)
-    wrong = y.copy()
-    wrong[:20] = (y[:20] + 1) % 10
-    found = leave_one_out(part_of(x.astype(np.float32), wrong), 10)[:20]
-    assert np.median(found[np.arange(20), y[:20]]) > 10 * np.median(found[np.arange(20), wrong[:20]])
-
-
 def test_rows_come_in_chunks_and_settings_from_a_sample(monkeypatch):
     x, y = load_digits(return_X_y=True)
     part = part_of(x.astype(np.float32), y)
@@ -104,10 +96,10 @@ def test_rows_come_in_chunks_and_settings_from_a_sample(monkeypatch):
 def test_long_rows_are_projected(monkeypatch):
     """Onto so many directions that what is said of the rows is nearly the same."""
     x, y = load_digits(return_X_y=True)
-    long = np.repeat(x.astype(np.float32), 60, axis=1)
-    monkeypatch.setattr(module, "MOST_DIM", 1000)
+    long = np.repeat(x.astype(np.float32), 20, axis=1)
+    monkeypatch.setattr(module, "MOST_DIM", 800)
     ridge = module._Ridge.of(part_of(long, y), 10)
-    assert ridge.rotated(long[:7]).shape == (7, 1000)
+    assert ridge.rotated(long[:7]).shape == (7, 800)
     z = (long - long.mean(0)) / np.where(long.std(0) > 0, long.std(0), 1)
     lengths = np.linalg.norm(ridge.rotated(long), axis=1) / np.linalg.norm(z, axis=1)
     assert abs(lengths - 1).max() < 0.2
@@ -132,16 +124,6 @@ def test_of_many_rows_some_are_drawn(monkeypatch):
     assert found.sum(axis=1).min() > 30
     assert np.trace(found) / 600 == pytest.approx(np.trace(whole) / len(x), abs=0.05)
     np.testing.assert_array_equal(found, confusion(part_of(x, y), 10))
-
-
-def test_few_rows_that_are_too_long_are_projected(monkeypatch):
-    x, y = load_digits(return_X_y=True)
-    x, y = x[:100, np.arange(640) % 64].astype(np.float32), y[:100]
-    exact = module._Ridge.of(part_of(x, y), 10)
-    assert exact.rotated(x).shape == (100, 100)
-    monkeypatch.setattr(module, "_NUMBERS", 64_000 - 1)
-    monkeypatch.setattr(module, "MOST_DIM", 500)
-    assert module._Ridge.of(part_of(x, y), 10).rotated(x).shape == (100, 500)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])

@@ -136,26 +136,6 @@ def test_harmonic_sums(after, count):
     assert moment(after, count, harmonic(after, count)) == pytest.approx(b, rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(["retrieved", "all"]))
-def test_best_and_worst_enclose_the_expectation(seed, normalize):
-    rng = np.random.default_rng(seed)
-    base = int(rng.integers(1, 300))
-    hist = RankHistogram.from_codes(
-        rng.integers(0, 256, (4, 1), dtype=np.uint8),
-        rng.integers(0, 3, 4),
-        rng.integers(0, 256, (base, 1), dtype=np.uint8),
-        rng.integers(0, 3, base),
-    )
-    at = int(rng.integers(1, base + 1))
-    best, expected, worst = (average_precision(hist, at, ties, normalize) for ties in ("best", "expected", "worst"))
-    kept = ~np.isnan(expected)
-    assert (best[kept] >= expected[kept] - 1e-12).all()
-    assert (expected[kept] >= worst[kept] - 1e-12).all()
-    assert (best[kept] <= 1 + 1e-12).all()
-    assert (worst[kept] >= 0).all()
-
-
 @settings(max_examples=80, deadline=None)
 @given(items, st.data())
 def test_precision_and_recall(ranked, data):

@@ -49,12 +49,6 @@ def test_predictions_are_those_of_a_slow_vote(seed, bits, data):
     assert knn_accuracy(queries, wanted, base, labels, k) == np.mean(found == wanted)
 
 
-def test_equal_votes_go_to_the_lowest_class():
-    base = pack([[1, -1], [-1, 1]])
-    assert knn_predict(pack([[1, 1]]), base, [7, 3], k=2).tolist() == [3]
-    assert knn_predict(pack([[1, 1]]), base, [7, 3], k=1).tolist() == [3]
-
-
 CODES = pack([[1, 1], [1, -1]])
 
 
