@@ -165,14 +165,6 @@ def test_packing_is_that_of_the_library(logits):
     np.testing.assert_array_equal(out.numpy(), logits)
 
 
-@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
-def test_packing_is_exact_in_narrow_types(kind):
-    signs = torch.from_numpy(unpack(np.arange(256, dtype=np.uint8)[:, None], 8)).float()
-    values = CodeNetwork(Given(8)).byte_values
-    made = (signs >= 0).to(kind) @ values.to(kind)
-    assert made.float().flatten().tolist() == list(range(256))
-
-
 def test_the_file_says_what_its_codes_are(model, written):
     file, facts = written
     proto = onnx.load(file)

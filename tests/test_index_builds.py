@@ -45,19 +45,18 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("again", [removed_and_built, overwritten])
-@pytest.mark.parametrize(("model", "count"), [("m", 3), ("another", 3)])
-def test_a_writer_leaves_what_was_built_anew(tmp_path, again, model, count, change):
+def test_a_writer_leaves_what_was_built_anew(tmp_path, again, change):
     index_of(0, 3).save(tmp_path / "i")
     writer = open_index(tmp_path / "i")
-    again(index_of(1, count, model), tmp_path / "i")
+    again(index_of(1, 3, "another"), tmp_path / "i")
     with pytest.raises(ValueError, match=rf"index is '.*', {ANEW}"):
         change(writer)
     now = open_index(tmp_path / "i")
     now.verify()
-    assert (len(now), now.model) == (count, model)
-    np.testing.assert_array_equal(now.codes_of(now.ids()), codes_of(1, count))
+    assert (len(now), now.model) == (3, "another")
+    np.testing.assert_array_equal(now.codes_of(now.ids()), codes_of(1, 3))
     now.add(codes_of(2, 1))
-    assert len(open_index(tmp_path / "i")) == count + 1
+    assert len(open_index(tmp_path / "i")) == 4
 
 
 def test_a_writer_leaves_what_takes_the_place_while_it_writes(tmp_path, monkeypatch):
@@ -90,19 +89,6 @@ def test_a_reader_takes_the_new_one_of_the_same_model(tmp_path):
     reader.add(codes_of(2, 1))
     assert not reader.outdated()
     assert (len(open_index(tmp_path / "i")), reader.build) == (4, open_index(tmp_path / "i").build)
-
-
-def test_the_same_codes_with_other_attributes(tmp_path):
-    for label, again in ((0, None), (1, removed_and_built)):
-        index = FlatIndex(16)
-        index.add(codes_of(0, 3), attributes={"label": [label] * 3})
-        if again is None:
-            index.save(tmp_path / "i")
-            reader = open_index(tmp_path / "i")
-        else:
-            again(index, tmp_path / "i")
-    assert reader.refresh()
-    assert reader.attributes_of([0, 1, 2])["label"].to_pylist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize("model", ["another", ""])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import socket
-import subprocess
 import sys
 import time
 from contextlib import contextmanager
@@ -458,23 +456,6 @@ class TestWhatIsThere:
         with pytest.raises(ValueError, match="there is no such folder"):
             build_index(table, f"milvus+{tmp_path}/folder/none.db")
         assert list(tmp_path.iterdir()) == []
-
-    def test_the_process_ends_with_the_program(self, tmp_path):
-        file = tmp_path / "own.db"
-        code = (
-            "import numpy as np\nfrom lbhash.codes.io import CodeTable\nfrom lbhash.index import build_index\n"
-            "table = CodeTable(np.arange(9, dtype=np.uint8)[:, None], 8, np.arange(9), None)\n"
-            f"index = build_index(table, 'milvus+{file}')\n"
-            "from milvus_lite.server_manager import server_manager_instance as manager\n"
-            f"print(manager._servers[{str(file)!r}]._p.pid, len(index))"
-        )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-        process, count = map(int, done.stdout.split())
-        assert (count, done.stderr) == (9, "")
-        deadline = time.monotonic() + 10
-        while os.path.exists(f"/proc/{process}") and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not os.path.exists(f"/proc/{process}")
 
     def test_the_commands(self, base, command, tmp_path, monkeypatch):
         monkeypatch.setenv("LBHASH_MILVUS_TOKEN", "unused")

@@ -40,9 +40,9 @@ def test_by_the_codes_alone(outputs):
     assert (best.scores.dtype, best.distances.dtype, best.ids.dtype) == (np.float32, np.int32, np.int64)
 
 
-@pytest.mark.parametrize("keep", ["outputs", "embeddings"])
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
-@pytest.mark.parametrize("weight", [0, 0.5, DISTANCE_WEIGHT])
+@pytest.mark.parametrize(
+    ("keep", "dtype", "weight"), [("outputs", np.float32, DISTANCE_WEIGHT), ("embeddings", np.uint8, 0)]
+)
 def test_by_what_the_index_keeps(tmp_path, outputs, keep, dtype, weight):
     vectors = np.round(40 * np.abs(outputs)).astype(dtype)
     table = CodeTable(pack(outputs), 12, np.arange(80)[::-1] * 3)  # so that they are put in order
@@ -78,22 +78,6 @@ def test_vectors_without_length():
     assert rerank(index, found, [[0, 0]], 2, "embeddings", 0).scores.tolist() == [[1, 1]]
 
 
-def test_re_ranking_finds_more_neighbors(outputs):
-    """What it is for: of 100 candidates the nearest by the real numbers, which the codes alone do not tell."""
-    rng = np.random.default_rng(3)
-    base = rng.normal(size=(2000, 16)).astype(np.float32)
-    queries = base[:50] + 0.4 * rng.normal(size=(50, 16)).astype(np.float32)
-    index = FlatIndex(16, store_vectors="outputs")
-    index.add(pack(base), vectors=base)
-    truth = np.argsort(cosine_distances(queries, base), axis=1)[:, :10]
-    found = index.search(pack(queries), 100)
-    recalls = [np.mean([len(set(ids[:10]) & set(near)) for ids, near in zip(found.ids, truth, strict=True)])]
-    for by in ("asymmetric", "outputs"):
-        best = rerank(index, found, queries, 10, by)
-        recalls.append(np.mean([len(set(ids) & set(near)) for ids, near in zip(best.ids, truth, strict=True)]))
-    assert recalls[0] < recalls[1] < recalls[2]
-
-
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -117,13 +101,6 @@ def test_bad_arguments(outputs, change, error, message):
     arguments = {"queries": outputs[:2], "k": 2, "by": "asymmetric"} | change
     with pytest.raises(error, match=message):
         rerank(index, found, **arguments)
-
-
-def test_without_kept_vectors(outputs):
-    index = index_of(outputs)
-    found = index.search(pack(outputs[:2]), 4)
-    with pytest.raises(ValueError, match="rerank is 'outputs' and the index keeps no vectors; build it with store_"):
-        rerank(index, found, outputs[:2], 2, "outputs")
 
 
 def test_the_kinds_beside_each_other():

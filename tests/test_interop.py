@@ -65,10 +65,10 @@ class Codes:
         assert own.tolist() == [distance for _, distance in found]
 
 
-@pytest.fixture(params=[20, 64])
-def codes(request, tmp_path, monkeypatch):
+@pytest.fixture
+def codes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return Codes(request.param)
+    return Codes(20)  # not a multiple of 8: each form pads the last byte in its own way
 
 
 @pytest.mark.parametrize(
