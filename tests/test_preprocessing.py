@@ -9,9 +9,9 @@ import pytest
 import torch
 from PIL import Image
 
-from image_tools import stripes, write_backbone
+from image_tools import model_of, stripes, write_backbone
 from lbhash.data.images.preprocessing import preprocess
-from lbhash.models.backbone import Backbone
+from lbhash.models.backbone import Backbone, drop_idle_padding
 from lbhash.training.images import PixelValues, input_size, resized
 
 transformers = pytest.importorskip("transformers")
@@ -189,3 +189,22 @@ def test_positions_are_interpolated(tmp_path):
     with torch.inference_mode():
         expected = backbone.model(pixel_values=pixels, interpolate_pos_encoding=True).pooler_output.numpy()
     np.testing.assert_allclose(backbone.embed(images), expected, atol=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------- padding
+
+
+@pytest.mark.parametrize("kind", ["mobilenet_v1", "mobilenet_v2"])
+@pytest.mark.parametrize("side", [32, 37])
+def test_dropping_idle_padding_changes_no_number(kind, side):
+    model = model_of(kind)
+    layers = [layer for layer in model.modules() if getattr(getattr(layer, "config", None), "tf_padding", False)]
+    convolutions = sum(isinstance(module, torch.nn.Conv2d) for module in model.modules())
+    pixels = torch.randn(3, 3, side, side)
+    expected, said = model(pixels).pooler_output, model.config.to_diff_dict()
+    drop_idle_padding(model)
+    still = sum(getattr(layer, "config", None) is not None and layer.config.tf_padding for layer in layers)
+    strided = sum(isinstance(module, torch.nn.Conv2d) and module.stride == (2, 2) for module in model.modules())
+    assert still == strided + 1 < convolutions  # those that TensorFlow pads unevenly, and the model itself
+    torch.testing.assert_close(model(pixels).pooler_output, expected, rtol=0, atol=0)
+    assert model.config.to_diff_dict() == said
