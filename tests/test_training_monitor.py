@@ -77,8 +77,7 @@ def best_of(values, *, lowest=False):
 # ------------------------------------------------------------------------------------------------ which one is kept
 
 
-@pytest.mark.parametrize("monitor", ["ratio", "map", "loss"])
-@pytest.mark.parametrize("on_disk", [True, False])
+@pytest.mark.parametrize(("monitor", "on_disk"), [("ratio", True), ("map", False), ("loss", True)])
 def test_the_best_epochs_weights_are_kept(blobs, tmp_path, monitor, on_disk):
     recorder = Recorder()
     logged = fitted(blobs, folder=tmp_path / "log", monitor=monitor)
@@ -125,7 +124,7 @@ def test_without_a_monitor_the_last_epoch_is_kept(blobs, tmp_path):
     assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["last.ckpt"]
 
 
-@pytest.mark.parametrize("patience", [1, 2, 4])
+@pytest.mark.parametrize("patience", [2])
 def test_patience_ends_a_training(blobs, tmp_path, patience):
     whole = fitted(blobs, folder=tmp_path / "whole", monitor="ratio", epochs=12)
     values = [float(row["validation_ratio"]) for row in log_of(tmp_path / "whole")]
@@ -221,39 +220,6 @@ def test_the_ratio_without_validation_rows_is_that_of_the_training_codes(blobs, 
 def test_what_a_monitor_needs_is_taken_where_it_is_not_given(blobs, settings, rows):
     hasher = Hasher(**{**SETTINGS, "epochs": 1}, **settings).fit(blobs.x, blobs.y)
     assert hasher.model_.metadata["training_rows"] == rows
-
-
-def test_several_labels_a_row(blobs, tmp_path):
-    hasher = Hasher(**SETTINGS, monitor="map").fit(blobs.x, blobs.hot)
-    assert 0 < hasher.trained_.value <= 1
-
-
-@pytest.mark.parametrize(
-    ("changed", "error", "message"),
-    [
-        ({"monitor": "accuracy"}, ValueError, "monitor is 'accuracy'; it must be one of ratio, map, loss"),
-        (
-            {"monitor": "map", "validation": 0},
-            ValueError,
-            "monitor is 'map', and there are no validation rows; give some",
-        ),
-        ({"patience": 0}, ValueError, "patience is 0; it must be at least 1"),
-        ({"patience": 1.5}, TypeError, "patience is 1.5; it must be an integer of at least 1"),
-        ({"validation": 1.0}, ValueError, "validation is 1.0; it must be at least 0 and below 1"),
-        ({"validation": -0.1}, ValueError, "validation is -0.1; it must be at least 0 and below 1"),
-        ({"validation": float("nan")}, ValueError, "validation is nan; it must be at least 0 and below 1"),
-        ({"validation": "0.1"}, TypeError, "validation is '0.1'; it must be a number, at least 0 and below 1"),
-        ({"validation": True}, TypeError, "validation is True"),
-    ],
-)
-def test_bad_monitors(blobs, changed, error, message):
-    with pytest.raises(error, match=message):
-        Hasher(**SETTINGS, **changed).fit(blobs.x, blobs.y)
-
-
-def test_too_few_rows_to_validate(blobs):
-    with pytest.raises(ValueError, match="split has 4 rows, of which 0 can be for validation; validation needs two"):
-        Hasher(**SETTINGS, monitor="ratio").fit(blobs.x[:4], np.arange(4))
 
 
 # ---------------------------------------------------------------------------------------------------- stopped, resumed

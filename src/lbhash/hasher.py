@@ -171,12 +171,10 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             model, centers, self._backbone = fit_coder(self, self.method_, split, classes)
             self.trained_ = self._folder = None
             return self._finish(model, split, centers, classes)
-        if self.head == "joined" and split.needs_backbone:
-            raise ValueError("head is 'joined', which is for embeddings; images that fine-tune a backbone take 'bits'")
-        if self.unseen and split.needs_backbone:
-            raise ValueError(
-                f"unseen is {self.unseen!r}, which is for embeddings; images that fine-tune a backbone take 0"
-            )
+        for name, usual in (("head", "bits"), ("unseen", 0)):
+            if split.needs_backbone and (given := getattr(self, name)) != usual:
+                of = f"{name} is {given!r}, which is for embeddings"
+                raise ValueError(f"{of}; images that fine-tune a backbone take {usual!r}")
         backbone = open_backbone(self) if split.needs_backbone else None
         setup = prepare(self, split, classes, backbone, known_confusion)
         network: nn.Module = setup.model

@@ -218,7 +218,8 @@ class TrainingArguments:
             optional = value is None and one.default is None
             values[one.name] = value if check is None or optional else check(value, one.name)
         made = TrainingArguments(**values)
-        check_warmup(made.warmup, made.epochs)
+        if made.warmup >= made.epochs:
+            raise ValueError(f"warmup is {made.warmup}; it must be at least 0 and below epochs ({made.epochs})")
         if made.method is None:
             made.method = METHOD
         if made.patience is not None and made.monitor is None:
@@ -238,12 +239,6 @@ def stored_arguments(metadata: dict[str, Any]) -> dict[str, Any]:
             what = " or ".join(_WORDS[kind] for kind in kinds)
             raise TypeError(f"{one.name} is {value!r}; it must be {what}")
     return found
-
-
-def check_warmup(warmup: float, epochs: int) -> None:
-    """Raise ``TypeError`` or ``ValueError`` unless a warm-up is a number of epochs that ends before the training."""
-    if check_float(warmup, "warmup", least=0) >= epochs:
-        raise ValueError(f"warmup is {warmup}; it must be at least 0 and below epochs ({epochs})")
 
 
 def arguments(**marks: bool) -> list[Field[Any]]:

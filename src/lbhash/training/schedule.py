@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import get_args
 
 from lbhash.losses import PAPER
-from lbhash.training.arguments import ScheduleName, TrainingArguments, check_warmup
-from lbhash.utils.validation import check_choice, check_float, check_int
-
-SCHEDULES: tuple[str, ...] = get_args(ScheduleName)
+from lbhash.training.arguments import ScheduleName, TrainingArguments
 
 BACKBONE_SHARE = 0.1
 """The default learning rate of a backbone, as a share of the head's."""
@@ -43,15 +39,6 @@ class Schedule:
     schedule: ScheduleName = PAPER["schedule"]
     warmup: float = 0.0
     backbone_lr: float | None = None
-
-    def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("batch_size", 2), ("decay_every", 1)):
-            check_int(getattr(self, name), name, least)
-        for name in ("lr", "decay", "backbone_lr"):
-            if name != "backbone_lr" or self.backbone_lr is not None:
-                check_float(getattr(self, name), name, above=0)
-        check_choice(self.schedule, "schedule", SCHEDULES)
-        check_warmup(self.warmup, self.epochs)
 
     @classmethod
     def of(cls, arguments: TrainingArguments) -> Schedule:
