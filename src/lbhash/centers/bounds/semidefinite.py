@@ -1,7 +1,6 @@
 """Schrijver's semidefinite bound on A(n, d), where it is below that of the linear program.
 
-``benchmarks/code_search/semidefinite.py`` found the numbers, and ``semidefinite.npz`` beside it proves them in exact
-arithmetic.
+``benchmarks/code_search/semidefinite.py`` of commit 719e62a found the numbers and proves them in exact arithmetic.
 
 Source: A. Schrijver, New code upper bounds from the Terwilliger algebra and semidefinite programming, IEEE Trans. Inf.
 Theory 51 (2005) 2859-2866.

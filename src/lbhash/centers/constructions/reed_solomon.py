@@ -4,8 +4,8 @@ A word of the Reed-Solomon code [n, k, n - k + 1] over GF(2^m) holds the values 
 distinct points of the field, n <= 2^m. Written in bits it is a binary linear [nm, km] code. Two words differ in at
 least n - k + 1 symbols, hence in as many bits; how many more is counted.
 
-Source: Reed and Solomon, Polynomial codes over certain finite fields (1960); Forney, Concatenated Codes (1966);
-MacWilliams and Sloane (1977), chapter 10, sections 10.5 for the binary image and 10.11 for concatenated codes.
+Source: Reed and Solomon, Polynomial codes over certain finite fields (1960); MacWilliams and Sloane (1977), chapter 10,
+section 10.5 for the binary image.
 """
 
 from __future__ import annotations
@@ -45,15 +45,6 @@ def generator_matrix(m: int, n: int, k: int) -> Generator:
             symbols = field.multiply(values, 1 << j)
             matrix[i, j] = symbols[:, None] >> np.arange(m) & 1
     return matrix.reshape(k * m, n * m)
-
-
-def concatenated_generator(m: int, symbols: int, dimension: int, inner: Generator) -> Generator:
-    """Return the generator matrix of a Reed-Solomon code [N, K] whose symbols are words of a binary code [n, m, d].
-
-    It is ``[K m, N n]``, and its distance at least (N - K + 1) d; N is ``symbols``, K is ``dimension``.
-    """
-    outer = generator_matrix(m, symbols, dimension).reshape(dimension * m, symbols, m)
-    return (outer @ inner % 2).reshape(dimension * m, -1)
 
 
 def _variants(classes: int, bits: int) -> Iterator[Generator]:

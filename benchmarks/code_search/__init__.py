@@ -1,1 +1,0 @@
-"""How the stored generators of linear and cyclic codes were found."""
