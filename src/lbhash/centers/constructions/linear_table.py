@@ -18,7 +18,7 @@ Theory (1998).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from importlib.resources import as_file, files
 from itertools import starmap
@@ -158,7 +158,12 @@ def _beside(*generators: Generator) -> Generator:
     return np.concatenate(generators, axis=1)
 
 
-_RULES = {"punctured": _punctured, "shortened": _shortened, "subcode": _subcode, "juxtaposition": _beside}
+_RULES: dict[str, Callable[..., Generator]] = {
+    "punctured": _punctured,
+    "shortened": _shortened,
+    "subcode": _subcode,
+    "juxtaposition": _beside,
+}
 
 
 def linear_blocks(classes: int, length: int) -> Iterator[Block]:
