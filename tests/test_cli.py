@@ -23,7 +23,6 @@ from lbhash.models.hash_model import HashModel
 from lbhash.training.coders import CODERS
 from lbhash.training.module import HashingModule
 from lbhash.utils.files import write_text
-from lbhash.utils.formatting import number
 
 TINY = ("--bits", "12", "--hidden", "16", "--epochs", "2")
 
@@ -103,12 +102,6 @@ def test_encode_writes_the_codes_of_a_split(work):
         np.testing.assert_array_equal(held.rows, part.rows)
         np.testing.assert_array_equal(held.labels, part.labels)
         assert (held.bits, held.model) == (12, hasher.model_.fingerprint())
-
-
-def test_encode_all_rows(inside, command, tmp_path):
-    facts = json_of(command("encode", "--model", "model", "--out", tmp_path / "all.npz", "--json"))
-    assert facts == {"codes": 1797, "bits": 12, "bytes": 3594, "split": "all", "out": str(tmp_path / "all.npz")}
-    assert read_codes(tmp_path / "all.npz").rows.tolist() == list(range(1797))
 
 
 def test_encode_draws_the_splits_of_the_training(work, command, tmp_path, monkeypatch):
@@ -195,21 +188,6 @@ def test_what_people_read(inside, command, arguments, said):
         assert part in out
 
 
-def test_train_on_files_with_several_labels(tmp_path, command, write_parquet, blobs, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    flags = {f"in_{split}": (np.arange(160) % 4 == 0) == (split == "query") for split in ("train", "base", "query")}
-    lists = [np.flatnonzero(row).tolist() for row in blobs.hot]
-    write_parquet("d.parquet", blobs.x.astype(np.float16), labels=lists, **flags)
-    metrics = json_of(command("train", "--data", "d.parquet", *TINY, "--out", "m", "--json"))
-    assert (metrics["protocol"], metrics["queries"], metrics["base"]) == ("flags", 40, 120)
-    assert metrics["knn_accuracy"] is None
-    for split in ("query", "base"):
-        arguments = ("--split", split, "--out", f"{split}.parquet")
-        assert command("encode", "--model", "m", "--data", "d.parquet", *arguments)[0] == 0
-    found = json_of(command("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json"))
-    assert found == {name: metrics[name] for name in found}
-
-
 def test_overwrite_and_resume(tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ("train", "--bits", "8", "--hidden", "0", "--epochs", "1", "--out", "m", "--json")
@@ -221,6 +199,11 @@ def test_overwrite_and_resume(tmp_path, command, monkeypatch):
     assert_refused(command(*arguments, "--resume", "--seed", 1), "seed is 1, and the checkpoint in 'm' was made with 0")
     again = json_of(command(*arguments, "--overwrite", "--seed", 1))
     assert again["map"] != first["map"]
+    assert json.loads(Path("m/metrics.json").read_text()) == again
+    shutil.rmtree("m/checkpoints")
+    assert_refused(
+        command(*arguments, "--resume"), "holds a model and no checkpoint to resume from; give another folder"
+    )
     assert json.loads(Path("m/metrics.json").read_text()) == again
 
 
@@ -258,13 +241,8 @@ def test_an_interrupted_training_says_how_it_goes_on(tmp_path, command, monkeypa
     ("text", "said"),
     [
         ("label,e0,e1\n0,1.5,2\n1,3,x\n", "whose column 'e1' holds text beside columns of numbers"),
-        (
-            "label,e0,e1\n-1,1.5,2\n1,3,4\n",
-            "is -1 in row 0; class numbers must be at least 0; a row without a label is",
-        ),
         ("label,e0,e1\n0,,2\n1,3,4\n", "column 'e0' of data is missing in row 0, where it is null (data is 'd.csv')"),
         ("label,e0,e1\n0,inf,2\n1,3,4\n", "embeddings of data is NaN or infinite in row 0; every number"),
-        ("label,w\n0,a\n", "which has no column 'embedding' (it has label, w); name it by --embedding-column"),
         (None, "data is '-'; standard input is not read, give a file"),
     ],
 )
@@ -280,14 +258,6 @@ def test_a_file_is_named(tmp_path, command, monkeypatch, text, said):
     assert data in line
 
 
-def test_small_classes_are_not_outvoted(tmp_path, command, monkeypatch, write_parquet, blobs):
-    monkeypatch.chdir(tmp_path)
-    write_parquet("d.parquet", blobs.x, label=blobs.y)
-    metrics = json_of(command("train", "--data", "d.parquet", *TINY, "--out", "m", "--json"))
-    assert metrics["k"] == np.median(np.unique(load_dataset("d.parquet").base.labels, return_counts=True)[1]) < 100
-    assert "bits, 16 queries" in command("train", "--data", "d.parquet", *TINY, "--out", "n")[1]
-
-
 def test_one_class_and_equal_rows(tmp_path, command, write_parquet, monkeypatch, blobs):
     monkeypatch.chdir(tmp_path)
     for name in (0, "a"):
@@ -301,6 +271,9 @@ def test_one_class_and_equal_rows(tmp_path, command, write_parquet, monkeypatch,
     status, _, errors = command("train", "--data", "d.parquet", *TINY, "--out", "m")
     assert "all training rows of d.parquet are equal; their codes will be, too" in errors
     assert status == 0, errors
+    assert (
+        30 < json.loads(Path("m/metrics.json").read_text())["k"] < 40
+    )  # as many as a class has, that none is outvoted
 
 
 def test_files_that_are_no_model_are_never_replaced(tmp_path, command, monkeypatch):
@@ -338,16 +311,13 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, monkeypat
     [
         (("--data", "no.parquet"), "data is 'no.parquet', and there is no such file"),
         (("--data", "train.json"), "data is 'train.json'; it must end in"),
-        (("--guidance-weight", "low"), "guidance-weight is 'low'; it must be a finite number or 'balanced'"),
         (
             ("--guidance-weight", "balanced", "--no-guided"),
             "guidance-weight is 'balanced', and --no-guided is given; leave one out",
         ),
         (("--method", "csqq"), "method is 'csqq'; it must be one of hashnet, dbdh, dsdh, dch, greedyhash, csq"),
         (("--recipe", "nosuch"), "Invalid value for '--recipe': 'nosuch' is not one of 'tuned', 'paper'"),
-        (("--bits", "0"), "bits is 0; it must be from 1 to 1024"),
         (("--top-k", "1598"), "top_k is 1598; it must be from 1 to the size of the base (1597)"),
-        (("--out", "train.json"), "out is 'train.json', which is a file; it must be a folder"),
         (("--out", "model"), "out is 'model', which already holds a model"),
     ],
 )
@@ -360,7 +330,6 @@ def test_bad_trainings(inside, command, arguments, said):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--model", "no"), "model is 'no', and there is no such folder"),
         (("--model", "model/logs"), "which has no config.json; it must be a folder that lbhash wrote"),
         (("--out", "new.csv"), "out is 'new.csv'; it must end in .parquet or .npz"),
         (("--protocol", "no", "--split", "base"), "protocol is 'no'"),
@@ -413,7 +382,6 @@ def others(work, blobs):
     ("name", "said"),
     [
         ("bits.npz", "base holds codes of 11 bits and queries has 12; encode both with one model"),
-        ("wide.npz", "base holds codes of 28 bits and queries has 12; encode both with one model"),
         ("model.npz", "base was encoded by model 0123456789abcdef and queries by "),
         ("unlabeled.npz", "base has no labels; an evaluation needs them"),
         ("text.parquet", "which is damaged or no file of codes"),
@@ -428,18 +396,11 @@ def test_bad_evaluations(inside, others, command, name, said):
     [
         ("model.npz", (), "index was made by model 0123456789abcdef and the model is "),
         ("wide", (), "index holds codes of 28 bits and the model makes 12"),
-        ("text.faiss", (), "which is a file; it must be a folder that holds an index"),
         ("unlabeled.npz", ("--row", 1797), "row is 1797; it must be from 0 to 1796"),
-        ("unlabeled.npz", ("-k", 1598), "k is 1598; it must be from 1 to"),
     ],
 )
 def test_bad_searches(inside, others, command, base, arguments, said):
     assert_refused(command("search", "--model", "model", "--index", others / base, *arguments), said)
-
-
-def test_a_search_without_a_row_says_which(inside, command):
-    status, _, errors = command("search", "--model", "model", "--index", "base.parquet", "-k", 2)
-    assert (status, errors) == (0, "no --row and no --code: row 0 of the data is searched for\n")
 
 
 def test_bad_centers(inside, command):
@@ -450,18 +411,6 @@ def test_bad_centers(inside, command):
         (("--bits", 8, "--compare", "--out", "c.npy"), "out is 'c.npy'; --compare writes no centers"),
     ):
         assert_refused(command("centers", "--classes", 10, *arguments), said)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("train", "--bitz", 8, "--out", "new"), "--bitz"),
-        (("encode", "--model", "model", "--out", "new.npz", "--split", "some"), "some"),
-        (("tain",), "tain"),
-    ],
-)
-def test_usage_errors(inside, command, arguments, said):
-    assert_refused(command(*arguments), said)
 
 
 def test_the_program_itself_refuses(tmp_path, lbhash_command):
@@ -490,15 +439,7 @@ def next_step(command, *arguments):
     return shlex.split(line.removeprefix("next: lbhash "))
 
 
-def test_the_next_step_without_labels_is_an_index_of_all_rows(tmp_path, command, monkeypatch, blobs):
-    monkeypatch.chdir(tmp_path)
-    np.save("x.npy", blobs.x)
-    told = command("train", "--data", "x.npy", "--method", "itq", "--bits", 8, "--out", "m")[1].splitlines()[-1]
-    assert command(*shlex.split(told.removeprefix("next: lbhash ")))[0] == 0
-    assert json_of(command("index", "info", "index", "--json"))["codes"] == len(blobs.x)
-
-
-@pytest.mark.parametrize("form", ["files", "folder", "labels", "beside"])
+@pytest.mark.parametrize("form", ["folder", "labels", "beside"])
 def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, write_parquet, blobs, form):
     home = tmp_path / "a place with spaces"
     home.mkdir()
@@ -513,7 +454,6 @@ def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, wr
     np.save("x.npy", blobs.x)
     np.save("the labels.npy", blobs.y)
     arguments = {
-        "files": ("--data", "train.parquet", "--base", "base.parquet", "--query", "query.parquet"),
         "folder": ("--data", home),
         "labels": ("--data", "x.npy", "--labels", "the labels.npy"),
         "beside": ("--data", "train.npy", "--base", "base.npy", "--query", "query.npy"),
@@ -593,27 +533,6 @@ def test_classes_with_gaps(tmp_path, command, monkeypatch, write_parquet, blobs,
     assert read_codes("q.npz").labels.shape == ((40, 301) if multi else (40,))
 
 
-def test_resume_without_a_checkpoint_replaces_no_model(tmp_path, command, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    arguments = ("train", "--bits", "8", "--hidden", "0", "--epochs", "1", "--out", "m", "--json")
-    assert command(*arguments)[0] == 0
-    shutil.rmtree("m/checkpoints")
-    before = {file: file.read_bytes() for file in Path("m").rglob("*") if file.is_file()}
-    said = "out is 'm', which already holds a model and no checkpoint to resume from; give another folder, or --overw"
-    assert_refused(command(*arguments, "--resume"), said)
-    assert {file: file.read_bytes() for file in Path("m").rglob("*") if file.is_file()} == before
-    assert command(*arguments, "--resume", "--overwrite")[0] == 0
-
-
-def test_a_damaged_checkpoint_is_one_line(tmp_path, command, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    arguments = ("train", "--bits", "8", "--hidden", "0", "--epochs", "1", "--out", "m", "--json")
-    assert command(*arguments)[0] == 0
-    file = Path("m/checkpoints/last.ckpt")
-    file.write_bytes(file.read_bytes()[:1000])
-    assert_refused(command(*arguments, "--resume"), "the checkpoint in 'm' is damaged", "start anew without resume")
-
-
 @pytest.mark.parametrize("method", ["greedyhash", "dsdh", "csq"])
 def test_the_methods_own_classifier_is_scored(command, tmp_path, monkeypatch, method):
     monkeypatch.chdir(tmp_path)
@@ -628,15 +547,3 @@ def test_the_methods_own_classifier_is_scored(command, tmp_path, monkeypatch, me
     found = (signs @ model.classifier.weight.detach().numpy().T.astype(float)).argmax(axis=1)
     assert metrics["classifier_accuracy"] == pytest.approx(np.mean(found == query.labels), abs=0.011)
     assert metrics["classifier_accuracy"] > 0.6
-
-
-def test_resuming_from_nothing_says_so(command, tmp_path):
-    arguments = ("train", *TINY, "--out", tmp_path / "m", "--resume", "--json")
-    status, _, errors = command(*arguments)
-    assert status == 0
-    assert "has no checkpoint to resume from; training begins anew" in errors
-    assert "training begins anew" not in command(*arguments)[2]
-
-
-def test_numbers_for_people():
-    assert [number(value, 1) for value in (0.25, None, np.nan, np.inf, -np.inf)] == ["0.2", "–", "–", "∞", "-∞"]

@@ -18,8 +18,6 @@ from hypothesis import strategies as st
 
 from lbhash.codes.io import read_codes
 from lbhash.codes.shards import MANIFEST, read_manifest, shards_of, write_manifest
-from lbhash.data import load_table
-from lbhash.data.images.stores import FileImages
 from lbhash.data.readers import read_table
 from lbhash.data.streamed import ParquetRows
 from lbhash.models.hash_model import HashModel
@@ -131,18 +129,6 @@ def test_rows_are_read_in_any_order(numbered, data, batch_rows):
         assert found["text"].to_pylist() == [["x"] * (row % 3) for row in rows.tolist()]
 
 
-def test_rising_rows_cost_one_pass(tmp_path, monkeypatch):
-    pq.write_table(pa.table({"number": np.arange(1000)}), tmp_path / "a.parquet", row_group_size=100)
-    read, seen = ParquetRows([tmp_path / "a.parquet"], ["number"], 10), []
-    opened = ParquetRows._open
-    monkeypatch.setattr(ParquetRows, "_open", lambda self, group: seen.append(group) or opened(self, group))
-    for start in (0, 40, 95, 130, 730, 999):
-        read.take(np.arange(start, start + 1))
-    assert seen == [0, 1, 7, 9]
-    read.take(np.array([400]))
-    assert seen == [0, 1, 7, 9, 4]
-
-
 def test_a_damaged_row_group(tmp_path):
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table({"number": np.arange(1000)}), file, row_group_size=500, compression="snappy")
@@ -156,15 +142,6 @@ def test_a_damaged_row_group(tmp_path):
         with pytest.raises(ValueError, match=r"^row group 1 of a.parquet is damaged: "):
             read.take(np.array([600]))
     assert read.take(np.array([499]))["number"].to_pylist() == [499]
-
-
-def test_streamed_embeddings_are_those_of_the_file(data, embeddings, labels):
-    table = load_table(data, stream=True)
-    assert (table.embeddings.shape, table.embeddings.dtype, len(table.embeddings)) == ((ROWS, DIM), np.float32, ROWS)
-    np.testing.assert_array_equal(table.embeddings[np.array([5, 99, 3])], embeddings[[5, 99, 3]])
-    np.testing.assert_array_equal(table.embeddings[40:60], embeddings[40:60])
-    assert table.embeddings[:0].shape == (0, DIM)
-    np.testing.assert_array_equal(table.labels, labels)
 
 
 # ------------------------------------------------------------------------------------------------- what is encoded
@@ -208,13 +185,6 @@ def test_files_of_splits(model, tmp_path, write_parquet, embeddings, labels):
     np.testing.assert_array_equal(read_codes(tmp_path / "by files").codes, expected)
     encode(model, tmp_path, tmp_path / "by folder", split="query", shard_rows=20)
     np.testing.assert_array_equal(read_codes(tmp_path / "by folder").codes, expected)
-
-
-def test_other_programs_read_the_folder(model, data, tmp_path):
-    encode(model, data, tmp_path / "codes", shard_rows=30, columns=("name",))
-    table = pq.read_table(tmp_path / "codes")
-    assert table["row"].to_pylist() == list(range(ROWS))
-    assert table["code"].to_pylist() == [code.tobytes() for code in read_codes(tmp_path / "codes").codes]
 
 
 def test_the_memory_is_not_that_of_the_rows(model, tmp_path):
@@ -426,15 +396,6 @@ def test_a_sample_of_files(tmp_path, count):
     assert list(sampled(tmp_path, files)) != sample
 
 
-def test_images_of_the_same_size_and_time_have_another_sample(tmp_path):
-    for name in "ab":
-        (tmp_path / f"{name}.png").write_bytes(name.encode() * 100)
-    images = FileImages(tmp_path, ["a.png", "b.png"])
-    sample = list(images.sample())
-    (tmp_path / "b.png").write_bytes(b"c" * 100)
-    assert list(images.sample()) != sample
-
-
 def test_other_rows_of_the_same_file_are_refused(model, tmp_path, write_parquet, embeddings, labels):
     data = write_parquet(tmp_path / "data.parquet", embeddings, label=pa.array(labels))
     out = tmp_path / "codes"
@@ -451,13 +412,7 @@ def test_other_rows_of_the_same_file_are_refused(model, tmp_path, write_parquet,
         ({"shard_rows": 31}, "shard_rows is 31 and out is '.*', whose shards have 30; leave it out, or --overwrite"),
         ({"shard_rows": 0, "overwrite": True}, "shard_rows is 0; it must be at least 1"),
         ({"engine": "spark"}, "engine is 'spark'; it must be one of local, ray"),
-        ({"ray_address": "auto"}, "ray_address is 'auto' and engine is 'local'; it is for the engine ray"),
-        ({"split": "some"}, "split is 'some'; it must be one of train, base, query, all"),
-        ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
-        ({"workers": -1}, "workers is -1; it must be at least 0"),
-        ({"precision": "16"}, "precision is '16'; it must be one of 32, bf16"),
         ({"batch_size": 8}, "batch_size is 8 and data are embeddings; it is for images, which a backbone embeds"),
-        ({"columns": ("names",)}, "columns has 'names'; it must name columns of the data"),
     ],
 )
 def test_bad_arguments(model, data, tmp_path, options, said):
@@ -467,15 +422,6 @@ def test_bad_arguments(model, data, tmp_path, options, said):
     with pytest.raises(ValueError, match=f"^{said}"):
         encode(model, data, out, **options)
     assert contents(out) == whole
-
-
-def test_a_run_that_is_refused_leaves_nothing(model, data, tmp_path):
-    (tmp_path / "empty").mkdir()
-    for name in ("new", "empty"):
-        with pytest.raises(ValueError, match=r"^shard_rows is 0; it must be at least 1"):
-            encode(model, data, tmp_path / name, shard_rows=0)
-    assert not (tmp_path / "new").exists()
-    assert not list((tmp_path / "empty").iterdir())
 
 
 def test_places_that_are_no_folder_of_codes(model, data, tmp_path):
@@ -504,13 +450,6 @@ def test_two_runs_at_once(model, data, tmp_path):
     ):
         encode(model, data, tmp_path / "codes")
     encode(model, data, tmp_path / "codes")
-
-
-def test_a_model_of_another_dimension(data, tmp_path):
-    HashModel(DIM + 1, 8, metadata={"classes": [0]}).save_pretrained(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"^embeddings have 12 numbers a row; the model takes 13"):
-        encode(tmp_path / "model", data, tmp_path / "codes")
-    assert not (tmp_path / "codes").exists()
 
 
 # ------------------------------------------------------------------------------------------------- reading folders
@@ -550,24 +489,6 @@ def test_folders_that_are_not_whole(model, data, tmp_path):
     refused(f"which is a folder without {MANIFEST}; it must be a file of codes, or a folder that 'lbhash encode' wrote")
 
 
-def test_a_folder_of_a_manifest_that_lies_is_gone_on_with_no_more(model, data, tmp_path):
-    out = tmp_path / "codes"
-    encode(model, data, out, shard_rows=30)
-    (out / MANIFEST).write_text("{")
-    with pytest.raises(ValueError, match=r"^out is '.*codes', whose _codes.json is damaged"):
-        encode(model, data, out)
-    assert encode(model, data, out, overwrite=True)["codes"] == ROWS
-
-
-def test_labels_of_their_own_go_with_a_folder(model, tmp_path, write_parquet, embeddings, labels):
-    data = write_parquet(tmp_path / "data.parquet", embeddings)
-    encode(model, data, tmp_path / "codes", shard_rows=30)
-    np.save(tmp_path / "l.npy", labels)
-    np.testing.assert_array_equal(read_codes(tmp_path / "codes", labels=tmp_path / "l.npy").labels, labels)
-    with pytest.raises(ValueError, match=r"^codes holds codes of 20 bits; with bits 24 they must have 24"):
-        read_codes(tmp_path / "codes", bits=24)
-
-
 def test_commands_take_a_folder_as_they_take_a_file(model, data, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for split in ("base", "query"):
@@ -589,37 +510,10 @@ def test_commands_take_a_folder_as_they_take_a_file(model, data, tmp_path, comma
 # ------------------------------------------------------------------------------------------------- the command
 
 
-def test_what_is_said(model, data, tmp_path, command, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    arguments = ("encode", "--model", model, "--data", data, "--out", "codes", "--shard-rows", 30)
-    for found in (0, 5):
-        status, out, err = command(*arguments)
-        assert status == 0
-        assert out.splitlines() == [
-            f"137 codes of 20 bits (411 bytes) are in codes, 5 shards, of which {found} were there before",
-            "137 codes + 0 damaged = 137 rows",
-        ]
-        assert "encoding" in err
-        assert "137/137 rows" in err
-
-
-@pytest.mark.parametrize(
-    ("out", "folder"),
-    [("codes", True), ("co.des/", True), ("there.parquet", True), ("codes.parquet", False), ("codes.csv", False)],
-)
-def test_what_is_a_folder(tmp_path, monkeypatch, out, folder):
-    from lbhash.pipeline.encode import is_folder
-
-    monkeypatch.chdir(tmp_path)
-    os.mkdir("there.parquet")
-    assert is_folder(out) == folder
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--shard-rows", 5), "shard_rows is '5'"),
-        (("--batch-size", 5), "batch_size is '5'"),
     ],
 )
 def test_what_a_file_does_not_take(model, data, tmp_path, command, monkeypatch, arguments, said):
