@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from itertools import permutations
 
 import numpy as np
@@ -22,6 +21,7 @@ from lbhash.data import load_dataset
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.ranking import ranking_of
 from lbhash.index import FlatIndex, rerank
+from lbhash.utils.parallel import write_run
 
 
 def orders(scores):
@@ -320,7 +320,7 @@ def test_the_command_goes_on_where_it_was(made, files, tmp_path, monkeypatch, ca
     runs = tmp_path / "runs"
     runs.mkdir()
     for run, result in made.items():
-        (runs / f"{run.name}.json").write_text(json.dumps(result))
+        write_run(runs / f"{run.name}.json", result)
     assert (runs / "blobs@50-allqueries-fixed-seed0.json").exists()
     (tmp_path / "s.md").write_text("before\n<!-- alternatives: begin -->\n<!-- alternatives: end -->\n")
     arguments = ["--data", f"blobs@50={files['one']}", "--bits", "8", "--seeds", "2", "--epochs", "1"]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pytest
@@ -89,24 +87,20 @@ def test_in_a_kernel():
 
 
 BOOKS = sorted((Path(__file__).parents[1] / "docs" / "notebooks").glob("*.ipynb"))
+SLOW = {"sentences": pytest.mark.slow}  # it collects the sentences of docs/text.md, whose blocks are run, once more
 
 
-@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
-def test_a_notebook_is_stored_without_outputs(path):
-    for cell in nbformat.read(path, 4).cells:
-        assert cell.cell_type == "markdown" or (cell.outputs, cell.execution_count) == ([], None)
-
-
-@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [pytest.param(path, marks=SLOW.get(path.stem, ()), id=path.stem) for path in BOOKS])
+@pytest.mark.usefixtures("short_trainings")
 def test_a_notebook_of_the_docs_runs(path, tmp_path, monkeypatch):
-    """Its cells in this process, with trainings of one epoch; a kernel of its own would take most of the time."""
+    """Its cells run one after the other, and it is stored without outputs."""
     for name in ("docs/notebooks", "examples"):
         shutil.copytree(path.parents[2] / name, tmp_path / name)
     monkeypatch.chdir(tmp_path / "docs" / "notebooks")
     monkeypatch.setattr(sys, "path", [*sys.path])
-    names = {"__name__": "__main__"}
+    monkeypatch.delitem(sys.modules, "text", raising=False)
+    names: dict = {}
     for number, cell in enumerate(nbformat.read(path, 4).cells):
         if cell.cell_type == "code":
-            exec(compile(re.sub(r"epochs=\d+", "epochs=1", cell.source), f"{path.name}, cell {number}", "exec"), names)
-    plt.close("all")
-    sys.modules.pop("text", None)  # of examples
+            exec(compile(cell.source, f"{path.name}, cell {number}", "exec"), names)
+            assert (cell.outputs, cell.execution_count) == ([], None)

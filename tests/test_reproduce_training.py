@@ -582,7 +582,9 @@ def test_tsne_takes_few_rows_of_few_classes():
 def test_guidance(file, labels_file, folder):
     """The guidance with both kinds of centers beside the plain host, on rows of the training split alone."""
     sources = (Source("blobs", file), Source("mosaic", labels_file))
-    settings = Settings(2, sources=sources, epochs=2, bits=(8,), methods=("dch", "csq"), runs=folder, hidden=4)
+    settings = Settings(
+        2, sources=sources, epochs=2, bits=(8,), methods=("dch", "csq"), runs=folder, hidden=4, workers=1
+    )
     result = experiments()["guidance"].run(settings)
     held_out = [replace(sources[0], validation=True).dataset(draw) for draw in (0, 1)]
     train = sources[0].dataset().train.rows
@@ -638,7 +640,7 @@ def test_a_run_is_named_after_the_weight_in_balance(file, monkeypatch):
 def test_guidance_on_the_queries(file, folder):
     """The same hosts and recipes, trained on the whole training split and judged by its queries."""
     source = Source("blobs", file)
-    settings = Settings(2, sources=(source,), epochs=2, bits=(8,), methods=("csq",), runs=folder, hidden=4)
+    settings = Settings(2, sources=(source,), epochs=2, bits=(8,), methods=("csq",), runs=folder, hidden=4, workers=1)
     (row,) = experiments()["guidance-queries"].run(settings).more["cells"].rows
 
     def maps(recipe, centers):
