@@ -147,3 +147,14 @@ def short_trainings(monkeypatch):
 
     monkeypatch.setattr(Schedule, "of", staticmethod(short))
     monkeypatch.setattr(BatchCoder, "_train", train_shortly)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Give a module whose tasks then run one after the other here: a process for each would import for seconds."""
+
+    def run_here(tasks, execute, workers):
+        for name, arguments in tasks.items():
+            yield name, execute(*arguments)
+
+    return lambda module: monkeypatch.setattr(module, "in_processes", run_here)

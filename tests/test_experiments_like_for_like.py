@@ -29,7 +29,8 @@ def test_holm_corrects_as_its_definition_says():
     assert like_for_like.holm(p).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
-def test_a_run_goes_on_and_prints_both_tables(tmp_path, capsys):
+def test_a_run_goes_on_and_prints_both_tables(tmp_path, capsys, in_this_process):
+    in_this_process(like_for_like)
     given = ["--data", "digits", "--out", str(tmp_path), "--methods", "csq", "--bits", "8", "--epochs", "1"]
     page = tmp_path.with_suffix(".md")
     page.write_text("Before.\n<!-- like-for-like: begin -->\n<!-- like-for-like: end -->\n")

@@ -65,7 +65,8 @@ def test_no_flip_of_semantic_centers_lowers_their_loss():
             assert loss(flipped, wanted) >= before - 1e-9
 
 
-def test_a_table_of_centers_goes_on(tmp_path, monkeypatch):
+def test_a_table_of_centers_goes_on(tmp_path, monkeypatch, in_this_process):
+    in_this_process(rival_centers)
     page = tmp_path / "page.md"
     page.write_text("<!-- rival-centers: begin -->\n<!-- rival-centers: end -->\n")
     words = ["--data", "digits", "--bits", "8", "--seeds", "2", "--epochs", "1", "--page", str(page)]

@@ -39,6 +39,7 @@ from lbhash.reproduce.surrogate_fit import (
 )
 from lbhash.reproduce.texts import text
 from lbhash.training.schedule import Schedule
+from lbhash.utils import parallel
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -231,7 +232,8 @@ def check_files(name, result, out):
     assert list(json.loads(json.dumps(as_json(name, result), allow_nan=False))["tables"]) == list(parts)
 
 
-def test_posterior_8(tmp_path, capsys):
+def test_posterior_8(tmp_path, capsys, in_this_process):
+    in_this_process(parallel)
     settings = Settings(seeds=2, workers=2, runs=tmp_path / "runs")
     small = {"samples": 5000, "curve": (3000,), "fresh": (100, 4000), "schedule": BRIEF}
     result = posterior_8.run(settings, **small)
@@ -274,7 +276,8 @@ def test_posterior_8(tmp_path, capsys):
         posterior_8.run(settings, **small)
 
 
-def test_posterior_16(tmp_path):
+def test_posterior_16(tmp_path, in_this_process):
+    in_this_process(parallel)
     settings = Settings(seeds=1, workers=2, runs=tmp_path / "runs")
     result = posterior_16.run(settings, samples=(3000,), curve=(3000, 20_000), schedule=Schedule(epochs=1))
     write_result("posterior-16", result, tmp_path / "out", "the command")
