@@ -37,6 +37,14 @@ class Task:
         return torch.Generator().manual_seed(self.seed)
 
 
+def tuned(
+    *, batch_size: int, lr: float, dropout: float, options: Mapping[str, Any], weight: float | None = None
+) -> Mapping[str, Any]:
+    """Return the settings that a search found, all with the schedule cosine; ``weight`` is that of the guidance."""
+    found = {"batch_size": batch_size, "lr": lr, "schedule": "cosine", "dropout": dropout, "options": options}
+    return found if weight is None else {**found, "guidance": {"weight": weight}}
+
+
 class Objective(nn.Module):
     """A method's loss. A new method is one file: a subclass that takes a ``Task`` and its own options.
 

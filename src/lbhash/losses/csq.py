@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.classes import labeled_mean, majority, tie_break
 from lbhash.losses.pairs import quantization
 from lbhash.utils.validation import check_float
@@ -29,21 +29,8 @@ class CSQ(Objective):
 
     guidance_weight = 0.003  # this loss is a mean over bits, and the guidance is a sum over blocks and labels
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 256,
-            "lr": 3.5e-3,
-            "schedule": "cosine",
-            "dropout": 0.47,
-            "options": {"lam": 0.0021},
-        },
-        "guided": {
-            "batch_size": 256,
-            "lr": 7.6e-3,
-            "schedule": "cosine",
-            "dropout": 0.45,
-            "options": {"lam": 2.7e-4},
-            "guidance": {"weight": 0.0012},
-        },
+        "host": tuned(batch_size=256, lr=3.5e-3, dropout=0.47, options={"lam": 0.0021}),
+        "guided": tuned(batch_size=256, lr=7.6e-3, dropout=0.45, options={"lam": 2.7e-4}, weight=0.0012),
     }
     recommended_long: ClassVar = {"host": "paper"}
     search_space: ClassVar = {"lam": {"low": 1e-5, "high": 1e-1, "log": True}}

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.pairs import Memory, straight_through
 from lbhash.utils.validation import check_float
 
@@ -27,21 +27,8 @@ class DBDH(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 128,
-            "lr": 3.5e-3,
-            "schedule": "cosine",
-            "dropout": 0.11,
-            "options": {"alpha": 0.11},
-        },
-        "guided": {
-            "batch_size": 512,
-            "lr": 6.1e-3,
-            "schedule": "cosine",
-            "dropout": 0.53,
-            "options": {"alpha": 0.079},
-            "guidance": {"weight": 0.76},
-        },
+        "host": tuned(batch_size=128, lr=3.5e-3, dropout=0.11, options={"alpha": 0.11}),
+        "guided": tuned(batch_size=512, lr=6.1e-3, dropout=0.53, options={"alpha": 0.079}, weight=0.76),
     }
     recommended_long: ClassVar = {"host": {"options": {}}, "guided": "paper"}
     search_space: ClassVar = {"alpha": {"low": 1e-3, "high": 1.0, "log": True}}

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.pairs import balanced_mean, similar
 from lbhash.utils.validation import check_float
 
@@ -32,21 +32,16 @@ class DCH(Objective):
     least_distance: ClassVar = 1e-3
     """Bits between two rows; a dissimilar pair at distance 0 would have an infinite loss."""
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 256,
-            "lr": 2.5e-3,
-            "schedule": "cosine",
-            "dropout": 0.02,
-            "options": {"gamma": lambda bits: 10 * bits / 32, "lam": 0.032},
-        },
-        "guided": {
-            "batch_size": 128,
-            "lr": 2.2e-3,
-            "schedule": "cosine",
-            "dropout": 0.42,
-            "options": {"gamma": lambda bits: 41 * bits / 32, "lam": 0.0041},
-            "guidance": {"weight": 0.37},
-        },
+        "host": tuned(
+            batch_size=256, lr=2.5e-3, dropout=0.02, options={"gamma": lambda bits: 10 * bits / 32, "lam": 0.032}
+        ),
+        "guided": tuned(
+            batch_size=128,
+            lr=2.2e-3,
+            dropout=0.42,
+            options={"gamma": lambda bits: 41 * bits / 32, "lam": 0.0041},
+            weight=0.37,
+        ),
     }
     recommended_long: ClassVar = {"host": {"batch_size": 384, "lr": 2.5e-3, "dropout": 0.0}}
     search_space: ClassVar = {

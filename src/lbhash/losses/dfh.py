@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.classes import one_hot
 from lbhash.losses.pairs import pair_mean, similar
 from lbhash.utils.validation import check_float
@@ -32,21 +32,10 @@ class DFH(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 512,
-            "lr": 0.003,
-            "schedule": "cosine",
-            "dropout": 0.14,
-            "options": {"margin": 1.6, "mu": 0.99, "eta": 4.4},
-        },
-        "guided": {
-            "batch_size": 128,
-            "lr": 0.0025,
-            "schedule": "cosine",
-            "dropout": 0.51,
-            "options": {"margin": 0.3, "mu": 0.017, "eta": 3.7},
-            "guidance": {"weight": 0.41},
-        },
+        "host": tuned(batch_size=512, lr=0.003, dropout=0.14, options={"margin": 1.6, "mu": 0.99, "eta": 4.4}),
+        "guided": tuned(
+            batch_size=128, lr=0.0025, dropout=0.51, options={"margin": 0.3, "mu": 0.017, "eta": 3.7}, weight=0.41
+        ),
     }
     recommended_long: ClassVar = {
         "host": {"batch_size": 128, "lr": 0.0015, "dropout": 0.0},

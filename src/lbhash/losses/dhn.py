@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.pairs import likelihood_loss, pair_mean, similar
 from lbhash.utils.validation import check_float
 
@@ -27,21 +27,8 @@ class DHN(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 128,
-            "lr": 0.0006,
-            "schedule": "cosine",
-            "dropout": 0.12,
-            "options": {"lam": 3.2},
-        },
-        "guided": {
-            "batch_size": 512,
-            "lr": 0.0061,
-            "schedule": "cosine",
-            "dropout": 0.53,
-            "options": {"lam": 0.34},
-            "guidance": {"weight": 0.76},
-        },
+        "host": tuned(batch_size=128, lr=0.0006, dropout=0.12, options={"lam": 3.2}),
+        "guided": tuned(batch_size=512, lr=0.0061, dropout=0.53, options={"lam": 0.34}, weight=0.76),
     }
     recommended_long: ClassVar = {
         "host": {"batch_size": 256, "lr": 0.002, "dropout": 0.0},

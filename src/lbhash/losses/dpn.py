@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.classes import labeled_mean, majority, tie_break
 from lbhash.utils.validation import check_float
 
@@ -24,21 +24,8 @@ class DPN(Objective):
     """
 
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 128,
-            "lr": 0.0068,
-            "schedule": "cosine",
-            "dropout": 0.54,
-            "options": {"margin": 5.6},
-        },
-        "guided": {
-            "batch_size": 256,
-            "lr": 0.004,
-            "schedule": "cosine",
-            "dropout": 0.42,
-            "options": {"margin": 2.2},
-            "guidance": {"weight": 0.37},
-        },
+        "host": tuned(batch_size=128, lr=0.0068, dropout=0.54, options={"margin": 5.6}),
+        "guided": tuned(batch_size=256, lr=0.004, dropout=0.42, options={"margin": 2.2}, weight=0.37),
     }
     recommended_long: ClassVar = {"host": {"options": {}}, "guided": {"options": {}, "guidance": {"weight": 1.0}}}
     search_space: ClassVar = {"margin": {"low": 0.1, "high": 10.0, "log": True}}

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.pairs import likelihood_loss, pair_mean, quantization, similar
 from lbhash.utils.validation import check_float
 
@@ -26,21 +26,8 @@ class DPSH(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 128,
-            "lr": 0.0018,
-            "schedule": "cosine",
-            "dropout": 0.097,
-            "options": {"eta": 0.9},
-        },
-        "guided": {
-            "batch_size": 256,
-            "lr": 0.0024,
-            "schedule": "cosine",
-            "dropout": 0.35,
-            "options": {"eta": 1.5},
-            "guidance": {"weight": 1.1},
-        },
+        "host": tuned(batch_size=128, lr=0.0018, dropout=0.097, options={"eta": 0.9}),
+        "guided": tuned(batch_size=256, lr=0.0024, dropout=0.35, options={"eta": 1.5}, weight=1.1),
     }
     recommended_long: ClassVar = {"host": {"batch_size": 256, "lr": 0.002, "dropout": 0.0}, "guided": "paper"}
     search_space: ClassVar = {"eta": {"low": 1e-3, "high": 10.0, "log": True}}

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.classes import one_hot
 from lbhash.losses.pairs import Memory
 from lbhash.utils.validation import check_float, check_int
@@ -32,21 +32,10 @@ class DSDH(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 128,
-            "lr": 1.7e-3,
-            "schedule": "cosine",
-            "dropout": 0.28,
-            "options": {"mu": 0.2, "nu": 0.012, "eta": 0.45},
-        },
-        "guided": {
-            "batch_size": 512,
-            "lr": 7.7e-3,
-            "schedule": "cosine",
-            "dropout": 0.51,
-            "options": {"mu": 0.12, "nu": 0.017, "eta": 0.32},
-            "guidance": {"weight": 0.75},
-        },
+        "host": tuned(batch_size=128, lr=1.7e-3, dropout=0.28, options={"mu": 0.2, "nu": 0.012, "eta": 0.45}),
+        "guided": tuned(
+            batch_size=512, lr=7.7e-3, dropout=0.51, options={"mu": 0.12, "nu": 0.017, "eta": 0.32}, weight=0.75
+        ),
     }
     recommended_long: ClassVar = {
         "host": {"batch_size": 128, "lr": 1.5e-3, "dropout": 0.0, "options": {}},

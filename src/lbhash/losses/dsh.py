@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.pairs import pair_mean, similar
 from lbhash.utils.validation import check_float
 
@@ -27,21 +27,16 @@ class DSH(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 512,
-            "lr": 0.0089,
-            "schedule": "cosine",
-            "dropout": 0.15,
-            "options": {"alpha": 0.0068, "margin": lambda bits: 37 * bits / 32},
-        },
-        "guided": {
-            "batch_size": 256,
-            "lr": 0.002,
-            "schedule": "cosine",
-            "dropout": 0.51,
-            "options": {"alpha": 0.0085, "margin": lambda bits: 1.0 * bits},
-            "guidance": {"weight": 1.0},
-        },
+        "host": tuned(
+            batch_size=512, lr=0.0089, dropout=0.15, options={"alpha": 0.0068, "margin": lambda bits: 37 * bits / 32}
+        ),
+        "guided": tuned(
+            batch_size=256,
+            lr=0.002,
+            dropout=0.51,
+            options={"alpha": 0.0085, "margin": lambda bits: 1.0 * bits},
+            weight=1.0,
+        ),
     }
     recommended_long: ClassVar = {"guided": "paper"}
     search_space: ClassVar = {

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.pairs import other_rows, quantization, similar
 from lbhash.utils.validation import check_float
 
@@ -28,21 +28,16 @@ class DTSH(Objective):
     uses_centers = False
     weighs_pairs = True
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 256,
-            "lr": 0.0033,
-            "schedule": "cosine",
-            "dropout": 0.11,
-            "options": {"alpha": lambda bits: 4.1 * bits / 32, "eta": 0.82},
-        },
-        "guided": {
-            "batch_size": 256,
-            "lr": 0.0098,
-            "schedule": "cosine",
-            "dropout": 0.39,
-            "options": {"alpha": lambda bits: 16 * bits / 32, "eta": 0.0092},
-            "guidance": {"weight": 2.8},
-        },
+        "host": tuned(
+            batch_size=256, lr=0.0033, dropout=0.11, options={"alpha": lambda bits: 4.1 * bits / 32, "eta": 0.82}
+        ),
+        "guided": tuned(
+            batch_size=256,
+            lr=0.0098,
+            dropout=0.39,
+            options={"alpha": lambda bits: 16 * bits / 32, "eta": 0.0092},
+            weight=2.8,
+        ),
     }
     search_space: ClassVar = {
         "alpha": lambda bits: {"low": 0.05 * bits, "high": 1.0 * bits, "log": True},

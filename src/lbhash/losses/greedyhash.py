@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.classes import class_loss
 from lbhash.losses.pairs import straight_through
 from lbhash.utils.validation import check_float
@@ -27,13 +27,7 @@ class GreedyHash(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 128,
-            "lr": 4.1e-3,
-            "schedule": "cosine",
-            "dropout": 0.52,
-            "options": {"alpha": 0.65},
-        },
+        "host": tuned(batch_size=128, lr=4.1e-3, dropout=0.52, options={"alpha": 0.65}),
         "guided": "paper",
     }
     search_space: ClassVar = {"alpha": {"low": 1e-3, "high": 1.0, "log": True}}

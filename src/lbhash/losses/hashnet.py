@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.pairs import balanced_mean, likelihood_loss, similar
 from lbhash.utils.validation import check_float
 
@@ -28,21 +28,16 @@ class HashNet(Objective):
     uses_centers = False
     weighs_pairs = True
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 256,
-            "lr": 1.3e-3,
-            "schedule": "cosine",
-            "dropout": 0.4,
-            "options": {"alpha": lambda bits: 15 / bits, "continuation": 60.0},
-        },
-        "guided": {
-            "batch_size": 256,
-            "lr": 5.1e-3,
-            "schedule": "cosine",
-            "dropout": 0.47,
-            "options": {"alpha": lambda bits: 3 / bits, "continuation": 8.5},
-            "guidance": {"weight": 0.042},
-        },
+        "host": tuned(
+            batch_size=256, lr=1.3e-3, dropout=0.4, options={"alpha": lambda bits: 15 / bits, "continuation": 60.0}
+        ),
+        "guided": tuned(
+            batch_size=256,
+            lr=5.1e-3,
+            dropout=0.47,
+            options={"alpha": lambda bits: 3 / bits, "continuation": 8.5},
+            weight=0.042,
+        ),
     }
     recommended_long: ClassVar = {
         "host": {"batch_size": 256, "lr": 2e-3, "dropout": 0.0, "options": {}},

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.classes import cosines, one_hot
 from lbhash.losses.pairs import pair_mean, similar
 from lbhash.utils.validation import check_float
@@ -29,14 +29,7 @@ class HyP2(Objective):
 
     recommended: ClassVar = {
         "host": "paper",
-        "guided": {
-            "batch_size": 512,
-            "lr": 0.0038,
-            "schedule": "cosine",
-            "dropout": 0.49,
-            "options": {"beta": 0.12},
-            "guidance": {"weight": 2.4},
-        },
+        "guided": tuned(batch_size=512, lr=0.0038, dropout=0.49, options={"beta": 0.12}, weight=2.4),
     }
     recommended_long: ClassVar = {"guided": "paper"}
     search_space: ClassVar = {"beta": {"low": 0.05, "high": 5.0, "log": True}}

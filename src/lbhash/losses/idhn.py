@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.classes import one_hot
 from lbhash.losses.pairs import likelihood_loss, pair_mean
 from lbhash.utils.validation import check_float
@@ -31,21 +31,10 @@ class IDHN(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 128,
-            "lr": 0.0016,
-            "schedule": "cosine",
-            "dropout": 0.092,
-            "options": {"alpha": 0.005, "beta": 2.5, "gamma": 0.044},
-        },
-        "guided": {
-            "batch_size": 128,
-            "lr": 0.0016,
-            "schedule": "cosine",
-            "dropout": 0.55,
-            "options": {"alpha": 0.071, "beta": 3.5, "gamma": 0.24},
-            "guidance": {"weight": 0.014},
-        },
+        "host": tuned(batch_size=128, lr=0.0016, dropout=0.092, options={"alpha": 0.005, "beta": 2.5, "gamma": 0.044}),
+        "guided": tuned(
+            batch_size=128, lr=0.0016, dropout=0.55, options={"alpha": 0.071, "beta": 3.5, "gamma": 0.24}, weight=0.014
+        ),
     }
     recommended_long: ClassVar = {"host": {"options": {}}, "guided": "paper"}
     search_space: ClassVar = {

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.classes import class_loss
 from lbhash.losses.pairs import straight_through
 from lbhash.utils.validation import check_float
@@ -29,13 +29,7 @@ class JMLH(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 256,
-            "lr": 0.0026,
-            "schedule": "cosine",
-            "dropout": 0.54,
-            "options": {"lam": 0.062},
-        },
+        "host": tuned(batch_size=256, lr=0.0026, dropout=0.54, options={"lam": 0.062}),
         "guided": "paper",
     }
     search_space: ClassVar = {"lam": {"low": 1e-3, "high": 1.0, "log": True}}

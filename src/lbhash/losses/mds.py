@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.classes import cosines, one_hot
 from lbhash.losses.pairs import quantization, similar
 from lbhash.utils.validation import check_float, check_int
@@ -32,21 +32,8 @@ class MDS(Objective):
     """
 
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 256,
-            "lr": 0.0026,
-            "schedule": "cosine",
-            "dropout": 0.42,
-            "options": {"lam": 0.0075, "beta": 1.9},
-        },
-        "guided": {
-            "batch_size": 128,
-            "lr": 0.0024,
-            "schedule": "cosine",
-            "dropout": 0.57,
-            "options": {"lam": 2.1e-05, "beta": 0.24},
-            "guidance": {"weight": 0.59},
-        },
+        "host": tuned(batch_size=256, lr=0.0026, dropout=0.42, options={"lam": 0.0075, "beta": 1.9}),
+        "guided": tuned(batch_size=128, lr=0.0024, dropout=0.57, options={"lam": 2.1e-05, "beta": 0.24}, weight=0.59),
     }
     recommended_long: ClassVar = {
         "host": {"batch_size": 128, "lr": 0.0015, "dropout": 0.0, "options": {}},

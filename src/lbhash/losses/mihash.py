@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.pairs import other_rows, similar, soft_histograms
 from lbhash.utils.validation import check_int
 
@@ -26,21 +26,8 @@ class MIHash(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 512,
-            "lr": 0.0039,
-            "schedule": "cosine",
-            "dropout": 0.21,
-            "options": {"bins": 17},
-        },
-        "guided": {
-            "batch_size": 256,
-            "lr": 0.0016,
-            "schedule": "cosine",
-            "dropout": 0.55,
-            "options": {"bins": 14},
-            "guidance": {"weight": 0.014},
-        },
+        "host": tuned(batch_size=512, lr=0.0039, dropout=0.21, options={"bins": 17}),
+        "guided": tuned(batch_size=256, lr=0.0016, dropout=0.55, options={"bins": 14}, weight=0.014),
     }
     recommended_long: ClassVar = {"host": {"options": {}}, "guided": "paper"}
     search_space: ClassVar = {"bins": {"low": 4, "high": 32, "log": True}}

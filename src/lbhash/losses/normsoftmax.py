@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.classes import cosines, cross_entropy, one_hot
 from lbhash.utils.validation import check_float
 
@@ -23,21 +23,8 @@ class NormSoftmax(Objective):
     """
 
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 512,
-            "lr": 0.0062,
-            "schedule": "cosine",
-            "dropout": 0.45,
-            "options": {"tau": 0.95},
-        },
-        "guided": {
-            "batch_size": 256,
-            "lr": 0.0023,
-            "schedule": "cosine",
-            "dropout": 0.47,
-            "options": {"tau": 1.0},
-            "guidance": {"weight": 0.27},
-        },
+        "host": tuned(batch_size=512, lr=0.0062, dropout=0.45, options={"tau": 0.95}),
+        "guided": tuned(batch_size=256, lr=0.0023, dropout=0.47, options={"tau": 1.0}, weight=0.27),
     }
     recommended_long: ClassVar = {"host": "paper", "guided": "paper"}
     search_space: ClassVar = {"tau": {"low": 0.02, "high": 1.0, "log": True}}

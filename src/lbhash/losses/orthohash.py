@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.classes import cosines, cross_entropy, one_hot
 from lbhash.utils.validation import check_choice, check_float
 
@@ -26,13 +26,9 @@ class OrthoHash(Objective):
     """
 
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 128,
-            "lr": 0.0052,
-            "schedule": "cosine",
-            "dropout": 0.57,
-            "options": {"margin": 0.26, "scale": 3.2, "kind": "cosine"},
-        },
+        "host": tuned(
+            batch_size=128, lr=0.0052, dropout=0.57, options={"margin": 0.26, "scale": 3.2, "kind": "cosine"}
+        ),
         "guided": "paper",
     }
     recommended_long: ClassVar = {"host": "paper"}

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.classes import cosines
 from lbhash.losses.pairs import similar
 from lbhash.utils.validation import check_float
@@ -28,21 +28,8 @@ class QSMI(Objective):
     uses_centers = False
     weighs_pairs = True
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 128,
-            "lr": 0.0016,
-            "schedule": "cosine",
-            "dropout": 0.12,
-            "options": {"alpha": 0.015},
-        },
-        "guided": {
-            "batch_size": 256,
-            "lr": 0.0061,
-            "schedule": "cosine",
-            "dropout": 0.45,
-            "options": {"alpha": 0.00057},
-            "guidance": {"weight": 0.0015},
-        },
+        "host": tuned(batch_size=128, lr=0.0016, dropout=0.12, options={"alpha": 0.015}),
+        "guided": tuned(batch_size=256, lr=0.0061, dropout=0.45, options={"alpha": 0.00057}, weight=0.0015),
     }
     recommended_long: ClassVar = {"host": {"batch_size": 256, "lr": 0.002, "dropout": 0.0, "options": {}}}
     search_space: ClassVar = {"alpha": {"low": 1e-4, "high": 1e-1, "log": True}}

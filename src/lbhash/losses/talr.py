@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task
+from lbhash.losses.base import Objective, Task, tuned
 from lbhash.losses.pairs import other_rows, similar, soft_histograms
 from lbhash.utils.validation import check_choice, check_float, check_int
 
@@ -33,21 +33,19 @@ class TALR(Objective):
     uses_centers = False
     weighs_pairs = True
     recommended: ClassVar = {
-        "host": {
-            "batch_size": 512,
-            "lr": 0.0016,
-            "schedule": "cosine",
-            "dropout": 0.37,
-            "options": {"gamma": 2.1, "bins": lambda bits: max(1, round(31 * bits / 32))},
-        },
-        "guided": {
-            "batch_size": 256,
-            "lr": 0.0021,
-            "schedule": "cosine",
-            "dropout": 0.54,
-            "options": {"gamma": 1.3, "bins": lambda bits: max(1, round(bits / 32))},
-            "guidance": {"weight": 0.01},
-        },
+        "host": tuned(
+            batch_size=512,
+            lr=0.0016,
+            dropout=0.37,
+            options={"gamma": 2.1, "bins": lambda bits: max(1, round(31 * bits / 32))},
+        ),
+        "guided": tuned(
+            batch_size=256,
+            lr=0.0021,
+            dropout=0.54,
+            options={"gamma": 1.3, "bins": lambda bits: max(1, round(bits / 32))},
+            weight=0.01,
+        ),
     }
     recommended_long: ClassVar = {"host": {"options": {}}, "guided": "paper"}
     search_space: ClassVar = {
