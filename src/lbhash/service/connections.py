@@ -53,8 +53,10 @@ class Connection(H11Protocol):
         transport.max_size = 1 << 15  # type: ignore[attr-defined]
         self.address = self.client[0] if self.client else None
         self._open[self] = None
-        of_address = [one for one in self._open if one.address == self.address]
-        for held, most, where in ((of_address, self._most // 2, " from one address"), (self._open, self._most, "")):
+        for most, where in ((self._most // 2, " from one address"), (self._most, "")):
+            if len(self._open) <= most:  # which spares it a look at each connection
+                continue
+            held = [one for one in self._open if not where or one.address == self.address]
             if len(held) > most:
                 log.warning("%d connections%s are the limit: the one that waited longest was closed", most, where)
                 longest = next(one for one in held if not one._asked or one.cycle.more_body or one.flow.write_paused)

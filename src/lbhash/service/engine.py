@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from PIL.Image import Image
+from pydantic import BaseModel
 
 from lbhash.codes import PackedCodes, code_from_hex, pack
 from lbhash.index import DamagedIndexError, Index, LocalIndex, Neighbors, check_model, open_index, rerank
@@ -90,22 +91,22 @@ class Engine:
             if index is self.index:  # it may have been replaced by a newer one
                 self.check, self.damage = "damaged" if damage else "intact", damage
 
-    def encode(self, given: schemas.Given | None, image: bytes | None = None) -> schemas.EncodeAnswer:
-        """Return the code of a query, or of an image file."""
+    def encode(self, given: BaseModel | None, image: bytes | None = None) -> schemas.EncodeAnswer:
+        """Return the code of a query (``schemas.Given``), or of an image file."""
         codes, vectors, _ = self._encode(self.index, given, image)
         outputs = vectors["outputs"][0].tolist() if "outputs" in vectors else None
         return schemas.EncodeAnswer(code=codes.tobytes().hex(), bits=self.model.bits, outputs=outputs)
 
     def search(
-        self, given: schemas.Given | None, options: schemas.Options, image: bytes | None = None
+        self, given: schemas.Options, image: bytes | None = None
     ) -> schemas.SearchAnswer | schemas.SearchAnswers:
-        """Return the codes nearest to a query, to each of several embeddings, or to an image file."""
+        """Return the codes nearest to a query or to each of several (``SearchRequest``), or to an image file."""
         started = time.perf_counter()
         index = self.index  # a search ends with the index that it began with
         codes, vectors, facts = self._encode(index, given, image)
         searching = time.perf_counter()
         answers: list[dict[str, Any]] = []
-        for place, (found, within) in enumerate(_neighbors(index, codes, vectors, options, self._weight)):
+        for place, (found, within) in enumerate(_neighbors(index, codes, vectors, given, self._weight)):
             judged = self._usual.judge(vectors["outputs"][place]) if self._usual and "outputs" in vectors else {}
             query = schemas.Query(code=codes[place].tobytes().hex(), bits=index.bits, **facts, **judged)
             answers.append({"query": query, "neighbors": self._described(index, found), "within": within})
@@ -172,9 +173,7 @@ class Engine:
         with self._loading:
             if not self.damage and not self.index.outdated():
                 return False
-            index = self._open(None if self.damage else self.index)
-            index.load()
-            self.index, self.check, self.damage = index, "intact", ""
+            self._take(self._open(None if self.damage else self.index))
             return True
 
     def add(self, given: schemas.AddRequest) -> schemas.Changed:
@@ -217,9 +216,13 @@ class Engine:
             except OSError as error:
                 log.error("the index could not be changed: %s", error)
                 raise ServiceError(503, f"the index could not be changed: {error.strerror or 'see the log'}") from None
-            index.load()
-            self.index, self.check, self.damage = index, "intact", ""
+            self._take(index)
             return schemas.Changed(ids=list(ids), codes=len(index), generation=index.generation)
+
+    def _take(self, index: Index) -> None:
+        """Search another index from now on, once all of its files are compared with their checksums."""
+        index.load()
+        self.index, self.check, self.damage = index, "intact", ""
 
     def row_of(self, name: int, attributes: Mapping[str, Any]) -> int | None:
         """Return the row of the data that the code with the id ``name`` was made from, or None if there is none."""
@@ -259,11 +262,11 @@ class Engine:
             raise ServiceError(status, f"row is {row}; it must be from 0 to {len(self.rows) - 1}")
         return self.rows
 
-    def _encode(self, index: Index, given: schemas.Given | None, image: bytes | None) -> _Encoded:
-        """Return the queries that a request describes; one of the two arguments is None."""
+    def _encode(self, index: Index, given: BaseModel | None, image: bytes | None) -> _Encoded:
+        """Return the queries that a request describes: an image, or what is in ``schemas.Given``."""
         if image is not None:
             return *self._hash(self._embed(image)[None]), {}
-        assert given is not None
+        assert isinstance(given, schemas.Given)
         if isinstance(given, schemas.SearchRequest) and given.embeddings is not None:
             return *self._hash_given(given.embeddings), {}
         if given.embedding is not None:
@@ -320,13 +323,16 @@ class Engine:
 def _neighbors(
     index: Index, codes: PackedCodes, vectors: Mapping[str, npt.NDArray], options: schemas.Options, weight: float
 ) -> list[tuple[tuple[npt.NDArray, ...], int | None]]:
-    """Return for each query ids, distances and scores of its neighbors, and how many codes are within the radius.
+    """Return for each query what is found, and how many codes are within the radius (None if k is given).
 
-    The last is None if k is given.
+    What is found is ids, distances and, if they are ranked again, scores.
     """
     radius, by, size = options.radius, options.rerank, len(index)
     all_within = options.k is None and radius is not None and by is None
     k = min(options.most, size)
+    held = vectors.get("outputs" if by == "asymmetric" else by or "")
+    if by is not None and held is None:
+        raise ServiceError(422, f"rerank is {by!r}, which needs a query by embedding, row or image")
     with blame_request():
         if radius is not None:
             check_int(radius, "radius", 0, index.bits, "the length of a code")
@@ -336,32 +342,17 @@ def _neighbors(
             each = (index.range_search(code[None], radius or 0, where=options.where).of(0) for code in codes)
             return [((ids[:k], distances[:k]), len(ids)) for distances, ids in each]
         candidates = k if by is None else min(max(k, options.candidates), size)
-        found = index.search(codes, candidates, where=options.where)
-        return [(_best(index, found, place, vectors, k, options, weight), None) for place in range(len(codes))]
-
-
-def _best(
-    index: Index,
-    found: Neighbors,
-    place: int,
-    vectors: Mapping[str, npt.NDArray],
-    k: int,
-    options: schemas.Options,
-    weight: float,
-) -> tuple[npt.NDArray, ...]:
-    """Return ids, distances and, if they are ranked again, scores of the neighbors of the query at ``place``."""
-    found, by = Neighbors(found.distances[place], found.ids[place]), options.rerank
-    if options.radius is not None:
-        near = found.distances <= options.radius
-        found = Neighbors(found.distances[near], found.ids[near])
-    if by is None or not found.ids.size:
-        return found.ids, found.distances
-    held = vectors.get("outputs" if by == "asymmetric" else by)
-    if held is None:
-        raise ServiceError(422, f"rerank is {by!r}, which needs a query by embedding, row or image")
-    one = Neighbors(found.distances[None], found.ids[None])
-    best = rerank(index, one, held[place, None], min(k, found.ids.size), by, weight)
-    return best.ids[0], best.distances[0], best.scores[0]
+        answers: list[tuple[tuple[npt.NDArray, ...], None]] = []
+        nearest = index.search(codes, candidates, where=options.where)
+        for place, (distances, ids) in enumerate(zip(*nearest, strict=True)):
+            near = distances <= (index.bits if radius is None else radius)
+            found: tuple[npt.NDArray, ...] = ids[near], distances[near]
+            if by is not None and held is not None and near.any():
+                one = Neighbors(distances[None, near], ids[None, near])
+                best = rerank(index, one, held[place, None], min(k, int(near.sum())), by, weight)
+                found = best.ids[0], best.distances[0], best.scores[0]
+            answers.append((found, None))
+        return [*answers]
 
 
 def _check_writable(index: Index, path: str | Path) -> None:

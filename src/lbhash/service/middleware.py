@@ -47,7 +47,8 @@ class Security:
     """
 
     def __init__(self, app: ASGIApp, settings: Settings, tokens: Sequence[Token]) -> None:
-        self.app, self.settings, self._tokens = app, settings, tokens
+        self.app, self._tokens = app, tokens
+        self._hosts, self._max_body = [host.lower() for host in settings.hosts], settings.max_body
         self._bodies = Bodies(3 * settings.max_body, settings.body_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,66 +65,58 @@ class Security:
             await self.app(scope, receive, send)
             return
         try:
-            self._check_host(scope)
-            self._check_origin(scope)
-            self._check_token(scope)
             headers = Headers(scope=scope)
-            limit = self.settings.max_body
-            if media_type(headers.get("content-type", "")) != FORM:
-                limit = min(limit, MAX_JSON)
+            self._check_host(headers)
+            self._check_origin(headers)
+            # Whether the token allows what the request is for, its route says.
+            if self._tokens and scope["path"] not in PROBES and not _is_page(scope["path"]):
+                scope["token"] = token = find_token(self._tokens, headers.get("authorization", ""))
+                token.check_rate()
+            limit = self._max_body if media_type(headers.get("content-type", "")) == FORM else MAX_JSON
+            check_size = partial(_check_size, limit=min(limit, self._max_body))
             announced = headers.get("content-length", "0")
             if announced.isdecimal():
-                _check_size(int(announced[:20]), limit)
+                check_size(int(announced[:20]))
             # No route that is read with GET takes a body; of any other, nothing begins before all of its body is there.
             bodiless = scope["method"] in ("GET", "HEAD")
-            body = None if bodiless else await self._bodies.take(receive, partial(_check_size, limit=limit))
+            body = None if bodiless else await self._bodies.take(receive, check_size)
         except ServiceError as error:
             response = await http_exception_handler(Request(scope), error)
             await response(scope, receive, send_with_headers)
-        else:
-            size = len(body or b"")
-            whole: list[Message] = [] if body is None else [{"type": "http.request", "body": body, "more_body": False}]
-            del body  # the application frees it as soon as it has read it
+            return
+        size = len(body or b"")
+        whole: list[Message] = [] if body is None else [{"type": "http.request", "body": body, "more_body": False}]
+        del body  # the application frees it as soon as it has read it
 
-            async def receive_whole() -> Message:
-                return whole.pop() if whole else await receive()
+        async def receive_whole() -> Message:
+            return whole.pop() if whole else await receive()
 
-            try:
-                await self.app(scope, receive_whole, send_with_headers)
-            finally:
-                self._bodies.give_back(size)
+        try:
+            await self.app(scope, receive_whole, send_with_headers)
+        finally:
+            self._bodies.give_back(size)
 
-    def _check_host(self, scope: Scope) -> None:
+    def _check_host(self, headers: Headers) -> None:
         """Refuse a request whose ``Host``, without the port, is not in the settings (421).
 
         Otherwise a web site could let its own name point to the loopback address, and its scripts read the answers.
         """
-        host = Headers(scope=scope).get("host", "")
+        host = headers.get("host", "")
         found = _name_and_port(host)
-        if self.settings.hosts and (found is None or found[0] not in map(str.lower, self.settings.hosts)):
+        if self._hosts and (found is None or found[0] not in self._hosts):
             raise ServiceError(421, f"the request is for host {host!r}, which is not allowed here (see --allow-host)")
 
-    def _check_origin(self, scope: Scope) -> None:
+    def _check_origin(self, headers: Headers) -> None:
         """Refuse a request that a page of another web site sends (403), unless a token protects the service.
 
         A browser sends some requests for any page, and only keeps their answers from it. They could still make work.
         """
-        headers = Headers(scope=scope)
         for origin in headers.getlist("origin") if not self._tokens else ():
             scheme, _, rest = origin.partition("://")
             port = _PORTS.get(scheme, "")
             page = _name_and_port(rest, port)
             if not port or page is None or page != _name_and_port(headers.get("host", ""), port):
                 raise ServiceError(403, f"the request is from a page of {origin!r}, another web site")
-
-    def _check_token(self, scope: Scope) -> None:
-        """Refuse a request without a token (401) or with too many before it (429), except for probes and the pages.
-
-        Whether the token allows what the request is for, its route says.
-        """
-        if self._tokens and scope["path"] not in PROBES and not _is_page(scope["path"]):
-            scope["token"] = token = find_token(self._tokens, Headers(scope=scope).get("authorization", ""))
-            token.check_rate()
 
 
 def _check_size(size: int, limit: int) -> None:

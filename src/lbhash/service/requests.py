@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
@@ -14,6 +14,7 @@ from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from lbhash.service.errors import ServiceError
+from lbhash.service.schemas import Body
 from lbhash.service.settings import MAX_JSON
 from lbhash.utils.formatting import one_line
 
@@ -22,42 +23,34 @@ JSON, FORM = "application/json", "multipart/form-data"
 _MAX_BRACKETS = 20_000  # of JSON: more than a filter with the most values has, even if each holds a bracket
 
 
-class Body(NamedTuple):
-    """The body of a request as it came in, with its header ``Content-Type``."""
+async def read_body(request: Request, model: type[Body]) -> tuple[str, bytes]:
+    """Return the header ``Content-Type`` and the body; ``ServiceError`` 415 if the model is read from no such type.
 
-    content_type: str
-    data: bytes
-
-
-async def read_body(request: Request, kinds: Sequence[str] = (JSON, FORM)) -> Body:
-    """Return the body of a request; ``ServiceError`` with 415 if it is of none of these kinds.
-
-    What may limit its size is around the application (``Security``).
+    What limits its size is around the application (``Security``).
     """
-    header = request.headers.get("content-type", "")
+    header, kinds = request.headers.get("content-type", ""), (JSON,) if model.FORM is None else (JSON, FORM)
     if (kind := media_type(header)) not in kinds:
         given = f"the body is {kind[:64]!r}" if kind else "the body has no Content-Type"
         raise ServiceError(415, f"{given}; it must be {' or '.join(kinds)}")
-    return Body(header, await request.body())
+    return header, await request.body()
 
 
-def parse_body(body: Body, query: type[BaseModel], options: type[BaseModel]) -> tuple[Any, Any, Any]:
-    """Parse a query and its options: JSON of the model ``query``, or a form with an image and fields of ``options``.
+def parse_body(content_type: str, data: bytes, model: type[Body]) -> tuple[Any, ...]:
+    """Return the model that JSON holds, or of a form the model of its fields and the image file.
 
-    Returns the query if it is JSON, the options, and the bytes of the image if it is a form. Raises ``ServiceError``
-    with 400 if the form cannot be read, and 422 if a field is missing or wrong. It takes up to some ten milliseconds,
-    so it is called in a thread.
+    Raises ``ServiceError`` with 400 if a form cannot be read, and 422 if a field is missing or wrong. It takes up to
+    some ten milliseconds, so it is called in a thread.
     """
     try:
-        if media_type(body.content_type) == JSON:
-            value = parse_json(body.data, "the body")
+        if media_type(content_type) == JSON:
+            value = parse_json(data, "the body")
             if not isinstance(value, dict):
                 raise ServiceError(422, "the body must be a JSON object")
-            _check_names(value, query)
-            given = query.model_validate(value)
-            return given, given, None
-        image, values = _read_form(body, options)
-        return None, options.model_validate(values), image
+            _check_names(value, model)
+            return (model.model_validate(value),)
+        assert model.FORM is not None
+        image, values = _read_form(content_type, data, model.FORM)
+        return model.FORM.model_validate(values), image
     except ValidationError as error:
         raise ServiceError(422, line_for(error)) from None
 
@@ -68,10 +61,10 @@ def media_type(header: str) -> str:
 
 
 def parse_json(text: bytes, name: str) -> Any:
-    """Return the value of JSON; ``ServiceError`` with 422 if it is none, or too large or too nested for any query."""
+    """Return the value of JSON; ``ServiceError`` with 422 if it is none, or too nested for any query."""
     # Parsing holds Python's global lock, and so the whole service; a list takes far longer than the byte it is made of.
-    if len(text) > MAX_JSON or text.count(b"[") + text.count(b"{") > _MAX_BRACKETS:
-        raise ServiceError(422, f"{name} is JSON that is longer, or has more lists, than any query")
+    if text.count(b"[") + text.count(b"{") > _MAX_BRACKETS:
+        raise ServiceError(422, f"{name} is JSON that has more lists than any query")
     try:
         return json.loads(text)
     except RecursionError:
@@ -98,15 +91,15 @@ def _check_names(names: Iterable[str], model: type[BaseModel]) -> None:
             raise ServiceError(422, f"{' '.join(name[:64].split())}: there is no such field; there are {known}")
 
 
-def _read_form(body: Body, options: type[BaseModel]) -> tuple[bytes, dict[str, Any]]:
-    """Return the file in the field ``image``, and the others' values; one that is no string in ``options`` is JSON."""
+def _read_form(content_type: str, data: bytes, model: type[BaseModel]) -> tuple[bytes, dict[str, Any]]:
+    """Return the file in the field ``image``, and the other fields' values, which are JSON but for ``rerank``."""
     try:
-        image, texts = asyncio.run(_parse_form(body))  # Starlette's parser is a coroutine, and awaits nothing here
+        image, texts = asyncio.run(_parse_form(content_type, data))  # it is a coroutine, and awaits nothing here
     except (MultiPartException, FormParserError, UnicodeError) as error:
         raise ServiceError(400, f"the body is not a form that can be read: {one_line(error)}") from None
     if image is None:
         raise ServiceError(422, "the form has no file in its field 'image'")
-    _check_names((name for name, _ in texts), options)
+    _check_names((name for name, _ in texts), model)
     values: dict[str, Any] = {}
     for name, text in texts:
         if name in values:
@@ -117,15 +110,15 @@ def _read_form(body: Body, options: type[BaseModel]) -> tuple[bytes, dict[str, A
     return image, values
 
 
-async def _parse_form(body: Body) -> tuple[bytes | None, list[tuple[str, Any]]]:
+async def _parse_form(content_type: str, data: bytes) -> tuple[bytes | None, list[tuple[str, Any]]]:
     """Return the file in the field ``image``, and names and values of the other fields."""
 
     async def whole() -> AsyncGenerator[bytes, None]:
-        yield body.data
+        yield data
 
-    headers = Headers({"content-type": body.content_type})
+    headers = Headers({"content-type": content_type})
     parser = MultiPartParser(headers, whole(), max_files=1, max_fields=16, max_part_size=MAX_JSON)
-    parser.spool_max_size = len(body.data) + 1  # bytes, from which on it would write a file
+    parser.spool_max_size = len(data) + 1  # bytes, from which on it would write a file
     form = await parser.parse()
     file = form.get("image")
     image = await file.read() if isinstance(file, UploadFile) else None

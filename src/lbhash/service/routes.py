@@ -29,8 +29,6 @@ def _allowed(scope: str) -> list[Any]:
 probes = APIRouter()
 router, writes = APIRouter(dependencies=_allowed("search")), APIRouter(dependencies=_allowed("write"))
 
-_IMAGE: Any = {200: {"content": {"image/png": {}, "image/webp": {}}}, 404: {"model": schemas.Detail}}
-
 
 def _service(request: Request) -> Service:
     return request.app.state.service
@@ -39,40 +37,26 @@ def _service(request: Request) -> Service:
 Running = Annotated[Service, Depends(_service)]
 
 
-def _post(
-    routes: APIRouter,
-    path: str,
-    given: type[BaseModel],
-    options: type[Any] | None,
-    answer: Any,
-    example: dict[str, Any],
-) -> Any:
-    """Return the decorator of a route that takes JSON, or with ``options`` a form with an image, as its schema says."""
-    content: dict[str, Any] = {JSON: {"schema": given.model_json_schema(), "example": example}}
-    if options is not None:
-        fields = {"image": {"type": "string", "format": "binary"}, **options.model_json_schema()["properties"]}
+def _takes(model: type[schemas.Body], **example: Any) -> dict[str, Any]:
+    """Return what OpenAPI says of a route's body and of its refusals."""
+    content: dict[str, Any] = {JSON: {"schema": model.model_json_schema(), "example": example}}
+    if model.FORM is not None:
+        fields = {"image": {"type": "string", "format": "binary"}, **model.FORM.model_json_schema()["properties"]}
         form = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
         content[FORM] = {"schema": form}
-    body = {"requestBody": {"required": True, "content": content}}
-    statuses = (415,) if options is None else (404, 415)
-    refusals: Any = {status: {"model": schemas.Detail} for status in statuses}
-    return routes.post(path, openapi_extra=body, response_model=answer, responses=refusals)
+    refusals = {status: {"model": schemas.Detail} for status in ((415,) if model.FORM is None else (404, 415))}
+    return {"openapi_extra": {"requestBody": {"required": True, "content": content}}, "responses": refusals}
 
 
 async def _answer(
-    request: Request,
-    admission: Admission,
-    given: type[BaseModel],
-    options: type[BaseModel] | None,
-    compute: Callable[[Any, Any, bytes | None], BaseModel],
+    request: Request, admission: Admission, model: type[schemas.Body], compute: Callable[..., BaseModel]
 ) -> Response:
-    """Return what ``compute`` makes of a query, its options and an image; without ``options`` there is no image."""
-    body = await read_body(request, (JSON,) if options is None else (JSON, FORM))
+    """Return what ``compute`` makes of a body: of the model, or of the fields of a form and its image."""
+    body = await read_body(request, model)
 
     def written() -> Response:
         # In the thread that computed it, as a thousand neighbors would hold the event loop up.
-        answer = compute(*parse_body(body, given, options or schemas.Nothing))
-        return Response(answer.model_dump_json(), media_type=JSON)
+        return Response(compute(*parse_body(*body, model)).model_dump_json(), media_type=JSON)
 
     return await admission.run(written)
 
@@ -106,29 +90,27 @@ async def about(service: Running) -> schemas.About:
     return service.engine.about()
 
 
-@_post(
-    router,
+@router.post(
     "/search",
-    schemas.SearchRequest,
-    schemas.Options,
-    schemas.SearchAnswer | schemas.SearchAnswers,
-    {"id": 0, "k": 5},
+    response_model=schemas.SearchAnswer | schemas.SearchAnswers,
+    **_takes(schemas.SearchRequest, id=0, k=5),
 )
 async def search(request: Request, service: Running) -> Response:
     """Find the codes nearest to an image (a form), or to an embedding, several, a code, an id or a row (JSON)."""
-    return await _answer(request, service.admission, schemas.SearchRequest, schemas.Options, service.engine.search)
+    return await _answer(request, service.admission, schemas.SearchRequest, service.engine.search)
 
 
-@_post(router, "/encode", schemas.Given, schemas.Nothing, schemas.EncodeAnswer, {"id": 0})
+@router.post("/encode", response_model=schemas.EncodeAnswer, **_takes(schemas.Given, id=0))
 async def encode(request: Request, service: Running) -> Response:
     """Return the code of an image (a form), or of an embedding, an id or a row (JSON)."""
-    encode = service.engine.encode
-    return await _answer(
-        request, service.admission, schemas.Given, schemas.Nothing, lambda given, _, image: encode(given, image)
-    )
+    return await _answer(request, service.admission, schemas.Given, service.engine.encode)
 
 
-@router.get("/row/{row}/image", response_class=Response, responses=_IMAGE)
+@router.get(
+    "/row/{row}/image",
+    response_class=Response,
+    responses={200: {"content": {"image/png": {}, "image/webp": {}}}, 404: {"model": schemas.Detail}},
+)
 async def row_image(service: Running, row: Annotated[int, Path(ge=0, lt=2**63)]) -> Response:
     """Return a small image of a row of the data."""
     data, kind = await service.admission.run(service.engine.thumbnail, row)
@@ -147,26 +129,25 @@ async def code_map(service: Running) -> schemas.Map:
     return service.background.map
 
 
-@_post(
-    writes,
+@writes.post(
     "/add",
-    schemas.AddRequest,
-    None,
-    schemas.Changed,
-    {"embeddings": [[0.5, 1.5]], "attributes": {"label": [3]}},
+    response_model=schemas.Changed,
+    **_takes(schemas.AddRequest, embeddings=[[0.5, 1.5]], attributes={"label": [3]}),
 )
 async def add(request: Request, service: Running) -> Response:
     """Add the codes of embeddings to the index, all of them or none; the answer comes when they are on the disk."""
     return await _change(request, service, schemas.AddRequest, service.engine.add)
 
 
-@_post(writes, "/remove", schemas.RemoveRequest, None, schemas.Changed, {"ids": [0]})
+@writes.post("/remove", response_model=schemas.Changed, **_takes(schemas.RemoveRequest, ids=[0]))
 async def remove(request: Request, service: Running) -> Response:
     """Remove codes from the index by their ids, all of them or none."""
     return await _change(request, service, schemas.RemoveRequest, service.engine.remove)
 
 
-async def _change(request: Request, service: Service, given: type[BaseModel], change: Callable[..., Any]) -> Response:
-    changed = await _answer(request, service.writing, given, None, lambda query, *_: change(query))
+async def _change(
+    request: Request, service: Service, model: type[schemas.Body], change: Callable[..., BaseModel]
+) -> Response:
+    changed = await _answer(request, service.writing, model, change)
     service.background.changed.set()
     return changed

@@ -57,15 +57,26 @@ class _Computed(BaseModel):
     generation: int
 
 
+class Body(BaseModel, extra="forbid"):
+    """The body of a request: JSON, or a form with an image and the fields of the model ``FORM``, if there is one."""
+
+    FORM: ClassVar[type[BaseModel] | None] = None
+
+
+class Nothing(BaseModel, extra="forbid"):
+    """The options of encoding: there are none."""
+
+
 def _one_alone(schema: dict[str, Any], model: type[Given]) -> None:
     """Say in the schema of a query what ``_one_of_them`` checks."""
     not_null = {"not": {"type": "null"}}
     schema["oneOf"] = [{"properties": {name: not_null}, "required": [name]} for name in model.QUERIES]
 
 
-class Given(BaseModel, extra="forbid", json_schema_extra=_one_alone):
+class Given(Body, json_schema_extra=_one_alone):
     """The query: exactly one of these fields."""
 
+    FORM: ClassVar[type[BaseModel] | None] = Nothing
     QUERIES: ClassVar[tuple[str, ...]] = ("embedding", "id", "code", "row")
 
     embedding: _Embedding | None = Field(
@@ -101,13 +112,10 @@ class Options(BaseModel, extra="forbid"):
         return self.k or (MAX_K if self.radius is not None and self.rerank is None else 10)
 
 
-class Nothing(BaseModel, extra="forbid"):
-    """The options of encoding: there are none."""
-
-
 class SearchRequest(Given, Options):
     """A search, by one query or by several embeddings."""
 
+    FORM: ClassVar[type[BaseModel] | None] = Options
     QUERIES: ClassVar[tuple[str, ...]] = ("embedding", "embeddings", "id", "code", "row")
 
     embeddings: _Embeddings | None = Field(
@@ -123,7 +131,7 @@ class SearchRequest(Given, Options):
         return self
 
 
-class AddRequest(BaseModel, extra="forbid"):
+class AddRequest(Body):
     """Codes to add: those of these embeddings."""
 
     embeddings: _Embeddings = Field(description="A list of numbers for each code, or the base64 of float32.")
@@ -135,7 +143,7 @@ class AddRequest(BaseModel, extra="forbid"):
     )
 
 
-class RemoveRequest(BaseModel, extra="forbid"):
+class RemoveRequest(Body):
     """Codes to remove."""
 
     ids: _Ids = Field(description="The ids of codes of the index, each once.")

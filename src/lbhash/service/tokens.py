@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
@@ -31,7 +31,12 @@ class Token(BaseModel, extra="forbid", strict=True):
 
     def model_post_init(self, _: object) -> None:
         """Allow as many requests at once as in a minute."""
+        self._digest = _digest(self.token)
         self._left, self._counted = self.per_minute or 0.0, monotonic()
+
+    def is_of(self, digest: bytes) -> bool:
+        """Return whether this is the token of a digest, in a time that tells neither its characters nor its length."""
+        return hmac.compare_digest(self._digest, digest)
 
     def check_rate(self) -> None:
         """Count a request; ``ServiceError`` 429 if there were too many."""
@@ -56,16 +61,15 @@ class Token(BaseModel, extra="forbid", strict=True):
 def tokens_of(settings: Settings) -> Sequence[Token]:
     """Return the tokens of the settings; ``ValueError`` if their file is not valid."""
     if settings.token is not None:
-        return (Token(name="token", token=settings.token, scopes=["search", "write", "metrics"]),)
+        return (Token(name="token", token=settings.token, scopes=list(get_args(Scope))),)
     return () if settings.tokens is None else read_tokens(settings.tokens)
 
 
 def find_token(tokens: Sequence[Token], authorization: str) -> Token:
     """Return the token in a header ``Authorization``; ``ServiceError`` 401 if there is none or a wrong one."""
     scheme, _, given = authorization.partition(" ")
-    # Hashes are compared, because the time of a comparison must tell neither the token's characters nor its length.
     digest = _digest(given.strip())
-    found = [one for one in tokens if hmac.compare_digest(_digest(one.token), digest)]
+    found = [one for one in tokens if one.is_of(digest)]
     if not found or scheme.lower() != "bearer":
         detail = "the token is wrong" if given else "this service needs a token: Authorization: Bearer TOKEN"
         raise ServiceError(401, detail, {"WWW-Authenticate": "Bearer"})
@@ -77,11 +81,12 @@ def read_tokens(path: str | Path) -> list[Token]:
     tables = read_toml(path, "tokens", private=True)
     if not tables:
         raise ValueError(f"tokens is {str(path)!r}, which has no token; give each a table, such as [page]")
-    tokens = [_token(name, table) for name, table in tables.items()]
     names: dict[str, str] = {}
-    for one in tokens:
-        if (other := names.setdefault(one.token, one.name)) != one.name:
-            raise ValueError(f"tokens {other!r} and {one.name!r} are the same; make another one")
+    tokens = []
+    for name, table in tables.items():
+        tokens.append(one := _token(name, table))
+        if (other := names.setdefault(one.token, name)) != name:
+            raise ValueError(f"tokens {other!r} and {name!r} are the same; make another one")
     return tokens
 
 
