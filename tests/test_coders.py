@@ -24,9 +24,9 @@ from lbhash.models.hash_model import HashModel
 from lbhash.training.coders import CODERS, coder_of
 from lbhash.training.coders.base import random_rotation, signs
 from lbhash.training.coders.cibhash import contrast, divergence
+from lbhash.training.coders.itq import quantizing_rotation
 from lbhash.training.coders.ksh import Lacking, negated
 from lbhash.training.coders.regression import PENALTIES, Regression
-from lbhash.training.coders.rotation import quantizing_rotation
 from lbhash.training.coders.sdh import discrete_descent
 
 FREE = [name for name, kind in CODERS.items() if not kind.needs_labels]
@@ -350,7 +350,7 @@ def test_ridge_regresses_onto_the_centers(data, multi_label):
         hot[::4, 0] = 1  # some rows have two labels
         hot[5] = 0  # and one has none
     targets = np.array([centers[row > 0].mean(axis=0) if row.any() else np.zeros(10) for row in hot])
-    found = CODERS["ridge"](10).fit(rows_of(x, hot if multi_label else y), 3, centers)
+    found = CODERS["ridge"](10, 0, 3, centers).fit(rows_of(x, hot if multi_label else y))
     penalty = Regression(rows_of(x)).best_penalty(targets)
     wanted = least_squares(standardized(x), targets, penalty)(standardized(x))
     np.testing.assert_allclose(found.outputs(x), wanted, atol=1e-4)
@@ -368,7 +368,7 @@ def test_cca_itq_turns_the_canonical_directions(data, bits):
         cross @ np.linalg.pinv(hot.T @ hot) @ cross.T, (z / scale).T @ (z / scale) + penalty * np.eye(7)
     )
     wanted = (vectors[:, ::-1][:, : min(bits, 2)] * np.sqrt(values[::-1][: min(bits, 2)])) / scale[:, None]
-    found = CODERS["cca-itq"](bits).fit(rows_of(x, y), 3)
+    found = CODERS["cca-itq"](bits, 0, 3).fit(rows_of(x, y))
     np.testing.assert_allclose(found.weight.T @ found.weight, wanted @ wanted.T, rtol=1e-3, atol=1e-6)
 
 
@@ -420,15 +420,15 @@ def test_ksh_starts_from_the_best_direction_and_goes_on_where_that_is_better(dat
     _, vectors = scipy.linalg.eigh(z.T @ r @ z, z.T @ z)
     step = lambda result: SimpleNamespace(x=result)  # noqa: E731
     monkeypatch.setattr("scipy.optimize.minimize", lambda f, start, *rest, **more: step(start))
-    (first,) = CODERS["ksh"](1).fit(rows_of(x, y), 3).weight
+    (first,) = CODERS["ksh"](1, 0, 3).fit(rows_of(x, y)).weight
     assert abs(cosine(first, vectors[:, -1])) == pytest.approx(1, abs=1e-4)
     monkeypatch.setattr("scipy.optimize.minimize", lambda f, start, *rest, **more: step(0 * start))
-    (again,) = CODERS["ksh"](1).fit(rows_of(x, y), 3).weight  # codes of +1 alone are worse
+    (again,) = CODERS["ksh"](1, 0, 3).fit(rows_of(x, y)).weight  # codes of +1 alone are worse
     np.testing.assert_array_equal(again, first)
     monkeypatch.undo()
     losses = []
     for bits in (1, 4, 16):
-        b = signs(CODERS["ksh"](bits).fit(rows_of(x, y), 3).outputs(x))
+        b = signs(CODERS["ksh"](bits, 0, 3).fit(rows_of(x, y)).outputs(x))
         losses.append(np.square(r - b @ b.T / bits).mean())
     assert losses[0] > losses[1] > losses[2]
 
@@ -456,7 +456,7 @@ def test_a_coder_is_a_hasher_like_any_other(data, name, tmp_path):
     assert (hasher.centers_ is None) != CODERS[name].uses_centers
     split = rows_of(x, y)
     centers = hasher.centers_
-    fitted = coder_of(name)(10, 4).fit(split, 3, centers)
+    fitted = coder_of(name)(10, 4, 3, centers).fit(split)
     outputs = fitted.outputs(x) if hasattr(fitted, "outputs") else fitted(torch.from_numpy(x)).detach().numpy()
     assert (unpack(hasher.encode(x), 10) == signs(outputs)).mean() > 0.99  # the model rounds to float32
     hasher.save_pretrained(tmp_path)

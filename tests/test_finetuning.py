@@ -23,7 +23,7 @@ from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import find_backbone, load_backbone, save_backbone
 from lbhash.models.hash_model import HashModel
 from lbhash.training.confusion import confusion
-from lbhash.training.images import Augmentation, ImageModel, fine_tuning
+from lbhash.training.images import Augmentation, ImageModel
 from training_tools import Stop
 
 pytest.importorskip("transformers")
@@ -125,23 +125,25 @@ def test_running_statistics_are_of_more_than_the_last_batch():
 
 
 def test_the_standardization_is_of_the_untrained_backbones_embeddings(folder, monkeypatch, tmp_path):
-    import lbhash.training.images.finetune
     from lbhash.data.images import ImageSplit
+    from lbhash.training.setup import prepare, prepare_images
 
     table = load_images(write_stripes(tmp_path / "images", 24))
-    backbone, head = Backbone.from_pretrained(folder), HashModel(16, 8)
+    backbone = Backbone.from_pretrained(folder)
     embeddings = backbone.embed([table.read(row) for row in range(24)])
     part = ImageSplit(table, np.arange(24), table.labels)
-    fine_tuning(backbone, head, part)
+    setup = prepare(Hasher(8, "csq", centers="best", seed=3), part, 4, backbone)
+    head = setup.model
+    prepare_images(setup, backbone, standardize=False)
+    assert not head.mean.any()
+    prepare_images(setup, backbone, standardize=True)
     np.testing.assert_allclose(head.mean.numpy(), embeddings.mean(0), rtol=1e-4, atol=1e-6)
     deviation = np.where(embeddings.std(0) > 0, embeddings.std(0), 1)  # a feature may be 0 in every image
     np.testing.assert_allclose(head.scale.numpy(), deviation, rtol=1e-3, atol=1e-6)
-    monkeypatch.setattr(lbhash.training.images.finetune, "STANDARDIZED", 10)
-    fine_tuning(backbone, head, part, seed=3)
+    monkeypatch.setattr("lbhash.training.setup.STANDARDIZED", 10)
+    prepare_images(setup, backbone, standardize=True)
     rows = np.sort(np.random.default_rng([3, 0, 3]).permutation(24)[:10])
     np.testing.assert_allclose(head.mean.numpy(), embeddings[rows].mean(0), rtol=1e-4, atol=1e-6)
-    fine_tuning(backbone, other := HashModel(16, 8), part, standardize=False)
-    assert not other.mean.any()
 
 
 # ------------------------------------------------------------------------------------------------- learning

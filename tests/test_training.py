@@ -25,7 +25,8 @@ from lbhash.hasher import Hasher
 from lbhash.losses import CSQ, Task, build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.train import train_model
-from lbhash.training import ShuffledBatches, TrainingArguments, train
+from lbhash.training import TrainingArguments, train
+from lbhash.training.batches import ShuffledBatches
 from training_tools import Stop, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 4, "batch_size": 32, "seed": 3}

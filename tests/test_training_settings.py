@@ -13,7 +13,8 @@ from lbhash.data import EmbeddingSplit
 from lbhash.hasher import Hasher
 from lbhash.losses import Objective, Task, build_objective
 from lbhash.models.hash_model import HashModel
-from lbhash.training import Schedule, TrainingArguments, TrainingRows, train
+from lbhash.training import TrainingArguments, TrainingRows, train
+from lbhash.training.schedule import Schedule
 from training_tools import Recorder, Stop, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 3, "recipe": "paper", "batch_size": 32, "seed": 3}

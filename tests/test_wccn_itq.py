@@ -32,7 +32,7 @@ def test_it_turns_the_principal_axes_of_whitened_rows(bits, several):
     _, _, axes = np.linalg.svd(z @ whitening, full_matrices=False)
     wanted = whitening / x.std(axis=0)[:, None] @ axes[:bits].T
     labels = hot if several else y
-    found = CODERS["wccn-itq"](bits).fit(EmbeddingSplit(x, np.arange(90), labels), 3)
+    found = CODERS["wccn-itq"](bits, 0, 3).fit(EmbeddingSplit(x, np.arange(90), labels))
     assert found.weight.shape == (bits, 7)
     np.testing.assert_allclose(found.weight.T @ found.weight, wanted @ wanted.T, rtol=1e-3, atol=1e-7)
 

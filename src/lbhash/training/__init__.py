@@ -5,8 +5,6 @@ from __future__ import annotations
 from lbhash.utils.lazy import lazy_names
 
 _HOMES = {
-    "Schedule": "schedule",
-    "ShuffledBatches": "batches",
     "Trained": "trainer",
     "TrainingArguments": "arguments",
     "TrainingRows": "batches",

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from lbhash.centers.targets import check_center_kind, task_centers
 from lbhash.data.images import ImageSplit
-from lbhash.data.split import EmbeddingSplit, Split
+from lbhash.data.split import Split
 from lbhash.losses import METHODS, find_method, method_name
 from lbhash.models.hash_model import HashModel
 from lbhash.models.posterior import ClassPosterior
@@ -98,37 +98,32 @@ def fit_coder(
             raise ValueError(f"{one.name} is {value!r} and {why}{what}; leave {one.name} out")
     if not len(split):
         raise ValueError("split has no row; training needs at least one")
-    coder, backbone = kind(given.bits, given.seed), None
+    backbone = views = centers = None
     if isinstance(split, ImageSplit):
         backbone = open_backbone(given)
-        rows, coder.views = _with_views(given, split.subsample(MOST_TRAINED, given.seed), backbone)
+        images = split.subsample(MOST_TRAINED, given.seed)
+        how: dict[str, Any] = {"workers": given.workers, "progress": "embedding" if given.progress else ""}
+        rows = images.embedded(backbone, **how)
+        if augmentation := augmentation_of(given):
+            from lbhash.training.images import embedded_views
+
+            views = embedded_views(images, backbone, augmentation, given.seed, **how)
     else:
         rows = split.subsample(MOST_ROWS, given.seed).embedded()
     with threadpool_limits(given.threads), cpu_settings(given.threads):
-        centers = None
         if kind.needs_labels:
             rows = labeled(rows, classes)
         if kind.uses_centers:
             wanted = check_center_kind(given.centers)
             centers = task_centers(wanted, classes, given.bits, given.seed, partial(confusion, rows, classes))
-        found = coder.fit(rows, classes, centers)
+        coder = kind(given.bits, given.seed, classes, centers)
+        coder.views = views
+        found = coder.fit(rows)
     model = found if isinstance(found, HashModel) else _model(found, rows.dim, given.bits)
     model.metadata = plain(model_metadata(given, len(split)) | {"method": method, "guided": False}, "metadata")
     if backbone is not None:
         model.metadata |= {"backbone": backbone.metadata(), "augment": stored_augmentation(given)}
     return model.eval(), centers, backbone
-
-
-def _with_views(
-    given: TrainingArguments, split: ImageSplit, backbone: Backbone
-) -> tuple[EmbeddingSplit, npt.NDArray[np.float32] | None]:
-    """Return the embeddings of images, and those of their views if they are to be augmented."""
-    from lbhash.training.images import embedded_views
-
-    augmentation = augmentation_of(given)
-    settings: dict[str, Any] = {"workers": given.workers, "progress": "embedding" if given.progress else ""}
-    rows = split.embedded(backbone, **settings)
-    return rows, embedded_views(split, backbone, augmentation, given.seed, **settings) if augmentation else None
 
 
 def _model(found: LinearMap | ClassPosterior, dim: int, bits: int) -> HashModel:

@@ -21,8 +21,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from lbhash.utils.validation import check_int
-
 if TYPE_CHECKING:
     from lightning.pytorch.strategies import DDPStrategy
 
@@ -30,11 +28,8 @@ if TYPE_CHECKING:
 def check_processes(devices: int, nodes: int) -> tuple[int, int]:
     """Return the number of devices and of machines: what torchrun started, if it did, else what was given.
 
-    Raises:
-        TypeError: one is not an integer.
-        ValueError: one is below 1, or torchrun started others.
+    ``ValueError`` if torchrun started others.
     """
-    devices, nodes = check_int(devices, "devices", 1), check_int(nodes, "nodes", 1)
     if not (dist.is_available() and dist.is_torchelastic_launched()):
         return devices, nodes
     local, world = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])

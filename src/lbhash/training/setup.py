@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import torch
 
 from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
 from lbhash.data.holdout import validation_rows
-from lbhash.data.split import Split, SplitT
+from lbhash.data.split import Split, SplitT, TrainingRows
 from lbhash.losses import (
     Objective,
     Task,
@@ -38,7 +39,12 @@ from lbhash.utils.serialization import plain
 from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
-    from lbhash.training.images import Augmentation, FineTuning
+    from lbhash.training.images import Augmentation, ImageModel
+
+STANDARDIZED = 2000
+"""Training images from which mean and deviation of the embeddings are computed."""
+
+_STANDARDIZATION = 3  # keeps this sample apart from the others of a seed
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,14 @@ class Setup:
     validation: Split | None
     centers: npt.NDArray[np.int8]
     identity: dict[str, Any]
+
+
+class FineTuning(NamedTuple):
+    """A backbone with a head, the training images, augmented, and the validation images, if there are any."""
+
+    model: ImageModel
+    rows: TrainingRows
+    validation: TrainingRows | None
 
 
 def prepare(
@@ -116,7 +130,8 @@ def prepare(
         return confusion(sample, classes)
 
     centers = task_centers(kind, classes, given.bits, given.seed, ask)
-    task = _task(given, fitted, classes, centers)
+    labels = labels_of(fitted)
+    task = Task(given.bits, classes, labels, torch.from_numpy(centers).float(), given.epochs, given.seed)
     with torch.random.fork_rng():
         draw_from(given.seed, 0)
         made = guidance
@@ -143,29 +158,31 @@ def prepare(
 def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> FineTuning:
     """Return what is trained on images, and add the settings of images to the run's identity and the model's metadata.
 
+    The head's standardization is of what the backbone makes of up to 2,000 training images before it learns anything,
+    and stays as it is from then on.
+
     Args:
         setup: what ``prepare`` made, with this backbone.
         backbone: its model is trained in place.
         standardize: whether to set the head's standardization; a resumed run has it from its checkpoint.
     """
-    from lbhash.training.images import fine_tuning
+    from lbhash.training.images import ImageModel, ImageRows
 
     given = setup.arguments
     said = {"image_size": given.image_size, "batch_norm": given.batch_norm, "augment": stored_augmentation(given)}
     setup.model.metadata |= said
     setup.identity.update(said, backbone=backbone.fingerprint())
-    return fine_tuning(
-        backbone,
-        setup.model,
-        setup.fitted,
-        setup.validation,
-        augmentation=augmentation_of(given),
-        batch_norm=given.batch_norm,
-        seed=given.seed,
-        standardize=standardize,
-        workers=given.workers,
-        progress=given.progress and is_main_process(),
-    )
+    model = ImageModel(backbone.model, setup.model, given.batch_norm)
+    augmented = partial(ImageRows, backbone=backbone, augmentation=augmentation_of(given), seed=given.seed)
+    rows, validation = setup.fitted.training_rows(augmented), None
+    if setup.validation is not None:
+        validation = setup.validation.training_rows(partial(ImageRows, backbone=backbone))
+    if standardize:
+        sample = setup.fitted.subsample(STANDARDIZED, [given.seed, 0, _STANDARDIZATION])
+        bar = "measuring" if given.progress and is_main_process() else ""
+        embeddings = sample.embedded(backbone, workers=given.workers, progress=bar).embeddings.astype(np.float64)
+        setup.model.set_standardization(embeddings.mean(axis=0), embeddings.std(axis=0))
+    return FineTuning(model, rows, validation)
 
 
 def augmentation_of(settings: TrainingArguments) -> Augmentation | None:
@@ -237,8 +254,7 @@ def labeled(split: SplitT, classes: int) -> SplitT:
     """Return the training rows with labels that are checked."""
     if not len(split):
         raise ValueError("split has no row; training needs at least one")
-    if split.labels is None:
-        raise ValueError("split has no labels; training needs one for each row")
+    assert split.labels is not None
     missing = len(split) - len(split.labeled())
     if missing:
         said = f"{missing:,} of {len(split):,} rows have no label"
@@ -252,10 +268,6 @@ def labeled(split: SplitT, classes: int) -> SplitT:
 def full_name(method: Any, guided: bool) -> str:
     """Return the method as the paper writes it: ``csq``, or ``csq_d`` if it is guided, which a coder never is."""
     return f"{method_name(method)}{'_d' * (bool(guided) and coder_of(method) is None)}"
-
-
-def _task(given: TrainingArguments, split: Split, classes: int, centers: npt.NDArray[np.int8]) -> Task:
-    return Task(given.bits, classes, labels_of(split), torch.from_numpy(centers).float(), given.epochs, given.seed)
 
 
 def model_metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lbhash.training.coders.base import Coder, LinearMap
+from lbhash.training.coders.base import Coder
 from lbhash.training.coders.bihalf import BiHalf
 from lbhash.training.coders.cca_itq import CCAITQ
 from lbhash.training.coders.cibhash import CIBHash
@@ -55,26 +55,4 @@ def learns_classes(method: Any) -> bool:
     return coder is None or coder.needs_labels
 
 
-__all__ = [
-    "CCAITQ",
-    "CODERS",
-    "ITQ",
-    "KSH",
-    "LABEL_FREE",
-    "LSH",
-    "PCA",
-    "SDC",
-    "SDH",
-    "SNE",
-    "WCCNITQ",
-    "BiHalf",
-    "CIBHash",
-    "Coder",
-    "LinearMap",
-    "Logistic",
-    "Ridge",
-    "SpectralHashing",
-    "UnsupervisedGreedyHash",
-    "coder_of",
-    "learns_classes",
-]
+__all__ = ["CODERS", "LABEL_FREE", "Coder", "coder_of", "learns_classes"]

@@ -43,6 +43,8 @@ class Coder(ABC):
     Args:
         bits: h, the length of a code.
         seed: of what is random.
+        classes: C, if the coder needs labels.
+        centers: the class centers ``[C, bits]`` of ±1, if the coder uses them.
     """
 
     needs_labels: ClassVar[bool] = True
@@ -60,20 +62,15 @@ class Coder(ABC):
     views: npt.NDArray[np.float32] | None = None
     """Embeddings ``[n, views, dim]`` of augmented images, of each row of the split that is fitted."""
 
-    def __init__(self, bits: int, seed: int = 0) -> None:
-        self.bits = bits
+    def __init__(self, bits: int, seed: int = 0, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> None:
+        self.bits, self.classes, self.centers = bits, classes, centers
         self.rng = np.random.default_rng(seed)
 
     @abstractmethod
-    def fit(
-        self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None
-    ) -> LinearMap | HashModel | ClassPosterior:
+    def fit(self, rows: EmbeddingSplit) -> LinearMap | HashModel | ClassPosterior:
         """Return the map that fits these rows, a trained model, or a class posterior.
 
-        Args:
-            rows: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot, if the coder needs any.
-            classes: C.
-            centers: the class centers ``[C, bits]`` of ±1, if the coder uses them.
+        Labels, if the coder needs any, are from 0 to ``classes`` − 1 or multi-hot.
         """
 
 
@@ -91,6 +88,14 @@ def random_rotation(size: int, rng: np.random.Generator) -> Floats:
 def mean_of(rows: EmbeddingSplit) -> Floats:
     """Return the mean of every number of the rows, ``float64 [dim]``."""
     return sum((chunk.sum(axis=0, dtype=np.float64) for chunk in rows.chunks()), np.zeros(rows.dim)) / len(rows)
+
+
+def finite_standardization(rows: EmbeddingSplit) -> tuple[Floats, Floats]:
+    """Return mean and deviation of every number, ``float64 [dim]``; ``ValueError`` if one is NaN or infinite."""
+    mean, deviation = rows.standardization()
+    if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
+        raise ValueError("the rows have embeddings that are NaN or infinite; every number must be finite")
+    return mean, deviation
 
 
 def principal_axes(rows: EmbeddingSplit, most: int) -> tuple[Floats, Floats]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.models.hash_model import HashModel
-from lbhash.training.coders.base import MOST_TRAINED, Coder
+from lbhash.training.coders.base import MOST_TRAINED, Coder, finite_standardization
 
 
 class BatchCoder(Coder):
@@ -44,15 +42,13 @@ class BatchCoder(Coder):
     def finish(self, model: HashModel, x: Tensor) -> None:
         """Set what follows from the trained head and the rows ``[n, dim]``."""
 
-    def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> HashModel:
+    def fit(self, rows: EmbeddingSplit) -> HashModel:
         """Return the trained head.
 
         Raises:
             ValueError: an embedding is NaN or infinite, or all rows are equal.
         """
-        mean, deviation = rows.standardization()
-        if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
-            raise ValueError("the rows have embeddings that are NaN or infinite; every number must be finite")
+        mean, deviation = finite_standardization(rows)
         if not deviation.any():
             raise ValueError("the rows are all equal; there is nothing to tell them apart by")
         x = self.inputs(rows)

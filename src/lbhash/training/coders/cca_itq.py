@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.training.coders.base import Coder, LinearMap, projected
+from lbhash.training.coders.itq import quantizing_rotation
 from lbhash.training.coders.regression import Regression, indicators
-from lbhash.training.coders.rotation import quantizing_rotation
 
 
 class CCAITQ(Coder):
@@ -20,9 +19,9 @@ class CCAITQ(Coder):
     1e-4. There are at most C − 1 directions.
     """
 
-    def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> LinearMap:
+    def fit(self, rows: EmbeddingSplit) -> LinearMap:
         """Return the map."""
-        y = indicators(rows, classes)
+        y = indicators(rows, self.classes)
         regression = Regression(rows)
         root = np.sqrt(regression.values + regression.best_penalty(y))
         centered = (y - y.mean(axis=0)).astype(np.float64)

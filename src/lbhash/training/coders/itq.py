@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lbhash.data.split import EmbeddingSplit
-from lbhash.training.coders.base import Coder, LinearMap, principal_axes, projected
-from lbhash.training.coders.rotation import quantizing_rotation
+from lbhash.training.coders.base import (
+    MOST_TRAINED,
+    Coder,
+    Floats,
+    LinearMap,
+    principal_axes,
+    projected,
+    random_rotation,
+    signs,
+)
+
+ROUNDS = 50
 
 
 class ITQ(Coder):
@@ -19,8 +28,24 @@ class ITQ(Coder):
 
     needs_labels = False
 
-    def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> LinearMap:
+    def fit(self, rows: EmbeddingSplit) -> LinearMap:
         """Return the map."""
         mean, axes = principal_axes(rows, self.bits)
         rotation = quantizing_rotation(projected(rows, mean, axes), self.bits, self.rng)
         return LinearMap(mean, (axes @ rotation).T, np.zeros(self.bits))
+
+
+def quantizing_rotation(v: Floats, bits: int, rng: np.random.Generator, rounds: int = ROUNDS) -> Floats:
+    """Return the R ``[m, bits]`` with R Rᵀ = 1 that brings rows V ``[n, m]``, m ≤ bits, near their signs.
+
+    min ‖B − V R‖² over B = sign(V R) and R in turn, from a random R; given B, R = P Qᵀ of the SVD Vᵀ B = P Σ Qᵀ. If
+    there are more bits than columns, this is the rotation of V with columns of zeros beside it.
+    """
+    if len(v) > MOST_TRAINED:
+        v = v[rng.permutation(len(v))[:MOST_TRAINED]]
+    v = v.astype(np.float32)
+    r = random_rotation(bits, rng)[: v.shape[1]].astype(np.float32)
+    for _ in range(rounds):
+        p, _, q = np.linalg.svd(v.T @ signs(v @ r), full_matrices=False)
+        r = p @ q
+    return r

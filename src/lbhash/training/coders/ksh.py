@@ -22,7 +22,7 @@ class KSH(Coder):
     to variance 1.
     """
 
-    def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> LinearMap:
+    def fit(self, rows: EmbeddingSplit) -> LinearMap:
         """Return the map."""
         from scipy.optimize import minimize  # which no other coder needs, and takes longest to import
 
@@ -31,7 +31,7 @@ class KSH(Coder):
         k = projected(rows, mean, axes).astype(float)
         scale = k.std(axis=0).clip(1e-6 * k.std())
         k /= scale
-        lacking = Lacking(indicators(rows, classes), self.bits)
+        lacking = Lacking(indicators(rows, self.classes), self.bits)
         weights = np.empty((self.bits, k.shape[1]))
         for bit in range(self.bits):
             start = np.linalg.eigh(k.T @ lacking.times(k))[1][:, -1]

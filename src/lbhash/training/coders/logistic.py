@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from lbhash.data.holdout import hold_out
 from lbhash.data.split import EmbeddingSplit
 from lbhash.models.posterior import ClassPosterior
@@ -21,10 +18,8 @@ class Logistic(Coder):
 
     uses_centers = True
 
-    def fit(
-        self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None
-    ) -> ClassPosterior:
+    def fit(self, rows: EmbeddingSplit) -> ClassPosterior:
         """Return the branch."""
-        assert centers is not None
+        assert self.centers is not None
         fitted, held_out = hold_out(rows, HELD_OUT, purpose="method 'logistic'")
-        return class_posterior(rows, centers, choose(fitted, held_out, None, centers))
+        return class_posterior(rows, self.centers, choose(fitted, held_out, None, self.centers))

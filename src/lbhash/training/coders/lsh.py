@@ -6,7 +6,6 @@ J. Ji et al., "Super-bit locality-sensitive hashing", NIPS 2012.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.training.coders.base import Coder, LinearMap, mean_of, random_rotation
@@ -20,7 +19,7 @@ class LSH(Coder):
 
     needs_labels = False
 
-    def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> LinearMap:
+    def fit(self, rows: EmbeddingSplit) -> LinearMap:
         """Return the map; of the rows only the mean matters."""
         groups = [random_rotation(rows.dim, self.rng) for _ in range(-(-self.bits // rows.dim))]
         return LinearMap(mean_of(rows), np.concatenate(groups)[: self.bits], np.zeros(self.bits))

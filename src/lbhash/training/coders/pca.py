@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.training.coders.base import Coder, LinearMap, principal_axes, random_rotation
@@ -18,7 +17,7 @@ class PCA(Coder):
 
     needs_labels = False
 
-    def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> LinearMap:
+    def fit(self, rows: EmbeddingSplit) -> LinearMap:
         """Return the map."""
         mean, axes = principal_axes(rows, self.bits)
         rotation = random_rotation(self.bits, self.rng)[: axes.shape[1]]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.split import EmbeddingSplit
-from lbhash.training.coders.base import Floats, LinearMap
+from lbhash.training.coders.base import Floats, LinearMap, finite_standardization
 from lbhash.utils.labels import one_hot
 
 PENALTIES = tuple(float(10 ** (k / 2)) for k in range(-4, 7))
@@ -27,9 +27,7 @@ class Regression:
 
     def __init__(self, rows: EmbeddingSplit) -> None:
         self.rows = rows
-        self.mean, deviation = rows.standardization()
-        if not (np.isfinite(self.mean).all() and np.isfinite(deviation).all()):
-            raise ValueError("the rows have embeddings that are NaN or infinite; every number must be finite")
+        self.mean, deviation = finite_standardization(rows)
         self.scale = np.where(deviation > 0, deviation, 1.0)
         gram = np.zeros((rows.dim, rows.dim))
         for chunk in rows.chunks():

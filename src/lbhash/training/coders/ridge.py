@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.training.coders.base import Coder, LinearMap
@@ -19,10 +18,10 @@ class Ridge(Coder):
 
     uses_centers = True
 
-    def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> LinearMap:
+    def fit(self, rows: EmbeddingSplit) -> LinearMap:
         """Return the map."""
-        assert centers is not None
-        y = indicators(rows, classes)
-        targets = y @ centers.astype(np.float32) / np.maximum(y.sum(axis=1, keepdims=True), 1)
+        assert self.centers is not None
+        y = indicators(rows, self.classes)
+        targets = y @ self.centers.astype(np.float32) / np.maximum(y.sum(axis=1, keepdims=True), 1)
         regression = Regression(rows)
         return regression.fit(targets, regression.best_penalty(targets))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.training.coders.base import Coder, Floats, LinearMap, signs
@@ -21,9 +20,9 @@ class SDH(Coder):
     B' and W' what is left without it. The code is the sign of F(x).
     """
 
-    def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> LinearMap:
+    def fit(self, rows: EmbeddingSplit) -> LinearMap:
         """Return the map."""
-        y = indicators(rows, classes)
+        y = indicators(rows, self.classes)
         regression = Regression(rows)
         penalty = regression.best_penalty(y)
         b = signs(self.rng.standard_normal((len(y), self.bits)))

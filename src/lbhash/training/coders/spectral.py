@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from lbhash.data.split import EmbeddingSplit
@@ -21,9 +20,7 @@ class SpectralHashing(Coder):
 
     needs_labels = False
 
-    def fit(
-        self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None
-    ) -> ClassPosterior:
+    def fit(self, rows: EmbeddingSplit) -> ClassPosterior:
         """Return a branch without classes, whose dithers are triangle waves with the signs of these cosines."""
         branch = ClassPosterior(rows.dim, self.bits, classes=1)
         branch.requires_grad_(False)

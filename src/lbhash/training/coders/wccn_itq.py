@@ -5,12 +5,11 @@ recognition", ICASSP 2006 (within-class covariance normalization), before ITQ (G
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.training.coders.base import Coder, Floats, LinearMap, projected
+from lbhash.training.coders.itq import quantizing_rotation
 from lbhash.training.coders.regression import Regression, indicators
-from lbhash.training.coders.rotation import quantizing_rotation
 
 SHRINKAGE = 2.0
 """λ in units of the mean eigenvalue of S. With less, classes seen are found better, and those never seen worse."""
@@ -25,9 +24,9 @@ class WCCNITQ(Coder):
     S is the scatter around their least-squares fit by the labels.)
     """
 
-    def fit(self, rows: EmbeddingSplit, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> LinearMap:
+    def fit(self, rows: EmbeddingSplit) -> LinearMap:
         """Return the map."""
-        mean, axes = equalized_axes(rows, classes, self.bits)
+        mean, axes = equalized_axes(rows, self.classes, self.bits)
         rotation = quantizing_rotation(projected(rows, mean, axes), self.bits, self.rng)
         return LinearMap(mean, (axes @ rotation).T, np.zeros(self.bits))
 

@@ -3,10 +3,9 @@
 from lbhash.data.images.corrupt import check_images
 from lbhash.training.images.augment import Augmentation, augmentation_numbers
 from lbhash.training.images.dataset import ImageRows
-from lbhash.training.images.finetune import FineTuning, fine_tuning
-from lbhash.training.images.model import BATCH_NORMS, BatchNorm, ImageModel
+from lbhash.training.images.model import ImageModel
 from lbhash.training.images.preprocessing import PixelValues, input_size, resized
 from lbhash.training.images.views import embedded_views
 
-__all__ = ["BATCH_NORMS", "Augmentation", "BatchNorm", "FineTuning", "ImageModel", "ImageRows", "PixelValues"]
-__all__ += ["augmentation_numbers", "check_images", "embedded_views", "fine_tuning", "input_size", "resized"]
+__all__ = ["Augmentation", "ImageModel", "ImageRows", "PixelValues", "augmentation_numbers", "check_images"]
+__all__ += ["embedded_views", "input_size", "resized"]

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from lbhash.models.backbone import pooled_output
 from lbhash.models.hash_model import HashModel
-from lbhash.utils.validation import check_choice
-
-BatchNorm = Literal["freeze", "train"]
-BATCH_NORMS: tuple[str, ...] = get_args(BatchNorm)
+from lbhash.training.arguments import BatchNorm
 
 _MOMENTUM = 0.1  # PyTorch's default
 
@@ -35,7 +30,7 @@ class ImageModel(nn.Module):
     def __init__(self, backbone: nn.Module, head: HashModel, batch_norm: BatchNorm = "freeze") -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
-        self.batch_norm = check_choice(batch_norm, "batch_norm", BATCH_NORMS)
+        self.batch_norm = batch_norm
         for module in backbone.modules():
             if isinstance(module, _BatchNorm) and module.momentum is not None:
                 module.momentum = min(module.momentum, _MOMENTUM)
