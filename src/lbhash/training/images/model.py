@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from lbhash.models.backbone import pooled_output
 from lbhash.models.hash_model import HashModel
-from lbhash.training.arguments import BatchNorm
 
 _MOMENTUM = 0.1  # PyTorch's default
 
@@ -27,7 +28,7 @@ class ImageModel(nn.Module):
     it at 0.997, TensorFlow's name for what PyTorch calls 0.003, which would leave the last batch and nothing else.
     """
 
-    def __init__(self, backbone: nn.Module, head: HashModel, batch_norm: BatchNorm = "freeze") -> None:
+    def __init__(self, backbone: nn.Module, head: HashModel, batch_norm: Literal["freeze", "train"] = "freeze") -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
         self.batch_norm = batch_norm
